@@ -1,0 +1,112 @@
+// Package desired is the one door for intent: what should be true. It owns the
+// declared objects, their generations, owners and positions, and says which
+// objects the loop must look at. It knows nothing of what is observed.
+package desired
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Kind of a declared object.
+type Kind string
+
+// The kinds, in the order in which a revision is applied; pruning runs in reverse.
+const (
+	KindEnvironment Kind = "Environment"
+	KindPolicy      Kind = "Policy"
+	KindRole        Kind = "Role"
+	KindSKU         Kind = "SKU"
+	KindOSImage     Kind = "OSImage"
+	KindNode        Kind = "Node"
+	KindAllocation  Kind = "Allocation"
+)
+
+// Kinds lists them in apply order.
+func Kinds() []Kind {
+	return []Kind{KindEnvironment, KindPolicy, KindRole, KindSKU, KindOSImage, KindNode, KindAllocation}
+}
+
+// Owner is the side that may write an object.
+type Owner string
+
+// An object has exactly one owner; a write from the other side is refused.
+const (
+	OwnerGit Owner = "git"
+	OwnerAPI Owner = "api"
+)
+
+// Source says where an object comes from, for people who must edit it.
+type Source struct {
+	Owner      Owner  `json:"owner"`
+	Repository string `json:"repository,omitempty"`
+	Commit     string `json:"commit,omitempty"` // full hash, or "worktree" for uncommitted files
+	Path       string `json:"path,omitempty"`   // within the repository
+	Line       int    `json:"line,omitempty"`
+	Column     int    `json:"column,omitempty"`
+}
+
+// String is file:line:col, or the owner when there is no file.
+func (s Source) String() string {
+	if s.Path == "" {
+		return string(s.Owner)
+	}
+	return fmt.Sprintf("%s:%d:%d", s.Path, s.Line, s.Column)
+}
+
+// Object is one declaration. UID, Generation, ResourceVersion, Fence and Epoch
+// are given by the store and ignored by Put.
+type Object struct {
+	Kind        Kind              `json:"kind"`
+	Scope       string            `json:"scope,omitempty"` // project id of an allocation, else empty
+	Name        string            `json:"name"`            // RFC 1123 label, unique per kind and scope
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Spec        json.RawMessage   `json:"spec"` // normalised: defaults filled in, keys sorted
+	Source      Source            `json:"source"`
+
+	UID             ids.Object `json:"uid"`
+	Generation      int64      `json:"generation"`       // rises with the spec
+	ResourceVersion int64      `json:"resource_version"` // rises with any write; the ETag
+	Fence           int64      `json:"fence"`            // rises with any decision about an allocation
+	Epoch           int64      `json:"epoch"`            // rises when a generation must be worked anew
+	SpecHash        string     `json:"spec_hash"`        // hex SHA-256 of Spec
+	DeletedAt       *time.Time `json:"deleted_at,omitempty"`
+}
+
+// Hash is the spec hash of a normalised spec.
+func Hash(spec []byte) string {
+	sum := sha256.Sum256(spec)
+	return hex.EncodeToString(sum[:])
+}
+
+// Finding is one fault of a declaration, at a place in its author's own file.
+type Finding struct {
+	Path     string `json:"path"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	Object   string `json:"object,omitempty"` // Kind/name when known
+	Field    string `json:"field,omitempty"`  // spec.price.amountMinor
+	Message  string `json:"message"`          // what is wrong
+	Expected string `json:"expected,omitempty"`
+}
+
+func (f Finding) String() string {
+	text := fmt.Sprintf("%s:%d:%d: ", f.Path, f.Line, f.Column)
+	if f.Object != "" {
+		text += f.Object + ": "
+	}
+	if f.Field != "" {
+		text += f.Field + ": "
+	}
+	text += f.Message
+	if f.Expected != "" {
+		text += " (expected " + f.Expected + ")"
+	}
+	return text
+}

@@ -1,0 +1,87 @@
+package desired
+
+import "time"
+
+// The specs below mirror cue/schema, which is the contract: a test validates
+// each of them against its definition. Field names are lowerCamelCase, as in
+// the documents that people write.
+
+// Environment is the profile of one place.
+type Environment struct {
+	DisplayName string `json:"displayName"`
+	Vendor      string `json:"vendor"`  // first part of resource names
+	Service     string `json:"service"` // second part
+	Region      string `json:"region"`
+	TrustDomain string `json:"trustDomain"` // of node certificates
+	Development bool   `json:"development"` // development sign-in and simulated nodes are allowed
+	// TestCreditMinor is what the development tenant starts with.
+	TestCreditMinor int64 `json:"testCreditMinor"`
+}
+
+// Policy sets one key at one scope.
+type Policy struct {
+	Key   string `json:"key"`
+	Scope string `json:"scope"` // platform | tenant:<name> | project:<name>
+	Value any    `json:"value"` // bool, integer or string, as the key's definition says
+}
+
+// Role lists the operations that a role may call.
+type Role struct {
+	Description string   `json:"description"`
+	Operations  []string `json:"operations"` // operationIds, or "*"
+}
+
+// SKU is what is sold: GPUs of one model, by the hour.
+type SKU struct {
+	DisplayName string `json:"displayName"`
+	GPUModel    string `json:"gpuModel"` // as the driver names it
+	MemoryGiB   int    `json:"memoryGiB"`
+	Isolation   string `json:"isolation"` // host_user | slice_vm | full_reimage
+	MaxGPUs     int    `json:"maxGPUs"`   // of one allocation
+	Active      bool   `json:"active"`
+	Price       Price  `json:"price"`
+}
+
+// Price is per GPU and hour.
+type Price struct {
+	Currency    string `json:"currency"`
+	AmountMinor int64  `json:"amountMinor"`
+}
+
+// OSImage is a system image by digest.
+type OSImage struct {
+	DisplayName string `json:"displayName"`
+	Digest      string `json:"digest"` // sha256:<hex>
+	Default     bool   `json:"default"`
+}
+
+// Node is one machine of the fleet.
+type Node struct {
+	SKU        string `json:"sku"`
+	Region     string `json:"region"`
+	Onboarding string `json:"onboarding"` // manual | maas | simulated
+	GPUs       int    `json:"gpus"`       // how many the machine must show
+	Slicing    string `json:"slicing"`    // whole_gpu
+	Hardware   string `json:"hardware"`   // profile of a simulated node: h100-8, a100-8, l40s-4, t4-4
+	Cordoned   bool   `json:"cordoned"`   // place nothing new
+}
+
+// Allocation is a promise of slots to a project. Its writer is always the
+// allocation room; Released turns it into a tombstone that stays until the host
+// has proved it gone.
+type Allocation struct {
+	Tenant   string     `json:"tenant"`
+	Project  string     `json:"project"`
+	User     string     `json:"user"`
+	SKU      string     `json:"sku"`
+	GPUs     int        `json:"gpus"`
+	Node     string     `json:"node"`     // node id; placement is immutable once made
+	Slots    []string   `json:"slots"`    // slot ids
+	GPUUUIDs []string   `json:"gpuUUIDs"` // devices of the slots, sorted
+	Login    string     `json:"login"`    // account on the host
+	UID      int        `json:"uid"`
+	Keys     []string   `json:"keys"` // public keys that may log in
+	Released bool       `json:"released"`
+	Reason   string     `json:"reason,omitempty"`   // why released
+	ExpireAt *time.Time `json:"expireAt,omitempty"` // lease end
+}

@@ -1,0 +1,93 @@
+// Package errs holds the one error type that callers tell apart, and the
+// catalogue of its codes. A failure without a code is ours, never the client's:
+// the doors answer it as internal and log the cause.
+package errs
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Error is a failure with a code. Message and Details reach the client; the
+// wrapped cause never does.
+type Error struct {
+	Code    Code
+	Message string
+	// Field names what was wrong with the input, in the client's own words
+	// ("gpus", "body.name", "fleet.cue:12:5"); empty when no one field is.
+	Field string
+	// Suggestion says what to do about it; empty when the message already does.
+	Suggestion string
+	// Details are further facts for the client, by snake_case name.
+	Details map[string]any
+	cause   error
+}
+
+// New makes an error of a code. The message reaches the client.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invalid is a validation_error about one field.
+func Invalid(field, format string, args ...any) *Error {
+	return New(ValidationError, format, args...).At(field)
+}
+
+// At names the field that was wrong.
+func (e *Error) At(field string) *Error {
+	e.Field = field
+	return e
+}
+
+// Try says what the caller can do about it.
+func (e *Error) Try(format string, args ...any) *Error {
+	e.Suggestion = fmt.Sprintf(format, args...)
+	return e
+}
+
+// With adds one detail.
+func (e *Error) With(name string, value any) *Error {
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details[name] = value
+	return e
+}
+
+// Because keeps the cause for the log; the client does not see it.
+func (e *Error) Because(cause error) *Error {
+	e.cause = cause
+	return e
+}
+
+func (e *Error) Error() string {
+	text := e.Message
+	if e.Field != "" {
+		text = e.Field + ": " + text
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is makes errors.Is compare codes.
+func (e *Error) Is(target error) bool {
+	var other *Error
+	return errors.As(target, &other) && other.Code == e.Code
+}
+
+// CodeOf returns the code of the first coded error in err's chain, or Internal.
+// A nil error has no code.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return Internal
+}

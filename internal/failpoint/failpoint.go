@@ -1,0 +1,41 @@
+// Package failpoint marks the moments at which a crash matters. A point costs
+// one atomic load until it is armed.
+//
+// GPUAAS_FAILPOINT=name[:n] ends the process with SIGKILL at the n-th hit of
+// name (the first by default): nothing is flushed and no deferred call runs,
+// just as when the machine takes the process away. GPUAAS_FAILPOINT_LOG names a
+// file to which each hit is appended, so that a test can assert that the chosen
+// point was reached. Both work only in a binary built with -tags failpoint.
+package failpoint
+
+// Points lists every failpoint of the product. A test holds it against the
+// calls in the code.
+var Points = []string{
+	"allocation.request.before_commit",
+	"allocation.request.after_commit",
+	"allocation.release.after_commit",
+	"loop.pass.before_commit",
+	"loop.pass.after_commit",
+	"job.ensure.before_commit",
+	"job.ensure.after_commit",
+	"job.release.before_commit",
+	"job.release.after_commit",
+	"job.record.before_commit",
+	"job.record.after_commit",
+	"job.object.after_commit",
+	"job.accrue.before_commit",
+	"job.accrue.after_commit",
+	"nodeapi.report.before_commit",
+	"nodeapi.report.after_commit",
+	"nodeapi.result.after_commit",
+	"relay.after_publish",
+	"relay.after_position",
+	"agent.task.before_journal",
+	"agent.task.after_journal",
+	"agent.step.before_do",
+	"agent.step.after_do",
+	"agent.task.before_result",
+	"agent.task.after_result",
+	"git.apply.before_commit",
+	"git.apply.after_commit",
+}

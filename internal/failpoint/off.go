@@ -1,0 +1,6 @@
+//go:build !failpoint
+
+package failpoint
+
+// Hit does nothing in a binary that was not built for fault tests.
+func Hit(string) {}

@@ -1,0 +1,54 @@
+// Package ids holds the identifiers of things as types, so that a node's id is
+// never passed where an allocation's belongs. All are UUIDv7: they sort by time.
+package ids
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// The embedded UUID brings text, JSON and SQL forms to each type.
+type (
+	// Tenant owns: balance, projects, people.
+	Tenant struct{ uuid.UUID }
+	// Project scopes what a tenant uses.
+	Project struct{ uuid.UUID }
+	// User is a person who acts.
+	User struct{ uuid.UUID }
+	// SSHKey is a registered public key.
+	SSHKey struct{ uuid.UUID }
+	// Node is a machine that runs our agent. It equals the uid of its declaration.
+	Node struct{ uuid.UUID }
+	// Slot is what is sold of a node.
+	Slot struct{ uuid.UUID }
+	// Allocation is the promise of slots to a project.
+	Allocation struct{ uuid.UUID }
+	// Task is an order in a node's mailbox.
+	Task struct{ uuid.UUID }
+	// Object is the uid of a desired object of any kind.
+	Object struct{ uuid.UUID }
+	// Plan is one answer of the planner that was not empty.
+	Plan struct{ uuid.UUID }
+	// Event is one fact of the outbox.
+	Event struct{ uuid.UUID }
+)
+
+type id interface{ ~struct{ uuid.UUID } }
+
+// New makes a fresh id. It panics only when the system has no randomness.
+func New[T id]() T {
+	return T(struct{ uuid.UUID }{uuid.Must(uuid.NewV7())})
+}
+
+// Parse reads the canonical text form.
+func Parse[T id](s string) (T, error) {
+	u, err := uuid.Parse(s)
+	if err != nil {
+		return T{}, fmt.Errorf("%q is not a UUID", s)
+	}
+	return T(struct{ uuid.UUID }{u}), nil
+}
+
+// From gives a UUID its type.
+func From[T id](u uuid.UUID) T { return T(struct{ uuid.UUID }{u}) }

@@ -1,0 +1,48 @@
+package ids
+
+import (
+	"fmt"
+	"strings"
+)
+
+// URN is a resource name: vendor:service:region:tenant:project:type:id. A part
+// that does not apply is "-". It names a thing on every API, event and audit
+// boundary; this file alone formats and parses it.
+type URN struct {
+	Vendor, Service, Region, Tenant, Project, Type, ID string
+}
+
+// Naming is what an environment profile fixes of every resource name.
+type Naming struct{ Vendor, Service, Region string }
+
+// DefaultNaming is used where a profile names none.
+var DefaultNaming = Naming{Vendor: "core42", Service: "aicloud", Region: "-"}
+
+// Name makes the resource name of a thing; tenant and project may be empty.
+func (n Naming) Name(tenant, project, kind, id string) URN {
+	return URN{n.Vendor, n.Service, n.Region, tenant, project, kind, id}
+}
+
+func (u URN) String() string {
+	parts := [...]string{u.Vendor, u.Service, u.Region, u.Tenant, u.Project, u.Type, u.ID}
+	for i, p := range parts {
+		if p == "" {
+			parts[i] = "-"
+		}
+	}
+	return strings.Join(parts[:], ":")
+}
+
+// ParseURN reads what String wrote.
+func ParseURN(s string) (URN, error) {
+	p := strings.Split(s, ":")
+	if len(p) != 7 {
+		return URN{}, fmt.Errorf("resource name %q has %d parts, not 7", s, len(p))
+	}
+	for i, part := range p {
+		if part == "" {
+			return URN{}, fmt.Errorf("resource name %q: part %d is empty, write -", s, i+1)
+		}
+	}
+	return URN{p[0], p[1], p[2], p[3], p[4], p[5], p[6]}, nil
+}

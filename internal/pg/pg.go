@@ -1,0 +1,64 @@
+// Package pg opens the database the same way everywhere.
+package pg
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// DB begins transactions: a pool, or in tests a transaction that is rolled back.
+type DB interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Queryer runs statements: a pool, a connection or a transaction.
+type Queryer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Pool is what services hold: it both begins and queries.
+type Pool interface {
+	DB
+	Queryer
+}
+
+var _ Pool = (*pgxpool.Pool)(nil)
+
+// Limits of every session. A statement that outlasts them is a bug or an attack,
+// and an idle transaction stops vacuum for everyone.
+const (
+	statementTimeout = "30s"
+	lockTimeout      = "10s"
+	idleInTxTimeout  = "30s"
+)
+
+// Open connects a pool of at most size connections. The application name shows
+// in pg_stat_activity as the server role that holds the connection.
+func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading DATABASE_URL: %w", err)
+	}
+	cfg.MaxConns = size
+	for name, value := range map[string]string{
+		"application_name":                    application,
+		"timezone":                            "UTC",
+		"statement_timeout":                   statementTimeout,
+		"lock_timeout":                        lockTimeout,
+		"idle_in_transaction_session_timeout": idleInTxTimeout,
+	} {
+		cfg.ConnConfig.RuntimeParams[name] = value
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening database: %w", err)
+	}
+	return pool, nil
+}

@@ -1,0 +1,155 @@
+-- +goose Up
+-- room: audit
+CREATE TABLE audit_logs (
+	id             uuid NOT NULL,
+	at             timestamptz NOT NULL DEFAULT now(),
+	org_id         uuid,
+	actor          text NOT NULL, -- user:<id>, system:<role>, node:<id>
+	action         text NOT NULL,
+	target_urn     text NOT NULL,
+	correlation_id text NOT NULL DEFAULT '',
+	before         jsonb,
+	after          jsonb,
+	PRIMARY KEY (id, at)
+) PARTITION BY RANGE (at);
+CREATE INDEX audit_logs_by_target ON audit_logs (target_urn, at);
+
+-- room: event
+CREATE TABLE outbox_events (
+	seq            bigint GENERATED ALWAYS AS IDENTITY,
+	-- Readers stay below the oldest running transaction, so that none that
+	-- commits late with a lower position is ever skipped.
+	xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+	event_id       uuid NOT NULL,
+	stream         text NOT NULL,
+	subject        text NOT NULL,
+	aggregate      text NOT NULL, -- allocation:<id>
+	sequence       bigint NOT NULL, -- rises within the aggregate
+	org_id         uuid,
+	project_id     uuid,
+	correlation_id text NOT NULL DEFAULT '',
+	trace          text NOT NULL DEFAULT '', -- traceparent
+	payload        jsonb NOT NULL,
+	occurred_at    timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (seq, occurred_at)
+) PARTITION BY RANGE (occurred_at);
+CREATE INDEX outbox_events_by_position ON outbox_events (stream, xid, seq);
+CREATE INDEX outbox_events_by_tenant ON outbox_events (org_id, xid, seq);
+CREATE INDEX outbox_events_by_id ON outbox_events (event_id);
+CREATE TABLE outbox_position (
+	stream text PRIMARY KEY,
+	epoch  text NOT NULL, -- of the JetStream stream; another one means it was lost and is filled anew
+	xid    xid8 NOT NULL,
+	seq    bigint NOT NULL,
+	moved_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE outbox_failures (
+	event_id          uuid PRIMARY KEY,
+	stream            text NOT NULL,
+	retry_count       int NOT NULL,
+	last_error        text NOT NULL,
+	last_attempted_at timestamptz NOT NULL DEFAULT now(),
+	dead_at           timestamptz
+);
+CREATE TABLE inbox (
+	consumer text NOT NULL,
+	event_id uuid NOT NULL,
+	at       timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (consumer, event_id)
+);
+
+-- room: ledger
+CREATE TABLE ledger_accounts (
+	id       uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+	org_id   uuid, -- null for the platform's own
+	name     text NOT NULL, -- balance | revenue | credit
+	currency text NOT NULL,
+	UNIQUE NULLS NOT DISTINCT (org_id, name, currency)
+);
+CREATE TABLE ledger_transfers (
+	id        uuid PRIMARY KEY,
+	kind      text NOT NULL, -- usage | test_credit | correction ...
+	reference text NOT NULL,
+	at        timestamptz NOT NULL DEFAULT now(),
+	UNIQUE (kind, reference)
+);
+CREATE TABLE ledger_entries (
+	id            bigint GENERATED ALWAYS AS IDENTITY,
+	transfer_id   uuid NOT NULL,
+	account_id    uuid NOT NULL,
+	allocation_id uuid,
+	amount_minor  bigint NOT NULL, -- the entries of a transfer sum to zero
+	currency      text NOT NULL,
+	at            timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (id, at)
+) PARTITION BY RANGE (at);
+CREATE INDEX ledger_entries_by_account ON ledger_entries (account_id, id);
+CREATE TABLE ledger_checkpoints (
+	account_id    uuid NOT NULL REFERENCES ledger_accounts,
+	up_to         bigint NOT NULL, -- the highest entry id that is summed up
+	balance_minor bigint NOT NULL,
+	sealed_at     timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (account_id, up_to)
+);
+
+-- room: metering
+CREATE TABLE usage_records (
+	id            uuid PRIMARY KEY,
+	allocation_id uuid NOT NULL,
+	org_id        uuid NOT NULL,
+	project_id    uuid NOT NULL,
+	sku           text NOT NULL,
+	gpus          int NOT NULL CHECK (gpus > 0),
+	price_minor   bigint NOT NULL CHECK (price_minor >= 0), -- per GPU and hour, kept from the start
+	currency      text NOT NULL,
+	account_id    uuid NOT NULL, -- the tenant's balance account, so that accrual joins nothing
+	start_s       bigint NOT NULL, -- seconds since 1970 by the database's clock
+	end_s         bigint CHECK (end_s >= start_s)
+);
+CREATE INDEX usage_records_by_tenant ON usage_records (org_id, start_s);
+CREATE INDEX usage_records_by_allocation ON usage_records (allocation_id);
+CREATE TABLE usage_open (
+	allocation_id uuid PRIMARY KEY,
+	record_id     uuid NOT NULL REFERENCES usage_records
+);
+-- Each pass of accrual, once: [from_s, to_s), without gap or overlap.
+CREATE TABLE usage_ticks (
+	to_s      bigint PRIMARY KEY,
+	from_s    bigint NOT NULL UNIQUE,
+	transfers int NOT NULL DEFAULT 0,
+	at        timestamptz NOT NULL DEFAULT now(),
+	CHECK (to_s > from_s)
+);
+
+-- +goose StatementBegin
+-- make_partitions keeps a month-partitioned table ahead of time: this month and
+-- the next n of each table. It may run at any time, by any number of processes.
+CREATE FUNCTION make_partitions(n int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	parent text;
+	first  date;
+BEGIN
+	PERFORM pg_advisory_xact_lock(hashtext('make_partitions'));
+	FOREACH parent IN ARRAY ARRAY['audit_logs', 'outbox_events', 'ledger_entries'] LOOP
+		FOR i IN 0..n LOOP
+			first := date_trunc('month', now() AT TIME ZONE 'UTC') + make_interval(months => i);
+			IF to_regclass(format('%s_%s', parent, to_char(first, 'YYYYMM'))) IS NULL THEN
+				EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)',
+					format('%s_%s', parent, to_char(first, 'YYYYMM')), parent,
+					first::timestamp AT TIME ZONE 'UTC', (first + interval '1 month')::timestamp AT TIME ZONE 'UTC');
+			END IF;
+		END LOOP;
+	END LOOP;
+END $$;
+-- +goose StatementEnd
+SELECT make_partitions(3);
+
+CREATE TRIGGER audit_logs_append_only BEFORE UPDATE OR DELETE ON audit_logs FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER outbox_events_append_only BEFORE UPDATE OR DELETE ON outbox_events FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- +goose Down
+DROP FUNCTION make_partitions;
+DROP TABLE usage_ticks, usage_open, usage_records, ledger_checkpoints, ledger_entries, ledger_transfers, ledger_accounts,
+	inbox, outbox_failures, outbox_position, outbox_events, audit_logs;

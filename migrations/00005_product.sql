@@ -1,0 +1,114 @@
+-- +goose Up
+-- room: inventory
+CREATE TABLE nodes (
+	id           uuid PRIMARY KEY, -- uid of the declaration
+	name         text NOT NULL UNIQUE,
+	sku          text NOT NULL,
+	region       text NOT NULL,
+	onboarding   text NOT NULL CHECK (onboarding IN ('manual', 'maas', 'simulated')),
+	expected_gpus int NOT NULL,
+	lifecycle    text NOT NULL CHECK (lifecycle IN ('declared', 'commissioning', 'enrolled', 'active', 'offline', 'draining', 'drained', 'retired')),
+	health       text NOT NULL DEFAULT 'unknown' CHECK (health IN ('healthy', 'degraded', 'unhealthy', 'unknown')),
+	reachability text NOT NULL DEFAULT 'stale' CHECK (reachability IN ('reachable', 'stale', 'partitioned')),
+	cordoned     boolean NOT NULL DEFAULT false,
+	hardware     text NOT NULL DEFAULT '',
+	message      text NOT NULL DEFAULT '',
+	version      bigint NOT NULL DEFAULT 1,
+	updated_at   timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE gpus (
+	uuid       text PRIMARY KEY,
+	node_id    uuid NOT NULL REFERENCES nodes,
+	index      int NOT NULL,
+	model      text NOT NULL,
+	memory_mib bigint NOT NULL,
+	health     text NOT NULL,
+	reasons    text[] NOT NULL DEFAULT '{}',
+	present    boolean NOT NULL DEFAULT true,
+	updated_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX gpus_by_node ON gpus (node_id);
+CREATE TABLE slots (
+	id         uuid PRIMARY KEY,
+	node_id    uuid NOT NULL REFERENCES nodes,
+	gpu_uuid   text NOT NULL UNIQUE REFERENCES gpus, -- one slot a GPU under the whole_gpu profile
+	sku        text NOT NULL,
+	region     text NOT NULL,
+	status     text NOT NULL CHECK (status IN ('clean', 'claimed', 'dirty', 'quarantined')),
+	fence      bigint NOT NULL DEFAULT 0, -- of the last proof that cleaned it
+	reason     text NOT NULL DEFAULT '',
+	updated_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX slots_by_node ON slots (node_id);
+CREATE INDEX slots_for_sale ON slots (sku, region, node_id) WHERE status = 'clean';
+CREATE TABLE slot_claims (
+	slot_id       uuid NOT NULL REFERENCES slots,
+	allocation_id uuid NOT NULL,
+	period        tstzrange NOT NULL,
+	CONSTRAINT slot_claims_one_holder EXCLUDE USING gist (slot_id WITH =, period WITH &&)
+);
+CREATE INDEX slot_claims_by_allocation ON slot_claims (allocation_id);
+CREATE TABLE enrolment_tokens (
+	secret_hash bytea PRIMARY KEY,
+	node_id     uuid NOT NULL REFERENCES nodes,
+	expires_at  timestamptz NOT NULL,
+	used_at     timestamptz,
+	created_at  timestamptz NOT NULL DEFAULT now()
+);
+
+-- room: allocation
+CREATE TABLE allocations (
+	id           uuid PRIMARY KEY, -- equals the uid of its declaration
+	org_id       uuid NOT NULL REFERENCES tenants,
+	project_id   uuid NOT NULL REFERENCES projects,
+	user_id      uuid NOT NULL REFERENCES users,
+	name         text NOT NULL,
+	sku          text NOT NULL,
+	region       text NOT NULL,
+	gpus         int NOT NULL CHECK (gpus > 0),
+	node_id      uuid NOT NULL,
+	price_minor  bigint NOT NULL, -- per GPU and hour
+	currency     text NOT NULL,
+	login        text NOT NULL,
+	host_uid     int NOT NULL,
+	status       text NOT NULL CHECK (status IN ('requested', 'provisioning', 'active', 'releasing', 'released', 'failed', 'release_failed')),
+	reason       text NOT NULL DEFAULT '', -- of a release or a failure
+	message      text NOT NULL DEFAULT '',
+	labels       jsonb NOT NULL DEFAULT '{}',
+	version      bigint NOT NULL DEFAULT 1,
+	created_at   timestamptz NOT NULL DEFAULT now(),
+	status_at    timestamptz NOT NULL DEFAULT now(),
+	active_at    timestamptz,
+	ended_at     timestamptz,
+	expires_at   timestamptz,
+	CONSTRAINT allocations_ended_has_a_time CHECK ((status IN ('released', 'failed')) = (ended_at IS NOT NULL)),
+	CONSTRAINT allocations_active_was_active CHECK (status <> 'active' OR active_at IS NOT NULL)
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX allocations_one_name ON allocations (project_id, name) WHERE status NOT IN ('released', 'failed');
+CREATE INDEX allocations_by_project ON allocations (project_id, created_at DESC, id DESC);
+CREATE INDEX allocations_by_tenant ON allocations (org_id, created_at DESC, id DESC);
+CREATE INDEX allocations_live ON allocations (org_id, user_id) WHERE status NOT IN ('released', 'failed', 'release_failed');
+-- A login uid is not used again for 30 days; the sequence takes years to come round.
+CREATE SEQUENCE allocation_host_uid AS int MINVALUE 200000 MAXVALUE 2000000000 CYCLE;
+
+CREATE TABLE allocation_transitions (
+	allocation_id uuid NOT NULL,
+	version       bigint NOT NULL,
+	event         text NOT NULL,
+	from_status   text NOT NULL,
+	to_status     text NOT NULL,
+	reason        text NOT NULL DEFAULT '',
+	message       text NOT NULL DEFAULT '',
+	at            timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (allocation_id, version)
+);
+CREATE TRIGGER allocation_transitions_append_only BEFORE UPDATE OR DELETE ON allocation_transitions FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- What the loop may know of an allocation's progress: the room's published view.
+CREATE VIEW allocation_progress AS
+	SELECT id AS allocation_id, status, status_at, expires_at FROM allocations;
+
+-- +goose Down
+DROP VIEW allocation_progress;
+DROP TABLE allocation_transitions, allocations, enrolment_tokens, slot_claims, slots, gpus, nodes;
+DROP SEQUENCE allocation_host_uid;

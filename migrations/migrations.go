@@ -1,0 +1,79 @@
+// Package migrations is the one ordered history of the schema. Every step is
+// safe while the previous release still runs.
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// RiverSchema keeps River's tables apart from ours.
+const RiverSchema = "river"
+
+// ErrNewerSchema means that a newer release has already migrated this database.
+var ErrNewerSchema = errors.New("the database schema is newer than this binary; run the newer release")
+
+// Up brings the schema to this binary's version, and River's beside it. Several
+// replicas may call it at once; one does the work.
+func Up(ctx context.Context, pool *pgxpool.Pool) error {
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { _ = db.Close() }()
+	if err := upOurs(ctx, db); err != nil {
+		return err
+	}
+	return upRiver(ctx, pool)
+}
+
+func upOurs(ctx context.Context, db *sql.DB) error {
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return fmt.Errorf("making the migration lock: %w", err)
+	}
+	steps, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		return fmt.Errorf("reading migrations: %w", err)
+	}
+	have, err := steps.GetDBVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the schema version: %w", err)
+	}
+	if latest := steps.ListSources()[len(steps.ListSources())-1].Version; have > latest {
+		return ErrNewerSchema
+	}
+	if _, err := steps.Up(ctx); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	return nil
+}
+
+func upRiver(ctx context.Context, pool *pgxpool.Pool) error {
+	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+RiverSchema); err != nil {
+		return fmt.Errorf("making schema %s: %w", RiverSchema, err)
+	}
+	steps, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: RiverSchema})
+	if err != nil {
+		return fmt.Errorf("reading River's migrations: %w", err)
+	}
+	if _, err := steps.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return fmt.Errorf("migrating River: %w", err)
+	}
+	return nil
+}
+
+// Hash names this set of migrations, for caches of a migrated template.
+func Hash() (string, error) {
+	return hashOf(files)
+}
