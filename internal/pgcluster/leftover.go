@@ -2,6 +2,7 @@ package pgcluster
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,7 +21,7 @@ const patience = 7 * time.Second
 // clear ends what a killed owner left running on the data directory. We hold
 // the lock, so none of it belongs to anybody. Two servers on one directory would
 // destroy it; PostgreSQL refuses the second, and we would never start.
-func clear(ctx context.Context, data string) error {
+func clear(ctx context.Context, data, socket string) error {
 	postmaster, ok := readPid(data)
 	if !ok {
 		return nil // a clean shutdown removes the file
@@ -49,13 +50,12 @@ func clear(ctx context.Context, data string) error {
 		case <-tick.C:
 		}
 	}
-	// The pid may by now be anybody's, and PostgreSQL would believe the file.
-	return removeIfThere(filepath.Join(data, "postmaster.pid"))
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return err
+	// The pid may by now be anybody's, or a zombie's that init never reaps.
+	// PostgreSQL would believe both lock files.
+	for _, file := range []string{filepath.Join(data, "postmaster.pid"), filepath.Join(socket, ".s.PGSQL.5432.lock")} {
+		if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("removing a stale lock: %w", err)
+		}
 	}
 	return nil
 }
