@@ -137,4 +137,3 @@ func (s *Service) TestCredit(ctx context.Context, tx pgx.Tx, tenant ids.Tenant, 
 		Lines: []Line{{Account: balance, Amount: amount}, {Account: credit, Amount: -amount}},
 	})
 }
-
