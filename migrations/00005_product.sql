@@ -56,6 +56,9 @@ CREATE TABLE enrolment_tokens (
 	created_at  timestamptz NOT NULL DEFAULT now()
 );
 
+-- What the loop may know of a node: the room's published view.
+CREATE VIEW node_progress AS SELECT id AS node_id, reachability = 'reachable' AS reachable FROM nodes;
+
 -- room: allocation
 CREATE TABLE allocations (
 	id           uuid PRIMARY KEY, -- equals the uid of its declaration
@@ -109,6 +112,6 @@ CREATE VIEW allocation_progress AS
 	SELECT id AS allocation_id, status, status_at, expires_at FROM allocations;
 
 -- +goose Down
-DROP VIEW allocation_progress;
+DROP VIEW allocation_progress, node_progress;
 DROP TABLE allocation_transitions, allocations, enrolment_tokens, slot_claims, slots, gpus, nodes;
 DROP SEQUENCE allocation_host_uid;
