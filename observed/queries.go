@@ -89,6 +89,7 @@ const (
 
 	selectApplied = `SELECT uid, generation, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
 	selectSilence = `SELECT node_id, stale_at FROM observed_nodes WHERE node_id = ANY($1)`
+	selectSilent  = `SELECT stale_at <= now() FROM observed_nodes WHERE node_id = $1`
 	selectNode    = `
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, seen_at, stale_at
 		FROM observed_nodes WHERE node_id = $1`
