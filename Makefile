@@ -35,6 +35,7 @@ build: ## Build bin/gpuaas and bin/gpuaas-agent
 
 gen: ## Make the generated files again
 	$(GO) generate -tags $(TAGS) ./...
+	$(GO) run ./scripts/vendorhash
 
 verify: ## Fail when a generated file is out of date
 	@scripts/ci/codegen_current.sh

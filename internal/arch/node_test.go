@@ -26,7 +26,8 @@ func TestNodeBinaryLinksNoServer(t *testing.T) {
 		t.Fatalf("only %d packages below %s: this test looks in the wrong place", len(g.seen), node)
 	}
 	for name, chain := range g.seen {
-		if underAny(name, unlinked) {
+		// database/sql/driver is only the types that google/uuid scans into.
+		if name == "database/sql" || underAny(name, unlinked) {
 			t.Errorf("%s is linked: %s", name, strings.Join(append(chain, name), " → "))
 		}
 	}

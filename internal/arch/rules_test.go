@@ -82,7 +82,7 @@ var fences = []struct {
 // unlinked must not be in the node binary, however far down: it runs as root
 // on every machine, and each of these is a parser or a listener more.
 var unlinked = []string{
-	"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql", "github.com/pressly/goose",
+	"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "github.com/pressly/goose",
 	"github.com/gin-gonic", "github.com/getkin/kin-openapi", "github.com/oapi-codegen",
 	"github.com/nats-io", "cuelang.org/go", "github.com/go-git", module + "/migrations",
 }
