@@ -66,6 +66,24 @@ CREATE TABLE ledger_accounts (
 	currency text NOT NULL,
 	UNIQUE NULLS NOT DISTINCT (org_id, name, currency)
 );
+-- +goose StatementBegin
+-- ledger_ensure_accounts is how rooms learn a tenant's balance account. It makes
+-- it, and the platform's own of that currency, where they are missing.
+CREATE FUNCTION ledger_ensure_accounts(tenant uuid, cur text) RETURNS uuid LANGUAGE plpgsql AS $$
+DECLARE
+	balance uuid;
+BEGIN
+	SELECT id INTO balance FROM ledger_accounts WHERE org_id = tenant AND name = 'balance' AND currency = cur;
+	IF balance IS NULL THEN
+		-- In one order, so that two tenants' first accounts never deadlock.
+		INSERT INTO ledger_accounts (org_id, name, currency)
+		VALUES (NULL, 'credit', cur), (NULL, 'revenue', cur), (tenant, 'balance', cur)
+		ON CONFLICT DO NOTHING;
+		SELECT id INTO STRICT balance FROM ledger_accounts WHERE org_id = tenant AND name = 'balance' AND currency = cur;
+	END IF;
+	RETURN balance;
+END $$;
+-- +goose StatementEnd
 CREATE TABLE ledger_transfers (
 	id        uuid PRIMARY KEY,
 	kind      text NOT NULL, -- usage | test_credit | correction ...
@@ -99,8 +117,9 @@ CREATE TABLE usage_records (
 	org_id        uuid NOT NULL,
 	project_id    uuid NOT NULL,
 	sku           text NOT NULL,
-	gpus          int NOT NULL CHECK (gpus > 0),
-	price_minor   bigint NOT NULL CHECK (price_minor >= 0), -- per GPU and hour, kept from the start
+	-- The bounds keep what is due within 63 bits for a century.
+	gpus          bigint NOT NULL CHECK (gpus BETWEEN 1 AND 100000),
+	price_minor   bigint NOT NULL CHECK (price_minor BETWEEN 0 AND 1000000000), -- per GPU and hour, kept from the start
 	currency      text NOT NULL,
 	account_id    uuid NOT NULL, -- the tenant's balance account, so that accrual joins nothing
 	start_s       bigint NOT NULL, -- seconds since 1970 by the database's clock
@@ -108,16 +127,20 @@ CREATE TABLE usage_records (
 );
 CREATE INDEX usage_records_by_tenant ON usage_records (org_id, start_s);
 CREATE INDEX usage_records_by_allocation ON usage_records (allocation_id);
-CREATE TABLE usage_open (
-	allocation_id uuid PRIMARY KEY,
-	record_id     uuid NOT NULL REFERENCES usage_records
+CREATE INDEX usage_records_by_start ON usage_records (start_s);
+CREATE UNIQUE INDEX usage_records_one_open ON usage_records (allocation_id) WHERE end_s IS NULL;
+-- What the next pass of accrual must look at besides the open intervals; it
+-- takes the rows away in the transaction of its charges.
+CREATE TABLE usage_changes (
+	record_id uuid NOT NULL REFERENCES usage_records,
+	change    text NOT NULL CHECK (change IN ('opened', 'closed')),
+	PRIMARY KEY (record_id, change)
 );
 -- Each pass of accrual, once: [from_s, to_s), without gap or overlap.
 CREATE TABLE usage_ticks (
-	to_s      bigint PRIMARY KEY,
-	from_s    bigint NOT NULL UNIQUE,
-	transfers int NOT NULL DEFAULT 0,
-	at        timestamptz NOT NULL DEFAULT now(),
+	to_s   bigint PRIMARY KEY,
+	from_s bigint NOT NULL UNIQUE,
+	at     timestamptz NOT NULL DEFAULT now(),
 	CHECK (to_s > from_s)
 );
 
@@ -150,6 +173,6 @@ CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_tr
 CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- +goose Down
-DROP FUNCTION make_partitions;
-DROP TABLE usage_ticks, usage_open, usage_records, ledger_checkpoints, ledger_entries, ledger_transfers, ledger_accounts,
+DROP FUNCTION make_partitions, ledger_ensure_accounts;
+DROP TABLE usage_ticks, usage_changes, usage_records, ledger_checkpoints, ledger_entries, ledger_transfers, ledger_accounts,
 	inbox, outbox_failures, outbox_position, outbox_events, audit_logs;
