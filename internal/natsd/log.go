@@ -1,0 +1,27 @@
+package natsd
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// logger gives the server's lines to ours. Its notices are about itself and
+// start every run: they are details here.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Noticef(format string, v ...any) {
+	l.log.Debug("nats", "text", fmt.Sprintf(format, v...))
+}
+func (l logger) Debugf(format string, v ...any) {
+	l.log.Debug("nats", "text", fmt.Sprintf(format, v...))
+}
+func (l logger) Tracef(format string, v ...any) {
+	l.log.Debug("nats", "text", fmt.Sprintf(format, v...))
+}
+func (l logger) Warnf(format string, v ...any) { l.log.Warn("nats", "text", fmt.Sprintf(format, v...)) }
+func (l logger) Errorf(format string, v ...any) {
+	l.log.Error("nats", "text", fmt.Sprintf(format, v...))
+}
+func (l logger) Fatalf(format string, v ...any) {
+	l.log.Error("nats", "text", fmt.Sprintf(format, v...))
+}
