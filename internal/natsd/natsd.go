@@ -31,6 +31,7 @@ const (
 	maxStore = 4 << 30
 	// A file server is ready in a few milliseconds; recovering big streams takes longer.
 	readyWithin = 30 * time.Second
+	look        = 100 * time.Millisecond
 )
 
 // Server is a NATS server in this process.
@@ -59,12 +60,14 @@ func Start(c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuring NATS in %s: %w", c.Dir, err)
 	}
-	if c.Log != nil {
-		ns.SetLoggerV2(logger{c.Log}, false, false, false)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
+	fatal := make(chan string, 1)
+	ns.SetLoggerV2(logger{c.Log, fatal}, false, false, false)
 	s := &Server{ns}
 	ns.Start()
-	if err := s.ready(); err != nil {
+	if err := s.ready(fatal); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("starting NATS in %s: %w", c.Dir, err)
 	}
@@ -78,14 +81,18 @@ func port(c Config) int {
 	return c.Port
 }
 
-func (s *Server) ready() error {
-	if !s.ns.ReadyForConnections(readyWithin) {
-		return errors.New("it did not get ready for connections")
+func (s *Server) ready(fatal <-chan string) error {
+	for range readyWithin / look {
+		select {
+		case text := <-fatal:
+			return errors.New(text)
+		default:
+		}
+		if s.ns.ReadyForConnections(look) && s.ns.JetStreamEnabled() {
+			return nil
+		}
 	}
-	if !s.ns.JetStreamEnabled() {
-		return errors.New("JetStream is not enabled: is the folder writable, and used by no other server?")
-	}
-	return nil
+	return errors.New("it did not get ready: is the folder used by another server?")
 }
 
 // URL is the loopback address, empty where the server does not listen.
