@@ -21,7 +21,7 @@ CREATE TABLE outbox_events (
 	-- commits late with a lower position is ever skipped.
 	xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
 	event_id       uuid NOT NULL,
-	stream         text NOT NULL,
+	stream         text NOT NULL CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS')),
 	subject        text NOT NULL,
 	aggregate      text NOT NULL, -- allocation:<id>
 	sequence       bigint NOT NULL, -- rises within the aggregate
@@ -31,7 +31,8 @@ CREATE TABLE outbox_events (
 	trace          text NOT NULL DEFAULT '', -- traceparent
 	payload        jsonb NOT NULL,
 	occurred_at    timestamptz NOT NULL DEFAULT now(),
-	PRIMARY KEY (seq, occurred_at)
+	PRIMARY KEY (seq, occurred_at),
+	CONSTRAINT outbox_events_stream_takes_subject CHECK (subject LIKE lower(stream) || '.%')
 ) PARTITION BY RANGE (occurred_at);
 CREATE INDEX outbox_events_by_position ON outbox_events (stream, xid, seq);
 CREATE INDEX outbox_events_by_tenant ON outbox_events (org_id, xid, seq);
@@ -41,6 +42,7 @@ CREATE TABLE outbox_position (
 	epoch  text NOT NULL, -- of the JetStream stream; another one means it was lost and is filled anew
 	xid    xid8 NOT NULL,
 	seq    bigint NOT NULL,
+	acked  bigint NOT NULL DEFAULT 0, -- the stream's own last sequence; a stream that ends lower has lost its tail
 	moved_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE TABLE outbox_failures (
@@ -168,9 +170,13 @@ END $$;
 SELECT make_partitions(3);
 
 CREATE TRIGGER audit_logs_append_only BEFORE UPDATE OR DELETE ON audit_logs FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_logs_not_emptied BEFORE TRUNCATE ON audit_logs FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER outbox_events_append_only BEFORE UPDATE OR DELETE ON outbox_events FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER outbox_events_not_emptied BEFORE TRUNCATE ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_transfers_not_emptied BEFORE TRUNCATE ON ledger_transfers FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_entries_not_emptied BEFORE TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- +goose Down
 DROP FUNCTION make_partitions, ledger_ensure_accounts;
