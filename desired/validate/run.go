@@ -72,7 +72,7 @@ func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint
 	switch {
 	case late:
 		f.Message = fmt.Sprintf("evaluating took longer than %s", l.Wall)
-	case ended.ExitCode() == exitMemory || bytes.Contains(complaint, []byte("out of memory")) || bytes.Contains(complaint, []byte("cannot allocate memory")):
+	case ended.ExitCode() == exitMemory || starved(complaint):
 		f.Message = fmt.Sprintf("evaluating took more than %d MiB of memory", l.MemoryBytes>>20)
 	case ended.UserTime()+ended.SystemTime() >= l.CPU-tick:
 		f.Message = fmt.Sprintf("evaluating took more than %s of CPU", l.CPU)
@@ -80,6 +80,18 @@ func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint
 		f.Message = "the evaluator broke down on these files: " + ended.String()
 	}
 	return f
+}
+
+// starved reads how Go's runtime ended. Refused memory shows as out of memory,
+// or as a fault of the runtime itself, which no code of ours or CUE's has: their
+// faults begin with the word panic.
+func starved(complaint []byte) bool {
+	for _, sign := range []string{"out of memory", "cannot allocate memory"} {
+		if bytes.Contains(complaint, []byte(sign)) {
+			return true
+		}
+	}
+	return bytes.HasPrefix(complaint, []byte("SIGSEGV: ")) || bytes.HasPrefix(complaint, []byte("fatal error: runtime:"))
 }
 
 // readLines finds the last unit and the answer among the child's lines.
