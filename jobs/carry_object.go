@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -62,7 +63,7 @@ func (w *carryObject) carry(ctx context.Context, tx pgx.Tx, o desired.Object, go
 			func() error { return w.d.Inventory.Retire(ctx, tx, node) })
 	case desired.KindPolicy:
 		return carry(o, gone, func(s desired.Policy) error {
-			return w.d.Policies.Set(ctx, tx, s.Key, s.Scope, s.Value, o.Source.String())
+			return w.d.Policies.Set(ctx, tx, s.Key, policies.Scope(s.Scope), s.Value, o.Source.String())
 		},
 			func() error { return w.unset(ctx, tx, o) })
 	case desired.KindEnvironment, desired.KindRole:
@@ -77,7 +78,7 @@ func (w *carryObject) unset(ctx context.Context, tx pgx.Tx, o desired.Object) er
 	if err := json.Unmarshal(o.Spec, &s); err != nil {
 		return fmt.Errorf("reading %s %s: %w", o.Kind, o.Name, err)
 	}
-	return w.d.Policies.Unset(ctx, tx, s.Key, s.Scope)
+	return w.d.Policies.Unset(ctx, tx, s.Key, policies.Scope(s.Scope))
 }
 
 func carry[T any](o desired.Object, gone bool, declare func(T) error, retire func() error) error {
