@@ -31,12 +31,13 @@ var rooms = map[string][]string{
 	"desired/git":      {"desired", "desired/validate"},
 	"observed":         {"agent/wire"},
 
-	"reconciler":       {"desired", "observed", "reconciler/plan", "reconciler/check"},
-	"reconciler/plan":  {"desired", "observed"},
-	"reconciler/check": {"desired", "observed", "reconciler/plan"},
+	"reconciler": {"desired", "observed", "reconciler/plan", "reconciler/check"},
+	// agent/wire: slots and fences have one vocabulary, and it is a leaf.
+	"reconciler/plan":  {"desired", "observed", "agent/wire"},
+	"reconciler/check": {"desired", "observed", "reconciler/plan", "agent/wire"},
 
-	"platform": {"policies"},                        // and lower floors
-	"product":  {"platform", "policies", "desired"}, // and lower floors
+	"platform": {"policies"},                                      // and lower floors
+	"product":  {"platform", "policies", "desired", "agent/wire"}, // and lower floors
 
 	"jobs":          {"jobs/nodetask", "reconciler", "platform", "product", "policies", "desired", "observed", "agent/wire"},
 	"jobs/nodetask": {"agent/wire"},
