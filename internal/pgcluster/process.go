@@ -68,7 +68,7 @@ func (o owner) command(ctx context.Context, path string, folders ...string) (*ex
 	if !o.drop {
 		return cmd, folders, func() {}, nil
 	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)} //nolint:gosec // ids of the system
 	if !descriptorPaths {
 		return cmd, folders, func() {}, nil
 	}
