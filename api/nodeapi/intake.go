@@ -86,12 +86,9 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error
 	return nil
 }
 
-// Issue makes a certificate for a node. It is called inside the transaction that
-// spends the token, so that a token is spent only on a certificate.
-type Issue func(node ids.Node) (serial string, notAfter time.Time, chain []byte, err error)
-
-// Enrol trades a token for a certificate.
-func (i *Intake) Enrol(ctx context.Context, token string, issue Issue) (node ids.Node, err error) {
+// Enrol trades a token for a certificate. issue is called inside the transaction
+// that spends the token, so that a token is spent only on a certificate.
+func (i *Intake) Enrol(ctx context.Context, token string, issue func(ids.Node) (string, time.Time, []byte, error)) (node ids.Node, err error) {
 	var serial string
 	err = pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
 		if node, err = i.Inventory.UseToken(ctx, tx, token); err != nil {
@@ -108,7 +105,7 @@ func (i *Intake) Enrol(ctx context.Context, token string, issue Issue) (node ids
 }
 
 // Renew gives an enrolled node its next certificate.
-func (i *Intake) Renew(ctx context.Context, node ids.Node, issue Issue) (err error) {
+func (i *Intake) Renew(ctx context.Context, node ids.Node, _ string, issue func(ids.Node) (string, time.Time, []byte, error)) (err error) {
 	var serial string
 	err = pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
 		serial, err = i.certify(ctx, tx, node, issue)
@@ -120,7 +117,7 @@ func (i *Intake) Renew(ctx context.Context, node ids.Node, issue Issue) (err err
 	return err
 }
 
-func (i *Intake) certify(ctx context.Context, tx pgx.Tx, node ids.Node, issue Issue) (string, error) {
+func (i *Intake) certify(ctx context.Context, tx pgx.Tx, node ids.Node, issue func(ids.Node) (string, time.Time, []byte, error)) (string, error) {
 	serial, notAfter, _, err := issue(node)
 	if err != nil {
 		return "", err
@@ -131,4 +128,9 @@ func (i *Intake) certify(ctx context.Context, tx pgx.Tx, node ids.Node, issue Is
 // Check refuses a certificate that is not in force.
 func (i *Intake) Check(ctx context.Context, node ids.Node, serial string) error {
 	return i.Certificates.Check(ctx, node, serial, i.Clock.Now())
+}
+
+// Fallen returns those of the serials that are no longer in force.
+func (i *Intake) Fallen(ctx context.Context, serials []string) ([]string, error) {
+	return i.Certificates.Fallen(ctx, serials, i.Clock.Now())
 }
