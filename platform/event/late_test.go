@@ -23,6 +23,7 @@ func TestINV27LateCommitIsNotSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = slow.Rollback(t.Context()) }()
 	late, early := requested(1), requested(2)
 	state(t, slow, late)
 	state(t, db, early)
