@@ -15,6 +15,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
@@ -115,7 +116,7 @@ func checkBody(req *http.Request, r *call) error {
 	if err != nil {
 		return err
 	}
-	if err := op.schema.VisitJSON(value, openapi3.VisitAsRequest()); err != nil {
+	if err := op.schema.VisitJSON(value, openapi3.VisitAsRequest(), checkUUIDs); err != nil {
 		return invalid(err)
 	}
 	req.Body = checked{bytes.NewReader(data), value}
@@ -139,6 +140,9 @@ func read(req *http.Request) ([]byte, error) {
 	}
 	return buf.Bytes(), nil
 }
+
+// checkUUIDs makes a format of the contract a rule: the library does not know it.
+var checkUUIDs = openapi3.WithStringFormatValidator("uuid", openapi3.NewCallbackValidator(uuid.Validate))
 
 // checkMediaType takes a body without a media type for JSON: there is nothing
 // else that it could be.
