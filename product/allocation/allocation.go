@@ -131,7 +131,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		err = s.promise(ctx, &a, r, slots, keys, limits)
 		if err == nil {
 			s.Desired.Hint()
-			s.Hints.Send(event.HintOutbox)
+			s.Hints.Send(event.Topic)
 			return a, nil
 		}
 		s.Inventory.Misplaced(r.SKU, r.Region)

@@ -12,7 +12,7 @@ import (
 // a request needs no round trip for one. A crash wastes the rest of a block; the
 // range lasts for millions of them.
 type hostUIDs struct {
-	mu         sync.Mutex
+	mu        sync.Mutex
 	free, end int
 }
 
