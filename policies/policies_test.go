@@ -179,14 +179,14 @@ func TestRoles(t *testing.T) {
 		{"project.member", "createAllocation", true},
 		{"project.viewer", "createAllocation", false},
 		{"admin", "anything", true},
-		{"nobody", "listSKUs", false},
-		{"user", "listSKUs", true},
+		{"nobody", "listSkus", false},
+		{"user", "listSkus", true},
 	} {
 		if Allows(c.role, c.operation) != c.want {
 			t.Errorf("%s %s is not %v", c.role, c.operation, c.want)
 		}
 	}
-	if !Covered("forceReleaseAllocation") || Covered("forgotten") || Covered("*") != true {
+	if !Covered("createEnrolmentToken") || Covered("forgotten") {
 		t.Error("coverage is by name")
 	}
 }
