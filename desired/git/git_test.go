@@ -387,3 +387,29 @@ func TestSnapshotEndsWithItsContext(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestReadPathKeepsTheCallersPaths(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("fleet/a.cue", "a")
+	b.write("fleet/.cache/b.cue", "hidden")
+	b.write("fleet/cue.mod/module.cue", "not a declaration")
+	fleet := filepath.Join(b.path, "fleet")
+	for name, path := range map[string]string{"folder": fleet, "folder with slash": fleet + "/", "file": filepath.Join(fleet, "a.cue")} {
+		tree, err := ReadPath(t.Context(), path, DefaultLimits())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(tree.Files) != 1 || string(tree.Files[filepath.Join(fleet, "a.cue")]) != "a" {
+			t.Errorf("%s: %v, findings %v", name, tree.Files, tree.Findings)
+		}
+	}
+	if _, err := ReadPath(t.Context(), filepath.Join(fleet, "none"), DefaultLimits()); errs.CodeOf(err) != errs.NotFound {
+		t.Errorf("error is %v", err)
+	}
+	b.write("fleet/big.yaml", strings.Repeat("x", 200))
+	tree, err := ReadPath(t.Context(), fleet, Limits{10, 100, 1000})
+	if err != nil || len(tree.Findings) != 1 || tree.Findings[0].Path != filepath.Join(fleet, "big.yaml") {
+		t.Errorf("%+v, %v", tree, err)
+	}
+}
