@@ -413,3 +413,26 @@ func TestReadPathKeepsTheCallersPaths(t *testing.T) {
 		t.Errorf("%+v, %v", tree, err)
 	}
 }
+
+func TestFolderOfDeclarationsIsAFolder(t *testing.T) {
+	t.Parallel()
+	for name, entry := range map[string]string{
+		"file":      "100644 blob %s\tfleet\n",
+		"symlink":   "120000 blob %s\tfleet\n",
+		"submodule": "160000 commit 1234567890123456789012345678901234567890\tfleet\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.write("x", "x")
+			b.commit()
+			blob := b.gitIn("/etc", "hash-object", "-w", "--stdin")
+			root := b.gitIn(strings.ReplaceAll(entry, "%s", blob), "mktree", "--missing")
+			b.git("update-ref", "refs/heads/main", b.git("commit-tree", "-m", "x", root))
+
+			if tree := snapshot(t, b.open("main"), ""); len(tree.Findings) != 1 || len(tree.Files) > 0 || tree.TreeHash == "" {
+				t.Errorf("tree is %+v", tree)
+			}
+		})
+	}
+}
