@@ -42,6 +42,14 @@ const (
 		SELECT count(*) FROM plans p JOIN plan_actions a ON a.plan_id = p.id
 		WHERE a.judged AND a.verb = 'release' AND a.held = '' AND p.created_at > now() - $1::interval`
 
+	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id < $1 ORDER BY id DESC LIMIT $2`
+	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id = $1`
+	selectActions = `
+		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.event, a.fence, a.generation, a.epoch, a.reason, a.held
+		FROM plan_actions a JOIN plans p ON p.id = a.plan_id`
+	selectDriftOf = `
+		SELECT id, kind, object_id, field, status, opened_at, healed_at FROM drift WHERE object_id = $1 ORDER BY opened_at DESC LIMIT $2`
+
 	openDrift = `INSERT INTO drift (kind, object_id, field) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	healDrift = `UPDATE drift SET status = 'healed', healed_at = now() WHERE object_id = $1 AND status = 'open'`
 )
