@@ -48,8 +48,8 @@ type Server struct {
 	Hints *hint.Bus
 	Log   *slog.Logger
 	Clock clock.Clock
-	// Heartbeat and Look are for tests; zero means the constants above.
-	Heartbeat, Look time.Duration
+	// These are for tests; zero means the constants above.
+	Heartbeat, Look, Patience time.Duration
 }
 
 // Open finds where to start: after the event of that id, with "0" at the oldest
@@ -91,7 +91,7 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, tenant ids.T
 	defer look.Stop()
 	defer heartbeat.Stop()
 
-	out := newWriter(w, s.Clock)
+	out := newWriter(w, s.Clock, or(s.Patience, patience))
 	out.text(retry)
 	for out.send() == nil {
 		next, err := s.sendAfter(ctx, out, tenant, from)
@@ -148,9 +148,11 @@ type writer struct {
 	ctl   *http.ResponseController
 	clock clock.Clock
 	buf   []byte
+	// patience bounds one write.
+	patience time.Duration
 }
 
-func newWriter(w http.ResponseWriter, c clock.Clock) *writer {
+func newWriter(w http.ResponseWriter, c clock.Clock, patience time.Duration) *writer {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -161,7 +163,7 @@ func newWriter(w http.ResponseWriter, c clock.Clock) *writer {
 	// writer without deadlines is a test's, or a proxy of somebody's.
 	_ = ctl.SetReadDeadline(time.Time{})
 	w.WriteHeader(http.StatusOK)
-	return &writer{w: w, ctl: ctl, clock: c}
+	return &writer{w: w, ctl: ctl, clock: c, patience: patience}
 }
 
 func (o *writer) text(s string) { o.buf = append(o.buf, s...) }
@@ -183,7 +185,7 @@ func (o *writer) send() error {
 	if len(o.buf) == 0 {
 		return nil
 	}
-	if err := o.ctl.SetWriteDeadline(o.clock.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := o.ctl.SetWriteDeadline(o.clock.Now().Add(o.patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return errSlow
 	}
 	_, err := o.w.Write(o.buf)
