@@ -157,13 +157,8 @@ func newWriter(w http.ResponseWriter, c clock.Clock, patience time.Duration) *wr
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
-	ctl := http.NewResponseController(w)
-	// The server's read timeout would end the request's context: it goes on
-	// watching the connection, and sees the deadline as a client that left. A
-	// writer without deadlines is a test's, or a proxy of somebody's.
-	_ = ctl.SetReadDeadline(time.Time{})
 	w.WriteHeader(http.StatusOK)
-	return &writer{w: w, ctl: ctl, clock: c, patience: patience}
+	return &writer{w: w, ctl: http.NewResponseController(w), clock: c, patience: patience}
 }
 
 func (o *writer) text(s string) { o.buf = append(o.buf, s...) }
