@@ -108,3 +108,20 @@ func (h *History) actions(ctx context.Context, sql string, args ...any) ([]Store
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[StoredAction])
 }
+
+// Load is how much work of one kind stands before the loop.
+type Load struct {
+	Kind      string
+	Due       int64
+	OldestFor time.Duration
+	Drifting  int64
+}
+
+// Load counts it by kind.
+func (h *History) Load(ctx context.Context) ([]Load, error) {
+	rows, err := h.DB.Query(ctx, selectLoad)
+	if err != nil {
+		return nil, fmt.Errorf("counting due objects: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Load])
+}

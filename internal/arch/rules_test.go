@@ -40,16 +40,19 @@ var rooms = map[string][]string{
 	"platform": {"policies"},                                      // and lower floors
 	"product":  {"platform", "policies", "desired", "agent/wire"}, // and lower floors
 
-	"jobs":          {"jobs/nodetask", "reconciler", "platform", "product", "policies", "desired", "observed", "agent/wire"},
+	// migrations: the name of the schema that River's tables are in.
+	"jobs":          {"jobs/nodetask", "reconciler", "platform", "product", "policies", "desired", "observed", "agent/wire", "migrations"},
 	"jobs/nodetask": {"agent/wire"},
 
 	"api/openapi":  {},
 	"api/asyncapi": {},
 	"api/oapi":     {},
 	// reconciler: the plan history, with its reasons, is read from its store.
-	"api/rest":    {"api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "observed", "reconciler", "web", "docs"},
-	"api/stream":  {"api/oapi", "platform", "product", "policies", "desired", "observed"},
-	"api/nodeapi": {"agent/wire", "jobs/nodetask", "observed", "product/inventory"},
+	"api/rest":   {"api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "observed", "reconciler", "web", "docs"},
+	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
+	// desired: the word that wakes the loop. platform/secret: whether a node's
+	// certificate is in force, asked at every call.
+	"api/nodeapi": {"agent/wire", "jobs/nodetask", "observed", "product/inventory", "desired", "platform/secret"},
 
 	"cmd":     {anything},
 	"e2e":     {anything},

@@ -129,7 +129,7 @@ func cursorKey(dir string) ([]byte, error) {
 	if key, err = newKey(); err != nil {
 		return nil, err
 	}
-	if err := durable.Create(path, key); err != nil {
+	if err := durable.Create(path, key, 0o600); err != nil {
 		// Another process was first: its key is the one.
 		return os.ReadFile(path)
 	}

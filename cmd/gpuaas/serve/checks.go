@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/gpuaas/gpuaas/api/rest"
 )
@@ -34,14 +35,18 @@ func (s *Server) askNATS(context.Context) (rest.Status, string) {
 	return rest.OK, ""
 }
 
+// outboxLag is far beyond what a relay that works needs for any backlog it takes
+// in one go.
+const outboxLag = 30 * time.Second
+
 func (s *Server) askOutbox(ctx context.Context) (rest.Status, string) {
 	backlog, err := s.relay.Pending(ctx)
 	if err != nil {
 		return rest.Degraded, err.Error()
 	}
 	for _, b := range backlog {
-		if b.Oldest > outboxLag {
-			return rest.Degraded, fmt.Sprintf("%d facts of %s wait, the oldest for %s", b.Pending, b.Stream, b.Oldest)
+		if b.OldestFor > outboxLag {
+			return rest.Degraded, fmt.Sprintf("%d facts of %s wait, the oldest for %s", b.Pending, b.Stream, b.OldestFor.Round(time.Second))
 		}
 	}
 	return rest.OK, ""

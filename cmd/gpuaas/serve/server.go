@@ -140,8 +140,13 @@ func (s *Server) run() error {
 // carry lets hints reach other processes, and theirs reach this one. Both ways
 // may lose them.
 func carry(hints *hint.Bus, nc *nats.Conn) error {
-	hints.Forward = func(topic string) { _ = nc.Publish(hintSubject+topic, []byte(nc.Opts.Name)) }
-	_, err := nc.Subscribe(hintSubject+">", func(m *nats.Msg) { hints.Wake(m.Subject[len(hintSubject):]) })
+	self := ids.New[ids.Object]().String()
+	hints.Forward = func(topic string) { _ = nc.Publish(hintSubject+topic, []byte(self)) }
+	_, err := nc.Subscribe(hintSubject+">", func(m *nats.Msg) {
+		if string(m.Data) != self { // ours has woken whom it could
+			hints.Wake(m.Subject[len(hintSubject):])
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("listening for hints: %w", err)
 	}
@@ -194,7 +199,9 @@ func (s *Server) URL() string { return "http://" + s.apiListener.Addr().String()
 func (s *Server) NodeURL() string { return "https://" + s.nodeListener.Addr().String() }
 
 // MetricsURL is where the metrics are read.
-func (s *Server) MetricsURL() string { return "http://" + s.metricsListener.Addr().String() + "/metrics" }
+func (s *Server) MetricsURL() string {
+	return "http://" + s.metricsListener.Addr().String() + "/metrics"
+}
 
 // CA is the bundle that agents believe the node door by.
 func (s *Server) CA() []byte { return s.rooms.authority.Bundle() }
