@@ -308,7 +308,7 @@ func (purse) Balance(context.Context, pg.Queryer, ids.Tenant) (money.Minor, stri
 
 type facts struct{}
 
-func (facts) Open(_ context.Context, _ ids.Tenant, after string) (func(http.ResponseWriter) error, error) {
+func (facts) Open(_ context.Context, _ ids.Tenant, _ ids.Project, after string) (func(http.ResponseWriter) error, error) {
 	if after == "gone" {
 		return nil, errs.New(errs.NotFound, "this event is not kept any more")
 	}

@@ -27,12 +27,15 @@ type record struct {
 	all []event.Event
 }
 
-func (r *record) state(tenant ids.Tenant, what string) ids.Event {
+func (r *record) state(tenant ids.Tenant, what string, project ...ids.Project) ids.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := event.Event{
 		Position: event.Position{XID: 7, Seq: int64(len(r.all) + 1)}, ID: ids.New[ids.Event](), Type: what, Version: event.Version,
 		Payload: json.RawMessage(`{"text":"` + strings.Repeat("x", 1024) + `"}`), Tenant: tenant,
+	}
+	for _, p := range project {
+		e.Project = p
 	}
 	r.all = append(r.all, e)
 	return e.ID
@@ -73,7 +76,9 @@ type bundle struct {
 	hints  *hint.Bus
 	url    string
 	mine   ids.Tenant
-	ended  chan struct{} // receives when a stream has let its client go
+	// project, where set, is all that the client may see.
+	project ids.Project
+	ended   chan struct{} // receives when a stream has let its client go
 }
 
 func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
@@ -89,7 +94,7 @@ func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
 		if r.URL.Query().Has("all") {
 			tenant = ids.Tenant{}
 		}
-		follow, err := s.Open(r.Context(), tenant, r.URL.Query().Get("after"))
+		follow, err := s.Open(r.Context(), tenant, b.project, r.URL.Query().Get("after"))
 		if err != nil {
 			http.Error(w, string(errs.CodeOf(err)), http.StatusTeapot)
 			return
@@ -184,6 +189,22 @@ func TestStreamsGoOnWhereTheyWereLost(t *testing.T) {
 				t.Fatalf("after %s: event %d is %s, want %s", after, i, got, id)
 			}
 		}
+	}
+}
+
+// Whoever is of a tenant only through a project sees that project's events.
+func TestProjectsHaveABorder(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.project = ids.New[ids.Project]()
+	b.record.state(b.mine, "another.project", ids.New[ids.Project]())
+	b.record.state(b.mine, "the.tenant's")
+	id := b.record.state(b.mine, "provisioning.active", b.project)
+	_, r := b.follow(t, "after=0")
+	next(t, r)
+	if got := next(t, r); got != id.String() {
+		t.Errorf("got %s, want %s", got, id)
 	}
 }
 
