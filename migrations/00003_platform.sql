@@ -12,7 +12,7 @@ CREATE TABLE policy_values (
 -- A row and not a sequence: who sets a value holds it to the commit, so revisions
 -- become visible in their order, and a reader that has seen one has all before it.
 CREATE TABLE policy_revision (
-	only     boolean PRIMARY KEY DEFAULT true CHECK (only),
+	sole     boolean PRIMARY KEY DEFAULT true CHECK (sole),
 	revision bigint NOT NULL
 );
 INSERT INTO policy_revision (revision) VALUES (0);

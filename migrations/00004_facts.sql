@@ -21,7 +21,7 @@ CREATE TABLE outbox_events (
 	-- commits late with a lower position is ever skipped.
 	xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
 	event_id       uuid NOT NULL,
-	stream         text NOT NULL,
+	stream         text NOT NULL CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS')),
 	subject        text NOT NULL,
 	aggregate      text NOT NULL, -- allocation:<id>
 	sequence       bigint NOT NULL, -- rises within the aggregate
@@ -31,7 +31,8 @@ CREATE TABLE outbox_events (
 	trace          text NOT NULL DEFAULT '', -- traceparent
 	payload        jsonb NOT NULL,
 	occurred_at    timestamptz NOT NULL DEFAULT now(),
-	PRIMARY KEY (seq, occurred_at)
+	PRIMARY KEY (seq, occurred_at),
+	CONSTRAINT outbox_events_stream_takes_subject CHECK (subject LIKE lower(stream) || '.%')
 ) PARTITION BY RANGE (occurred_at);
 CREATE INDEX outbox_events_by_position ON outbox_events (stream, xid, seq);
 CREATE INDEX outbox_events_by_tenant ON outbox_events (org_id, xid, seq);
@@ -41,6 +42,7 @@ CREATE TABLE outbox_position (
 	epoch  text NOT NULL, -- of the JetStream stream; another one means it was lost and is filled anew
 	xid    xid8 NOT NULL,
 	seq    bigint NOT NULL,
+	acked  bigint NOT NULL DEFAULT 0, -- the stream's own last sequence; a stream that ends lower has lost its tail
 	moved_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE TABLE outbox_failures (
@@ -66,9 +68,12 @@ CREATE TABLE ledger_accounts (
 	currency text NOT NULL,
 	UNIQUE NULLS NOT DISTINCT (org_id, name, currency)
 );
+-- A balance in two currencies would be two balances.
+CREATE UNIQUE INDEX ledger_accounts_one_balance ON ledger_accounts (org_id) WHERE name = 'balance';
 -- +goose StatementBegin
 -- ledger_ensure_accounts is how rooms learn a tenant's balance account. It makes
--- it, and the platform's own of that currency, where they are missing.
+-- it, and the platform's own of that currency, where they are missing. A tenant
+-- that has its balance in another currency is refused.
 CREATE FUNCTION ledger_ensure_accounts(tenant uuid, cur text) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
 	balance uuid;
@@ -79,7 +84,10 @@ BEGIN
 		INSERT INTO ledger_accounts (org_id, name, currency)
 		VALUES (NULL, 'credit', cur), (NULL, 'revenue', cur), (tenant, 'balance', cur)
 		ON CONFLICT DO NOTHING;
-		SELECT id INTO STRICT balance FROM ledger_accounts WHERE org_id = tenant AND name = 'balance' AND currency = cur;
+		SELECT id INTO balance FROM ledger_accounts WHERE org_id = tenant AND name = 'balance' AND currency = cur;
+		IF balance IS NULL THEN
+			RAISE EXCEPTION 'tenant % does not keep its balance in %', tenant, cur USING ERRCODE = 'check_violation';
+		END IF;
 	END IF;
 	RETURN balance;
 END $$;
@@ -102,6 +110,19 @@ CREATE TABLE ledger_entries (
 	PRIMARY KEY (id, at)
 ) PARTITION BY RANGE (at);
 CREATE INDEX ledger_entries_by_account ON ledger_entries (account_id, id);
+-- +goose StatementBegin
+-- Each statement posts whole transfers. Per statement and not per row at commit:
+-- a million deferred events cost more than the million rows.
+CREATE FUNCTION ledger_demand_zero() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF EXISTS (SELECT FROM posted GROUP BY transfer_id, currency HAVING sum(amount_minor) <> 0) THEN
+		RAISE EXCEPTION 'the entries of a transfer must sum to zero' USING ERRCODE = 'check_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER ledger_entries_sum_to_zero AFTER INSERT ON ledger_entries
+	REFERENCING NEW TABLE AS posted FOR EACH STATEMENT EXECUTE FUNCTION ledger_demand_zero();
 CREATE TABLE ledger_checkpoints (
 	account_id    uuid NOT NULL REFERENCES ledger_accounts,
 	up_to         bigint NOT NULL, -- the highest entry id that is summed up
@@ -168,11 +189,16 @@ END $$;
 SELECT make_partitions(3);
 
 CREATE TRIGGER audit_logs_append_only BEFORE UPDATE OR DELETE ON audit_logs FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_logs_not_emptied BEFORE TRUNCATE ON audit_logs FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER outbox_events_append_only BEFORE UPDATE OR DELETE ON outbox_events FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER outbox_events_not_emptied BEFORE TRUNCATE ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_transfers_not_emptied BEFORE TRUNCATE ON ledger_transfers FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_entries_not_emptied BEFORE TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- +goose Down
-DROP FUNCTION make_partitions, ledger_ensure_accounts;
+DROP FUNCTION make_partitions;
 DROP TABLE usage_ticks, usage_changes, usage_records, ledger_checkpoints, ledger_entries, ledger_transfers, ledger_accounts,
 	inbox, outbox_failures, outbox_position, outbox_events, audit_logs;
+DROP FUNCTION ledger_demand_zero, ledger_ensure_accounts;

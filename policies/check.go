@@ -48,7 +48,7 @@ func Check(key, scope string, value any) (any, *Fault) {
 		return nil, &Fault{"scope", fmt.Sprintf("%q is no scope", scope), "platform, or a level and a name, like tenant:NAME"}
 	}
 	if !slices.Contains(k.Scopes, level) {
-		return nil, &Fault{"scope", fmt.Sprintf("%s cannot be set for a %s", key, level), "one of " + joined(k.Scopes)}
+		return nil, &Fault{"scope", fmt.Sprintf("%s cannot be set for a %s", key, level), oneOf(k.Scopes)}
 	}
 	if v, ok := k.accept(value); ok {
 		return v, nil
@@ -152,12 +152,15 @@ func shown(value any) string {
 	return fmt.Sprintf("%.60s", fmt.Sprint(value))
 }
 
-func joined(levels []Level) string {
+func oneOf(levels []Level) string {
 	words := make([]string, len(levels))
 	for i, l := range levels {
 		words[i] = string(l)
 	}
-	return strings.Join(words, ", ")
+	if len(words) == 1 {
+		return words[0]
+	}
+	return "one of " + strings.Join(words, ", ")
 }
 
 // nearest lists the keys of the same prefix, where a mistyped one is likely meant.

@@ -48,10 +48,19 @@ func (c *Checker) renew() (err error) {
 // checked is one object that was found in a file, with its faults.
 type checked struct {
 	object   desired.Object // meaningful only without findings
-	name     string         // Kind/name, empty when it has no name that can be read
+	kind     desired.Kind
+	name     string // Kind/name, empty when it has no name that can be read
 	at       place
 	fields   map[string]place // of the fields that rules between objects speak about
 	findings []desired.Finding
+}
+
+// label is how findings call the object.
+func (o checked) label() string {
+	if o.name == "" {
+		return string(o.kind)
+	}
+	return printable(o.name)
 }
 
 // crossFields are the fields that rules between objects speak about.
@@ -88,11 +97,11 @@ func (c *Checker) check(v cue.Value, at place) checked {
 	for _, f := range crossFields {
 		o.fields[f] = placeOf(v.LookupPath(cue.ParsePath(f)), at)
 	}
-	e := explainer{at: at, object: string(kind), value: v, known: c.known[kind]}
+	o.kind = kind
 	if name, _ := v.LookupPath(cue.ParsePath("metadata.name")).String(); name != "" {
 		o.name = string(kind) + "/" + name
-		e.object = o.name
 	}
+	e := explainer{at: at, object: o.label(), value: v, definition: c.definitions[kind], known: c.known[kind]}
 
 	e.unknownFields("", v)
 	u := c.definitions[kind].Unify(v)
@@ -117,7 +126,7 @@ func kindOf(v cue.Value, at place) (desired.Kind, *desired.Finding) {
 	if err != nil {
 		f := at.finding("", "kind", "is missing", kindNames())
 		if field.Exists() {
-			f = placeOf(field, at).finding("", "kind", "is "+kindName(field), kindNames())
+			f = placeOf(field, at).finding("", "kind", "is "+shown(field), kindNames())
 		}
 		return "", &f
 	}

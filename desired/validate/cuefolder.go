@@ -72,9 +72,10 @@ func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 
 func (p *part) refuseImports(f *ast.File) {
 	for spec := range f.ImportSpecs() {
-		// Packages that come with CUE have no dot in their first element.
+		// Packages that come with CUE have no dot in their first element, and
+		// those under tool run programs.
 		name := strings.Trim(spec.Path.Value, `"`)
-		if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") {
+		if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") || first == "tool" {
 			at, _ := placeAt(spec.Pos())
 			p.failAt(at, "", fmt.Sprintf("imports %q", name), "packages that come with CUE: nothing else is read, here or from the network")
 		}
@@ -140,6 +141,8 @@ func (p *part) walk(c *Checker, root cue.Value, at place) {
 	}
 	for name, v := range fields(root) {
 		switch {
+		case len(p.findings) >= mostFindings:
+			return
 		case v.IncompleteKind() == cue.ListKind:
 			p.takeList(c, v, at)
 		case v.IncompleteKind() == cue.StructKind && isObject(v):
@@ -160,7 +163,7 @@ func (p *part) takeList(c *Checker, v cue.Value, at place) {
 		p.fail(evaluationFindings(err, placeOf(v, at)))
 		return
 	}
-	for it.Next() {
+	for it.Next() && len(p.findings) < mostFindings {
 		p.take(c, it.Value(), placeOf(it.Value(), placeOf(v, at)))
 	}
 }

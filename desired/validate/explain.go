@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/errors"
@@ -16,18 +17,23 @@ import (
 // explainer turns the evaluator's errors about one object into findings: one
 // for each field, in words of the schema, at the place of the author's value.
 type explainer struct {
-	at       place
-	object   string
-	value    cue.Value // as the author wrote it, before the schema
-	known    known
-	findings []desired.Finding
+	at         place
+	object     string
+	value      cue.Value // as the author wrote it, before the schema
+	definition cue.Value
+	known      known
+	findings   []desired.Finding
 }
 
 // unknownFields looks for them itself: the evaluator leaves them out when the
 // same struct has another fault, and the author would meet them one by one.
 func (e *explainer) unknownFields(at string, v cue.Value) {
 	k, ok := e.known[at]
-	if !ok || k.open || v.IncompleteKind() != cue.StructKind {
+	if !ok || v.IncompleteKind() != cue.StructKind {
+		return
+	}
+	if k.open {
+		e.freeNames(at, v)
 		return
 	}
 	it, err := v.Fields()
@@ -40,7 +46,7 @@ func (e *explainer) unknownFields(at string, v cue.Value) {
 			e.unknownFields(join(at, name), it.Value())
 			continue
 		}
-		expected := "one of " + strings.Join(k.fields, ", ")
+		expected := oneOf(k.fields)
 		message := "unknown field"
 		if at == "" && name == "status" {
 			message, expected = "status is observed, never declared", "no status"
@@ -49,9 +55,24 @@ func (e *explainer) unknownFields(at string, v cue.Value) {
 	}
 }
 
+// freeNames checks the names in a struct whose names are the author's: labels.
+func (e *explainer) freeNames(at string, v cue.Value) {
+	var path []cue.Selector
+	for _, p := range strings.Split(at, ".") {
+		path = append(path, cue.Str(p).Optional())
+	}
+	pattern := e.definition.LookupPath(cue.MakePath(path...))
+	for name, inner := range fields(v) {
+		if pattern.Exists() && !pattern.Allows(cue.Str(name)) {
+			e.add(placeOf(inner, e.at), join(at, name), "the name "+quoted(name)+" is not allowed", e.known[at].expected)
+		}
+	}
+}
+
 // explain reads the evaluator's errors. Several may be about one field: a
 // disjunction reports each of its branches.
 func (e *explainer) explain(err error) {
+	var computed [][]string
 	for _, one := range errors.Errors(err) {
 		path := fieldOf(one.Path())
 		field := strings.Join(path, ".")
@@ -61,6 +82,8 @@ func (e *explainer) explain(err error) {
 		k, listed := e.known[pattern(path)]
 		v := e.value.LookupPath(pathOf(path))
 		switch {
+		case !v.Exists() && !k.required:
+			computed = append(computed, path)
 		case !v.Exists():
 			e.add(e.nearest(path), field, "is missing", k.expected)
 		case !listed:
@@ -70,6 +93,13 @@ func (e *explainer) explain(err error) {
 			e.add(placeOf(v, e.at), field, "has no value yet", k.expected)
 		default:
 			e.add(placeOf(v, e.at), field, "is "+shown(v), k.expected)
+		}
+	}
+	// The schema computes these from other fields; with those mended they may
+	// well be there.
+	if len(e.findings) == 0 {
+		for _, path := range computed {
+			e.add(e.nearest(path), strings.Join(path, "."), "is missing", e.known[pattern(path)].expected)
 		}
 	}
 }
@@ -151,9 +181,12 @@ func shown(v cue.Value) string {
 		if r := []rune(s); len(r) > shownRunes {
 			s = string(r[:shownRunes]) + "…"
 		}
-		return "the text " + strconv.QuoteToGraphic(s)
+		return "the text " + quoted(s)
 	case cue.IntKind, cue.FloatKind, cue.NumberKind, cue.BoolKind:
 		return fmt.Sprint(v)
+	}
+	if n, err := v.Len().Int64(); err == nil && n == 0 && v.IncompleteKind() == cue.ListKind {
+		return "an empty list"
 	}
 	return kindName(v)
 }
@@ -181,7 +214,29 @@ func kindNames() string {
 			names = append(names, string(k))
 		}
 	}
-	return "one of " + strings.Join(names, ", ")
+	return oneOf(names)
+}
+
+func oneOf(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return "one of " + strings.Join(words, ", ")
+}
+
+func quoted(s string) string {
+	if q := strconv.Quote(s); printable(q) == q {
+		return q
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+// printable quotes what could repaint the terminal of whoever reads it.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
 }
 
 // evaluationFindings reports what CUE itself found wrong: a conflict, a name
@@ -199,7 +254,7 @@ func evaluationFindings(err error, at place) []desired.Finding {
 			}
 		}
 		format, args := one.Msg()
-		message := fmt.Sprintf(format, args...)
+		message := printable(fmt.Sprintf(format, args...))
 		if len(also) > 0 {
 			message += "; see also " + strings.Join(also, ", ")
 		}
@@ -226,7 +281,8 @@ func authored(err errors.Error) []place {
 
 func placeAt(p token.Pos) (place, bool) {
 	pos := p.Position()
-	if !p.IsValid() || pos.Filename == "" || strings.HasPrefix(pos.Filename, schemaFolder) {
+	// The schema and CUE's own library have no such names.
+	if !p.IsValid() || !Readable(pos.Filename) {
 		return place{}, false
 	}
 	return place{pos.Filename, pos.Line, pos.Column}, true

@@ -1,6 +1,9 @@
 package validate
 
 import (
+	"bytes"
+	stdjson "encoding/json"
+
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/errors"
 	"cuelang.org/go/encoding/json"
@@ -12,9 +15,12 @@ import (
 func jsonFile(c *Checker, name string, src []byte) part {
 	p := part{}
 	at := place{name, 1, 1}
+	if err := stdjson.Unmarshal(src, new(any)); err != nil {
+		return p.failAt(offsetPlace(name, src, err), "", err.Error(), "JSON")
+	}
 	expr, err := json.Extract(name, src)
 	if err != nil {
-		return p.fail(syntaxFindings(err, at))
+		return p.fail(evaluationFindings(errors.Promote(err, "syntax"), at))
 	}
 	if findings := repeatedKeys(expr); len(findings) > 0 {
 		return p.fail(findings)
@@ -33,10 +39,18 @@ func jsonFile(c *Checker, name string, src []byte) part {
 	return p
 }
 
-// syntaxFindings keeps the first error: what follows a syntax error is noise.
-func syntaxFindings(err error, at place) []desired.Finding {
-	findings := evaluationFindings(errors.Promote(err, "syntax"), at)
-	return findings[:min(1, len(findings))]
+// offsetPlace is where the standard decoder stopped. It names the offset behind
+// the character it did not expect.
+func offsetPlace(name string, src []byte, err error) place {
+	at := place{name, 1, 1}
+	var syntax *stdjson.SyntaxError
+	if !errors.As(err, &syntax) {
+		return at
+	}
+	before := src[:max(0, min(int(syntax.Offset)-1, len(src)))]
+	at.line += bytes.Count(before, []byte("\n"))
+	at.column = len(before) - bytes.LastIndexByte(before, '\n')
+	return at
 }
 
 // repeatedKeys finds keys that stand twice in one object. Readers of JSON

@@ -26,7 +26,7 @@ const exitMemory = 77
 
 // watchEvery is short against the time in which CUE fills half a gigabyte, some
 // 20 s at its measured rate.
-const watchEvery = 25 * time.Millisecond
+const watchEvery = 10 * time.Millisecond
 
 // confine limits this process for good. The kernel's limit on data is the hard
 // one; the watch ends the process before, with a clear exit code, and is all

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -32,6 +33,15 @@ func restrict(l Limits) error {
 		}
 	}
 	return nil
+}
+
+// peak is the most memory that the process ever had.
+func peak(ended *os.ProcessState) uint64 {
+	usage, ok := ended.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return uint64(usage.Maxrss) << 10 //nolint:gosec // kilobytes, never negative
 }
 
 // isolate makes the child die with us, and keeps our terminal's signals from it.

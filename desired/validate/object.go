@@ -26,7 +26,7 @@ func (c *Checker) Object(o desired.Object) (desired.Object, error) {
 	if err != nil {
 		return o, errs.New(errs.SpecInvalid, "the spec is no JSON").At("spec").Because(err)
 	}
-	const name = "spec"
+	const name = "spec.json"
 	expr, err := json.Extract(name, document)
 	if err != nil {
 		return o, errs.New(errs.SpecInvalid, "the spec cannot be read").At("spec").Because(err)

@@ -11,6 +11,11 @@ type part struct {
 
 // keep adds one checked object.
 func (p *part) keep(o checked) {
+	if o.kind == desired.KindAllocation {
+		// Its other faults do not matter, and mending them would not help.
+		f := o.fields["kind"].finding(o.label(), "kind", "an allocation cannot be kept in files", "allocations made through the API or gpuaas alloc create")
+		o.findings = []desired.Finding{f}
+	}
 	p.objects = append(p.objects, o)
 	p.findings = append(p.findings, o.findings...)
 	p.broken = p.broken || o.name == ""

@@ -72,7 +72,7 @@ func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint
 	switch {
 	case late:
 		f.Message = fmt.Sprintf("evaluating took longer than %s", l.Wall)
-	case ended.ExitCode() == exitMemory || bytes.Contains(complaint, []byte("out of memory")) || bytes.Contains(complaint, []byte("cannot allocate memory")):
+	case starved(l, ended, complaint):
 		f.Message = fmt.Sprintf("evaluating took more than %d MiB of memory", l.MemoryBytes>>20)
 	case ended.UserTime()+ended.SystemTime() >= l.CPU-tick:
 		f.Message = fmt.Sprintf("evaluating took more than %s of CPU", l.CPU)
@@ -81,6 +81,17 @@ func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint
 	}
 	return f
 }
+
+// starved says that memory ended the child. Go's runtime does not always die of
+// it in plain words, but a process that breaks down at half its memory or more
+// was growing.
+func starved(l Limits, ended *os.ProcessState, complaint []byte) bool {
+	return ended.ExitCode() == exitMemory || bytes.Contains(complaint, []byte("out of memory")) ||
+		ended.ExitCode() == exitCrash && peak(ended) > l.MemoryBytes/2
+}
+
+// exitCrash is the code of a Go program that the runtime ended.
+const exitCrash = 2
 
 // readLines finds the last unit and the answer among the child's lines.
 func readLines(out []byte) (unit string, last *message) {

@@ -14,10 +14,6 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// schemaFolder begins every position inside the schema; no position of it is
-// ever shown to an author.
-const schemaFolder = "\x00schema/"
-
 // parseSchema reads the embedded files. Each compilation needs its own syntax,
 // because compiling resolves identifiers inside it.
 func parseSchema() ([]*ast.File, error) {
@@ -31,7 +27,7 @@ func parseSchema() ([]*ast.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading embedded schema: %w", err)
 		}
-		f, err := parser.ParseFile(schemaFolder+e.Name(), src)
+		f, err := parser.ParseFile("schema", src) // no name that an author's file can have
 		if err != nil {
 			return nil, fmt.Errorf("parsing embedded schema: %w", err)
 		}
@@ -74,6 +70,7 @@ type known map[string]knownField
 
 type knownField struct {
 	expected string
+	required bool
 	fields   []string // of a struct: what may stand in it
 	open     bool     // any name that a pattern accepts may stand in it
 	element  string   // of an open struct: what its values must be
@@ -94,6 +91,11 @@ func (k known) add(at string, v cue.Value) {
 				name := it.Selector().Unquoted()
 				f.fields = append(f.fields, name)
 				k.add(join(at, name), it.Value())
+				if it.Selector().ConstraintType() == cue.RequiredConstraint {
+					inner := k[join(at, name)]
+					inner.required = true
+					k[join(at, name)] = inner
+				}
 			}
 		}
 		f.open = len(f.fields) == 0
@@ -131,7 +133,7 @@ func expectation(v cue.Value) string {
 		return "an integer" + bounds(v)
 	case cue.StringKind:
 		if words := alternatives(v); len(words) > 1 {
-			return "one of " + strings.Join(words, ", ")
+			return oneOf(words)
 		} else if len(words) == 1 {
 			return words[0]
 		}
@@ -178,7 +180,7 @@ func isDisjunction(v cue.Value) bool {
 
 // bounds reads the limits of an integer out of its constraints.
 func bounds(v cue.Value) string {
-	low, high := limits(v)
+	low, high := limits(v, 0)
 	switch {
 	case low != "" && high != "":
 		return " from " + low + " to " + high
@@ -190,23 +192,30 @@ func bounds(v cue.Value) string {
 	return ""
 }
 
-func limits(v cue.Value) (low, high string) {
+// limits walks an expression of constraints. A value that is no expression
+// gives itself back, so the depth is bounded.
+func limits(v cue.Value, depth int) (low, high string) {
 	op, args := cue.Dereference(v).Expr()
-	switch op {
-	case cue.GreaterThanEqualOp:
-		return fmt.Sprint(args[0]), ""
-	case cue.LessThanEqualOp:
-		return "", fmt.Sprint(args[0])
-	case cue.AndOp, cue.OrOp:
-		for _, a := range args {
-			l, h := limits(a)
-			if l != "" {
-				low = l
-			}
-			if h != "" {
-				high = h
-			}
+	switch {
+	case op == cue.GreaterThanEqualOp:
+		return number(args[0]), ""
+	case op == cue.LessThanEqualOp:
+		return "", number(args[0])
+	case number(v) == "uint":
+		return "0", ""
+	case depth > 8:
+		return "", ""
+	}
+	for _, a := range args {
+		l, h := limits(a, depth+1)
+		if l != "" {
+			low = l
+		}
+		if h != "" {
+			high = h
 		}
 	}
 	return low, high
 }
+
+func number(v cue.Value) string { return strings.ReplaceAll(fmt.Sprint(v), "_", "") }

@@ -44,9 +44,7 @@ func (t *tree) crossCheck() {
 			}
 		case desired.KindNode:
 			t.node(o)
-		case desired.KindAllocation:
-			t.report(o, "kind", "an allocation cannot be kept in files", "allocations made through the API or gpuaas alloc create")
-		case desired.KindRole, desired.KindSKU:
+		case desired.KindRole, desired.KindSKU, desired.KindAllocation:
 		}
 	}
 	if len(t.objects) == 0 && len(t.findings) == 0 {
@@ -98,7 +96,7 @@ func (t *tree) node(o checked) {
 	slices.Sort(have)
 	expected := "an SKU declared in this tree; there is none"
 	if len(have) > 0 {
-		expected = "one of " + strings.Join(have, ", ")
+		expected = oneOf(have)
 	}
 	t.report(o, "spec.sku", fmt.Sprintf("no SKU is named %q", sku), expected)
 }
@@ -127,11 +125,19 @@ func (t *tree) report(o checked, field, message, expected string) {
 	t.findings = append(t.findings, at.finding(o.name, field, message, expected))
 }
 
+// mostFindings is more than a person reads; a hostile file could have a million.
+const mostFindings = 100
+
 func (t *tree) result() Result {
 	slices.SortStableFunc(t.findings, func(a, b desired.Finding) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line, a.Column-b.Column, strings.Compare(a.Field, b.Field))
 	})
 	t.findings = slices.Compact(t.findings)
+	if n := len(t.findings) - mostFindings; n > 0 {
+		t.findings = append(t.findings[:mostFindings], desired.Finding{
+			Path: t.findings[mostFindings].Path, Line: 1, Column: 1, Message: fmt.Sprintf("and %d more findings here and below", n),
+		})
+	}
 	if len(t.findings) > 0 {
 		return Result{Findings: t.findings}
 	}

@@ -26,9 +26,10 @@ func yamlFile(c *Checker, name string, src []byte) part {
 	p := part{}
 	y := yamlReader{file: token.NewFile(name, -1, len(src)+1), src: src, name: name}
 	y.file.SetLinesForContent(src)
+	y.lines = y.file.Lines()
 
 	d := yaml.NewDecoder(bytes.NewReader(src))
-	for {
+	for len(p.findings) < mostFindings {
 		var document yaml.Node
 		err := d.Decode(&document)
 		if errors.Is(err, io.EOF) {
@@ -52,10 +53,12 @@ func yamlFile(c *Checker, name string, src []byte) part {
 		}
 		p.keep(c.data(expr, y.place(node)))
 	}
+	return p
 }
 
 type yamlReader struct {
 	file   *token.File
+	lines  []int // offset of each line; the file would copy them at each call
 	src    []byte
 	name   string
 	faults []yamlFault
@@ -151,7 +154,7 @@ func (y *yamlReader) boolean(n *yaml.Node, lit func(token.Token, string) ast.Exp
 func (y *yamlReader) integer(n *yaml.Node, lit func(token.Token, string) ast.Expr) ast.Expr {
 	plain := strings.TrimLeft(strings.TrimLeft(n.Value, "+-"), "0_")
 	if octalLike.MatchString(n.Value) {
-		y.fault(n, "", n.Value+" is ten's or eight's digits, depending on who reads it", plain+`, or "`+n.Value+`" for text`)
+		y.fault(n, "", "begins with a zero: some read "+n.Value+" in base ten, some in base eight", plain+`, or "`+n.Value+`" for text`)
 		return ast.NewNull()
 	}
 	v, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 0, 64)
@@ -187,11 +190,10 @@ func (y *yamlReader) place(n *yaml.Node) place { return place{y.name, n.Line, n.
 
 // pos turns a node's line and column into CUE's kind of position.
 func (y *yamlReader) pos(n *yaml.Node) token.Pos {
-	lines := y.file.Lines()
-	if n.Line < 1 || n.Line > len(lines) {
+	if n.Line < 1 || n.Line > len(y.lines) {
 		return token.NoPos
 	}
-	offset := lines[n.Line-1]
+	offset := y.lines[n.Line-1]
 	for range n.Column - 1 { // columns count characters, offsets bytes
 		_, size := utf8.DecodeRune(y.src[min(offset, len(y.src)):])
 		offset += size

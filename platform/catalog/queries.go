@@ -24,8 +24,9 @@ const upsertSKU = `
 // Two changes in one transaction have one time: the later one counts.
 const insertPrice = `
 	INSERT INTO sku_prices (sku, currency, amount_minor)
-	SELECT $1::text, $2::text, $3::bigint WHERE ($2::text, $3::bigint) IS DISTINCT FROM (
-		SELECT currency, amount_minor FROM sku_prices WHERE sku = $1 ORDER BY valid_from DESC LIMIT 1)
+	SELECT $1::text, $2::text, $3::bigint WHERE NOT EXISTS (
+		SELECT FROM (SELECT currency, amount_minor FROM sku_prices WHERE sku = $1 ORDER BY valid_from DESC LIMIT 1) last
+		WHERE last.currency = $2 AND last.amount_minor = $3)
 	ON CONFLICT (sku, currency, valid_from) DO UPDATE SET amount_minor = excluded.amount_minor`
 
 const retireSKU = `UPDATE sku_catalog SET active = false, updated_at = now() WHERE id = $1 AND active`

@@ -11,13 +11,12 @@ const selectBalance = `
 	FROM ledger_accounts a LEFT JOIN LATERAL (
 		SELECT up_to, balance_minor FROM ledger_checkpoints
 		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
-	WHERE a.org_id = $1 AND a.name = 'balance'
-	ORDER BY a.id LIMIT 1`
+	WHERE a.org_id = $1 AND a.name = 'balance'`
 
 const selectCreditAccounts = `
 	SELECT b.id, c.id, b.currency FROM ledger_accounts b
 	JOIN ledger_accounts c ON c.org_id IS NULL AND c.name = 'credit' AND c.currency = b.currency
-	WHERE b.org_id = $1 AND b.name = 'balance' ORDER BY b.id LIMIT 1`
+	WHERE b.org_id = $1 AND b.name = 'balance'`
 
 // All entries in one statement: the trigger that demands a sum of zero looks at
 // what one statement inserted.
@@ -41,15 +40,17 @@ const (
 	impatient      = `SET LOCAL lock_timeout = '1s'`
 	patient        = `SET LOCAL statement_timeout = '10min'`
 	selectLastID   = `SELECT coalesce(max(id), 0) FROM ledger_entries`
+	// By account, so that it reads the tails and not the history.
 	sealCheckpoint = `
 	INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor)
-	SELECT e.account_id, $1, coalesce(c.balance_minor, 0) + sum(e.amount_minor)::bigint
-	FROM ledger_entries e LEFT JOIN LATERAL (
+	SELECT a.id, $1, coalesce(c.balance_minor, 0) + tail.sum
+	FROM ledger_accounts a LEFT JOIN LATERAL (
 		SELECT up_to, balance_minor FROM ledger_checkpoints
-		WHERE account_id = e.account_id ORDER BY up_to DESC LIMIT 1) c ON true
-	WHERE e.id > coalesce(c.up_to, 0) AND e.id > $2 AND e.id <= $1
-	GROUP BY e.account_id, c.balance_minor
-	HAVING count(*) >= $3
+		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
+	CROSS JOIN LATERAL (
+		SELECT count(*) AS n, sum(amount_minor)::bigint AS sum FROM ledger_entries
+		WHERE account_id = a.id AND id > coalesce(c.up_to, 0) AND id <= $1) tail
+	WHERE tail.n >= greatest($2, 1)
 	ON CONFLICT (account_id, up_to) DO NOTHING`
 )
 

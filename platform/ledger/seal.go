@@ -31,7 +31,7 @@ func (s *Service) seal(ctx context.Context, least int) error {
 		if _, err := tx.Exec(ctx, patient); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, sealCheckpoint, last, 0, least)
+		_, err := tx.Exec(ctx, sealCheckpoint, last, least)
 		return err
 	})
 	if err != nil {

@@ -4,10 +4,28 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
+
+const selectTenants = `
+	SELECT DISTINCT r.org_id FROM usage_open o JOIN usage_records r ON r.id = o.record_id ORDER BY 1`
+
+// Tenants lists those that use anything right now.
+func (s *Service) Tenants(ctx context.Context, q pg.Queryer) ([]ids.Tenant, error) {
+	rows, err := q.Query(ctx, selectTenants)
+	if err != nil {
+		return nil, fmt.Errorf("listing tenants in use: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Tenant])
+	if err != nil {
+		return nil, fmt.Errorf("listing tenants in use: %w", err)
+	}
+	return list, nil
+}
 
 const sumClosed = `
 	SELECT coalesce(sum(end_s - start_s), 0)::bigint, coalesce(sum(price_minor * gpus * (end_s - start_s) / 3600), 0)::bigint
