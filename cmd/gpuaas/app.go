@@ -79,7 +79,7 @@ func newRoot(a *app) *cobra.Command {
 It finds the installation in this order: flag, environment (GPUAAS_URL, GPUAAS_TOKEN,
 GPUAAS_PROFILE, GPUAAS_PROJECT), profile. "gpuaas up" writes a profile. Results go to
 stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes.`,
-		Version:       version(),
+		Version:       build(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // so that an unknown word gets our error

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/version"
 )
 
 // client is the generated client of the contract, signed in, with errors that
@@ -92,7 +93,7 @@ func (c *client) sign(_ context.Context, r *http.Request) error {
 		r.Header.Set("Authorization", "Bearer "+c.settings.Token)
 	}
 	r.Header.Set("X-Correlation-Id", c.correlation)
-	r.Header.Set("User-Agent", "gpuaas/"+version())
+	r.Header.Set("User-Agent", "gpuaas/"+version.Version)
 	return nil
 }
 

@@ -142,24 +142,19 @@ func (a *app) describeNode(ctx context.Context, c *client, name string) error {
 	}
 	facts := [][2]string{
 		{"Name", n.Name}, {"ID", n.Id.String()}, {"Lifecycle", string(n.Lifecycle)}, {"Health", string(n.Health)},
-		{"Reachable", string(n.Reachability)}, {"Occupancy", string(n.Occupancy)}, {"Cordoned", strconv.FormatBool(n.Cordoned)},
+		{"Reachable", string(n.Reachability)}, {"Occupancy", fmt.Sprintf("%s: %d of %d slots free, %d in quarantine", n.Occupancy, n.Free, n.Slots, n.Quarantined)}, {"Cordoned", strconv.FormatBool(n.Cordoned)},
 		{"SKU", n.Sku}, {"Region", n.Region}, {"Onboarding", string(n.Onboarding)}, {"Declared in", origin(declared.Value)}, {"Message", n.Message},
 	}
 	gpus := table{head: []string{"INDEX", "UUID", "MODEL", "HEALTH", "SLOT", "HOLDER", "REASONS"}}
-	slots := map[string]oapi.Slot{}
-	for _, s := range n.Slots {
-		slots[s.GpuUuid] = s
-	}
-	for _, g := range n.Gpus {
-		s, health := slots[g.Uuid], g.Health
+	for _, g := range deref(n.Gpus) {
+		health, holder := g.Health, "-"
 		if !g.Present {
 			health += ", missing"
 		}
-		holder := "-"
-		if s.AllocationId != nil {
-			holder = s.AllocationId.String()
+		if g.AllocationId != nil {
+			holder = g.AllocationId.String()
 		}
-		gpus.add("", strconv.Itoa(g.Index), g.Uuid, g.Model, health, orDash(string(s.Status)), holder, orDash(strings.TrimSpace(strings.Join(g.Reasons, ", ")+" "+s.Reason)))
+		gpus.add("", strconv.Itoa(g.Index), g.Uuid, g.Model, health, orDash(g.SlotStatus), holder, orDash(strings.TrimSpace(strings.Join(g.Reasons, ", ")+" "+g.SlotReason)))
 	}
 	return a.describe("node/"+n.Name,
 		map[string]json.RawMessage{"node": found.Raw, "desired": orNull(declared.Raw), "plans": reasons.raw},

@@ -97,19 +97,13 @@ func nodeTable(now time.Time, all ...oapi.Node) table {
 		wide: []string{"OCCUPANCY", "ONBOARDING", "ID"},
 	}
 	for _, n := range all {
-		free := 0
-		for _, s := range n.Slots {
-			if s.Status == "clean" {
-				free++
-			}
-		}
 		status := string(n.Lifecycle)
 		if n.Cordoned {
 			status += ",cordoned"
 		}
 		t.add("node/"+n.Name,
 			n.Name, truth(nodeReady(n)), status, string(n.Health), string(n.Reachability), n.Sku,
-			fmt.Sprintf("%d/%d", free, len(n.Slots)), n.Region, age(now, bornAt(n.Id)), orDash(n.Message),
+			fmt.Sprintf("%d/%d", n.Free, n.Slots), n.Region, age(now, bornAt(n.Id)), orDash(n.Message),
 			string(n.Occupancy), string(n.Onboarding), n.Id.String())
 	}
 	return t
@@ -177,23 +171,21 @@ func newGetRevisions(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revisions", Aliases: []string{"revision"}, Short: "What was read from the sources of desired state, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 || limit > pageSize {
-				return usage("--limit must be between 1 and %d", pageSize)
-			}
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			got, err := ask[oapi.RevisionList](cmd.Context(), c, func(ctx context.Context) (*http.Response, error) {
-				return c.ListRevisions(ctx, &oapi.ListRevisionsParams{Limit: &limit})
+			all, err := readAll[oapi.Revision](cmd.Context(), c, limit, func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+				return c.ListRevisions(ctx, &oapi.ListRevisionsParams{Limit: size, Cursor: cursor})
 			})
 			if err != nil {
 				return err
 			}
-			return a.show(got.Raw, revisionTable(a.Clock.Now(), got.Value.Items))
+			a.moreThan(limit, all.More)
+			return a.show(all.Raw, revisionTable(a.Clock.Now(), all.Items))
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many")
+	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many; 0 for all")
 	return cmd
 }
 

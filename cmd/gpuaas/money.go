@@ -64,7 +64,7 @@ func newUsage(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&from, "from", "", "start: RFC 3339, a day, or how long ago, like 7d; this month when left out")
 	cmd.Flags().StringVar(&to, "to", "", "end, in the same forms; now when left out")
-	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many intervals; 0 for all")
+	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many; 0 for all")
 	return cmd
 }
 
@@ -103,7 +103,7 @@ func (a *app) moment(flag, text string) (*time.Time, error) {
 
 func usageTable(all []oapi.Usage) table {
 	t := table{
-		head: []string{"ALLOCATION", "SKU", "GPUS", "STARTED", "USED", "STATE", "COST", "BILLED"},
+		head: []string{"ALLOCATION", "SKU", "GPUS", "STARTED", "USED", "STATE", "COST"},
 		wide: []string{"PRICE/H", "ENDED", "PROJECT"},
 	}
 	for _, u := range all {
@@ -113,7 +113,7 @@ func usageTable(all []oapi.Usage) table {
 		}
 		t.add("usage/"+u.AllocationId.String(),
 			u.AllocationId.String(), u.Sku, strconv.Itoa(u.Gpus), u.StartedAt.UTC().Format(time.RFC3339), lasting(u.Seconds), state,
-			amount(u.Cost), amount(u.Billed), amount(u.Price), end, u.ProjectId.String())
+			amount(u.Cost), amount(u.Price), end, u.ProjectId.String())
 	}
 	return t
 }

@@ -3,48 +3,31 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
-
+	
 	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/internal/version"
 )
 
-// version is what the toolchain stamped into the binary: a tag, or a commit.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+// version is the tag, with the commit where the binary knows it.
+func build() string {
+	if r := version.Revision(); r != "" {
+		return version.Version + " (" + r + ")"
 	}
-	if v := build.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	revision, dirty := "", ""
-	for _, s := range build.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = "+changes"
-			}
-		}
-	}
-	if revision == "" {
-		return "development"
-	}
-	return revision + dirty
+	return version.Version
 }
 
 func newVersion(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Version of this binary", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			v := map[string]string{"version": version.Version, "revision": version.Revision(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 			raw, err := encode(v)
 			if err != nil {
 				return err
 			}
 			if a.format() == "table" || a.format() == "wide" {
-				_, err = fmt.Fprintf(a.Out, "gpuaas %s (%s, %s)\n", v["version"], v["go"], v["platform"])
+				_, err = fmt.Fprintf(a.Out, "gpuaas %s, %s, %s\n", build(), v["go"], v["platform"])
 				return err
 			}
 			return a.show(raw, table{names: []string{v["version"]}})
