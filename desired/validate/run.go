@@ -22,6 +22,10 @@ func Run(ctx context.Context, files map[string][]byte) (Result, error) {
 
 // RunWithin is Run with other limits.
 func RunWithin(ctx context.Context, limits Limits, files map[string][]byte) (Result, error) {
+	if os.Getenv(childMark) != "" {
+		// This is a child whose main went on. Another one would do the same.
+		return Result{}, errors.New("validate.Child is not called first thing in main")
+	}
 	body, err := json.Marshal(request{limits, files})
 	if err != nil {
 		return Result{}, fmt.Errorf("encoding files: %w", err)
