@@ -34,10 +34,10 @@ const insertTransfer = `
 // SHARE waits until every open transaction that has posted is over, and lets no
 // new one begin until the id is read. It is held for no longer than that.
 const (
-	lockEntries    = `LOCK TABLE ledger_entries IN SHARE MODE`
-	impatient      = `SET LOCAL lock_timeout = '1s'`
-	patient        = `SET LOCAL statement_timeout = '10min'`
-	selectLastID   = `SELECT coalesce(max(id), 0) FROM ledger_entries`
+	lockEntries  = `LOCK TABLE ledger_entries IN SHARE MODE`
+	impatient    = `SET LOCAL lock_timeout = '1s'`
+	patient      = `SET LOCAL statement_timeout = '10min'`
+	selectLastID = `SELECT coalesce(max(id), 0) FROM ledger_entries`
 	// By account, so that it reads the tails and not the history.
 	sealCheckpoint = `
 	INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor)
