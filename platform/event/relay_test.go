@@ -390,3 +390,29 @@ func TestFullStreamIsAnOutageAndNoPoison(t *testing.T) {
 	b.wants(t, event.StreamProvisioning, append(said, after.ID))
 	b.wants(t, event.StreamDLQ, []ids.Event{big.ID})
 }
+
+func TestStreamThatAnotherMadeIsFilledToo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, stop := b.relay(t)
+	said := b.say(t, 1, 5)
+	b.wants(t, event.StreamProvisioning, said)
+	stop()
+	if err := b.js.DeleteStream(t.Context(), event.StreamProvisioning); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: event.StreamProvisioning, Subjects: []string{"provisioning.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []ids.Event // as many as the lost one had: only the epoch tells
+	for range said {
+		id := ids.New[ids.Event]()
+		want = append(want, id)
+		if _, err := b.js.PublishMsg(t.Context(), &nats.Msg{Subject: "provisioning.foreign", Header: nats.Header{"ce-id": {id.String()}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.relay(t)
+	b.wants(t, event.StreamProvisioning, append(want, said...))
+}
