@@ -91,8 +91,9 @@ CREATE UNIQUE INDEX allocations_one_name ON allocations (project_id, name) WHERE
 CREATE INDEX allocations_by_project ON allocations (project_id, created_at DESC, id DESC);
 CREATE INDEX allocations_by_tenant ON allocations (org_id, created_at DESC, id DESC);
 CREATE INDEX allocations_live ON allocations (org_id, user_id) WHERE status NOT IN ('released', 'failed', 'release_failed');
--- A login uid is not used again for 30 days; the sequence takes years to come round.
-CREATE SEQUENCE allocation_host_uid AS int MINVALUE 200000 MAXVALUE 2000000000 CYCLE;
+-- A login uid is not used again for 30 days; the sequence takes years to come
+-- round. Servers take it in blocks of 100.
+CREATE SEQUENCE allocation_host_uid AS int INCREMENT BY 100 MINVALUE 200000 MAXVALUE 2000000000 CYCLE;
 
 CREATE TABLE allocation_transitions (
 	allocation_id uuid NOT NULL,

@@ -89,10 +89,13 @@ const (
 
 	selectApplied = `SELECT uid, generation, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
 	selectSilence = `SELECT node_id, stale_at FROM observed_nodes WHERE node_id = ANY($1)`
+	selectSilent  = `SELECT stale_at <= now() FROM observed_nodes WHERE node_id = $1`
 	selectNode    = `
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, seen_at, stale_at
 		FROM observed_nodes WHERE node_id = $1`
-	selectHeld = `
-		SELECT allocation_id, node_id, phase, fence, observed_generation, step, message, proof, failures, failed_code, seen_at
-		FROM observed_allocations WHERE allocation_id = $1`
+	held = `SELECT allocation_id, node_id, phase, fence, observed_generation, step, message, proof, failures, failed_code, seen_at FROM observed_allocations`
+
+	selectHeld  = held + ` WHERE allocation_id = $1`
+	selectMany  = held + ` WHERE allocation_id = ANY($1)`
+	countSilent = `SELECT count(*) FILTER (WHERE stale_at <= now()), count(*) FROM observed_nodes`
 )

@@ -137,6 +137,19 @@ func (s *Store) LockedAllocation(ctx context.Context, tx pgx.Tx, id ids.Allocati
 	return allocation(ctx, tx, id)
 }
 
+// Silent says whether a node's last report has gone stale, read in tx; unknown
+// where it never reported.
+func (s *Store) Silent(ctx context.Context, tx pgx.Tx, id ids.Node) (silent, known bool, err error) {
+	err = tx.QueryRow(ctx, selectSilent, id).Scan(&silent)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("reading the age of the report of %s: %w", id, err)
+	}
+	return silent, true, nil
+}
+
 func allocation(ctx context.Context, q pg.Queryer, id ids.Allocation) (Allocation, error) {
 	rows, err := q.Query(ctx, selectHeld, id)
 	if err != nil {

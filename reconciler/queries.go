@@ -42,6 +42,21 @@ const (
 		SELECT count(*) FROM plans p JOIN plan_actions a ON a.plan_id = p.id
 		WHERE a.judged AND a.verb = 'release' AND a.held = '' AND p.created_at > now() - $1::interval`
 
+	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id < $1 ORDER BY id DESC LIMIT $2`
+	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id = $1`
+	selectActions = `
+		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.event, a.fence, a.generation, a.epoch, a.reason, a.held
+		FROM plan_actions a JOIN plans p ON p.id = a.plan_id`
+	selectDriftOf = `
+		SELECT id, kind, object_id, field, status, opened_at, healed_at FROM drift WHERE object_id = $1 ORDER BY opened_at DESC LIMIT $2`
+
+	selectLoad = `
+		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint FROM (
+			SELECT kind, count(*) AS due, now() - min(due_at) AS age, 0 AS drifting FROM reconcile_due WHERE due_at <= now() GROUP BY kind
+			UNION ALL
+			SELECT kind, 0, NULL, count(*) FROM drift WHERE status = 'open' GROUP BY kind
+		) AS both_sides GROUP BY kind ORDER BY kind`
+
 	openDrift = `INSERT INTO drift (kind, object_id, field) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	healDrift = `UPDATE drift SET status = 'healed', healed_at = now() WHERE object_id = $1 AND status = 'open'`
 )

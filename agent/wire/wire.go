@@ -72,6 +72,9 @@ type Envelope struct {
 // Signed is an envelope as it travels: the node verifies Signature over the very
 // bytes of Body before it reads them.
 type Signed struct {
+	// Kid names the key to try, so that a node can tell a key it does not know
+	// from a forgery. Nothing is believed because of it; it may be left out.
+	Kid       string `json:"kid,omitempty"`
 	Body      []byte `json:"body"`      // canonical JSON of an Envelope, base64 on the wire
 	Signature []byte `json:"signature"` // Ed25519 over Body
 }

@@ -633,30 +633,6 @@ func (e SkuIsolation) Valid() bool {
 	}
 }
 
-// Defines values for SlotStatus.
-const (
-	Claimed     SlotStatus = "claimed"
-	Clean       SlotStatus = "clean"
-	Dirty       SlotStatus = "dirty"
-	Quarantined SlotStatus = "quarantined"
-)
-
-// Valid indicates whether the value is a known member of the SlotStatus enum.
-func (e SlotStatus) Valid() bool {
-	switch e {
-	case Claimed:
-		return true
-	case Clean:
-		return true
-	case Dirty:
-		return true
-	case Quarantined:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for SourceOwner.
 const (
 	Api SourceOwner = "api"
@@ -903,17 +879,23 @@ type Finding struct {
 	Path     string  `json:"path"`
 }
 
-// Gpu defines model for Gpu.
+// Gpu One device and the slot that sells it.
 type Gpu struct {
-	Health    string `json:"health"`
-	Index     int    `json:"index"`
-	MemoryMib int64  `json:"memory_mib"`
-	Model     string `json:"model"`
+	// AllocationId Who holds the slot.
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+	Health       string              `json:"health"`
+	Index        int                 `json:"index"`
+	MemoryMib    int64               `json:"memory_mib"`
+	Model        string              `json:"model"`
 
 	// Present False once the machine stopped showing it.
-	Present bool     `json:"present"`
-	Reasons []string `json:"reasons"`
-	Uuid    string   `json:"uuid"`
+	Present    bool     `json:"present"`
+	Reasons    []string `json:"reasons"`
+	SlotReason string   `json:"slot_reason"`
+
+	// SlotStatus clean, claimed, dirty or quarantined; empty while nothing is sold of it.
+	SlotStatus string `json:"slot_status"`
+	Uuid       string `json:"uuid"`
 }
 
 // Health defines model for Health.
@@ -961,19 +943,29 @@ type NextCursor = string
 // Node defines model for Node.
 type Node struct {
 	// Cordoned Nothing new is placed here.
-	Cordoned     bool               `json:"cordoned"`
-	Gpus         []Gpu              `json:"gpus"`
-	Health       NodeHealth         `json:"health"`
-	Id           openapi_types.UUID `json:"id"`
-	Lifecycle    NodeLifecycle      `json:"lifecycle"`
-	Message      string             `json:"message"`
-	Name         string             `json:"name"`
-	Occupancy    NodeOccupancy      `json:"occupancy"`
-	Onboarding   NodeOnboarding     `json:"onboarding"`
-	Reachability NodeReachability   `json:"reachability"`
-	Region       string             `json:"region"`
-	Sku          string             `json:"sku"`
-	Slots        []Slot             `json:"slots"`
+	Cordoned bool `json:"cordoned"`
+
+	// Free Slots that are clean and unclaimed.
+	Free int `json:"free"`
+
+	// Gpus The devices; only where one node is asked for.
+	Gpus       *[]Gpu             `json:"gpus,omitempty"`
+	Health     NodeHealth         `json:"health"`
+	Id         openapi_types.UUID `json:"id"`
+	Lifecycle  NodeLifecycle      `json:"lifecycle"`
+	Message    string             `json:"message"`
+	Name       string             `json:"name"`
+	Occupancy  NodeOccupancy      `json:"occupancy"`
+	Onboarding NodeOnboarding     `json:"onboarding"`
+
+	// Quarantined Slots that are kept for inspection.
+	Quarantined  int              `json:"quarantined"`
+	Reachability NodeReachability `json:"reachability"`
+	Region       string           `json:"region"`
+	Sku          string           `json:"sku"`
+
+	// Slots What is sold of it.
+	Slots int `json:"slots"`
 
 	// Urn Resource name.
 	Urn string `json:"urn"`
@@ -1129,6 +1121,9 @@ type RevisionStatus string
 // RevisionList defines model for RevisionList.
 type RevisionList struct {
 	Items []Revision `json:"items"`
+
+	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // Sku defines model for Sku.
@@ -1179,19 +1174,6 @@ type SkuRegion struct {
 	Region string `json:"region"`
 	Total  int    `json:"total"`
 }
-
-// Slot defines model for Slot.
-type Slot struct {
-	// AllocationId Who holds it.
-	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
-	GpuUuid      string              `json:"gpu_uuid"`
-	Id           openapi_types.UUID  `json:"id"`
-	Reason       string              `json:"reason"`
-	Status       SlotStatus          `json:"status"`
-}
-
-// SlotStatus defines model for Slot.Status.
-type SlotStatus string
 
 // Source Who may write the object, and where it stands.
 type Source struct {
@@ -1256,12 +1238,9 @@ type Transition struct {
 	Version int64            `json:"version"`
 }
 
-// Usage One interval of measured use.
+// Usage What one allocation used.
 type Usage struct {
 	AllocationId openapi_types.UUID `json:"allocation_id"`
-
-	// Billed What is in the ledger.
-	Billed Money `json:"billed"`
 
 	// Cost What they come to, billed or not.
 	Cost Money `json:"cost"`
@@ -1318,7 +1297,7 @@ type ObjectName = string
 type PlanID = openapi_types.UUID
 
 // Project defines model for Project.
-type Project = openapi_types.UUID
+type Project = string
 
 // SkuName defines model for SkuName.
 type SkuName = string
@@ -1375,6 +1354,9 @@ type ListPlansParams struct {
 type ListRevisionsParams struct {
 	// Limit How many items a page holds at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListAllocationsParams defines parameters for ListAllocations.
@@ -1394,13 +1376,13 @@ type ListAllocationsParams struct {
 	// Name Only allocations of this name. A name may come back after its allocation ended.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
-	// XProjectID The project that the call is about.
+	// XProjectID The project that the call is about, by id or name.
 	XProjectID *Project `json:"X-Project-ID,omitempty"`
 }
 
 // CreateAllocationParams defines parameters for CreateAllocation.
 type CreateAllocationParams struct {
-	// XProjectID The project that the call is about.
+	// XProjectID The project that the call is about, by id or name.
 	XProjectID *Project `json:"X-Project-ID,omitempty"`
 
 	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
@@ -1412,7 +1394,7 @@ type CreateAllocationParams struct {
 
 // GetAllocationParams defines parameters for GetAllocation.
 type GetAllocationParams struct {
-	// XProjectID The project that the call is about.
+	// XProjectID The project that the call is about, by id or name.
 	XProjectID *Project `json:"X-Project-ID,omitempty"`
 
 	// IfNoneMatch The `ETag` of the copy that you have.
@@ -1421,7 +1403,7 @@ type GetAllocationParams struct {
 
 // ReleaseAllocationParams defines parameters for ReleaseAllocation.
 type ReleaseAllocationParams struct {
-	// XProjectID The project that the call is about.
+	// XProjectID The project that the call is about, by id or name.
 	XProjectID *Project `json:"X-Project-ID,omitempty"`
 
 	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
@@ -1433,13 +1415,13 @@ type ReleaseAllocationParams struct {
 
 // GetAllocationTimelineParams defines parameters for GetAllocationTimeline.
 type GetAllocationTimelineParams struct {
-	// XProjectID The project that the call is about.
+	// XProjectID The project that the call is about, by id or name.
 	XProjectID *Project `json:"X-Project-ID,omitempty"`
 }
 
 // GetBalanceParams defines parameters for GetBalance.
 type GetBalanceParams struct {
-	// XProjectID The project that the call is about.
+	// XProjectID The project that the call is about, by id or name.
 	XProjectID *Project `json:"X-Project-ID,omitempty"`
 }
 
@@ -1457,7 +1439,7 @@ type GetUsageParams struct {
 	// To End of the period; now when left out.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// XProjectID The project that the call is about.
+	// XProjectID The project that the call is about, by id or name.
 	XProjectID *Project `json:"X-Project-ID,omitempty"`
 }
 
@@ -1468,6 +1450,9 @@ type ListEventsParams struct {
 
 	// Scope `tenant` for your own events; `platform`, for operators, for everyone's.
 	Scope *ListEventsParamsScope `form:"scope,omitempty" json:"scope,omitempty"`
+
+	// XProjectID The project that the call is about, by id or name.
+	XProjectID *Project `json:"X-Project-ID,omitempty"`
 
 	// LastEventID Id of the last event that you have seen; it wins over `since`.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
@@ -1514,7 +1499,7 @@ type DeleteSshKeyParams struct {
 
 // GetMeParams defines parameters for GetMe.
 type GetMeParams struct {
-	// XProjectID The project that the call is about.
+	// XProjectID The project that the call is about, by id or name.
 	XProjectID *Project `json:"X-Project-ID,omitempty"`
 }
 
@@ -1627,7 +1612,7 @@ type ClientInterface interface {
 
 	// GetAdminNode One machine
 	//
-	// The node of this name with its GPUs and slots.
+	// The node of this name with its GPUs and what is sold of them.
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{name} (the `GetAdminNode` operationId).
 	GetAdminNode(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1744,14 +1729,14 @@ type ClientInterface interface {
 
 	// GetUsage Measured use
 	//
-	// Intervals of use with what they cost, oldest first. An open interval counts up to now, or to `to`.
+	// What each allocation used in the period and what it came to, by allocation. One that is in use counts up to now, or to `to`.
 	//
 	// Corresponds with GET /api/v1/billing/usage (the `GetUsage` operationId).
 	GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListEvents Facts as they happen
 	//
-	// A stream of server-sent events: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
+	// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
 	// event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
 	// back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
 	//
@@ -1901,7 +1886,7 @@ func (c *Client) ListAdminNodes(ctx context.Context, params *ListAdminNodesParam
 
 // GetAdminNode One machine
 //
-// The node of this name with its GPUs and slots.
+// The node of this name with its GPUs and what is sold of them.
 //
 // Corresponds with GET /api/v1/admin/nodes/{name} (the `GetAdminNode` operationId).
 func (c *Client) GetAdminNode(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2158,7 +2143,7 @@ func (c *Client) GetBalance(ctx context.Context, params *GetBalanceParams, reqEd
 
 // GetUsage Measured use
 //
-// Intervals of use with what they cost, oldest first. An open interval counts up to now, or to `to`.
+// What each allocation used in the period and what it came to, by allocation. One that is in use counts up to now, or to `to`.
 //
 // Corresponds with GET /api/v1/billing/usage (the `GetUsage` operationId).
 func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2175,7 +2160,7 @@ func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditor
 
 // ListEvents Facts as they happen
 //
-// A stream of server-sent events: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
+// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
 // event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
 // back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
 //
@@ -2855,6 +2840,18 @@ func NewListRevisionsRequest(server string, params *ListRevisionsParams) (*http.
 
 		}
 
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -2973,7 +2970,7 @@ func NewListAllocationsRequest(server string, params *ListAllocationsParams) (*h
 		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: "uuid"})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
@@ -3028,7 +3025,7 @@ func NewCreateAllocationRequestWithBody(server string, params *CreateAllocationP
 		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: "uuid"})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
@@ -3099,7 +3096,7 @@ func NewGetAllocationRequest(server string, id AllocationID, params *GetAllocati
 		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: "uuid"})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
@@ -3172,7 +3169,7 @@ func NewReleaseAllocationRequestWithBody(server string, id AllocationID, params 
 		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: "uuid"})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
@@ -3243,7 +3240,7 @@ func NewGetAllocationTimelineRequest(server string, id AllocationID, params *Get
 		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: "uuid"})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
@@ -3285,7 +3282,7 @@ func NewGetBalanceRequest(server string, params *GetBalanceParams) (*http.Reques
 		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: "uuid"})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
@@ -3390,7 +3387,7 @@ func NewGetUsageRequest(server string, params *GetUsageParams) (*http.Request, e
 		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: "uuid"})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
@@ -3468,15 +3465,26 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 
 	if params != nil {
 
-		if params.LastEventID != nil {
+		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("Last-Event-ID", headerParam0)
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.LastEventID != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam1)
 		}
 
 	}
@@ -3886,7 +3894,7 @@ func NewGetMeRequest(server string, params *GetMeParams) (*http.Request, error) 
 		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: "uuid"})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
@@ -4026,7 +4034,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetAdminNodeWithResponse One machine
 	//
-	// The node of this name with its GPUs and slots.
+	// The node of this name with its GPUs and what is sold of them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4159,7 +4167,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetUsageWithResponse Measured use
 	//
-	// Intervals of use with what they cost, oldest first. An open interval counts up to now, or to `to`.
+	// What each allocation used in the period and what it came to, by allocation. One that is in use counts up to now, or to `to`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4168,7 +4176,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListEventsWithResponse Facts as they happen
 	//
-	// A stream of server-sent events: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
+	// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
 	// event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
 	// back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
 	//
@@ -4707,6 +4715,11 @@ func (r GetPlanResponse) ContentType() string {
 	return ""
 }
 
+// ListRevisionsResponse200Headers the declared response headers of an HTTP 200 response for ListRevisions
+type ListRevisionsResponse200Headers struct {
+	Link *string
+}
+
 // ListRevisionsResponse503Headers the declared response headers of an HTTP 503 response for ListRevisions
 type ListRevisionsResponse503Headers struct {
 	RetryAfter *int
@@ -4719,6 +4732,8 @@ type ListRevisionsResponse struct {
 	JSON200 *RevisionList
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListRevisionsResponse200Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ListRevisionsResponse503Headers
 }
@@ -5900,7 +5915,7 @@ func (c *ClientWithResponses) ListAdminNodesWithResponse(ctx context.Context, pa
 
 // GetAdminNodeWithResponse One machine
 //
-// The node of this name with its GPUs and slots.
+// The node of this name with its GPUs and what is sold of them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -6117,7 +6132,7 @@ func (c *ClientWithResponses) GetBalanceWithResponse(ctx context.Context, params
 
 // GetUsageWithResponse Measured use
 //
-// Intervals of use with what they cost, oldest first. An open interval counts up to now, or to `to`.
+// What each allocation used in the period and what it came to, by allocation. One that is in use counts up to now, or to `to`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -6132,7 +6147,7 @@ func (c *ClientWithResponses) GetUsageWithResponse(ctx context.Context, params *
 
 // ListEventsWithResponse Facts as they happen
 //
-// A stream of server-sent events: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
+// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
 // event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
 // back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
 //
@@ -6731,6 +6746,16 @@ func ParseListRevisionsResponse(rsp *http.Response) (*ListRevisionsResponse, err
 	}
 
 	switch {
+	case rsp.StatusCode == 200:
+		var headers ListRevisionsResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListRevisionsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -8105,6 +8130,14 @@ func (siw *ServerInterfaceWrapper) ListRevisions(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -8175,7 +8208,7 @@ func (siw *ServerInterfaceWrapper) ListAllocations(c *gin.Context) {
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"})
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
 			return
@@ -8215,7 +8248,7 @@ func (siw *ServerInterfaceWrapper) CreateAllocation(c *gin.Context) {
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"})
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
 			return
@@ -8302,7 +8335,7 @@ func (siw *ServerInterfaceWrapper) GetAllocation(c *gin.Context) {
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"})
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
 			return
@@ -8370,7 +8403,7 @@ func (siw *ServerInterfaceWrapper) ReleaseAllocation(c *gin.Context) {
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"})
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
 			return
@@ -8457,7 +8490,7 @@ func (siw *ServerInterfaceWrapper) GetAllocationTimeline(c *gin.Context) {
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"})
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
 			return
@@ -8497,7 +8530,7 @@ func (siw *ServerInterfaceWrapper) GetBalance(c *gin.Context) {
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"})
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
 			return
@@ -8569,7 +8602,7 @@ func (siw *ServerInterfaceWrapper) GetUsage(c *gin.Context) {
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"})
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
 			return
@@ -8615,6 +8648,25 @@ func (siw *ServerInterfaceWrapper) ListEvents(c *gin.Context) {
 	}
 
 	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID Project
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
 
 	// ------------- Optional header parameter "Last-Event-ID" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
@@ -8926,7 +8978,7 @@ func (siw *ServerInterfaceWrapper) GetMe(c *gin.Context) {
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"})
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
 			return
@@ -9369,15 +9421,25 @@ type ListRevisionsResponseObject interface {
 	VisitListRevisionsResponse(w http.ResponseWriter) error
 }
 
-type ListRevisions200JSONResponse RevisionList
+type ListRevisions200ResponseHeaders struct {
+	Link *string
+}
+
+type ListRevisions200JSONResponse struct {
+	Body    RevisionList
+	Headers ListRevisions200ResponseHeaders
+}
 
 func (response ListRevisions200JSONResponse) VisitListRevisionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err

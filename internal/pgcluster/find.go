@@ -91,7 +91,7 @@ func majorOf(ctx context.Context, dir string) (int, bool) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0, false
 	}
-	out, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output() //nolint:gosec // a server binary's own folder
 	if err != nil {
 		return 0, false
 	}

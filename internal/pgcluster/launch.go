@@ -52,7 +52,7 @@ func (c *Cluster) arguments(data, socket string) []string {
 // launch starts a server on the directory and waits until it is ready. The
 // caller holds c.mu.
 func (c *Cluster) launch(ctx context.Context) error {
-	if err := clear(ctx, c.data, c.socket); err != nil {
+	if err := sweep(ctx, c.data, c.socket); err != nil {
 		return fmt.Errorf("ending an orphaned PostgreSQL: %w", err)
 	}
 	if err := c.as.folder(c.socket); err != nil {

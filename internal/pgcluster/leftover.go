@@ -18,10 +18,10 @@ const poll = 5 * time.Millisecond
 // A postmaster kills its own stragglers after 5 s.
 const patience = 7 * time.Second
 
-// clear ends what a killed owner left running on the data directory. We hold
+// sweep ends what a killed owner left running on the data directory. We hold
 // the lock, so none of it belongs to anybody. Two servers on one directory would
 // destroy it; PostgreSQL refuses the second, and we would never start.
-func clear(ctx context.Context, data, socket string) error {
+func sweep(ctx context.Context, data, socket string) error {
 	postmaster, ok := readPid(data)
 	if !ok {
 		return nil // a clean shutdown removes the file
@@ -40,6 +40,7 @@ func clear(ctx context.Context, data, socket string) error {
 			// Backends end by themselves when their postmaster does.
 			if pid == postmaster || stop == syscall.SIGKILL {
 				_ = syscall.Kill(pid, stop)
+				_ = syscall.Kill(pid, syscall.SIGCONT) // a stopped process would never take it
 			}
 		}
 		select {

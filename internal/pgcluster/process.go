@@ -59,7 +59,7 @@ func (p *process) endsWithin(d time.Duration) bool {
 // open descriptors and named by the returned paths: when root's checkout lies
 // below /root, the unprivileged user could not walk there by name.
 func (o owner) command(ctx context.Context, path string, folders ...string) (*exec.Cmd, []string, func(), error) {
-	cmd := exec.CommandContext(ctx, path) //nolint:gosec // a server binary that Find chose
+	cmd := exec.CommandContext(ctx, path)
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
 	// A group of its own: Ctrl-C is ours to answer, after the drain.

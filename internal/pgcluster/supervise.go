@@ -22,11 +22,7 @@ func (c *Cluster) Supervise(ctx context.Context) error {
 			return nil
 		case <-c.Done():
 		}
-		over, err := c.restart(ctx)
-		if over || ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		if over, err := c.restart(ctx); over || err != nil {
 			return err
 		}
 	}
@@ -46,6 +42,9 @@ func (c *Cluster) restart(ctx context.Context) (over bool, err error) {
 		if err = c.launch(ctx); err == nil {
 			c.cfg.Log.Info("postgres is back")
 			return false, nil
+		}
+		if ctx.Err() != nil {
+			return true, nil
 		}
 		c.cfg.Log.Warn("postgres did not start", "err", err)
 	}

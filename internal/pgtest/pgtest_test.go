@@ -120,6 +120,7 @@ func folders(t *testing.T) map[string]bool {
 
 // TestOwnedByVictim is the process that the next test kills.
 func TestOwnedByVictim(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("PGTEST_VICTIM") == "" {
 		return // nobody wants to kill this process
 	}

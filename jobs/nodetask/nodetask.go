@@ -25,8 +25,8 @@ import (
 // Signer signs the canonical bytes of an envelope. The key's name is part of
 // what is signed, so it is asked for first.
 type Signer interface {
-	Kid() string
-	Sign(body []byte) (signature []byte, err error)
+	Active() (kid string)
+	Sign(kid string, body []byte) (signature []byte, err error)
 }
 
 // Store is every node's mailbox.
@@ -118,7 +118,7 @@ func (s *Store) sign(o Order, attempt int) (wire.Signed, wire.Envelope, error) {
 	}
 	now := s.Clock.Now().Truncate(time.Second)
 	env := wire.Envelope{
-		V: wire.Version, Kid: s.Signer.Kid(), Task: ids.New[ids.Task](), Node: o.Node, Allocation: o.Allocation,
+		V: wire.Version, Kid: s.Signer.Active(), Task: ids.New[ids.Task](), Node: o.Node, Allocation: o.Allocation,
 		Slots: o.Slots, Generation: o.Generation, Fence: o.Fence, Attempt: attempt, Type: o.Type, Params: params,
 		SpecHash: o.SpecHash, NotBefore: now.Add(-skew), ExpiresAt: now.Add(lifetime), Nonce: hex.EncodeToString(nonce), Trace: o.Trace,
 	}
@@ -129,7 +129,7 @@ func (s *Store) sign(o Order, attempt int) (wire.Signed, wire.Envelope, error) {
 	if err != nil {
 		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("encoding task: %w", err)
 	}
-	signature, err := s.Signer.Sign(body)
+	signature, err := s.Signer.Sign(env.Kid, body)
 	if err != nil {
 		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("signing task: %w", err)
 	}

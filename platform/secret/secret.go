@@ -85,6 +85,21 @@ func (c *Certificates) Check(ctx context.Context, node ids.Node, serial string, 
 	return nil
 }
 
+// Fallen returns those of the serials that are not in force.
+func (c *Certificates) Fallen(ctx context.Context, serials []string, now time.Time) (fallen []string, err error) {
+	if err := c.refresh(ctx, now); err != nil {
+		return nil, err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, s := range serials {
+		if _, ok := c.active[s]; !ok {
+			fallen = append(fallen, s)
+		}
+	}
+	return fallen, nil
+}
+
 func (c *Certificates) refresh(ctx context.Context, now time.Time) error {
 	c.mu.RLock()
 	fresh := c.active != nil && now.Sub(c.read) < maxAge

@@ -124,9 +124,11 @@ func (p *Plan) ask(act Action, needed bool, asked Asked, failures int, again tim
 	p.Next = append(p.Next, Next{act.Kind, act.Object, asked.Until, "waits for " + string(act.Verb), asked})
 }
 
-// look adds a deadline, merged with an earlier look at the same object.
-func (p *Plan) look(kind desired.Kind, object uuid.UUID, at time.Time, reason string) {
-	if at.IsZero() {
+// look adds a deadline, merged with an earlier look at the same object. One that
+// has passed was answered by an action, whose own time is the next look: to look
+// at once would spin until the action is done.
+func (p *Plan) look(kind desired.Kind, object uuid.UUID, at, now time.Time, reason string) {
+	if !at.After(now) {
 		return
 	}
 	if n := len(p.Next); n > 0 && p.Next[n-1].Object == object {

@@ -78,7 +78,7 @@ func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 		}
 		p.Drift = append(p.Drift, a.drift()...)
 		p.ask(act, needed, d.Asked, a.failures(), l.AskAgain, now)
-		p.look(desired.KindAllocation, d.ID.UUID, a.deadline(), "deadline of "+string(a.state()))
+		p.look(desired.KindAllocation, d.ID.UUID, a.deadline(), now, "deadline of "+string(a.state()))
 	}
 	return p
 }

@@ -45,8 +45,8 @@ func Objects(due []DueObject, l Limits, now time.Time) Plan {
 		p.ask(act, needed, d.Asked, 0, l.AskAgain, now)
 		// Fresh reports move the time without touching the due set, so that a
 		// healthy fleet is looked at once per silence limit, not once per report.
-		if s := d.Silence; s != nil && now.Before(s.StaleAt) {
-			p.look(d.Kind, d.Object, s.StaleAt, "report turns stale")
+		if s := d.Silence; s != nil {
+			p.look(d.Kind, d.Object, s.StaleAt, now, "report turns stale")
 		}
 	}
 	return p

@@ -1,0 +1,239 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/client"
+	"github.com/gpuaas/gpuaas/agent/enrol"
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
+)
+
+// node is one agent at work.
+type node struct {
+	Config
+
+	log    *slog.Logger
+	driver driver
+	runner *runner.Runner
+	boot   int64
+	bootID string
+
+	identity atomic.Pointer[enrol.Identity]
+	client   atomic.Pointer[client.Client]
+	share    float64 // of the renewal's jitter, drawn once
+
+	// changing is held while the identity is replaced: a renewal and a new trust
+	// that cross must not undo each other.
+	changing sync.Mutex
+
+	mu    sync.Mutex
+	talk  talk
+	heard heard
+	open  chan struct{} // closed while the host is not cut off
+	cut   bool
+}
+
+// prepare enrols if need be and opens all that the identity names.
+func prepare(ctx context.Context, c Config) (*node, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	n := &node{Config: c, log: c.Log, share: rand.Float64(), open: make(chan struct{})} //nolint:gosec // spreads load
+	close(n.open)
+	identity, fresh, err := n.identify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n.log = c.Log.With("node", identity.Node)
+
+	d, host, err := c.open(identity.Node)
+	if err != nil {
+		return nil, err
+	}
+	n.driver = d
+	if n.bootID, err = d.BootID(); err != nil {
+		return nil, err
+	}
+	j, err := n.journal(ctx, identity, fresh)
+	if err != nil {
+		return nil, err
+	}
+	n.runner = &runner.Runner{
+		Node: identity.Node, Journal: j, Host: host, Clock: c.Clock, Log: n.log,
+		Keys:    func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
+		Changed: n.changed, Progress: n.progress, Finished: n.finished, Probe: n.probe,
+	}
+	return n, nil
+}
+
+// journal opens the memory that belongs to the identity. Without it the agent
+// runs on, so that it can say so, but it refuses to act.
+func (n *node) journal(ctx context.Context, identity *enrol.Identity, fresh bool) (*journal.Journal, error) {
+	expect, now := identity.Journal, n.Clock.Now()
+	if fresh {
+		expect = uuid.Nil // an operator vouched for this host anew
+	}
+	j, err := journal.Open(n.journalDir(), identity.Node, expect, now)
+	if errors.Is(err, journal.ErrLost) && fresh {
+		if err := os.RemoveAll(n.journalDir()); err != nil {
+			return nil, fmt.Errorf("removing damaged journal: %w", err)
+		}
+		j, err = journal.Open(n.journalDir(), identity.Node, uuid.Nil, now)
+	}
+	if errors.Is(err, journal.ErrLost) {
+		n.log.ErrorContext(ctx, "journal lost; tasks are refused until the node is enrolled again", "err", err)
+		return nil, nil //nolint:nilnil // a runner without journal is the answer
+	} else if err != nil {
+		return nil, err
+	}
+	n.boot = j.Boot()
+	if identity.Journal != j.ID() {
+		again := *identity
+		again.Journal = j.ID()
+		if err := again.Save(n.identityDir()); err != nil {
+			return nil, err
+		}
+		n.identity.Store(&again)
+	}
+	return j, nil
+}
+
+// identify returns who this node is. It tries until it knows or ctx ends. fresh
+// means that it has just enrolled, or crashed before its first journal was made.
+func (n *node) identify(ctx context.Context) (identity *enrol.Identity, fresh bool, err error) {
+	known, found, err := enrol.Load(n.identityDir())
+	if err != nil {
+		return nil, false, err
+	}
+	if found && n.Clock.Now().Before(known.NotAfter()) {
+		return &known, known.Journal == uuid.Nil, n.become(&known)
+	}
+	if found {
+		n.identity.Store(&known) // it must stay the same node with the same journal
+	}
+	// An expired certificate is not renewed silently: only a token, which an
+	// operator or the profile hands out, brings the node back.
+	var wait backoff
+	for {
+		err := n.enrol(ctx)
+		if err == nil {
+			return n.identity.Load(), !found || known.Journal == uuid.Nil, nil
+		}
+		n.log.WarnContext(ctx, "not enrolled", "err", err, "expired", found)
+		if !pause(ctx, wait.next()) {
+			return nil, false, ctx.Err()
+		}
+	}
+}
+
+// enrol trades a token for an identity.
+func (n *node) enrol(ctx context.Context) error {
+	if n.Token == nil {
+		return errors.New("no enrolment token is configured")
+	}
+	token, err := n.Token(ctx)
+	if err != nil {
+		return fmt.Errorf("reading enrolment token: %w", err)
+	}
+	key, csr, err := enrol.NewKey()
+	if err != nil {
+		return err
+	}
+	config, err := n.firstContact()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(n.Server, config)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	reply, err := c.Enrol(ctx, wire.EnrolRequest{Token: token, CSR: csr, Hostname: n.Hostname, Capability: wire.Capability})
+	if err != nil {
+		return fmt.Errorf("enrolling: %w", err)
+	}
+	return n.adopt(reply, key)
+}
+
+// renew gets the next certificate, for a new key.
+func (n *node) renew(ctx context.Context) error {
+	before := *n.identity.Load()
+	if !n.Clock.Now().Before(before.NotAfter()) {
+		return n.enrol(ctx)
+	}
+	key, csr, err := enrol.NewKey()
+	if err != nil {
+		return err
+	}
+	reply, err := n.client.Load().Renew(ctx, before.Node, csr)
+	if err != nil {
+		return fmt.Errorf("renewing certificate: %w", err)
+	}
+	return n.adopt(reply, key)
+}
+
+func (n *node) adopt(reply wire.EnrolReply, key string) error {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	var before enrol.Identity
+	if known := n.identity.Load(); known != nil {
+		before = *known
+	}
+	identity, err := enrol.From(reply, key, before)
+	if err != nil {
+		return err
+	}
+	// On disk first: after a crash the control plane knows only the new one.
+	if err := identity.Save(n.identityDir()); err != nil {
+		return err
+	}
+	return n.become(&identity)
+}
+
+// become makes all calls from now on speak as identity. A poll that is open ends
+// on the old connection.
+func (n *node) become(identity *enrol.Identity) error {
+	config, err := pki.ClientTLS([]byte(identity.Trust.CAs), func() (*tls.Certificate, error) { return identity.Pair(), nil }, n.Clock)
+	if err != nil {
+		return err
+	}
+	c, err := client.New(n.Server, config)
+	if err != nil {
+		return err
+	}
+	n.identity.Store(identity)
+	n.mu.Lock()
+	old, cut := n.client.Swap(c), n.cut
+	n.mu.Unlock()
+	c.Cut(cut)
+	if old != nil {
+		old.Release()
+	}
+	return nil
+}
+
+func (n *node) id() ids.Node { return n.identity.Load().Node }
+
+// reportEvery is how often the node reports when nothing changes.
+func (n *node) reportEvery() time.Duration {
+	const usual = 10 * time.Second // the policy's default
+	if s := n.identity.Load().ReportEvery; s > 0 {
+		return time.Duration(s) * time.Second
+	}
+	return usual
+}

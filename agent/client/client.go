@@ -1,0 +1,223 @@
+// Package client speaks to the node door: JSON over HTTP/1.1 and TLS 1.3. It
+// keeps no state but connections, and leaves it to its caller when to try again.
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+const (
+	// callWithin bounds every call but the long poll.
+	callWithin = 15 * time.Second
+	// pollSlack is how much later than promised a poll may end before the
+	// connection counts as dead.
+	pollSlack = 15 * time.Second
+	// maxReply holds an envelope in base64 several times.
+	maxReply = 1 << 20
+)
+
+// Client talks to one door as one node.
+type Client struct {
+	base string
+	http *http.Client
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+	cut   bool
+}
+
+// ProblemError is a refusal of the door.
+type ProblemError struct {
+	Status  int
+	Problem wire.Problem
+}
+
+func (e *ProblemError) Error() string {
+	return fmt.Sprintf("%s: %s (HTTP %d, correlation %s)", e.Problem.Code, e.Problem.Message, e.Status, e.Problem.CorrelationID)
+}
+
+// CodeOf is the code of a refusal by the door, or empty.
+func CodeOf(err error) string {
+	var p *ProblemError
+	if errors.As(err, &p) {
+		return p.Problem.Code
+	}
+	return ""
+}
+
+// New makes a client of the door at server, https://host:port.
+func New(server string, config *tls.Config) (*Client, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
+		return nil, fmt.Errorf("%q is no address of a node door: want https://host:port", server)
+	}
+	c := &Client{base: "https://" + u.Host, conns: map[net.Conn]struct{}{}}
+	dialer := &net.Dialer{Timeout: callWithin}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return c.dial(ctx, dialer, network, addr)
+			},
+			TLSClientConfig:     config,
+			TLSHandshakeTimeout: callWithin,
+			IdleConnTimeout:     2 * time.Minute, // longer than between two reports
+			MaxIdleConnsPerHost: 2,               // one polls, one reports
+			// A node sends and receives little; a thousand may share a process.
+			ReadBufferSize: 2 << 10, WriteBufferSize: 2 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+var errCut = errors.New("the host is cut off")
+
+func (c *Client) dial(ctx context.Context, d *net.Dialer, network, addr string) (net.Conn, error) {
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		return nil, errors.Join(errCut, conn.Close())
+	}
+	tracked := &trackedConn{Conn: conn, client: c}
+	c.conns[tracked] = struct{}{}
+	return tracked, nil
+}
+
+type trackedConn struct {
+	net.Conn
+
+	client *Client
+}
+
+func (t *trackedConn) Close() error {
+	t.client.mu.Lock()
+	delete(t.client.conns, t)
+	t.client.mu.Unlock()
+	return t.Conn.Close()
+}
+
+// Cut breaks all connections and refuses new ones while off is true.
+func (c *Client) Cut(off bool) {
+	c.mu.Lock()
+	c.cut = off
+	var open []net.Conn
+	for conn := range c.conns {
+		if off {
+			open = append(open, conn)
+		}
+	}
+	c.mu.Unlock()
+	for _, conn := range open {
+		_ = conn.Close() // on purpose, and for good
+	}
+}
+
+// Release closes what is not in use; a call in flight ends first.
+func (c *Client) Release() { c.http.CloseIdleConnections() }
+
+// Enrol trades a token for a certificate.
+func (c *Client) Enrol(ctx context.Context, r wire.EnrolRequest) (reply wire.EnrolReply, err error) {
+	_, err = c.call(ctx, callWithin, http.MethodPost, wire.PathEnrol, r, &reply)
+	return reply, err
+}
+
+// Renew asks for the next certificate.
+func (c *Client) Renew(ctx context.Context, node ids.Node, csr string) (reply wire.EnrolReply, err error) {
+	_, err = c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csr}, &reply)
+	return reply, err
+}
+
+// Trust asks what to believe now.
+func (c *Client) Trust(ctx context.Context) (trust wire.Trust, err error) {
+	_, err = c.call(ctx, callWithin, http.MethodGet, wire.PathTrust, nil, &trust)
+	return trust, err
+}
+
+// Wait asks for the next task and waits for it; ok is false when there was none.
+func (c *Client) Wait(ctx context.Context, node ids.Node) (task wire.Signed, ok bool, err error) {
+	status, err := c.call(ctx, wire.WaitFor+pollSlack, http.MethodGet, fmt.Sprintf(wire.PathWait, node), nil, &task)
+	return task, status == http.StatusOK, err
+}
+
+// Result delivers the end of a task.
+func (c *Client) Result(ctx context.Context, node ids.Node, r *wire.Result) error {
+	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(wire.PathResult, node, r.Task), r, nil)
+	return err
+}
+
+// Step delivers a finished step.
+func (c *Client) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.Progress) error {
+	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(wire.PathStep, node, task), p, nil)
+	return err
+}
+
+// Report delivers what the node sees of itself.
+func (c *Client) Report(ctx context.Context, node ids.Node, r wire.Report) error {
+	_, err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(wire.PathReport, node), r, nil)
+	return err
+}
+
+func (c *Client) call(ctx context.Context, within time.Duration, method, path string, body, into any) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return 0, fmt.Errorf("encoding request: %w", err)
+		}
+		content = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, content)
+	if err != nil {
+		return 0, fmt.Errorf("making request: %w", err)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("calling the node door: %w", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
+	if err != nil {
+		return 0, fmt.Errorf("reading the node door's reply: %w", err)
+	}
+	switch {
+	case response.StatusCode >= http.StatusMultipleChoices:
+		return response.StatusCode, problem(response.StatusCode, text)
+	case response.StatusCode == http.StatusNoContent || into == nil:
+		return response.StatusCode, nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return response.StatusCode, fmt.Errorf("reading the node door's reply: %w", err)
+	}
+	return response.StatusCode, nil
+}
+
+func problem(status int, text []byte) error {
+	e := &ProblemError{Status: status}
+	if err := json.Unmarshal(text, &e.Problem); err != nil || e.Problem.Code == "" {
+		e.Problem = wire.Problem{Code: "unknown", Message: http.StatusText(status)}
+	}
+	return e
+}

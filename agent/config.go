@@ -1,0 +1,74 @@
+// Package agent is the life of a node: it enrols, waits for tasks, has them
+// carried out, and reports what it sees. It works through any absence of the
+// control plane and gives up on nothing but a configuration that cannot work.
+//
+// It dials, and is never dialled; it holds no credential but its own.
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/pki"
+)
+
+// Config is what one agent is started with.
+type Config struct {
+	Server   string // https://host:port of the node door
+	StateDir string // holds identity/ and journal/, and a simulated host
+
+	// Token returns a single-use enrolment token. It is asked when there is no
+	// identity or the certificate has expired; nil means that an operator must act.
+	Token func(context.Context) (string, error)
+	// CA is the PEM bundle to believe the server by at enrolment; CAFingerprint,
+	// the hex SHA-256 of its root certificate, does instead.
+	CA            []byte
+	CAFingerprint string
+
+	Driver   string // sim or nvidia
+	Profile  string // of a simulated host
+	SMI      string // absolute path of nvidia-smi, or empty for where packages put it
+	Hostname string
+	Version  string // of this build
+
+	Log   *slog.Logger
+	Clock clock.Clock
+}
+
+// The drivers.
+const (
+	DriverSim    = "sim"
+	DriverNVIDIA = "nvidia"
+)
+
+func (c Config) check() error {
+	switch {
+	case c.StateDir == "" || c.Server == "":
+		return errors.New("agent: server and state directory are needed")
+	case len(c.CA) == 0 && c.CAFingerprint == "":
+		return errors.New("agent: a CA file or its fingerprint is needed")
+	case c.Driver != DriverSim && c.Driver != DriverNVIDIA:
+		return fmt.Errorf("agent: driver %q is neither %s nor %s", c.Driver, DriverSim, DriverNVIDIA)
+	case c.Driver == DriverSim && c.Profile == "":
+		return errors.New("agent: a simulated host needs a profile")
+	case c.Log == nil:
+		return errors.New("agent: a logger is needed")
+	}
+	return nil
+}
+
+func (c Config) identityDir() string { return filepath.Join(c.StateDir, "identity") }
+func (c Config) journalDir() string  { return filepath.Join(c.StateDir, "journal") }
+
+// firstContact believes the server by what the operator gave.
+func (c Config) firstContact() (*tls.Config, error) {
+	if len(c.CA) > 0 {
+		return pki.ClientTLS(c.CA, nil, c.Clock)
+	}
+	return pki.PinnedTLS(c.CAFingerprint, c.Clock), nil
+}

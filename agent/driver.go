@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/gpu"
+	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// driver is a host as the agent meets it.
+type driver interface {
+	gpu.Provider
+	// Stamp changes when the host may look different; it must be cheap.
+	Stamp() (string, error)
+	// Partitioned says whether the host is to be treated as cut off.
+	Partitioned() (bool, error)
+	BootID() (string, error)
+}
+
+// open returns the driver of the node, and its host unless it only looks.
+func (c Config) open(node ids.Node) (driver, hook.Host, error) {
+	if c.Driver == DriverNVIDIA {
+		return &realHost{nvidiasmi.Tool{Path: c.SMI, Log: c.Log}}, nil, nil
+	}
+	d, err := sim.Open(c.StateDir, node, c.Profile, c.Hostname)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, d, nil
+}
+
+// Inventory reads the hardware that the configured driver finds, once.
+func Inventory(ctx context.Context, c Config, node ids.Node) (wire.Inventory, error) {
+	d, _, err := c.open(node)
+	if err != nil {
+		return wire.Inventory{}, err
+	}
+	return d.Inventory(ctx)
+}
+
+// realHost looks at real devices. Its hooks are not written yet, so it carries
+// out no allocation tasks.
+type realHost struct{ nvidiasmi.Tool }
+
+// Stamp is constant: nothing cheap tells when a device changed, so it is read for
+// each report.
+func (*realHost) Stamp() (string, error)     { return "", nil }
+func (*realHost) Partitioned() (bool, error) { return false, nil }
+
+func (*realHost) BootID() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("reading boot id: %w", err)
+	}
+	if id := strings.TrimSpace(string(text)); id != "" {
+		return id, nil
+	}
+	return "", errors.New("the kernel gave no boot id")
+}

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// beatEvery is how soon trouble on a host is seen. A beat of an idle simulated
+// host is one stat.
+const beatEvery = 500 * time.Millisecond
+
+// Run is one agent, until ctx ends.
+func Run(ctx context.Context, c Config) error { return RunFleet(ctx, []Config{c}) }
+
+// RunFleet runs many agents in one process, until ctx ends. They share one timer.
+// An agent whose configuration cannot work stops alone, and is told of at the end.
+func RunFleet(ctx context.Context, configs []Config) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := &fleet{starts: make(chan struct{}, startsAtOnce)}
+	failed := make([]error, len(configs))
+	var agents, timer sync.WaitGroup
+	for i, c := range configs {
+		agents.Go(func() {
+			if err := f.run(ctx, c); err != nil {
+				failed[i] = fmt.Errorf("agent in %s: %w", c.StateDir, err)
+				if c.Log != nil {
+					c.Log.ErrorContext(ctx, "agent stopped", "err", failed[i])
+				}
+			}
+		})
+	}
+	timer.Go(func() { f.beat(ctx) })
+	agents.Wait()
+	cancel()
+	timer.Wait()
+	return errors.Join(failed...)
+}
+
+// startsAtOnce bounds handshakes and keys that are made beside each other when a
+// fleet starts; more only make each of them slower.
+const startsAtOnce = 16
+
+type fleet struct {
+	starts chan struct{}
+
+	mu    sync.Mutex
+	nodes []*node
+}
+
+func (f *fleet) run(ctx context.Context, c Config) error {
+	select {
+	case f.starts <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
+	// A single agent that cannot enrol must not keep its place from the others.
+	leave := sync.OnceFunc(func() { <-f.starts })
+	late := time.AfterFunc(time.Minute, leave)
+	n, err := prepare(ctx, c)
+	late.Stop()
+	leave()
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	n.runner.Start(ctx)
+	f.mu.Lock()
+	f.nodes = append(f.nodes, n)
+	f.mu.Unlock()
+	n.beat(ctx)
+	n.finished() // what a crash left untold
+	n.poll(ctx)
+	n.runner.Wait()
+	n.hush()
+	return nil
+}
+
+func (f *fleet) beat(ctx context.Context) {
+	t := time.NewTicker(beatEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		f.mu.Lock()
+		nodes := f.nodes[:len(f.nodes):len(f.nodes)]
+		f.mu.Unlock()
+		for _, n := range nodes {
+			n.beat(ctx)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+// Package nvidiasmi reads NVIDIA devices through the driver's own tool. It takes
+// values as the tool prints them and treats "N/A", "GPU is lost" and whatever it
+// does not understand as not known; it refuses output that is cut off, too large,
+// or that counts other devices than it lists.
+package nvidiasmi
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+const (
+	// maxOutput is 60 times what eight H100 print (212 kB).
+	maxOutput = 12 << 20
+	// maxGPUs is above what any board or chassis of today holds.
+	maxGPUs = 256
+)
+
+// device is what we read of one <gpu>. Everything is text: any field may hold a
+// sentence instead of a number.
+type device struct {
+	Product  string `xml:"product_name"`
+	UUID     string `xml:"uuid"`
+	Serial   string `xml:"serial"`
+	Minor    string `xml:"minor_number"`
+	VBIOS    string `xml:"vbios_version"`
+	MIG      string `xml:"mig_mode>current_mig"`
+	PCI      string `xml:"pci>pci_bus_id"`
+	Total    string `xml:"fb_memory_usage>total"`
+	Used     string `xml:"fb_memory_usage>used"`
+	Util     string `xml:"utilization>gpu_util"`
+	Temp     string `xml:"temperature>gpu_temp"`
+	Limit    string `xml:"gpu_power_readings>current_power_limit"`
+	Draw     string `xml:"gpu_power_readings>instant_power_draw"`
+	AvgDraw  string `xml:"gpu_power_readings>average_power_draw"`
+	OldLimit string `xml:"power_readings>power_limit"` // drivers before 535
+	OldDraw  string `xml:"power_readings>power_draw"`
+
+	Recovery string   `xml:"gpu_recovery_action"`
+	Remapped remapped `xml:"remapped_rows"`
+	Volatile errorsOf `xml:"ecc_errors>volatile"`
+	Thermal  string   `xml:"clocks_event_reasons>clocks_event_reason_hw_thermal_slowdown"`
+	Retiring string   `xml:"retired_pages>pending_retirement"`
+
+	Processes []process `xml:"processes>process_info"`
+}
+
+type remapped struct {
+	Text    string `xml:",chardata"` // the whole element may be one sentence
+	Pending string `xml:"remapped_row_pending"`
+	Failure string `xml:"remapped_row_failure"`
+}
+
+type errorsOf struct {
+	Dram   string `xml:"dram_uncorrectable"`
+	Parity string `xml:"sram_uncorrectable_parity"`
+	Secded string `xml:"sram_uncorrectable_secded"`
+	Old    string `xml:"sram_uncorrectable"`
+}
+
+type process struct {
+	Type string `xml:"type"` // C, G or C+G
+}
+
+// Parse reads the output of nvidia-smi -q -x.
+func Parse(r io.Reader) (wire.Inventory, error) {
+	limited := &io.LimitedReader{R: r, N: maxOutput + 1}
+	inventory, err := parse(xml.NewDecoder(limited))
+	switch {
+	case limited.N <= 0:
+		return wire.Inventory{}, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
+	case err != nil:
+		return wire.Inventory{}, fmt.Errorf("reading nvidia-smi output: %w", err)
+	}
+	return inventory, nil
+}
+
+func parse(d *xml.Decoder) (wire.Inventory, error) {
+	inventory := wire.Inventory{GPUs: []wire.GPU{}}
+	attached, closed, seen := "", false, map[string]bool{}
+	if err := root(d); err != nil {
+		return inventory, err
+	}
+	for !closed {
+		token, err := d.Token()
+		if err != nil {
+			return inventory, err
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok {
+			_, closed = token.(xml.EndElement) // children are consumed whole below
+			continue
+		}
+		switch start.Name.Local {
+		case "driver_version":
+			err = d.DecodeElement(&inventory.Driver, &start)
+		case "cuda_version":
+			err = d.DecodeElement(&inventory.CUDA, &start)
+		case "attached_gpus":
+			err = d.DecodeElement(&attached, &start)
+		case "gpu":
+			err = addDevice(d, &start, &inventory, seen)
+		default:
+			err = d.Skip()
+		}
+		if err != nil {
+			return inventory, err
+		}
+	}
+	if n, ok := integer(attached); !ok || n != int64(len(inventory.GPUs)) {
+		return inventory, fmt.Errorf("%q GPUs are attached, %d are listed", attached, len(inventory.GPUs))
+	}
+	return inventory, nil
+}
+
+func root(d *xml.Decoder) error {
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			if start.Name.Local != "nvidia_smi_log" {
+				return fmt.Errorf("<%s> is not nvidia-smi's output", start.Name.Local)
+			}
+			return nil
+		}
+	}
+}
+
+func addDevice(d *xml.Decoder, start *xml.StartElement, inventory *wire.Inventory, seen map[string]bool) error {
+	if len(inventory.GPUs) == maxGPUs {
+		return fmt.Errorf("more than %d GPUs", maxGPUs)
+	}
+	var dev device
+	if err := d.DecodeElement(&dev, start); err != nil {
+		return err
+	}
+	g, err := dev.gpu(len(inventory.GPUs))
+	if err != nil {
+		return err
+	}
+	if seen[g.UUID] {
+		// Slots are sold by UUID. Two devices of one would be one slot sold twice.
+		return fmt.Errorf("two GPUs have UUID %s", g.UUID)
+	}
+	seen[g.UUID] = true
+	inventory.GPUs = append(inventory.GPUs, g)
+	return nil
+}
+
+var uuid = regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+func (dev device) gpu(index int) (wire.GPU, error) {
+	id := strings.TrimSpace(dev.UUID)
+	if !uuid.MatchString(id) {
+		return wire.GPU{}, fmt.Errorf("GPU %d has no UUID but %.60q", index, id)
+	}
+	g := wire.GPU{
+		Index: index, UUID: id, Serial: known(dev.Serial), Model: known(dev.Product),
+		VBIOS: known(dev.VBIOS), MIG: migMode(dev.MIG), Health: wire.Healthy,
+	}
+	if minor, ok := integer(dev.Minor); ok {
+		g.Index = int(minor)
+	}
+	if pci := known(dev.PCI); pci != "" {
+		g.PCI = health.PCIAddress(pci)
+	}
+	g.MemoryMiB, _ = quantity(dev.Total, "MiB")
+	g.UsedMiB, _ = quantity(dev.Used, "MiB")
+	g.PowerLimitMW = milliwatts(dev.Limit, dev.OldLimit)
+	g.PowerMW = milliwatts(dev.Draw, dev.AvgDraw, dev.OldDraw)
+	util, _ := quantity(dev.Util, "%")
+	celsius, _ := quantity(dev.Temp, "C")
+	g.Utilisation, g.Celsius = int(util), int(celsius)
+	for _, p := range dev.Processes {
+		if strings.Contains(p.Type, "C") { // graphics alone is the host's own display
+			g.Processes++
+		}
+	}
+	dev.judge(&g)
+	return g, nil
+}
+
+// known is the value, or empty when the tool gave a reason instead of one.
+func known(s string) string {
+	s = strings.TrimSpace(s)
+	switch lower := strings.ToLower(s); {
+	case lower == "n/a", lower == "[n/a]", lower == "none", strings.Contains(lower, "not supported"),
+		strings.Contains(lower, "unknown error"), strings.Contains(lower, "insufficient permissions"), isLost(s):
+		return ""
+	}
+	const longest = 128 // of any value that we read; a longer one is no value
+	if len(s) > longest {
+		return ""
+	}
+	return s
+}
+
+func isLost(s string) bool { return strings.Contains(strings.ToLower(s), "gpu is lost") }
+
+func migMode(s string) string {
+	switch mode := strings.ToLower(known(s)); mode {
+	case "enabled", "disabled":
+		return mode
+	}
+	return ""
+}
+
+func integer(s string) (int64, bool) {
+	n, err := strconv.ParseInt(known(s), 10, 32)
+	return n, err == nil && n >= 0
+}
+
+// quantity reads "81559 MiB".
+func quantity(s, unit string) (int64, bool) {
+	number, ok := strings.CutSuffix(known(s), " "+unit)
+	if !ok {
+		return 0, false
+	}
+	return integer(number)
+}
+
+// milliwatts reads the first of "700.00 W" that is known.
+func milliwatts(texts ...string) int64 {
+	for _, s := range texts {
+		number, ok := strings.CutSuffix(known(s), " W")
+		if !ok {
+			continue
+		}
+		watts, err := strconv.ParseFloat(number, 64)
+		if err == nil && watts >= 0 && watts < math.MaxInt32 {
+			return int64(math.Round(watts * 1000))
+		}
+	}
+	return 0
+}
+
+var errNoOutput = errors.New("nvidia-smi printed nothing")

@@ -1,0 +1,140 @@
+package nvidiasmi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+const (
+	// DefaultPath is where the driver's packages put the tool.
+	DefaultPath = "/usr/bin/nvidia-smi"
+	// within is how long a healthy driver may take: without persistence mode it
+	// initialises every board first, a few seconds each.
+	within = 30 * time.Second
+)
+
+// Tool runs nvidia-smi in a child, so that a driver that hangs or crashes takes
+// nothing of ours with it.
+type Tool struct {
+	Path   string        // absolute; DefaultPath when empty
+	Within time.Duration // 30 s when zero
+	Log    *slog.Logger
+
+	busy atomic.Bool // a child runs
+}
+
+// Inventory asks the tool. A child that hangs is left behind and its answer is an
+// error: not known.
+func (t *Tool) Inventory(ctx context.Context) (wire.Inventory, error) {
+	out, err := t.run(ctx, "-q", "-x")
+	if err != nil {
+		return wire.Inventory{}, err
+	}
+	inventory, err := Parse(bytes.NewReader(out))
+	if err != nil {
+		return wire.Inventory{}, err
+	}
+	// Boards without NVLink, and old tools, fail here: that is no fault.
+	if links, err := t.run(ctx, "nvlink", "-s"); err == nil {
+		if err := ParseLinks(bytes.NewReader(links), inventory.GPUs); err != nil {
+			t.Log.WarnContext(ctx, "nvlink state not understood", "err", err)
+		}
+	}
+	inventory.Hostname, err = os.Hostname()
+	if err != nil {
+		return wire.Inventory{}, fmt.Errorf("reading host name: %w", err)
+	}
+	return inventory, nil
+}
+
+func (t *Tool) run(ctx context.Context, args ...string) ([]byte, error) {
+	path, limit := t.Path, t.Within
+	if path == "" {
+		path = DefaultPath
+	}
+	if limit == 0 {
+		limit = within
+	}
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("%s is not an absolute path", path)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+
+	out := &capped{}
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // configured by the host's owner, absolute
+	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
+	cmd.Stdout = out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
+
+	if !t.busy.CompareAndSwap(false, true) {
+		return nil, errStuck
+	}
+	ended := make(chan error, 1)
+	go func() {
+		defer t.busy.Store(false)
+		ended <- cmd.Run()
+	}()
+	select {
+	case err := <-ended:
+		return out.result(err, ctx.Err(), limit)
+	case <-ctx.Done():
+	}
+	// In the driver's uninterruptible sleep a child outlives even SIGKILL: leave
+	// it, and start no second one beside it.
+	grace := time.NewTimer(2 * cmd.WaitDelay)
+	defer grace.Stop()
+	select {
+	case err := <-ended:
+		return out.result(err, ctx.Err(), limit)
+	case <-grace.C:
+		return nil, errStuck
+	}
+}
+
+var (
+	errFull  = errors.New("too much output")
+	errStuck = errors.New("an earlier nvidia-smi still hangs in the driver")
+)
+
+// capped keeps maxOutput bytes and fails the writer afterwards, which ends the
+// child by SIGPIPE.
+type capped struct {
+	kept bytes.Buffer
+	full bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if c.kept.Len()+len(p) > maxOutput {
+		c.full = true
+		return 0, errFull
+	}
+	return c.kept.Write(p)
+}
+
+func (c *capped) result(run, late error, limit time.Duration) ([]byte, error) {
+	switch {
+	case c.full:
+		return nil, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
+	case late != nil:
+		return nil, fmt.Errorf("nvidia-smi did not answer in %s: %w", limit, late)
+	case run != nil:
+		return nil, fmt.Errorf("running nvidia-smi: %w", run)
+	case c.kept.Len() == 0:
+		return nil, errNoOutput
+	}
+	return c.kept.Bytes(), nil
+}

@@ -1,0 +1,189 @@
+// Package sim is a host that is not there: its accounts, devices and processes
+// are one JSON file, which is the truth as an operating system is on a real
+// host. Whoever edits the file makes real drift, as root on a host would. Its
+// hardware is read through the same parser as nvidia-smi's.
+//
+// It simulates no time, no load and no speed, and proves nothing about a GPU.
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Host is the content of the file.
+type Host struct {
+	Version  int64    `json:"version"` // rises with every edit
+	Node     ids.Node `json:"node_id"`
+	Profile  string   `json:"profile"`
+	Hostname string   `json:"hostname"`
+	BootID   string   `json:"boot_id"`
+
+	Accounts  map[string]*Account `json:"accounts"`
+	GPUs      []*GPU              `json:"gpus"`
+	Processes []Process           `json:"processes"`
+	Files     map[string]int      `json:"files"` // path → uid of its owner
+
+	// Partitioned means that the host reaches nobody.
+	Partitioned bool `json:"partitioned"`
+	// Fails names operations that fail, with what they say; "hang" never returns.
+	// Operations: look, account, keys, remove, grant, kill, scrub, inventory.
+	Fails map[string]string `json:"fails,omitempty"`
+	// Scrubs and Kills count, so that a test can tell how often a step acted.
+	Scrubs int `json:"scrubs"`
+	Kills  int `json:"kills"`
+}
+
+// Account is a user of the simulated host.
+type Account struct {
+	UID  int      `json:"uid"`
+	Keys []string `json:"keys"`
+}
+
+// GPU is a device of the simulated host.
+type GPU struct {
+	UUID   string   `json:"uuid"`
+	Serial string   `json:"serial"`
+	PCI    string   `json:"pci"`
+	Users  []string `json:"users"` // who can open it
+	Dirty  bool     `json:"dirty"`
+	XIDs   []int    `json:"xids,omitempty"` // events of its kernel log
+}
+
+// Process of the simulated host.
+type Process struct {
+	PID     int    `json:"pid"`
+	UID     int    `json:"uid"`
+	GPU     string `json:"gpu,omitempty"`
+	Command string `json:"command"`
+}
+
+// Path is where the file of a state directory lies.
+func Path(stateDir string) string { return filepath.Join(stateDir, "host.json") }
+
+var errNoHost = errors.New("no simulated host lives here")
+
+// Read returns the host as it is now.
+func Read(path string) (*Host, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", path, errNoHost)
+	} else if err != nil {
+		return nil, fmt.Errorf("reading simulated host: %w", err)
+	}
+	h := &Host{}
+	if err := json.Unmarshal(text, h); err != nil {
+		return nil, fmt.Errorf("reading simulated host %s: %w", path, err)
+	}
+	return h, nil
+}
+
+// Edit changes the host. Editors of any process take turns; a reader sees the
+// host before or after, never between. An error of change leaves it as it was.
+func Edit(path string, change func(*Host) error) error {
+	return locked(path, func() error {
+		h, err := Read(path)
+		if err != nil {
+			return err
+		}
+		if err := change(h); err != nil {
+			return err
+		}
+		h.Version++
+		return write(path, h)
+	})
+}
+
+// create makes the host of a node, unless there is one.
+func create(path string, node ids.Node, profile, hostname string) error {
+	hardware, err := profileOf(profile)
+	if err != nil {
+		return err
+	}
+	return locked(path, func() error {
+		h, err := Read(path)
+		switch {
+		case err == nil && (h.Node != node || h.Profile != profile):
+			return fmt.Errorf("%s is node %s with profile %s, not %s with %s", path, h.Node, h.Profile, node, profile)
+		case err == nil || !errors.Is(err, errNoHost):
+			return err
+		}
+		return write(path, fresh(node, hardware, hostname))
+	})
+}
+
+// fresh derives everything that identifies hardware from the node's id, so that
+// a host that is made again is the same host.
+func fresh(node ids.Node, p Profile, hostname string) *Host {
+	h := &Host{
+		Version: 1, Node: node, Profile: p.Name, Hostname: hostname, BootID: uuid.NewString(),
+		Accounts: map[string]*Account{}, Files: map[string]int{},
+	}
+	for i, pci := range p.PCI {
+		id := uuid.NewSHA1(node.UUID, fmt.Appendf(nil, "gpu-%d", i))
+		serial := uint64(id[0])<<24 | uint64(id[1])<<16 | uint64(id[2])<<8 | uint64(id[3])
+		h.GPUs = append(h.GPUs, &GPU{
+			UUID: "GPU-" + id.String(), Serial: fmt.Sprintf("165%010d", serial), PCI: pci,
+		})
+	}
+	return h
+}
+
+// UUIDs are those of the GPUs of a node with a profile, in order.
+func UUIDs(node ids.Node, profile string) ([]string, error) {
+	p, err := profileOf(profile)
+	if err != nil {
+		return nil, err
+	}
+	var uuids []string
+	for _, g := range fresh(node, p, "").GPUs {
+		uuids = append(uuids, g.UUID)
+	}
+	return uuids, nil
+}
+
+func locked(path string, do func() error) error {
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("locking simulated host: %w", err)
+	}
+	defer lock.Close() // which also unlocks
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("locking simulated host: %w", err)
+	}
+	return do()
+}
+
+// write replaces the file without fsync: a simulated host needs no better memory
+// than the machine that simulates it.
+func write(path string, h *Host) error {
+	text, err := json.MarshalIndent(h, "", " ")
+	if err != nil {
+		return fmt.Errorf("encoding simulated host: %w", err)
+	}
+	temp := path + ".new" // one writer at a time holds the lock
+	if err := os.WriteFile(temp, text, 0o600); err != nil {
+		return fmt.Errorf("writing simulated host: %w", err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("writing simulated host: %w", err)
+	}
+	return nil
+}
+
+func (h *Host) gpu(uuid string) (*GPU, error) {
+	i := slices.IndexFunc(h.GPUs, func(g *GPU) bool { return g.UUID == uuid })
+	if i < 0 {
+		return nil, fmt.Errorf("no GPU %s", uuid)
+	}
+	return h.GPUs[i], nil
+}

@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Ways a host can drift.
+const (
+	DriftKeys    = "keys"    // a tenant's login keys change
+	DriftAccount = "account" // a tenant's account is deleted behind our back
+	DriftProcess = "process" // somebody else's process runs on a GPU
+)
+
+// Drifts lists the ways.
+func Drifts() []string { return []string{DriftKeys, DriftAccount, DriftProcess} }
+
+// strangerUID is nobody's on every Linux.
+const strangerUID = 65534
+
+const strangerKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl stranger"
+
+// Drift makes the host in stateDir differ from what was ordered and says how. An
+// empty way means keys.
+func Drift(stateDir, way string) (did string, err error) {
+	if way == "" {
+		way = DriftKeys
+	}
+	err = Edit(Path(stateDir), func(h *Host) error {
+		switch way {
+		case DriftKeys:
+			name, err := h.tenant()
+			if err != nil {
+				return err
+			}
+			if a := h.Accounts[name]; len(a.Keys) > 0 {
+				a.Keys, did = nil, "removed the login keys of "+name
+			} else { // an account without keys has none to lose
+				a.Keys, did = []string{strangerKey}, "let a stranger's key into account "+name
+			}
+		case DriftAccount:
+			name, err := h.tenant()
+			if err != nil {
+				return err
+			}
+			delete(h.Accounts, name)
+			did = "deleted account " + name
+		case DriftProcess:
+			g := h.busiest()
+			h.Processes = append(h.Processes, Process{PID: h.freePID(), UID: strangerUID, GPU: g.UUID, Command: "xmrig"})
+			did = fmt.Sprintf("started a process of uid %d on %s", strangerUID, g.UUID)
+		default:
+			return fmt.Errorf("no drift %q; there are %s", way, strings.Join(Drifts(), ", "))
+		}
+		return nil
+	})
+	return did, err
+}
+
+// tenant is the first account by name.
+func (h *Host) tenant() (string, error) {
+	names := slices.Sorted(maps.Keys(h.Accounts))
+	if len(names) == 0 {
+		return "", fmt.Errorf("%s has no tenant whose account could drift; create an allocation there first", h.Hostname)
+	}
+	return names[0], nil
+}
+
+// busiest prefers a GPU that a tenant holds.
+func (h *Host) busiest() *GPU {
+	for _, g := range h.GPUs {
+		if len(g.Users) > 0 {
+			return g
+		}
+	}
+	return h.GPUs[0]
+}
+
+func (h *Host) freePID() int {
+	pid := 4000
+	for _, p := range h.Processes {
+		pid = max(pid, p.PID)
+	}
+	return pid + 1
+}
+
+// Fault makes an XID event appear on a GPU. 79 takes it off the bus, so that
+// neither hand-out nor scrub works until Heal.
+func Fault(stateDir string, gpu, xid int) error {
+	return Edit(Path(stateDir), func(h *Host) error {
+		if gpu < 0 || gpu >= len(h.GPUs) {
+			return fmt.Errorf("no GPU %d; %s has 0 to %d", gpu, h.Hostname, len(h.GPUs)-1)
+		}
+		if xid <= 0 {
+			return fmt.Errorf("%d is no XID", xid)
+		}
+		h.GPUs[gpu].XIDs = append(h.GPUs[gpu].XIDs, xid)
+		return nil
+	})
+}
+
+// Partition cuts the host off, both ways.
+func Partition(stateDir string) error {
+	return Edit(Path(stateDir), func(h *Host) error {
+		h.Partitioned = true
+		return nil
+	})
+}
+
+// Heal ends the partition, clears XIDs, as a restart would, and stops operations
+// from failing. Drift stays: that is for the control plane to heal.
+func Heal(stateDir string) error {
+	return Edit(Path(stateDir), func(h *Host) error {
+		h.Partitioned, h.Fails = false, nil
+		for _, g := range h.GPUs {
+			g.XIDs = nil
+		}
+		return nil
+	})
+}

@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/health"
+)
+
+// SMI prints the host as nvidia-smi -q -x prints a real one, with the elements
+// that a reader of ours or of an operator's looks at.
+func (h *Host) SMI() (string, error) {
+	p, err := profileOf(h.Profile)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<?xml version="1.0" ?>
+<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">
+<nvidia_smi_log>
+	<driver_version>%s</driver_version>
+	<cuda_version>%s</cuda_version>
+	<attached_gpus>%d</attached_gpus>
+`, driverVersion, cudaVersion, len(h.GPUs))
+	for i, g := range h.GPUs {
+		h.device(&b, p, i, g)
+	}
+	b.WriteString("</nvidia_smi_log>\n")
+	return b.String(), nil
+}
+
+// Memory that a process of a tenant holds, for the looks of it.
+const usedPerProcessMiB = 1024
+
+func (h *Host) device(b *strings.Builder, p Profile, index int, g *GPU) {
+	users := slices.DeleteFunc(slices.Clone(h.Processes), func(x Process) bool { return x.GPU != g.UUID })
+	used := min(len(users)*usedPerProcessMiB, p.MemoryMiB)
+	busy := min(len(users)*40, 100)
+	memory, temperature, watts := fmt.Sprintf("%d MiB", used), fmt.Sprintf("%d C", 29+busy/3), fmt.Sprintf("%d.00 W", p.IdleWatts+(p.Watts-p.IdleWatts)*busy/100)
+	total, utilisation := fmt.Sprintf("%d MiB", p.MemoryMiB), fmt.Sprintf("%d %%", busy)
+	if g.lost() {
+		const lost = "GPU is lost"
+		memory, temperature, watts, total, utilisation = lost, lost, lost, lost, lost
+	}
+	fmt.Fprintf(b, `	<gpu id="%[1]s">
+		<product_name>%[2]s</product_name>
+		<product_brand>NVIDIA</product_brand>
+		<product_architecture>%[3]s</product_architecture>
+		<mig_mode><current_mig>%[4]s</current_mig><pending_mig>%[4]s</pending_mig></mig_mode>
+		<serial>%[5]s</serial>
+		<uuid>%[6]s</uuid>
+		<minor_number>%[7]d</minor_number>
+		<vbios_version>%[8]s</vbios_version>
+		<gpu_recovery_action>%[9]s</gpu_recovery_action>
+		<pci><pci_bus_id>%[1]s</pci_bus_id></pci>
+		<fb_memory_usage><total>%[10]s</total><reserved>%[11]d MiB</reserved><used>%[12]s</used></fb_memory_usage>
+		<utilization><gpu_util>%[13]s</gpu_util></utilization>
+		<temperature><gpu_temp>%[14]s</gpu_temp></temperature>
+		<gpu_power_readings><instant_power_draw>%[15]s</instant_power_draw><current_power_limit>%[16]d.00 W</current_power_limit></gpu_power_readings>
+		<processes>
+`, "0000"+strings.ToUpper(g.PCI), p.Model, p.Architecture, p.MIG, g.Serial, g.UUID, index, p.VBIOS, g.recovery(),
+		total, p.ReservedMiB, memory, utilisation, temperature, watts, p.Watts)
+	for _, x := range users {
+		fmt.Fprintf(b, "\t\t\t<process_info><pid>%d</pid><type>C</type><used_memory>%d MiB</used_memory></process_info>\n", x.PID, usedPerProcessMiB)
+	}
+	b.WriteString("\t\t</processes>\n\t</gpu>\n")
+}
+
+// Links prints what nvidia-smi nvlink -s prints.
+func (h *Host) Links() string {
+	p, err := profileOf(h.Profile)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for i, g := range h.GPUs {
+		fmt.Fprintf(&b, "GPU %d: %s (UUID: %s)\n", i, p.Model, g.UUID)
+		for l := range p.NVLinks {
+			fmt.Fprintf(&b, "\t Link %d: %s\n", l, p.LinkSpeed)
+		}
+	}
+	return b.String()
+}
+
+// KernelLog prints the XID events as the kernel does.
+func (h *Host) KernelLog() string {
+	var b strings.Builder
+	for _, g := range h.GPUs {
+		for _, xid := range g.XIDs {
+			_, meaning := health.ActionOf(xid)
+			fmt.Fprintf(&b, "NVRM: Xid (PCI:%s): %d, pid='<unknown>', name=<unknown>, %s\n", strings.TrimSuffix(g.PCI, ".0"), xid, meaning)
+		}
+	}
+	return b.String()
+}
+
+// lost says whether the device is off the bus: the driver reads nothing of it.
+func (g *GPU) lost() bool { return slices.Contains(g.XIDs, 79) }
+
+// recovery is the driver's verdict after the worst of its events.
+func (g *GPU) recovery() string {
+	verdict := "None"
+	for _, xid := range g.XIDs {
+		switch action, _ := health.ActionOf(xid); action {
+		case health.RestartHost:
+			return "Node Reboot"
+		case health.Diagnose:
+			verdict = "Drain and Reset"
+		case health.ResetGPU:
+			if verdict == "None" {
+				verdict = "GPU Reset"
+			}
+		case health.Ignore, health.Count, health.Inspect, health.NVLink, health.Report:
+		}
+	}
+	return verdict
+}

@@ -1,0 +1,45 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// account makes the tenant's user. It lets nobody in yet.
+func account() Step {
+	return Step{
+		Name: "account", Within: quick, Code: wire.StepFailed,
+		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
+			return look(ctx, h, func(s State) bool { a, ok := s.account(o.User); return ok && a.UID == o.UID })
+		},
+		Do: func(ctx context.Context, h Host, o wire.Order) error {
+			s, err := h.Look(ctx)
+			if err != nil {
+				return fmt.Errorf("looking at the host: %w", err)
+			}
+			for _, a := range s.Accounts {
+				// A name or uid that somebody else has would give away that somebody's files.
+				if (a.Name == o.User) != (a.UID == o.UID) {
+					return fmt.Errorf("account %s has uid %d; %s with uid %d was ordered", a.Name, a.UID, o.User, o.UID)
+				}
+			}
+			return h.PutAccount(ctx, o.User, o.UID)
+		},
+		Verify: func(ctx context.Context, h Host, o wire.Order) error {
+			return clean(look(ctx, h, func(s State) []string { return missingAccount(s, o) }))
+		},
+		Undo: func(ctx context.Context, h Host, o wire.Order) error { return h.RemoveAccount(ctx, o.User, o.UID) },
+	}
+}
+
+func missingAccount(s State, o wire.Order) []string {
+	switch a, ok := s.account(o.User); {
+	case !ok:
+		return []string{fmt.Sprintf("account %s is gone", o.User)}
+	case a.UID != o.UID:
+		return []string{fmt.Sprintf("account %s has uid %d, not %d", o.User, a.UID, o.UID)}
+	}
+	return nil
+}

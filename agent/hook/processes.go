@@ -1,0 +1,80 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// evict ends what runs on the ordered GPUs and is not the tenant's. In a release
+// the tenant's own processes are dead already, and nothing may be left.
+func evict() Step {
+	return Step{
+		Name: "evict", Within: quick, Code: wire.StepFailed,
+		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
+			return look(ctx, h, func(s State) bool { return len(strangers(s, o)) == 0 })
+		},
+		Do: func(ctx context.Context, h Host, o wire.Order) error {
+			return killAll(ctx, h, func(s State) []Process { return strangers(s, o) })
+		},
+		Verify: func(ctx context.Context, h Host, o wire.Order) error {
+			return clean(look(ctx, h, func(s State) []string { return describe(strangers(s, o)) }))
+		},
+	}
+}
+
+// killProcesses ends everything of the tenant's uid, wherever it runs: detached,
+// in another session, on no GPU at all.
+func killProcesses() Step {
+	return Step{
+		Name: "kill_processes", Within: quick, Code: wire.StepFailed,
+		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
+			return look(ctx, h, func(s State) bool { return len(s.of(o.UID)) == 0 })
+		},
+		Do: func(ctx context.Context, h Host, o wire.Order) error {
+			return killAll(ctx, h, func(s State) []Process { return s.of(o.UID) })
+		},
+		Verify: func(ctx context.Context, h Host, o wire.Order) error {
+			return clean(look(ctx, h, func(s State) []string { return describe(s.of(o.UID)) }))
+		},
+	}
+}
+
+// rounds bounds the race with a process that forks faster than it is found. A
+// survivor of that many fails the step and is looked at by a person.
+const rounds = 5
+
+func killAll(ctx context.Context, h Host, which func(State) []Process) error {
+	for range rounds {
+		victims, err := look(ctx, h, which)
+		if err != nil || len(victims) == 0 {
+			return err
+		}
+		for _, p := range victims {
+			if err := h.Kill(ctx, p.PID); err != nil {
+				return fmt.Errorf("killing process %d: %w", p.PID, err)
+			}
+		}
+	}
+	return nil // verify finds what is left
+}
+
+func strangers(s State, o wire.Order) []Process {
+	return slices.DeleteFunc(s.on(o.GPUs), func(p Process) bool { return p.UID == o.UID })
+}
+
+func describe(processes []Process) (found []string) {
+	for _, p := range processes {
+		found = append(found, fmt.Sprintf("process %d (%s) of uid %d runs on %s", p.PID, p.Command, p.UID, p.place()))
+	}
+	return found
+}
+
+func (p Process) place() string {
+	if p.GPU == "" {
+		return "the host"
+	}
+	return p.GPU
+}

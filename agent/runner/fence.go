@@ -1,0 +1,36 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Admit decides whether to act on a task, given the last one acted on for the
+// same allocation. The control plane may be wrong about who leads; the host not.
+func Admit(last *journal.Entry, t wire.Envelope, digest string) error {
+	if last == nil || t.Fence > last.Envelope.Fence {
+		return nil
+	}
+	before := last.Envelope
+	switch {
+	case t.Fence < before.Fence:
+		return wire.Refuse(wire.StaleFence, "task fence %d is older than %d", t.Fence, before.Fence)
+	case t.Type != before.Type || t.SpecHash != before.SpecHash:
+		// Two planners minted one number. Neither can be known to be right.
+		return wire.Refuse(wire.FenceConflict, "task differs from the one admitted at fence %d", t.Fence)
+	case t.Attempt < before.Attempt:
+		return wire.Refuse(wire.Replayed, "attempt %d at fence %d is over, %d was admitted", t.Attempt, t.Fence, before.Attempt)
+	case t.Attempt == before.Attempt && digest != last.Digest:
+		return wire.Refuse(wire.FenceConflict, "two tasks are attempt %d at fence %d", t.Attempt, t.Fence)
+	default:
+		return nil // the same order again
+	}
+}
+
+func digestOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}

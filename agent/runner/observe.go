@@ -1,0 +1,107 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Observe says how each remembered allocation is, judged by the state of the host
+// and not by what was once done to it.
+func (r *Runner) Observe(state hook.State) []wire.AllocationSeen {
+	seen := []wire.AllocationSeen{}
+	if r.Journal == nil {
+		return seen
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, record := range r.Journal.All() {
+		last := record.Last()
+		s := wire.AllocationSeen{
+			Allocation: record.Allocation, Fence: last.Envelope.Fence,
+			Generation: last.Envelope.Generation, SpecHash: last.Envelope.SpecHash,
+		}
+		if j := r.jobs[record.Allocation]; last.Result == nil {
+			s.Phase = wire.Working
+			if j != nil {
+				s.Step = j.step
+			}
+		} else {
+			judge(&s, last, state)
+		}
+		seen = append(seen, s)
+	}
+	return seen
+}
+
+func judge(s *wire.AllocationSeen, last *journal.Entry, state hook.State) {
+	order, err := last.Envelope.Order()
+	if err != nil { // an older build took what this one refuses
+		s.Phase, s.Message = wire.Broken, err.Error()
+		return
+	}
+	done := last.Result.Outcome == wire.Succeeded
+	var wrong []string
+	switch {
+	case !done:
+		s.Step, wrong = last.Result.Step, []string{last.Result.Message}
+	case last.Envelope.Type == wire.RevokeUser:
+		// Its GPUs may be somebody else's by now; nothing else of it may be back.
+		wrong = hook.Traces(state, order)
+	default:
+		wrong = hook.Differences(state, order)
+	}
+	switch {
+	case len(wrong) > 0:
+		s.Phase, s.Message = wire.Broken, strings.Join(wrong, "; ")
+	case last.Envelope.Type == wire.RevokeUser:
+		s.Phase, s.Proof = wire.Gone, last.Result.Proof
+	default:
+		s.Phase = wire.Ready
+	}
+}
+
+// Foreign lists the use of GPUs that no allocation accounts for.
+func (r *Runner) Foreign(state hook.State) (found []string) {
+	owner := map[string]int{} // GPU → uid of the allocation that holds it
+	if r.Journal != nil {
+		for _, record := range r.Journal.All() {
+			order, err := record.Last().Envelope.Order()
+			if err != nil || Over(record) {
+				continue
+			}
+			for _, uuid := range order.GPUs {
+				owner[uuid] = order.UID
+			}
+		}
+	}
+	for _, p := range state.Processes {
+		if uid, held := owner[p.GPU]; p.GPU != "" && (!held || uid != p.UID) {
+			found = append(found, fmt.Sprintf("%s: process %d (%s) of uid %d", p.GPU, p.PID, p.Command, p.UID))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// remember is how long a record outlives its last task: longer than any task that
+// was signed before it may stay fresh, on a clock that is a day off.
+const remember = 48 * time.Hour
+
+// Forget drops the records that nobody can ask for any more.
+func (r *Runner) Forget() error {
+	if r.Journal == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Journal.Forget(r.Clock.Now().Add(-remember), func(record journal.Record) bool {
+		told := !slices.ContainsFunc(record.Tasks, func(t journal.Entry) bool { return !t.Told })
+		return Over(record) && told
+	})
+}

@@ -1,0 +1,256 @@
+// Package runner carries out tasks. It owns their order, deadlines, resumption
+// and unwinding: one worker per allocation, allocations beside each other.
+//
+// It refuses a task before it acts when signature, form, address, time, type,
+// parameters or fence are not right, and it never acts on one that is not in the
+// journal. A task that ended is answered from there, not carried out again.
+package runner
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Runner is the worker of one node. Its fields are set before Start.
+type Runner struct {
+	Node ids.Node
+	Keys func() map[string][]byte // the task keys that are believed now
+	// Journal is nil when it is lost: then only probes are answered.
+	Journal *journal.Journal
+	// Host is nil on a driver that only looks: then no allocation task is known.
+	Host  hook.Host
+	Clock clock.Clock
+	Log   *slog.Logger
+
+	Changed  func()                        // the node looks different now; must not block
+	Progress func(ids.Task, wire.Progress) // must not block
+	Finished func()                        // a result waits in the journal; must not block
+	// Probe sends a complete report, then the result.
+	Probe func(context.Context, *wire.Result)
+
+	life    context.Context //nolint:containedctx // of the workers, which outlive the poll that brought the task
+	workers sync.WaitGroup
+
+	mu   sync.Mutex
+	jobs map[ids.Allocation]*job
+}
+
+// job is the work on one task.
+type job struct {
+	task   ids.Task
+	cancel context.CancelFunc
+	done   chan struct{}
+	step   string // guarded by Runner.mu
+}
+
+// Answer is what becomes of a task that was brought.
+type Answer struct {
+	Task ids.Task // zero when the envelope could not be believed
+	// Reply goes back at once: a refusal, or the result that the journal holds.
+	Reply *wire.Result
+	// Refusal says why the task was not acted on.
+	Refusal error
+	// InHand means that the same task is being worked on already.
+	InHand bool
+}
+
+// Start resumes what a crash interrupted. ctx ends all work; what it interrupts is
+// resumed by the next Start.
+func (r *Runner) Start(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.life, r.jobs = ctx, map[ids.Allocation]*job{}
+	if r.Journal == nil || r.Host == nil {
+		return
+	}
+	for _, record := range r.Journal.All() {
+		if last := record.Last(); last.Result == nil {
+			r.Log.InfoContext(ctx, "task resumed", "task_id", last.Envelope.Task, "fence", last.Envelope.Fence)
+			r.work(last.Envelope)
+		}
+	}
+}
+
+// Wait returns when all workers have stopped.
+func (r *Runner) Wait() { r.workers.Wait() }
+
+// Take judges a task and, if it stands, journals it and starts work.
+func (r *Runner) Take(s wire.Signed) Answer {
+	e, err := wire.Open(s, r.Keys())
+	if err != nil {
+		return Answer{Refusal: err}
+	}
+	if e.Node != r.Node {
+		// Not answered either: the result would go to somebody else's task.
+		return Answer{Refusal: wire.Refuse(wire.Misaddressed, "the task is for node %s", e.Node)}
+	}
+	a, err := r.admit(e, digestOf(s.Body))
+	a.Task = e.Task
+	if err != nil {
+		a.Refusal, a.Reply = err, r.refused(e, err)
+	}
+	return a
+}
+
+func (r *Runner) admit(e wire.Envelope, digest string) (Answer, error) {
+	order, err := e.Order()
+	if err != nil {
+		return Answer{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.Type == wire.Probe {
+		return Answer{}, r.probe(e)
+	}
+	switch {
+	case r.Journal == nil:
+		return Answer{}, wire.Refuse(wire.JournalLost, "%v", journal.ErrLost)
+	case r.Host == nil:
+		return Answer{}, wire.Refuse(wire.TypeUnknown, "this node's driver only looks, it does not carry out %s", e.Type)
+	}
+
+	record, known := r.Journal.Get(e.Allocation)
+	if known {
+		// Before freshness: the control plane may ask for a result long after.
+		if i := slices.IndexFunc(record.Tasks, func(t journal.Entry) bool { return t.Envelope.Task == e.Task }); i >= 0 {
+			return r.again(record.Tasks[i], digest)
+		}
+		if err := Admit(record.Last(), e, digest); err != nil {
+			return Answer{}, err
+		}
+	}
+	if err := e.Fresh(r.Clock.Now()); err != nil {
+		return Answer{}, err
+	}
+	if err := r.slotsFree(e.Allocation, order.GPUs); err != nil {
+		return Answer{}, err
+	}
+	return Answer{}, r.accept(record, e, digest)
+}
+
+// again answers a task that was admitted before.
+func (r *Runner) again(t journal.Entry, digest string) (Answer, error) {
+	switch {
+	case t.Digest != digest:
+		return Answer{}, wire.Refuse(wire.FenceConflict, "task %s was admitted with other content", t.Envelope.Task)
+	case t.Result == nil:
+		return Answer{InHand: true}, nil
+	}
+	return Answer{Reply: t.Result}, nil
+}
+
+// slotsFree refuses a task whose GPUs another allocation has not left, by proof.
+func (r *Runner) slotsFree(id ids.Allocation, gpus []string) error {
+	for _, other := range r.Journal.All() {
+		if other.Allocation == id || Over(other) {
+			continue
+		}
+		held := other.Last().Envelope
+		for _, uuid := range gpus {
+			if !slices.Contains(held.Slots, uuid) {
+				continue
+			}
+			if held.Type == wire.RevokeUser {
+				return wire.Refuse(wire.SlotDirty, "%s is not clean yet of allocation %s", uuid, other.Allocation)
+			}
+			return wire.Refuse(wire.SlotBusy, "%s belongs to allocation %s", uuid, other.Allocation)
+		}
+	}
+	return nil
+}
+
+// Over says whether nothing of the allocation is left, by proof.
+func Over(r journal.Record) bool {
+	last := r.Last()
+	return last.Envelope.Type == wire.RevokeUser && last.Result != nil && last.Result.Outcome == wire.Succeeded
+}
+
+// accept journals the task with its fence, and only then lets a worker act.
+func (r *Runner) accept(record journal.Record, e wire.Envelope, digest string) error {
+	now := r.Clock.Now()
+	record.Allocation = e.Allocation
+	// What has expired cannot come again; what has not is answered from here.
+	record.Tasks = slices.DeleteFunc(record.Tasks, func(t journal.Entry) bool {
+		return t.Result != nil && t.Told && t.Envelope.ExpiresAt.Before(now)
+	})
+	for i := range record.Tasks {
+		if t := &record.Tasks[i]; t.Result == nil {
+			t.Result = r.result(t.Envelope, wire.Failed, wire.StaleFence, "overtaken by a newer task")
+			t.Told = true // the control plane overtook it and will not take a result
+		}
+	}
+	record.Tasks = append(record.Tasks, journal.Entry{Envelope: e, Digest: digest})
+
+	failpoint.Hit("agent.task.before_journal")
+	if err := r.Journal.Put(record); err != nil {
+		return fmt.Errorf("admitting task: %w", err)
+	}
+	// A crash from here on leaves the task in the journal, and Start resumes it.
+	failpoint.Hit("agent.task.after_journal")
+	r.work(e)
+	r.Changed()
+	return nil
+}
+
+// work starts the worker of a task, after the one it overtakes has stopped.
+func (r *Runner) work(e wire.Envelope) {
+	ctx, cancel := context.WithCancel(r.life)
+	j := &job{task: e.Task, cancel: cancel, done: make(chan struct{})}
+	before := r.jobs[e.Allocation]
+	r.jobs[e.Allocation] = j
+	if before != nil {
+		before.cancel()
+	}
+	r.workers.Go(func() {
+		defer close(j.done)
+		defer cancel()
+		if before != nil {
+			<-before.done
+		}
+		r.carryOut(ctx, j, e)
+
+		r.mu.Lock()
+		if r.jobs[e.Allocation] == j {
+			delete(r.jobs, e.Allocation)
+		}
+		r.mu.Unlock()
+		r.Changed()
+	})
+}
+
+// probe answers with a report and remembers nothing: asking twice is harmless.
+func (r *Runner) probe(e wire.Envelope) error {
+	if err := e.Fresh(r.Clock.Now()); err != nil {
+		return err
+	}
+	r.workers.Go(func() { r.Probe(r.life, r.result(e, wire.Succeeded, "", "")) })
+	return nil
+}
+
+func (r *Runner) result(e wire.Envelope, o wire.Outcome, code wire.Refusal, message string) *wire.Result {
+	return &wire.Result{
+		Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation,
+		Outcome: o, Code: code, Message: message, FinishedAt: r.Clock.Now().Truncate(time.Millisecond),
+	}
+}
+
+// refused is the answer to a task that was not acted on. A failure without a code
+// is the host's own, such as a full disk: the task may come again.
+func (r *Runner) refused(e wire.Envelope, err error) *wire.Result {
+	code := wire.CodeOf(err)
+	if code == "" {
+		return r.result(e, wire.Failed, wire.StepFailed, err.Error())
+	}
+	return r.result(e, wire.Refused, code, err.Error())
+}

@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// stepError is a failure with the step where it happened.
+type stepError struct {
+	step  hook.Step
+	cause error
+}
+
+func (e *stepError) Error() string { return e.step.Name + ": " + e.cause.Error() }
+func (e *stepError) Unwrap() error { return e.cause }
+
+// carryOut works one task to its end, or until ctx ends: then a newer task has
+// overtaken it, or the agent stops and resumes it later.
+func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
+	log := r.Log.With("task_id", e.Task, "fence", e.Fence, "type", e.Type)
+	order, err := e.Order() // checked before it was journalled
+	if err == nil && e.Type == wire.ProvisionUser && !r.Clock.Now().Before(e.ExpiresAt) {
+		// Interrupted, and found again too late. A release goes on: it only removes.
+		err = wire.Refuse(wire.Expired, "interrupted, and expired before it was resumed")
+	}
+	var proof *wire.Proof
+	if err == nil {
+		proof, err = r.steps(ctx, j, e, order)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	result := r.result(e, wire.Succeeded, "", "")
+	result.Proof = proof
+	if err != nil {
+		r.unwind(ctx, e, order)
+		result = r.failed(e, err)
+	}
+	if err := r.finish(e, result); err != nil {
+		// The disk is full or broken. Without a result the task is resumed at the
+		// next start, and steps done twice do no harm.
+		log.ErrorContext(ctx, "result not journalled", "err", err)
+		return
+	}
+	log.InfoContext(ctx, "task ended", "outcome", result.Outcome, "code", result.Code, "message", result.Message)
+	r.Finished()
+}
+
+// steps runs all steps and returns what the host looks like afterwards.
+func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
+	steps := hook.Steps(e.Type)
+	for i, step := range steps {
+		r.mu.Lock()
+		j.step = step.Name
+		r.mu.Unlock()
+		if err := r.step(ctx, step, e, order); err != nil {
+			return nil, &stepError{step, err}
+		}
+		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
+	}
+	state, err := r.Host.Look(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the host for the proof: %w", err)
+	}
+	proof := &wire.Proof{Fence: e.Fence, Checks: hook.ProvisionChecks(), Leftovers: []string{}, Scrubbed: []string{}}
+	if e.Type == wire.RevokeUser {
+		proof.Checks, proof.Scrubbed = hook.ReleaseChecks(), hook.Scrubbed(state, order.GPUs)
+		proof.Leftovers = append(proof.Leftovers, hook.Leftovers(state, order)...)
+	}
+	return proof, nil
+}
+
+func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order) error {
+	ctx, cancel := context.WithTimeout(ctx, step.Within)
+	defer cancel()
+
+	done, err := step.Check(ctx, r.Host, order)
+	if err != nil || done {
+		return late(ctx, step, err)
+	}
+	err = r.update(e, func(t *journal.Entry) {
+		if !slices.Contains(t.Begun, step.Name) {
+			t.Begun = append(t.Begun, step.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("agent.step.before_do")
+	if err := step.Do(ctx, r.Host, order); err != nil {
+		return late(ctx, step, err)
+	}
+	// A crash here leaves the effect without a record that it is there. The next
+	// start looks, finds it, and goes on.
+	failpoint.Hit("agent.step.after_do")
+	if step.Verify == nil {
+		return nil
+	}
+	return late(ctx, step, step.Verify(ctx, r.Host, order))
+}
+
+func late(ctx context.Context, step hook.Step, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("not finished in %s: %w", step.Within, err)
+	}
+	return err
+}
+
+// undoWithin bounds all undoing together; what it leaves is found by the release
+// that the control plane orders next.
+const undoWithin = time.Minute
+
+// unwind takes back what a failed provisioning began, newest first. A release is
+// never unwound: what it removed must not come back.
+func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) {
+	record, ok := r.Journal.Get(e.Allocation)
+	if !ok || e.Type != wire.ProvisionUser || record.Last().Envelope.Task != e.Task {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, undoWithin)
+	defer cancel()
+	begun := record.Last().Begun
+	for _, step := range slices.Backward(hook.Steps(e.Type)) {
+		if step.Undo == nil || !slices.Contains(begun, step.Name) {
+			continue
+		}
+		if err := step.Undo(ctx, r.Host, order); err != nil {
+			r.Log.WarnContext(ctx, "step not undone", "step", step.Name, "task_id", e.Task, "err", err)
+		}
+	}
+}
+
+func (r *Runner) failed(e wire.Envelope, err error) *wire.Result {
+	result := r.result(e, wire.Failed, wire.StepFailed, err.Error())
+	var at *stepError
+	if errors.As(err, &at) {
+		result.Step, result.Code = at.step.Name, at.step.Code
+	}
+	if code := wire.CodeOf(err); code != "" {
+		result.Code = code
+	}
+	return result
+}
+
+func (r *Runner) finish(e wire.Envelope, result *wire.Result) error {
+	failpoint.Hit("agent.task.before_result")
+	return r.update(e, func(t *journal.Entry) { t.Result = result })
+}
+
+// update changes the journal entry of a task that still is the last one.
+func (r *Runner) update(e wire.Envelope, change func(*journal.Entry)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	record, ok := r.Journal.Get(e.Allocation)
+	if !ok || record.Last().Envelope.Task != e.Task {
+		return wire.Refuse(wire.StaleFence, "overtaken by a newer task")
+	}
+	change(record.Last())
+	return r.Journal.Put(record)
+}
+
+// Untold lists the results that the control plane has not taken yet.
+func (r *Runner) Untold() (results []*wire.Result) {
+	if r.Journal == nil {
+		return nil
+	}
+	for _, record := range r.Journal.All() {
+		for _, t := range record.Tasks {
+			if t.Result != nil && !t.Told {
+				results = append(results, t.Result)
+			}
+		}
+	}
+	return results
+}
+
+// Told notes that the control plane has the result of a task, or wants none.
+func (r *Runner) Told(id ids.Allocation, task ids.Task) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	record, ok := r.Journal.Get(id)
+	if !ok {
+		return nil
+	}
+	i := slices.IndexFunc(record.Tasks, func(t journal.Entry) bool { return t.Envelope.Task == task })
+	if i < 0 || record.Tasks[i].Told {
+		return nil
+	}
+	record.Tasks[i].Told = true
+	return r.Journal.Put(record)
+}

@@ -1,0 +1,257 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/client"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// talk is what the node has to say beside its poll. One goroutine says it, and
+// only while there is something: an idle agent has none.
+type talk struct {
+	busy    bool
+	life    context.Context //nolint:containedctx // set by the first beat, ends with the agent
+	done    chan struct{}   // closed when the goroutine has ended
+	notTill time.Time       // after a failure
+	wait    backoff
+
+	replies  []*wire.Result // to tasks that were not acted on; lost in a crash
+	results  bool           // the journal may hold untold ones
+	steps    map[ids.Task]wire.Progress
+	reportAt time.Time
+	sequence int64
+	renewing bool
+}
+
+// heard is what the last beat saw of the host.
+type heard struct {
+	stamp    string
+	tidyAt   time.Time
+	renewTry time.Time
+}
+
+// maxReplies bounds the memory that a door can take by bringing refused tasks.
+const maxReplies = 100
+
+func (n *node) changed() {
+	n.say(func(t *talk) { t.reportAt = time.Time{} })
+}
+
+func (n *node) finished() {
+	n.say(func(t *talk) { t.results, t.reportAt = true, time.Time{} })
+}
+
+func (n *node) progress(task ids.Task, p wire.Progress) {
+	n.say(func(t *talk) {
+		if t.steps == nil {
+			t.steps = map[ids.Task]wire.Progress{}
+		}
+		t.steps[task] = p // an older step says nothing that this one does not
+	})
+}
+
+func (n *node) reply(r *wire.Result) {
+	n.say(func(t *talk) {
+		if len(t.replies) < maxReplies {
+			t.replies = append(t.replies, r)
+		}
+	})
+}
+
+// probe answers with a report first, so that whoever asked finds it.
+func (n *node) probe(ctx context.Context, r *wire.Result) {
+	if err := n.report(ctx); err != nil {
+		n.log.WarnContext(ctx, "probe not answered", "err", err)
+		return
+	}
+	n.reply(r)
+}
+
+// say notes something and sees to it that it is said.
+func (n *node) say(note func(*talk)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	note(&n.talk)
+	n.startTalking(n.Clock.Now())
+}
+
+// startTalking needs n.mu.
+func (n *node) startTalking(now time.Time) {
+	t := &n.talk
+	if t.life == nil || t.life.Err() != nil || t.busy || n.cut || now.Before(t.notTill) || !n.pending(now) {
+		return
+	}
+	t.busy, t.done = true, make(chan struct{})
+	go n.speak(t.life, t.done)
+}
+
+func (n *node) pending(now time.Time) bool {
+	t := &n.talk
+	return len(t.replies) > 0 || t.results || len(t.steps) > 0 || t.renewing || !now.Before(t.reportAt)
+}
+
+func (n *node) speak(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	for {
+		err := n.sayAll(ctx)
+		n.mu.Lock()
+		now := n.Clock.Now()
+		if err != nil {
+			delay := n.talk.wait.next()
+			n.talk.notTill = now.Add(delay) // a beat starts it again
+			if ctx.Err() == nil {
+				n.log.WarnContext(ctx, "control plane not reached", "err", err, "again_in", delay)
+			}
+		} else {
+			n.talk.wait.reset()
+		}
+		if err != nil || ctx.Err() != nil || n.cut || !n.pending(now) {
+			n.talk.busy = false
+			n.mu.Unlock()
+			return
+		}
+		n.mu.Unlock()
+	}
+}
+
+// hush returns when nothing speaks any more.
+func (n *node) hush() {
+	n.mu.Lock()
+	done := n.talk.done
+	n.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+	n.client.Load().Release()
+}
+
+// sayAll says what waits, the ends of tasks before the picture of the host.
+func (n *node) sayAll(ctx context.Context) error {
+	for _, say := range []func(context.Context) error{n.saySteps, n.sayReplies, n.sayResults, n.sayReport, n.sayRenewal} {
+		if err := say(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *node) saySteps(ctx context.Context) error {
+	n.mu.Lock()
+	steps := n.talk.steps
+	n.talk.steps = nil
+	n.mu.Unlock()
+	for task, p := range steps {
+		// Only shown to people: one that is lost is followed by another.
+		if err := n.client.Load().Step(ctx, n.id(), task, p); err != nil && !final(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *node) sayReplies(ctx context.Context) error {
+	for {
+		n.mu.Lock()
+		if len(n.talk.replies) == 0 {
+			n.mu.Unlock()
+			return nil
+		}
+		r := n.talk.replies[0]
+		n.mu.Unlock()
+		if err := n.client.Load().Result(ctx, n.id(), r); err != nil && !final(err) {
+			return err
+		}
+		n.mu.Lock()
+		n.talk.replies = n.talk.replies[1:]
+		n.mu.Unlock()
+	}
+}
+
+func (n *node) sayResults(ctx context.Context) error {
+	n.mu.Lock()
+	due := n.talk.results
+	n.talk.results = false
+	n.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if err := n.tellResults(ctx); err != nil {
+		n.mu.Lock()
+		n.talk.results = true
+		n.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+func (n *node) tellResults(ctx context.Context) error {
+	for _, r := range n.runner.Untold() {
+		err := n.client.Load().Result(ctx, n.id(), r)
+		if err != nil && !final(err) {
+			return err
+		}
+		// A crash here tells the result again; it is accepted by comparing.
+		failpoint.Hit("agent.task.after_result")
+		if err != nil {
+			n.log.WarnContext(ctx, "result not wanted", "task_id", r.Task, "err", err)
+		}
+		if err := n.runner.Told(r.Allocation, r.Task); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *node) sayReport(ctx context.Context) error {
+	n.mu.Lock()
+	now := n.Clock.Now()
+	due := !now.Before(n.talk.reportAt)
+	if due {
+		n.talk.reportAt = now.Add(n.reportEvery())
+	}
+	n.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if err := n.report(ctx); err != nil {
+		n.mu.Lock()
+		n.talk.reportAt = time.Time{}
+		n.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+func (n *node) sayRenewal(ctx context.Context) error {
+	n.mu.Lock()
+	due := n.talk.renewing
+	n.talk.renewing = false
+	n.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if err := n.renew(ctx); err != nil {
+		return err // a beat asks again
+	}
+	n.log.InfoContext(ctx, "certificate renewed", "not_after", n.identity.Load().NotAfter())
+	return nil
+}
+
+// final says whether the door will not take this message however often it comes.
+func final(err error) bool {
+	var p *client.ProblemError
+	if !errors.As(err, &p) {
+		return false
+	}
+	switch p.Status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,100 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// statusOf is the status of each code that this door answers with. A code that
+// is not here has no business here: 500.
+var statusOf = map[errs.Code]int{
+	errs.BadRequest: 400, errs.ValidationError: 400, errs.UnknownParameter: 400,
+	errs.CertificateRequired: 401, errs.EnrolmentTokenInvalid: 401,
+	errs.NodeIdentityMismatch: 403, errs.CertificateRevoked: 403, errs.Forbidden: 403,
+	errs.NotFound: 404,
+	errs.Conflict: 409, errs.StaleFence: 409, errs.StaleReport: 409, errs.TaskSuperseded: 409,
+	errs.BodyTooLarge: 413, errs.MediaTypeUnsupported: 415, errs.SpecInvalid: 422,
+	errs.RateLimited: 429, errs.Unavailable: 503, errs.AdmissionClosed: 503,
+}
+
+// answer runs a handler and turns its error into a problem.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, who caller, handle func() error) {
+	if r.Method != http.MethodGet {
+		// A deadline on reading would also end a poll, which reads nothing.
+		_ = http.NewResponseController(w).SetReadDeadline(wall().Add(bodyWithin)) // a recorder of a test has none
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	err := handle()
+	if err == nil || errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return // answered, or nobody is there
+	}
+	s.refuse(w, r, who, err)
+}
+
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who caller, err error) {
+	problem := wire.Problem{Code: string(errs.Internal), Message: "something failed on our side", CorrelationID: uuid.NewString()}
+	status := http.StatusInternalServerError
+	var coded *errs.Error
+	if errors.As(err, &coded) {
+		if known, ok := statusOf[coded.Code]; ok {
+			status = known
+			problem.Code, problem.Message = string(coded.Code), coded.Message
+			if coded.Field != "" {
+				problem.Message = coded.Field + ": " + coded.Message
+			}
+		}
+	}
+	log := s.Log.With("correlation_id", problem.CorrelationID, "node", who.Node, "path", r.URL.Path, "code", problem.Code, "err", err)
+	if status >= http.StatusInternalServerError {
+		log.WarnContext(r.Context(), "node call failed")
+	} else {
+		log.InfoContext(r.Context(), "node call refused")
+	}
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		w.Header().Set("Connection", "close") // whoever this is starts anew
+	}
+	s.write(w, r, status, problem)
+}
+
+func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil { // our own types always encode
+		s.Log.ErrorContext(r.Context(), "reply not encoded", "err", err)
+		status, text = http.StatusInternalServerError, nil
+	}
+	lateWrite(w)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if _, err := w.Write(text); err != nil {
+		s.Log.DebugContext(r.Context(), "reply not sent", "err", err)
+	}
+}
+
+// done is the answer to what needs none.
+func (s *Server) done(w http.ResponseWriter) {
+	lateWrite(w)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// lateWrite keeps a peer that does not read from holding a goroutine for ever. It
+// is set for each answer, because the one before on the same connection has left
+// its own.
+func lateWrite(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(writeWithin)) // a recorder of a test has none
+}
+
+// wall is what deadlines of sockets are compared with, whatever clock is injected.
+func wall() time.Time { return clock.Clock{}.Now() }
+
+func notFound(http.ResponseWriter, *http.Request, caller) error {
+	return errs.New(errs.NotFound, "no such call")
+}

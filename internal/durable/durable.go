@@ -1,0 +1,63 @@
+// Package durable replaces files so that a crash, of the process or of the
+// machine, leaves either the old content or the new, never a part of one.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Write replaces path with data: a new file beside it, fsync, rename, and fsync
+// of the directory. When it returns nil the content outlives a power cut.
+func Write(path string, data []byte, mode fs.FileMode) error {
+	temp, err := stage(path, data, mode)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(fmt.Errorf("replacing %s: %w", path, err), os.Remove(temp))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// Create is Write for a file that must not be there yet. Of several that create
+// one path at once a single one wins; the others get fs.ErrExist.
+func Create(path string, data []byte, mode fs.FileMode) error {
+	temp, err := stage(path, data, mode)
+	if err != nil {
+		return err
+	}
+	// A link fails where a rename would overwrite the winner's file.
+	err = os.Link(temp, path)
+	if err := errors.Join(err, os.Remove(temp)); err != nil {
+		return fmt.Errorf("creating %s: %w", path, err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func stage(path string, data []byte, mode fs.FileMode) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return "", fmt.Errorf("staging %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("staging %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("syncing %s: %w", dir, err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("syncing %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+)
+
+// ServerTLS is for a listener whose callers prove who they are by a certificate
+// of clients. A caller without one gets through the handshake: the first contact
+// has none, and the handler must refuse it elsewhere. A caller with a bad one
+// does not.
+func ServerTLS(certificate func() (*tls.Certificate, error), clients *x509.CertPool, c clock.Clock) *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS13,
+		ClientAuth:     tls.VerifyClientCertIfGiven,
+		ClientCAs:      clients,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+		Time:           c.Now,
+		NextProtos:     []string{"http/1.1"},
+		// A resumed session skips the verification of the peer's certificate.
+		SessionTicketsDisabled: true,
+	}
+}
+
+// ClientTLS is for a caller that trusts the PEM bundle roots. certificate may be
+// nil: the first contact has none.
+func ClientTLS(roots []byte, certificate func() (*tls.Certificate, error), c clock.Clock) (*tls.Config, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(roots) {
+		return nil, errors.New("trust bundle holds no certificate")
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, Time: c.Now, NextProtos: []string{"http/1.1"}}
+	if certificate != nil {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate() }
+	}
+	return config, nil
+}
+
+// PinnedTLS is for a caller that knows only the fingerprint of its peer's root.
+// The chain must hold that very certificate and lead to it.
+func PinnedTLS(fingerprint string, c clock.Clock) *tls.Config {
+	fingerprint = strings.ToLower(strings.ReplaceAll(fingerprint, ":", ""))
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection below does it, against the pin
+		NextProtos:         []string{"http/1.1"},
+		VerifyConnection: func(s tls.ConnectionState) error {
+			return verifyPinned(s, fingerprint, c.Now())
+		},
+	}
+}
+
+func verifyPinned(s tls.ConnectionState, fingerprint string, now time.Time) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	found := false
+	for _, cert := range s.PeerCertificates[1:] {
+		if Fingerprint(cert.Raw) == fingerprint {
+			roots.AddCert(cert)
+			found = true
+		} else {
+			between.AddCert(cert)
+		}
+	}
+	if !found {
+		return fmt.Errorf("no certificate of the peer has fingerprint %s", fingerprint)
+	}
+	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{
+		DNSName: s.ServerName, Roots: roots, Intermediates: between, CurrentTime: now,
+	})
+	return err
+}
+
+// BundleFingerprints lists the fingerprints of the certificates in a PEM bundle.
+func BundleFingerprints(bundle []byte) (prints []string) {
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		prints = append(prints, Fingerprint(block.Bytes))
+	}
+	return prints
+}
