@@ -23,7 +23,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-const domain = "gpuaas.test"
+const (
+	domain    = "gpuaas.test"
+	tenantKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl tenant"
+)
 
 // door is a control plane with a mailbox per node: real TLS, one token per node,
 // tasks repeated until their result is in.
@@ -298,7 +301,7 @@ func order(t testing.TB, node ids.Node, a ids.Allocation, kind wire.Type, fence 
 		t.Fatal(err)
 	}
 	gpus := uuids[:1]
-	var params any = wire.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{}, GPUs: gpus}
+	var params any = wire.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: gpus}
 	if kind == wire.RevokeUser {
 		params = wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: gpus, Mode: "purge"}
 	}
