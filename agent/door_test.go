@@ -38,6 +38,7 @@ type door struct {
 
 	mu       sync.Mutex
 	server   *http.Server
+	listener net.Listener
 	life     time.Duration // of certificates
 	tokens   map[string]ids.Node
 	mail     map[ids.Node][]wire.Signed
@@ -87,17 +88,20 @@ func (d *door) open() {
 	}
 	server := &http.Server{Handler: http.HandlerFunc(d.serve), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	d.mu.Lock()
-	d.server = server
+	d.server, d.listener = server, l
 	d.mu.Unlock()
 	go func() {
 		_ = server.Serve(tls.NewListener(l, pki.ServerTLS(func() (*tls.Certificate, error) { return &cert, nil }, d.ca.Pool(), clock.Clock{})))
 	}()
 }
 
+// shut closes the listener too: a server that is closed before its goroutine
+// serves leaves it open.
 func (d *door) shut() {
 	d.mu.Lock()
-	server := d.server
+	server, listener := d.server, d.listener
 	d.mu.Unlock()
+	_ = listener.Close()
 	_ = server.Close()
 }
 
