@@ -101,6 +101,7 @@ CREATE TABLE reconcile_due (
 	reason    text NOT NULL,
 	-- What the last plan asked for and until when it waits for the answer.
 	asked_verb       text NOT NULL DEFAULT '',
+	asked_event      text NOT NULL DEFAULT '',
 	asked_fence      bigint NOT NULL DEFAULT 0,
 	asked_generation bigint NOT NULL DEFAULT 0,
 	asked_failures   int NOT NULL DEFAULT 0,
@@ -139,9 +140,12 @@ CREATE TABLE plan_actions (
 	epoch      bigint NOT NULL,
 	reason     text NOT NULL,
 	held       text NOT NULL DEFAULT '', -- why the check refused it
+	judged     boolean NOT NULL DEFAULT false, -- decided by the platform itself; the breaker counts these
 	PRIMARY KEY (plan_id, number)
 );
 CREATE INDEX plan_actions_by_object ON plan_actions (object_id, plan_id);
+CREATE INDEX plan_actions_judged ON plan_actions (plan_id) WHERE judged;
+CREATE INDEX plans_by_time ON plans (created_at);
 
 CREATE TABLE drift (
 	id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),

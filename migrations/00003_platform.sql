@@ -2,14 +2,20 @@
 -- room: policies
 CREATE TABLE policy_values (
 	key      text NOT NULL,
-	scope    text NOT NULL, -- platform | tenant:<id> | project:<id>
+	scope    text NOT NULL, -- platform | region:<name> | sku:<name> | node:<name> | tenant:<id> | project:<id> | user:<id>
 	value    jsonb NOT NULL,
 	revision bigint NOT NULL,
 	source   text NOT NULL DEFAULT '',
 	set_at   timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (key, scope)
 );
-CREATE SEQUENCE policy_revision;
+-- A row and not a sequence: who sets a value holds it to the commit, so revisions
+-- become visible in their order, and a reader that has seen one has all before it.
+CREATE TABLE policy_revision (
+	sole     boolean PRIMARY KEY DEFAULT true CHECK (sole),
+	revision bigint NOT NULL
+);
+INSERT INTO policy_revision (revision) VALUES (0);
 
 -- room: identity
 CREATE TABLE tenants (
@@ -134,5 +140,4 @@ CREATE TABLE os_images (
 
 -- +goose Down
 DROP TABLE os_images, sku_prices, sku_catalog, certificates, signing_keys, idempotency_keys, ssh_keys, sessions, api_keys,
-	project_memberships, tenant_memberships, users, projects, tenants, policy_values;
-DROP SEQUENCE policy_revision;
+	project_memberships, tenant_memberships, users, projects, tenants, policy_values, policy_revision;

@@ -56,6 +56,9 @@ CREATE TABLE enrolment_tokens (
 	created_at  timestamptz NOT NULL DEFAULT now()
 );
 
+-- What the loop may know of a node: the room's published view.
+CREATE VIEW node_progress AS SELECT id AS node_id, reachability = 'reachable' AS reachable FROM nodes;
+
 -- room: allocation
 CREATE TABLE allocations (
 	id           uuid PRIMARY KEY, -- equals the uid of its declaration
@@ -88,8 +91,9 @@ CREATE UNIQUE INDEX allocations_one_name ON allocations (project_id, name) WHERE
 CREATE INDEX allocations_by_project ON allocations (project_id, created_at DESC, id DESC);
 CREATE INDEX allocations_by_tenant ON allocations (org_id, created_at DESC, id DESC);
 CREATE INDEX allocations_live ON allocations (org_id, user_id) WHERE status NOT IN ('released', 'failed', 'release_failed');
--- A login uid is not used again for 30 days; the sequence takes years to come round.
-CREATE SEQUENCE allocation_host_uid AS int MINVALUE 200000 MAXVALUE 2000000000 CYCLE;
+-- A login uid is not used again for 30 days; the sequence takes years to come
+-- round. Servers take it in blocks of 100.
+CREATE SEQUENCE allocation_host_uid AS int INCREMENT BY 100 MINVALUE 200000 MAXVALUE 2000000000 CYCLE;
 
 CREATE TABLE allocation_transitions (
 	allocation_id uuid NOT NULL,
@@ -109,6 +113,6 @@ CREATE VIEW allocation_progress AS
 	SELECT id AS allocation_id, status, status_at, expires_at FROM allocations;
 
 -- +goose Down
-DROP VIEW allocation_progress;
+DROP VIEW allocation_progress, node_progress;
 DROP TABLE allocation_transitions, allocations, enrolment_tokens, slot_claims, slots, gpus, nodes;
 DROP SEQUENCE allocation_host_uid;

@@ -49,7 +49,7 @@ func Due(pricePerHour Minor, units, seconds int64) (Minor, error) {
 // Format prints an amount as people read it: "EUR 12.34". Every currency this
 // product sells in has two decimals.
 func Format(currency string, m Minor) string {
-	sign, abs := "", uint64(m)
+	sign, abs := "", uint64(m) //nolint:gosec // negated again below, as two's complement
 	if m < 0 {
 		sign, abs = "-", -abs
 	}

@@ -4,6 +4,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -47,15 +48,13 @@ func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Po
 		return nil, fmt.Errorf("reading DATABASE_URL: %w", err)
 	}
 	cfg.MaxConns = size
-	for name, value := range map[string]string{
+	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
 		"application_name":                    application,
 		"timezone":                            "UTC",
 		"statement_timeout":                   statementTimeout,
 		"lock_timeout":                        lockTimeout,
 		"idle_in_transaction_session_timeout": idleInTxTimeout,
-	} {
-		cfg.ConnConfig.RuntimeParams[name] = value
-	}
+	})
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("opening database: %w", err)

@@ -1,0 +1,72 @@
+# On a machine with only Go, git and make: `make run`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# nomsgpack leaves out Gin's codec for a format we do not speak. Static
+# binaries run on any Linux of the fleet.
+TAGS    := nomsgpack
+VERSION := $(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/gpuaas/gpuaas/internal/version.Version=$(VERSION)
+GO      := CGO_ENABLED=0 go
+
+# The linter is a module of its own, so that its dependencies stay out of ours.
+LINT_VERSION := $(shell sed -n 's,^.*golangci/golangci-lint/v2 v\([0-9.]*\).*,\1,p' tools/golangci/go.mod)
+LINT         := bin/golangci-lint-$(LINT_VERSION)
+
+# Where the contracts are held against their last release.
+CONTRACTS := $(sort $(dir $(wildcard api/openapi/*_test.go api/asyncapi/*_test.go)))
+
+export BENCH_ONLY BENCH_OUT
+
+.PHONY: help run build gen verify check test test-race e2e bench reset
+
+help: ## Say what there is to make
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+run: ## Install what is missing, build, and start everything on this machine
+	@scripts/install-deps.sh
+	@$(MAKE) --no-print-directory build
+	exec bin/gpuaas up
+
+build: ## Build bin/gpuaas and bin/gpuaas-agent
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/gpuaas ./cmd/gpuaas-agent
+
+gen: ## Make the generated files again
+	$(GO) generate -tags $(TAGS) ./...
+	$(GO) run ./scripts/vendorhash
+
+verify: ## Fail when a generated file is out of date
+	@scripts/ci/codegen_current.sh
+
+check: $(LINT) ## Check format, lint, the shape of the house, and the contracts
+	@scripts/ci/format_guard.sh
+	$(GO) vet -tags $(TAGS) ./...
+	$(LINT) run ./...
+	@scripts/ci/arch_guard.sh
+	$(if $(CONTRACTS),$(GO) test -count=1 -tags $(TAGS) $(addprefix ./,$(CONTRACTS)))
+
+test: ## Run all tests, against a real PostgreSQL
+	@scripts/install-deps.sh
+	@$(GO) run ./scripts/testline -tags $(TAGS) ./...
+
+test-race: ## Run all tests under the race detector (needs a C compiler)
+	@scripts/install-deps.sh
+	@CGO_ENABLED=1 go run ./scripts/testline -race -tags $(TAGS) ./...
+
+e2e: ## Run the end-to-end tests against the built binaries
+	@scripts/install-deps.sh
+	$(GO) test -count=1 -tags 'e2e $(TAGS)' ./e2e/...
+
+bench: ## Measure against the peers: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
+	@scripts/install-deps.sh
+	$(GO) run -tags $(TAGS) ./e2e/bench
+
+reset: ## Throw the development data in .gpuaas away
+	@scripts/reset.sh
+
+$(LINT): tools/golangci/go.mod tools/golangci/go.sum
+	@echo "building golangci-lint $(LINT_VERSION), once (about a minute)"
+	@mkdir -p bin
+	@cd tools/golangci && $(GO) build -trimpath -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,136 @@
+package nodeapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// Intake takes what nodes say into the rooms that keep it, each message in one
+// transaction: what was observed, what follows for the fleet, and what is due.
+type Intake struct {
+	DB           pg.Pool
+	Tasks        *nodetask.Store
+	Observed     *observed.Store
+	Inventory    *inventory.Service
+	Certificates *secret.Certificates
+	Hints        *hint.Bus
+	Clock        clock.Clock
+	// StaleAfter is how long a report stays evidence: the report period times
+	// node.stale_after_reports.
+	StaleAfter func() time.Duration
+}
+
+// Next hands a node its oldest waiting task.
+func (i *Intake) Next(ctx context.Context, node ids.Node) (wire.Signed, bool, error) {
+	return i.Tasks.Next(ctx, node)
+}
+
+// Step records progress of a running task.
+func (i *Intake) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.Progress) error {
+	return i.Tasks.Step(ctx, node, task, p)
+}
+
+// Finish accepts a result. One that did not succeed is counted beside it, so
+// that the next plan sees it; one that did shows in the next report.
+func (i *Intake) Finish(ctx context.Context, node ids.Node, r wire.Result) error {
+	err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
+		first, err := i.Tasks.Finish(ctx, tx, node, r)
+		if err != nil || !first || r.Outcome == wire.Succeeded || r.Allocation == (ids.Allocation{}) {
+			return err
+		}
+		return i.Observed.Failed(ctx, tx, node, r)
+	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("nodeapi.result.after_commit")
+	i.Hints.Send(desired.HintDue)
+	return nil
+}
+
+// Report takes a node's report, and when it says anything new, what follows.
+func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error {
+	var changed bool
+	err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) (err error) {
+		if changed, err = i.Observed.Report(ctx, tx, node, r, i.StaleAfter()); err != nil || !changed {
+			return err
+		}
+		if err := i.Inventory.Seen(ctx, tx, node, r); err != nil {
+			return err
+		}
+		failpoint.Hit("nodeapi.report.before_commit")
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if changed {
+		failpoint.Hit("nodeapi.report.after_commit")
+		i.Hints.Send(desired.HintDue)
+		i.Hints.Send(inventory.HintSlots)
+	}
+	return nil
+}
+
+// Enrol trades a token for a certificate. issue is called inside the transaction
+// that spends the token, so that a token is spent only on a certificate.
+func (i *Intake) Enrol(ctx context.Context, token string, issue func(ids.Node) (string, time.Time, []byte, error)) (node ids.Node, err error) {
+	var serial string
+	err = pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
+		if node, err = i.Inventory.UseToken(ctx, tx, token); err != nil {
+			return err
+		}
+		serial, err = i.certify(ctx, tx, node, issue)
+		return err
+	})
+	if err != nil {
+		return ids.Node{}, err
+	}
+	i.Certificates.Added(node, serial)
+	return node, nil
+}
+
+// Renew gives an enrolled node its next certificate.
+func (i *Intake) Renew(ctx context.Context, node ids.Node, _ string, issue func(ids.Node) (string, time.Time, []byte, error)) (err error) {
+	var serial string
+	err = pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
+		serial, err = i.certify(ctx, tx, node, issue)
+		return err
+	})
+	if err == nil {
+		i.Certificates.Added(node, serial)
+	}
+	return err
+}
+
+func (i *Intake) certify(ctx context.Context, tx pgx.Tx, node ids.Node, issue func(ids.Node) (string, time.Time, []byte, error)) (string, error) {
+	serial, notAfter, _, err := issue(node)
+	if err != nil {
+		return "", err
+	}
+	return serial, i.Certificates.Issued(ctx, tx, node, serial, notAfter)
+}
+
+// Check refuses a certificate that is not in force.
+func (i *Intake) Check(ctx context.Context, node ids.Node, serial string) error {
+	return i.Certificates.Check(ctx, node, serial, i.Clock.Now())
+}
+
+// Fallen returns those of the serials that are no longer in force.
+func (i *Intake) Fallen(ctx context.Context, serials []string) ([]string, error) {
+	return i.Certificates.Fallen(ctx, serials, i.Clock.Now())
+}

@@ -1,0 +1,94 @@
+package rest
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/metering"
+)
+
+// GetBalance handles GET /api/v1/billing/balance.
+func (s *Server) GetBalance(ctx context.Context, _ oapi.GetBalanceRequestObject) (oapi.GetBalanceResponseObject, error) {
+	ctx, r := of(ctx)
+	balance, currency, err := s.Ledger.Balance(ctx, s.DB, r.caller.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	burn, err := s.Metering.Burn(ctx, s.DB, r.caller.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.GetBalance200JSONResponse{
+		AmountMinor: int64(balance), Currency: currency, BurnMinorPerHour: int64(burn), RunwaySeconds: runway(balance, burn),
+	}, nil
+}
+
+// runway is how many seconds the balance lasts; nil while nothing is burnt.
+func runway(balance, burn money.Minor) *int64 {
+	if burn <= 0 {
+		return nil
+	}
+	const hour = int64(time.Hour / time.Second)
+	if balance <= 0 {
+		return new(int64)
+	}
+	whole, rest := int64(balance)/int64(burn), int64(balance)%int64(burn)
+	if whole > math.MaxInt64/hour-1 || rest > math.MaxInt64/hour {
+		return nil // longer than anything that ends
+	}
+	seconds := whole*hour + rest*hour/int64(burn)
+	return &seconds
+}
+
+// GetUsage handles GET /api/v1/billing/usage.
+func (s *Server) GetUsage(ctx context.Context, req oapi.GetUsageRequestObject) (oapi.GetUsageResponseObject, error) {
+	ctx, r := of(ctx)
+	from, to, err := s.period(req.Params)
+	if err != nil {
+		return nil, err
+	}
+	var after ids.Allocation
+	if err := s.cursors.open(r.op.id, req.Params.Cursor, &after); err != nil {
+		return nil, err
+	}
+	limit := limitOf(req.Params.Limit)
+	used, err := s.Metering.Usage(ctx, r.caller.Tenant, from, to, after, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	used, next, link, err := page(s, r, limit, used, func(u metering.Usage) any { return u.Allocation })
+	if err != nil {
+		return nil, err
+	}
+	items := make([]oapi.Usage, len(used))
+	for i, u := range used {
+		items[i] = toUsage(u)
+	}
+	return oapi.GetUsage200JSONResponse{
+		Body:    oapi.UsageList{Items: items, NextCursor: next},
+		Headers: oapi.GetUsage200ResponseHeaders{Link: link},
+	}, nil
+}
+
+// period is the running month where nothing else is asked for.
+func (s *Server) period(p oapi.GetUsageParams) (from, to time.Time, err error) {
+	now := s.Clock.Now()
+	to = or(p.To, now)
+	from = or(p.From, time.Date(to.Year(), to.Month(), 1, 0, 0, 0, 0, time.UTC))
+	if !from.Before(to) {
+		return from, to, errs.Invalid("to", "must be after from")
+	}
+	return from, to, nil
+}
+
+func toUsage(u metering.Usage) oapi.Usage {
+	return oapi.Usage{
+		AllocationId: u.Allocation.UUID, ProjectId: u.Project.UUID, Sku: u.SKU, Gpus: u.GPUs, Price: amount(u.PriceMinor, u.Currency),
+		StartedAt: u.StartedAt.UTC(), EndedAt: utc(u.EndedAt), Seconds: u.Seconds, Cost: amount(u.CostMinor, u.Currency),
+	}
+}

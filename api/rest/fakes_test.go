@@ -1,0 +1,357 @@
+package rest_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+
+// people is an identity room of a few people who are known by their tokens.
+type people struct {
+	project, other ids.Project
+	tenant         ids.Tenant
+
+	mu       sync.Mutex
+	sessions map[string]ids.User
+	replies  map[string]reply
+	keys     []identity.SSHKey
+}
+
+type reply struct {
+	hash [32]byte
+	body json.RawMessage
+}
+
+func newPeople() *people {
+	return &people{
+		project: ids.New[ids.Project](), other: ids.New[ids.Project](), tenant: ids.New[ids.Tenant](),
+		sessions: map[string]ids.User{}, replies: map[string]reply{},
+	}
+}
+
+// The tokens; each person's role is in its name.
+const (
+	tokenOwner    = "owner"
+	tokenMember   = "member"
+	tokenStranger = "stranger" // of the tenant, in no project
+	tokenOperator = "operator"
+	tokenAdmin    = "admin"
+)
+
+var users = map[string]ids.User{
+	tokenOwner: ids.New[ids.User](), tokenMember: ids.New[ids.User](), tokenStranger: ids.New[ids.User](),
+	tokenOperator: ids.New[ids.User](), tokenAdmin: ids.New[ids.User](),
+}
+
+func (p *people) caller(token string) identity.Caller {
+	c := identity.Caller{User: users[token], Name: token, Email: token + "@dev.localhost", Role: "user", Tenant: p.tenant, TenantName: "dev", TenantRole: "member"}
+	switch token {
+	case tokenOwner:
+		c.TenantRole = "owner"
+	case tokenOperator, tokenAdmin:
+		c.Role, c.TenantRole = token, ""
+	}
+	return c
+}
+
+func (p *people) Authenticate(_ context.Context, token string) (identity.Caller, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if user, ok := p.sessions[token]; ok {
+		for name, id := range users {
+			if id == user {
+				return p.caller(name), nil
+			}
+		}
+	}
+	switch {
+	case token == "":
+		return identity.Caller{}, errs.New(errs.TokenMissing, "this request needs a token")
+	case token == "old":
+		return identity.Caller{}, errs.New(errs.TokenExpired, "the token has expired")
+	case users[token] == ids.User{}:
+		return identity.Caller{}, errs.New(errs.TokenInvalid, "the token is not valid")
+	}
+	return p.caller(token), nil
+}
+
+func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (identity.Caller, error) {
+	switch {
+	case asked == p.other.String():
+		c.Project = p.other
+	case asked == "" || asked == "default" || asked == p.project.String():
+		c.Project = p.project
+	default:
+		return identity.Caller{}, errs.New(errs.NotFound, "no such project")
+	}
+	switch {
+	case c.TenantRole == "owner":
+		c.ProjectRole = "admin"
+	case c.Name == tokenMember:
+		c.ProjectRole = "member"
+	default:
+		return identity.Caller{}, errs.New(errs.Forbidden, "you are not a member of this project")
+	}
+	return c, nil
+}
+
+func (p *people) Replay(_ context.Context, k identity.Key) (int, json.RawMessage, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.replies[k.Method+k.Route+k.Key]
+	if ok && r.hash != k.BodyHash {
+		return 0, nil, false, errs.New(errs.IdempotencyKeyReused, "this idempotency key was used with another body")
+	}
+	return http.StatusCreated, r.body, ok, nil
+}
+
+// keep is what a use-case does with a key in its transaction.
+func (p *people) keep(k identity.Key, answer any) error {
+	if k.Key == "" {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.replies[k.Method+k.Route+k.Key]; ok {
+		return errs.New(errs.IdempotencyInFlight, "a request with this key is at work")
+	}
+	body, err := json.Marshal(answer)
+	p.replies[k.Method+k.Route+k.Key] = reply{k.BodyHash, body}
+	return err
+}
+
+func (p *people) People(context.Context) ([]identity.Person, error) {
+	return []identity.Person{{ID: users[tokenOwner], Name: "Dev", Email: "dev@dev.localhost", Role: "user", TenantName: "dev", TenantRole: "owner"}}, nil
+}
+
+func (p *people) Session(_ context.Context, user ids.User, _ time.Duration) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sessions["session-of-"+user.String()] = user
+	return "session-of-" + user.String(), nil
+}
+
+func (p *people) EndSession(_ context.Context, token string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.sessions, token)
+	return nil
+}
+
+func (p *people) Projects(context.Context, identity.Caller) ([]identity.Project, error) {
+	return []identity.Project{{ID: p.project, Tenant: p.tenant, Name: "default", Role: "admin", CreatedAt: t0}}, nil
+}
+
+func (p *people) AddSSHKey(_ context.Context, _ identity.Caller, name, line string) (identity.SSHKey, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
+	p.keys = append(p.keys, k)
+	return k, nil
+}
+
+func (p *people) SSHKeys(_ context.Context, _ identity.Caller, after ids.SSHKey, limit int) ([]identity.SSHKey, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []identity.SSHKey
+	for _, k := range p.keys {
+		if k.ID.String() > after.String() && len(all) < limit {
+			all = append(all, k)
+		}
+	}
+	return all, nil
+}
+
+func (p *people) DeleteSSHKey(context.Context, identity.Caller, ids.SSHKey) error { return nil }
+
+// rooms are the other rooms, with one thing of each kind.
+type rooms struct {
+	people *people
+
+	mu       sync.Mutex
+	made     int // allocations that were really made
+	all      map[ids.Allocation]allocation.Allocation
+	fails    error // what every room answers when set
+	releases int
+}
+
+func (r *rooms) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fails
+}
+
+func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.Allocation, error) {
+	if err := r.failure(); err != nil {
+		return allocation.Allocation{}, err
+	}
+	a := allocation.Allocation{
+		ID: ids.New[ids.Allocation](), Tenant: q.Caller.Tenant, Project: q.Caller.Project, User: q.Caller.User, Node: ids.New[ids.Node](),
+		Name: q.Name, SKU: q.SKU, GPUs: q.GPUs, Region: "eu-1", State: allocation.Requested, Version: 1, Currency: "EUR", PriceMinor: 289,
+		Login: "u200001", Labels: q.Labels, CreatedAt: t0, StatusAt: t0,
+	}
+	if err := r.people.keep(q.Key, q.Answer(a)); err != nil {
+		return allocation.Allocation{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made++
+	r.all[a.ID] = a
+	return a, nil
+}
+
+func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) any) (allocation.Allocation, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.all[id]
+	if a.State == allocation.Releasing {
+		return allocation.Allocation{}, errs.New(errs.AllocationAlreadyReleasing, "it is being released")
+	}
+	a.State = allocation.Releasing
+	a.Version++
+	r.all[id] = a
+	r.releases++
+	return a, r.people.keep(k, answer(a))
+}
+
+func (r *rooms) Get(_ context.Context, _ identity.Caller, id ids.Allocation) (allocation.Allocation, error) {
+	if err := r.failure(); err != nil {
+		return allocation.Allocation{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.all[id]
+	if !ok {
+		return allocation.Allocation{}, errs.New(errs.NotFound, "no such allocation")
+	}
+	return a, nil
+}
+
+// List has two items, whatever was made.
+func (r *rooms) List(_ context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error) {
+	if f.After.ID != (ids.Allocation{}) {
+		return nil, nil
+	}
+	a := allocation.Allocation{ID: ids.New[ids.Allocation](), Project: c.Project, State: allocation.Active, Currency: "EUR", CreatedAt: t0}
+	b := a
+	b.ID = ids.New[ids.Allocation]()
+	return []allocation.Allocation{a, b}[:min(2, f.Limit)], nil
+}
+
+func (r *rooms) Timeline(context.Context, identity.Caller, ids.Allocation) ([]allocation.Transition, error) {
+	return []allocation.Transition{{Version: 2, Event: "task_placed", From: allocation.Requested, To: allocation.Provisioning, At: t0}}, nil
+}
+
+type shop struct{}
+
+var h100 = catalog.SKU{ID: ids.New[ids.Object](), Name: "h100-80gb", DisplayName: "H100", GPUModel: "NVIDIA H100", MemoryGiB: 80, Isolation: "host_user", MaxGPUs: 8, Active: true, Currency: "EUR", PriceMinor: 289}
+
+func (shop) Get(_ context.Context, name string) (catalog.SKU, error) {
+	if name != h100.Name {
+		return catalog.SKU{}, errs.New(errs.NotFound, "no such SKU")
+	}
+	return h100, nil
+}
+
+func (shop) List(context.Context, string, int) ([]catalog.SKU, error) {
+	return []catalog.SKU{h100}, nil
+}
+
+type machines struct{}
+
+var node1 = inventory.Node{ID: ids.New[ids.Node](), Name: "sim-1", SKU: h100.Name, Region: "eu-1", Onboarding: "simulated", Lifecycle: "active", Health: "healthy", Reachability: "reachable", Slots: 8, Free: 5}
+
+func (machines) Capacity(context.Context) ([]inventory.Capacity, error) {
+	return []inventory.Capacity{{SKU: h100.Name, Region: "eu-1", Nodes: 1, Total: 8, Free: 5, Claimed: 3}}, nil
+}
+func (machines) Nodes(context.Context, string, int) ([]inventory.Node, error) {
+	return []inventory.Node{node1}, nil
+}
+func (machines) Node(_ context.Context, name string) (inventory.Node, []inventory.Device, error) {
+	if name != node1.Name {
+		return inventory.Node{}, nil, errs.New(errs.NotFound, "no node is named %s", name)
+	}
+	return node1, []inventory.Device{{UUID: "GPU-1", Model: "NVIDIA H100", MemoryMiB: 81559, Health: "healthy", Present: true, SlotStatus: "clean"}}, nil
+}
+
+type meter struct{}
+
+func (meter) Usage(context.Context, ids.Tenant, time.Time, time.Time, ids.Allocation, int) ([]metering.Usage, error) {
+	return []metering.Usage{{Allocation: ids.New[ids.Allocation](), Project: ids.New[ids.Project](), SKU: h100.Name, GPUs: 2, PriceMinor: 289, Currency: "EUR", Seconds: 600, CostMinor: 96, StartedAt: t0}}, nil
+}
+func (meter) CostOf(_ context.Context, of []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
+	return map[ids.Allocation]money.Minor{of[0]: 96}, nil
+}
+func (meter) Burn(context.Context, pg.Queryer, ids.Tenant) (money.Minor, error) { return 578, nil }
+
+type purse struct{}
+
+func (purse) Balance(context.Context, pg.Queryer, ids.Tenant) (money.Minor, string, error) {
+	return 98904, "EUR", nil
+}
+
+type facts struct{}
+
+func (facts) Open(_ context.Context, _ ids.Tenant, _ ids.Project, after string) (func(http.ResponseWriter) error, error) {
+	if after == "gone" {
+		return nil, errs.New(errs.NotFound, "this event is not kept any more")
+	}
+	return func(w http.ResponseWriter) error {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, err := w.Write([]byte("retry: 2000\n\n"))
+		return err
+	}, nil
+}
+
+type intent struct{}
+
+var declared = desired.Object{Kind: desired.KindNode, Name: "sim-1", UID: ids.New[ids.Object](), Generation: 2, ResourceVersion: 5, Spec: json.RawMessage(`{"sku":"h100-80gb"}`), Source: desired.Source{Owner: desired.OwnerGit, Path: "nodes.cue", Line: 12}}
+
+func (intent) Get(_ context.Context, _ desired.Kind, _, name string) (desired.Object, error) {
+	if name != declared.Name {
+		return desired.Object{}, errs.New(errs.NotFound, "no such declaration")
+	}
+	return declared, nil
+}
+func (intent) List(context.Context, desired.Kind, string, int) ([]desired.Object, error) {
+	return []desired.Object{declared}, nil
+}
+func (intent) Revisions(context.Context, int64, int) ([]desired.Revision, error) {
+	return []desired.Revision{
+		{Revision: 8, Source: "fleet", Commit: "bad", Status: "invalid", Findings: []desired.Finding{{Path: "nodes.cue", Line: 3, Column: 1, Message: "negative price"}}, At: t0},
+		{Revision: 7, Source: "fleet", Commit: "good", Status: "applied", At: t0},
+	}, nil
+}
+func (intent) Pointer(context.Context, string) (desired.Pointer, error) {
+	return desired.Pointer{Revision: 7, Commit: "good"}, nil
+}
+
+type history struct{}
+
+var plan1 = rest.Plan{ID: ids.New[ids.Plan](), CreatedAt: t0, Status: "applied", Hash: "3f0a", Actions: 1}
+
+func (history) Plans(context.Context, ids.Plan, int) ([]rest.Plan, error) {
+	return []rest.Plan{plan1}, nil
+}
+func (history) Plan(_ context.Context, id ids.Plan) (rest.Plan, []rest.PlanAction, error) {
+	if id != plan1.ID {
+		return rest.Plan{}, nil, errs.New(errs.NotFound, "no such plan")
+	}
+	return plan1, []rest.PlanAction{{Number: 1, Kind: "Allocation", Object: declared.UID.UUID, Node: &node1.ID, Verb: "ensure", Reason: "never reported"}}, nil
+}

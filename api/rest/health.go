@@ -1,0 +1,113 @@
+package rest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// Check asks one dependency. Its name is stable; Ask says how it is, in words
+// for people when it is not ok.
+type Check struct {
+	Name string
+	Ask  func(context.Context) (Status, string)
+}
+
+// Status of a dependency. Degraded still serves.
+type Status string
+
+// From well to gone.
+const (
+	OK       Status = "ok"
+	Degraded Status = "degraded"
+	Down     Status = "down"
+)
+
+const (
+	// A dependency that does not answer within this is down; checks run side by side.
+	checkFor = 2 * time.Second
+	// Answers are shared for this long: the call is open to everyone and must not
+	// be a way to keep every dependency busy.
+	checkEvery = time.Second
+)
+
+// health remembers since when each check says what it says.
+type health struct {
+	checks []Check
+	clock  clock.Clock
+
+	mu    sync.Mutex
+	at    time.Time
+	state []oapi.Check
+}
+
+// look asks all checks, unless somebody has just done so.
+func (h *health) look(ctx context.Context) oapi.Health {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock.Now()
+	if h.state == nil || now.Sub(h.at) >= checkEvery {
+		h.ask(ctx, now)
+	}
+	worst := oapi.HealthStatusOk
+	for _, c := range h.state {
+		switch {
+		case c.Status == oapi.CheckStatusDown:
+			worst = oapi.HealthStatusDown
+		case c.Status == oapi.CheckStatusDegraded && worst == oapi.HealthStatusOk:
+			worst = oapi.HealthStatusDegraded
+		}
+	}
+	return oapi.Health{Status: worst, Checks: append([]oapi.Check{}, h.state...)}
+}
+
+func (h *health) ask(ctx context.Context, now time.Time) {
+	// Whoever asked first may hang up; the answer is for the others, too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkFor)
+	defer cancel()
+	fresh := make([]oapi.Check, len(h.checks))
+	var wg sync.WaitGroup
+	for i, c := range h.checks {
+		wg.Go(func() {
+			status, message := c.Ask(ctx)
+			fresh[i] = oapi.Check{Name: c.Name, Status: oapi.CheckStatus(status), Message: message, Since: now}
+		})
+	}
+	wg.Wait()
+	for i := range fresh {
+		if h.state != nil && h.state[i].Status == fresh[i].Status {
+			fresh[i].Since = h.state[i].Since
+		}
+	}
+	h.state, h.at = fresh, now
+}
+
+// GetLivez handles GET /livez. It touches nothing: a process that answers lives.
+func (s *Server) GetLivez(context.Context, oapi.GetLivezRequestObject) (oapi.GetLivezResponseObject, error) {
+	return oapi.GetLivez200JSONResponse{Status: oapi.AliveStatusOk}, nil
+}
+
+// GetReadyz handles GET /readyz.
+func (s *Server) GetReadyz(ctx context.Context, _ oapi.GetReadyzRequestObject) (oapi.GetReadyzResponseObject, error) {
+	ctx, _ = of(ctx)
+	ctx, cancel := context.WithTimeout(ctx, checkFor)
+	defer cancel()
+	if err := s.Ready(ctx); err != nil {
+		return nil, errs.New(errs.Unavailable, "the database is away").Because(err)
+	}
+	return oapi.GetReadyz200JSONResponse{Status: oapi.AliveStatusOk}, nil
+}
+
+// GetHealthz handles GET /api/v1/healthz.
+func (s *Server) GetHealthz(ctx context.Context, _ oapi.GetHealthzRequestObject) (oapi.GetHealthzResponseObject, error) {
+	ctx, _ = of(ctx)
+	seen := s.health.look(ctx)
+	if seen.Status == oapi.HealthStatusDown {
+		return oapi.GetHealthz503JSONResponse(seen), nil
+	}
+	return oapi.GetHealthz200JSONResponse(seen), nil
+}

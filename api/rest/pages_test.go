@@ -1,0 +1,218 @@
+package rest_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+const (
+	here = "127.0.0.1:40000"
+	host = "localhost:8080"
+)
+
+func development(c *rest.Config) { c.Development = true }
+
+// visit is a request of a browser on this machine, unless change says otherwise.
+func (b *bundle) visit(t *testing.T, method, path, form string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form))
+	req.RemoteAddr, req.Host = here, host
+	req.Header.Set("Accept", "text/html")
+	if form != "" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", "http://"+host)
+	}
+	for _, c := range change {
+		c(req)
+	}
+	w := httptest.NewRecorder()
+	b.door.ServeHTTP(w, req)
+	return w
+}
+
+func with(c *http.Cookie) func(*http.Request) { return func(r *http.Request) { r.AddCookie(c) } }
+
+func (b *bundle) signIn(t *testing.T, token string) *http.Cookie {
+	t.Helper()
+	value, err := b.people.Session(t.Context(), users[token], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Cookie{Name: "gpuaas_session", Value: value}
+}
+
+func TestDocumentsAreServed(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for path, want := range map[string]string{
+		"/api/openapi.json":      `"openapi":"3.1.0"`,
+		"/api/docs":              "createAllocation",
+		"/docs/reference/errors": `id="sku_unavailable"`,
+		"/assets/style.css":      "body {",
+		"/":                      "Nobody is signed in",
+	} {
+		w := b.do(t, ask{method: "GET", path: path})
+		if w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d, without %q", path, w.Code, want)
+		}
+		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s has no policy", path)
+		}
+	}
+}
+
+// Picking a person is for a development installation, asked from its own machine
+// by its own name. To everyone else the page does not exist.
+func TestDevelopmentSignInIsLocal(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, development)
+	if w := b.visit(t, "GET", "/sign-in", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "dev@dev.localhost") {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	for why, w := range map[string]*httptest.ResponseRecorder{
+		"another machine":       b.visit(t, "GET", "/sign-in", "", func(r *http.Request) { r.RemoteAddr = "10.0.0.7:4000" }),
+		"a rebound name":        b.visit(t, "GET", "/sign-in", "", func(r *http.Request) { r.Host = "evil.example:8080" }),
+		"a name like loopback":  b.visit(t, "GET", "/sign-in", "", func(r *http.Request) { r.Host = "127.0.0.1.evil.example" }),
+		"not a development one": setup(t).visit(t, "GET", "/sign-in", ""),
+		"a form from elsewhere": b.visit(t, "POST", "/sign-in", "user="+users[tokenOwner].String(), func(r *http.Request) { r.RemoteAddr = "10.0.0.7:4000" }),
+	} {
+		if w.Code != 404 {
+			t.Errorf("%s: %d", why, w.Code)
+		}
+	}
+}
+
+func TestSignInAndOut(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, development)
+	w := b.visit(t, "POST", "/sign-in", "user="+users[tokenOwner].String()+"&return=/api/docs")
+	cookies := w.Result().Cookies()
+	if w.Code != 303 || w.Header().Get("Location") != "/api/docs" || len(cookies) != 1 {
+		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if c := cookies[0]; c.Name != "gpuaas_session" || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Secure || c.Path != "/" {
+		t.Errorf("%+v", c)
+	}
+	if w := b.visit(t, "GET", "/", "", with(cookies[0])); !strings.Contains(w.Body.String(), "You are <strong>owner</strong>") {
+		t.Errorf("%s", w.Body)
+	}
+	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(cookies[0])); w.Code != 200 {
+		t.Errorf("the API does not take the cookie: %d", w.Code)
+	}
+	out := b.visit(t, "POST", "/sign-out", "x=1", with(cookies[0]))
+	if out.Code != 303 || out.Result().Cookies()[0].MaxAge >= 0 {
+		t.Errorf("%d %v", out.Code, out.Header())
+	}
+	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(cookies[0])); w.Code != 401 {
+		t.Errorf("after signing out: %d", w.Code)
+	}
+}
+
+func TestSecureCookieOnTLS(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, development)
+	overTLS := func(r *http.Request) {
+		r.TLS = &tls.ConnectionState{}
+		r.Header.Set("Origin", "https://"+host)
+	}
+	w := b.visit(t, "POST", "/sign-in", "user="+users[tokenOwner].String(), overTLS)
+	if c := w.Result().Cookies(); len(c) != 1 || c[0].Name != "__Host-gpuaas" || !c[0].Secure || c[0].Domain != "" {
+		t.Errorf("%d %v", w.Code, c)
+	}
+	if w.Header().Get("Strict-Transport-Security") == "" {
+		t.Error("no HSTS")
+	}
+	// A plain cookie may have been set by anyone on the network.
+	if w := b.visit(t, "GET", "/api/v1/users/me", "", overTLS, with(b.signIn(t, tokenOwner))); w.Code != 401 {
+		t.Errorf("the plain cookie counts over TLS: %d", w.Code)
+	}
+}
+
+// A page of another site cannot write with its visitor's cookie.
+func TestWritesWithACookieComeFromHere(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, development)
+	cookie := b.signIn(t, tokenOwner)
+	from := func(origin string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Header.Set("Origin", origin)
+			r.Header.Set("Content-Type", "application/json")
+		}
+	}
+	const body = `{"sku":"h100-80gb"}`
+	for _, origin := range []string{"https://evil.example", "null", "http://localhost:9999", "https://" + host} {
+		if w := b.visit(t, "POST", allocations, body, from(origin), with(cookie)); w.Code != 403 || problem(t, w).Code != "origin_not_allowed" {
+			t.Errorf("%s: %d %s", origin, w.Code, w.Body)
+		}
+	}
+	if w := b.visit(t, "POST", allocations, body, from("http://"+host), with(cookie)); w.Code != 201 {
+		t.Errorf("from here: %d %s", w.Code, w.Body)
+	}
+	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
+	if w := b.visit(t, "POST", "/sign-in", "user="+users[tokenOwner].String(), evil); w.Code != 403 {
+		t.Errorf("another site signs its visitor in: %d", w.Code)
+	}
+}
+
+func TestRedirectsStayHere(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, development)
+	for _, to := range []string{"https://evil.example", "//evil.example", "/\\evil.example", ""} {
+		w := b.visit(t, "POST", "/sign-in", "user="+users[tokenOwner].String()+"&return="+to)
+		if w.Header().Get("Location") != "/" {
+			t.Errorf("%q leads to %s", to, w.Header().Get("Location"))
+		}
+	}
+}
+
+// Operators look at jobs, admins act, and each act is recorded first.
+func TestWhoSeesTheJobs(t *testing.T) {
+	t.Parallel()
+
+	var reached, audited []string
+	b := setup(t, development, func(c *rest.Config) {
+		c.RiverUI = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reached = append(reached, r.Method+" "+r.URL.Path) })
+		c.Audit = func(_ context.Context, c identity.Caller, action, target string) error {
+			audited = append(audited, c.Name+" "+action+" "+target)
+			return nil
+		}
+	})
+	act := func(token, method string) int {
+		form := ""
+		if method == "POST" {
+			form = "x=1"
+		}
+		return b.visit(t, method, "/admin/river/api/jobs/cancel", form, with(b.signIn(t, token))).Code
+	}
+	for who, want := range map[string][2]int{tokenOwner: {403, 403}, tokenOperator: {200, 403}, tokenAdmin: {200, 200}} {
+		if get, post := act(who, "GET"), act(who, "POST"); get != want[0] || post != want[1] {
+			t.Errorf("%s: GET %d, POST %d", who, get, post)
+		}
+	}
+	if len(reached) != 3 || len(audited) != 1 || audited[0] != "admin river.post /api/jobs/cancel" {
+		t.Errorf("reached %v, audited %v", reached, audited)
+	}
+	if w := b.visit(t, "GET", "/admin/river/jobs", ""); w.Code != 302 || w.Header().Get("Location") != "/sign-in?return=%2Fadmin%2Friver%2Fjobs" {
+		t.Errorf("nobody: %d %v", w.Code, w.Header())
+	}
+	if w := b.do(t, ask{method: "GET", path: "/admin/river/api/jobs"}); w.Code != 401 {
+		t.Errorf("a program without a token: %d", w.Code)
+	}
+	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
+	if w := b.visit(t, "POST", "/admin/river/api/jobs/cancel", "x=1", with(b.signIn(t, tokenAdmin)), evil); w.Code != 403 {
+		t.Errorf("another site acts with an admin's cookie: %d", w.Code)
+	}
+}

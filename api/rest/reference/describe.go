@@ -1,0 +1,165 @@
+package reference
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+)
+
+// What the page shows of a contract, in the order in which it shows it.
+type (
+	contract struct {
+		Title, Version string
+		Intro          []string
+		Tags           []tag
+	}
+	tag struct {
+		Name, Description string
+		Operations        []operation
+	}
+	operation struct {
+		ID, Method, Path, Summary string
+		Description               []string
+		Public                    bool
+		Parameters                []parameter
+		Body                      *body
+		Answers                   []answer
+		Codes                     []string
+		Fields                    []field
+		Example                   string
+	}
+	parameter struct {
+		Name, Where, Type, Meaning string
+		Required                   bool
+	}
+	body struct {
+		Fields  []field
+		Example string
+	}
+	field struct {
+		Name, Type, Meaning string
+		Required            bool
+	}
+	answer struct{ Status, Meaning string }
+)
+
+func describe(doc *openapi3.T) contract {
+	c := contract{Title: doc.Info.Title, Version: doc.OpenAPI, Intro: paragraphs(doc.Info.Description)}
+	all := openapi.Operations(doc)
+	for _, t := range doc.Tags {
+		shown := tag{Name: t.Name, Description: t.Description}
+		for _, o := range all {
+			if slices.Contains(o.Tags, t.Name) {
+				shown.Operations = append(shown.Operations, describeOperation(o))
+			}
+		}
+		// By path, so that what belongs together stands together.
+		slices.SortStableFunc(shown.Operations, func(a, b operation) int { return strings.Compare(a.Path, b.Path) })
+		c.Tags = append(c.Tags, shown)
+	}
+	return c
+}
+
+func describeOperation(o openapi.Operation) operation {
+	shown := operation{
+		ID: o.OperationID, Method: o.Method, Path: o.Path, Summary: o.Summary, Description: paragraphs(o.Description),
+		Public: o.Security != nil && len(*o.Security) == 0,
+	}
+	for _, ref := range o.Parameters {
+		p := ref.Value
+		shown.Parameters = append(shown.Parameters, parameter{p.Name, p.In, typeOf(p.Schema), p.Description, p.Required})
+	}
+	if o.RequestBody != nil {
+		m := o.RequestBody.Value.Content["application/json"]
+		shown.Body = &body{Fields: fieldsOf("", m.Schema, nil), Example: example(m)}
+	}
+	responses := o.Responses.Map()
+	for _, status := range slices.Sorted(maps.Keys(responses)) {
+		r := responses[status].Value
+		shown.Answers = append(shown.Answers, answer{status, *r.Description})
+		if strings.HasPrefix(status, "2") {
+			for _, m := range r.Content {
+				shown.Fields, shown.Example = fieldsOf("", m.Schema, nil), example(m)
+			}
+		}
+	}
+	if codes, ok := o.Extensions["x-codes"].([]any); ok {
+		for _, c := range codes {
+			if code, ok := c.(string); ok {
+				shown.Codes = append(shown.Codes, code)
+			}
+		}
+	}
+	return shown
+}
+
+// fieldsOf lists the fields of a schema with their paths, depth first. within
+// ends it where a schema holds itself.
+func fieldsOf(prefix string, ref *openapi3.SchemaRef, within []*openapi3.Schema) []field {
+	s := ref.Value
+	if slices.Contains(within, s) {
+		return nil
+	}
+	within = append(within, s)
+	if s.Type.Is("array") {
+		return fieldsOf(prefix+"[]", s.Items, within)
+	}
+	var all []field
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		p := s.Properties[name]
+		path := name
+		if prefix != "" {
+			path = prefix + "." + name
+		}
+		all = append(all, field{path, typeOf(p), meaning(p), slices.Contains(s.Required, name)})
+		all = append(all, fieldsOf(path, p, within)...)
+	}
+	return all
+}
+
+func meaning(ref *openapi3.SchemaRef) string {
+	text := ref.Value.Description
+	if n := len(ref.Value.Enum); n > 0 && n <= 12 {
+		words := make([]string, n)
+		for i, v := range ref.Value.Enum {
+			words[i], _ = v.(string)
+		}
+		text = strings.TrimSpace(text + " One of `" + strings.Join(words, "`, `") + "`.")
+	}
+	return text
+}
+
+func typeOf(ref *openapi3.SchemaRef) string {
+	s := ref.Value
+	if s.Type == nil {
+		return "any"
+	}
+	text := strings.Join(s.Type.Slice(), " or ")
+	if s.Type.Is("array") {
+		return "list of " + typeOf(s.Items)
+	}
+	if s.Format != "" && s.Format != "int64" {
+		text = s.Format
+	}
+	return text
+}
+
+func example(m *openapi3.MediaType) string {
+	text, err := pretty(m.Example)
+	if err != nil {
+		return "" // the contract was read from YAML: every example has a JSON form
+	}
+	return text
+}
+
+func paragraphs(text string) []string {
+	var all []string
+	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		all = append(all, strings.ReplaceAll(p, "\n", " "))
+	}
+	return all
+}

@@ -1,0 +1,336 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// bundle is a door with fakes behind it.
+type bundle struct {
+	door   http.Handler
+	server *rest.Server
+	people *people
+	rooms  *rooms
+	doc    *openapi3.T
+	log    *bytes.Buffer
+	now    time.Time
+}
+
+func setup(t *testing.T, change ...func(*rest.Config)) *bundle {
+	t.Helper()
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{people: newPeople(), doc: doc, log: &bytes.Buffer{}, now: t0}
+	b.rooms = &rooms{people: b.people, all: map[ids.Allocation]allocation.Allocation{}}
+	cfg := rest.Config{
+		Identity: b.people, Catalog: shop{}, Allocations: b.rooms, Inventory: machines{}, Metering: meter{}, Ledger: purse{},
+		Events: facts{}, Desired: intent{}, Plans: history{}, CursorKey: []byte("a key of a test, and of nothing else"),
+		EnrolmentToken: func(context.Context, identity.Caller, ids.Node) (string, time.Time, error) {
+			return "gpe_secret", t0.Add(15 * time.Minute), nil
+		},
+		Ready:  func(context.Context) error { return nil },
+		Checks: []rest.Check{{Name: "postgres", Ask: func(context.Context) (rest.Status, string) { return rest.OK, "" }}},
+		Limits: func(rest.Class, identity.Caller) rest.Limit { return rest.Limit{PerMinute: 60, Burst: 1000} },
+		Log:    slog.New(slog.NewJSONHandler(b.log, nil)),
+		Clock:  clock.At(func() time.Time { return b.now }),
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	if b.server, err = rest.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	b.door = b.server.Handler()
+	return b
+}
+
+type ask struct {
+	method, path, token, body string
+	header                    map[string]string
+}
+
+func (b *bundle) do(t *testing.T, a ask) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), a.method, a.path, strings.NewReader(a.body))
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	if a.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for k, v := range a.header {
+		req.Header.Set(k, v)
+	}
+	if host := a.header["Host"]; host != "" {
+		req.Host = host
+	}
+	w := httptest.NewRecorder()
+	b.door.ServeHTTP(w, req)
+	return w
+}
+
+func problem(t *testing.T, w *httptest.ResponseRecorder) oapi.Problem {
+	t.Helper()
+	var p oapi.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatalf("%d %s is no problem: %v", w.Code, w.Body, err)
+	}
+	return p
+}
+
+func (b *bundle) allocate(t *testing.T) oapi.Allocation {
+	t.Helper()
+	w := b.do(t, ask{method: "POST", path: "/api/v1/allocations", token: tokenOwner, body: `{"sku":"h100-80gb","gpus":2,"name":"otter"}`})
+	var a oapi.Allocation
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusCreated {
+		t.Fatalf("creating an allocation: %d %s", w.Code, w.Body)
+	}
+	return a
+}
+
+var parameter = regexp.MustCompile(`\{[a-z_]+\}`)
+
+// pathOf fills the parameters of an operation's path with things that exist.
+func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
+	t.Helper()
+	values := map[string]string{
+		"/api/v1/skus/{sku}":                         h100.Name,
+		"/api/v1/ssh-keys/{id}":                      ids.New[ids.SSHKey]().String(),
+		"/api/v1/admin/nodes/{name}":                 node1.Name,
+		"/api/v1/admin/nodes/{name}/enrolment-token": node1.Name,
+		"/api/v1/admin/desired/{kind}":               "Node",
+		"/api/v1/admin/plans/{id}":                   plan1.ID.String(),
+	}
+	path := strings.Replace(op.Path, "/admin/desired/{kind}/{name}", "/admin/desired/Node/"+declared.Name, 1)
+	if strings.HasPrefix(op.Path, "/api/v1/allocations/{id}") {
+		return parameter.ReplaceAllString(path, b.allocate(t).Id.String())
+	}
+	return parameter.ReplaceAllString(path, values[op.Path])
+}
+
+// tokenFor is somebody who may call the operation.
+func tokenFor(op openapi.Operation) string {
+	switch {
+	case op.Security != nil:
+		return ""
+	case strings.Contains(op.Path, "/admin/"):
+		return tokenAdmin
+	}
+	return tokenOwner
+}
+
+// bodyOf is the example of the contract.
+func bodyOf(t *testing.T, op openapi.Operation) string {
+	t.Helper()
+	if op.RequestBody == nil {
+		return ""
+	}
+	m := op.RequestBody.Value.Content["application/json"]
+	if m.Example == nil {
+		return "{}"
+	}
+	text, err := json.Marshal(m.Example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// each runs for every operation of the contract, against one door.
+func each(t *testing.T, run func(t *testing.T, b *bundle, op openapi.Operation)) {
+	t.Helper()
+	b := setup(t)
+	for _, op := range openapi.Operations(b.doc) {
+		t.Run(op.OperationID, func(t *testing.T) {
+			t.Parallel()
+			run(t, b, op)
+		})
+	}
+}
+
+// conforms holds a response against the contract: status, headers, media type, body.
+func (b *bundle) conforms(t *testing.T, op openapi.Operation, w *httptest.ResponseRecorder) {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), op.Method, op.Path, nil)
+	err := openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: req,
+			Route:   &routers.Route{Spec: b.doc, Path: op.Path, PathItem: b.doc.Paths.Value(op.Path), Method: op.Method, Operation: op.Operation},
+		},
+		Status: w.Code, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Body.Bytes())),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	if err != nil {
+		t.Errorf("%d %s: %v", w.Code, w.Body, err)
+	}
+}
+
+// What works answers as the contract says, and so does every kind of refusal.
+func TestResponsesConform(t *testing.T) {
+	t.Parallel()
+
+	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
+	each(t, func(t *testing.T, b *bundle, op openapi.Operation) {
+		path, token, body := b.pathOf(t, op), tokenFor(op), bodyOf(t, op)
+
+		w := b.do(t, ask{method: op.Method, path: path, token: token, body: body})
+		if w.Code/100 != 2 {
+			t.Errorf("answers %d: %s", w.Code, w.Body)
+		}
+		b.conforms(t, op, w)
+		if op.Security == nil {
+			b.conforms(t, op, b.do(t, ask{method: op.Method, path: path, body: body}))
+		}
+		b.conforms(t, op, b.do(t, ask{method: op.Method, path: path + "?nonsense=1", token: token, body: body, header: map[string]string{"Accept": "application/problem+json"}}))
+	})
+}
+
+// Every operation's bad body is a 400 that names the field; so are a parameter
+// that is unknown, and a body where none is taken.
+func TestBadInputNamesTheField(t *testing.T) {
+	t.Parallel()
+
+	each(t, func(t *testing.T, b *bundle, op openapi.Operation) {
+		path, token, good := b.pathOf(t, op), tokenFor(op), bodyOf(t, op)
+		expect := func(a ask, code oapi.ErrorCode, field string) {
+			t.Helper()
+			a.method, a.token = op.Method, token
+			w := b.do(t, a)
+			p := problem(t, w)
+			if w.Code != http.StatusBadRequest || p.Code != code || p.Details["field"] != field {
+				t.Errorf("%s: got %d %s at %v: %s; want 400 %s at %s", a.body, w.Code, p.Code, p.Details["field"], p.Message, code, field)
+			}
+			b.conforms(t, op, w)
+		}
+		expect(ask{path: path + "?nonsense=1", body: good}, oapi.ErrorCodeUnknownParameter, "nonsense")
+		if op.RequestBody == nil {
+			expect(ask{path: path, body: `{}`}, oapi.ErrorCodeValidationError, "body")
+			return
+		}
+		expect(ask{path: path, body: `{"sku":`}, oapi.ErrorCodeValidationError, "body")
+		expect(ask{path: path, body: good + good}, oapi.ErrorCodeValidationError, "body")
+		expect(ask{path: path, body: `[]`}, oapi.ErrorCodeValidationError, "body")
+		schema := op.RequestBody.Value.Content["application/json"].Schema.Value
+		if op.RequestBody.Value.Required {
+			expect(ask{path: path}, oapi.ErrorCodeValidationError, "body")
+		}
+		for what, bad := range broken(t, schema, good) {
+			expect(ask{path: path, body: bad}, oapi.ErrorCodeValidationError, what)
+		}
+	})
+}
+
+// broken are bodies with one fault each, made from the schema, by the field that
+// is at fault.
+func broken(t *testing.T, schema *openapi3.Schema, good string) map[string]string {
+	t.Helper()
+	bodies := map[string]string{}
+	put := func(field string, value any, drop bool) {
+		var body map[string]any
+		if err := json.Unmarshal([]byte(good), &body); err != nil {
+			t.Fatal(err)
+		}
+		body[field] = value
+		if drop {
+			delete(body, field)
+		}
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies[field] = string(text)
+	}
+	put("nonsense", 1, false)
+	for name, p := range schema.Properties {
+		switch {
+		case p.Value.Type.Is("string"):
+			put(name, 7, false)
+		default:
+			put(name, "seven", false)
+		}
+	}
+	for _, name := range schema.Required {
+		put(name, nil, true)
+	}
+	return bodies
+}
+
+// Beyond types: what each field of a request may hold.
+func TestAllocationRequestLimits(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for rule, c := range map[string]struct{ body, field string }{
+		"at least one GPU":            {`{"sku":"x","gpus":0}`, "gpus"},
+		"whole GPUs":                  {`{"sku":"x","gpus":1.5}`, "gpus"},
+		"a name is a DNS label":       {`{"sku":"x","name":"Not A Label"}`, "name"},
+		"names fit":                   {`{"sku":"x","name":"` + strings.Repeat("a", 64) + `"}`, "name"},
+		"keys are ids":                {`{"sku":"x","ssh_key_ids":["laptop"]}`, "ssh_key_ids.0"},
+		"labels are text":             {`{"sku":"x","labels":{"team":1}}`, "labels.team"},
+		"a lease lasts a minute":      {`{"sku":"x","ttl_seconds":1}`, "ttl_seconds"},
+		"null is no default":          {`{"sku":"x","region":null}`, "region"},
+		"field names match exactly":   {`{"sku":"x","GPUs":4}`, "GPUs"},
+		"the first of unknown fields": {`{"sku":"x","b":1,"a":1}`, "a"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			w := b.do(t, ask{method: "POST", path: "/api/v1/allocations", token: tokenOwner, body: c.body})
+			if p := problem(t, w); w.Code != http.StatusBadRequest || p.Details["field"] != c.field || p.Message == "" {
+				t.Errorf("got %d at %v: %s", w.Code, p.Details["field"], p.Message)
+			}
+		})
+	}
+}
+
+func TestQueryAndPathParametersAreChecked(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for rule, c := range map[string]struct{ path, field string }{
+		"limit is a number":  {"/api/v1/allocations?limit=many", "limit"},
+		"limit has a bound":  {"/api/v1/allocations?limit=5000", "limit"},
+		"limit is positive":  {"/api/v1/allocations?limit=0", "limit"},
+		"status is a state":  {"/api/v1/allocations?status=running", "status"},
+		"given once":         {"/api/v1/allocations?sku=a&sku=b", "sku"},
+		"times are RFC 3339": {"/api/v1/billing/usage?from=yesterday", "from"},
+		"ids are UUIDs":      {"/api/v1/allocations/otter", "id"},
+		"kinds are known":    {"/api/v1/admin/desired/Pod", "kind"},
+		"periods run on":     {"/api/v1/billing/usage?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "to"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			token := tokenOwner
+			if strings.Contains(c.path, "/admin/") {
+				token = tokenAdmin
+			}
+			w := b.do(t, ask{method: "GET", path: c.path, token: token})
+			if p := problem(t, w); w.Code != http.StatusBadRequest || p.Code != oapi.ErrorCodeValidationError || p.Details["field"] != c.field {
+				t.Errorf("got %d %s at %v: %s", w.Code, p.Code, p.Details["field"], p.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,33 @@
+// Package riverui holds the pages of the job queue. It checks nobody: whoever
+// mounts it puts it behind a sign-in.
+package riverui
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"riverqueue.com/riverui"
+)
+
+// New returns the pages below prefix. They ask the client's database, and stop
+// when ctx ends. Arguments of jobs are hidden in lists: they may name people.
+func New(ctx context.Context, client *river.Client[pgx.Tx], prefix string, log *slog.Logger) (http.Handler, error) {
+	handler, err := riverui.NewHandler(&riverui.HandlerOpts{
+		Endpoints:                riverui.NewEndpoints(client, nil),
+		JobListHideArgsByDefault: true,
+		Logger:                   log,
+		Prefix:                   prefix,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the job pages: %w", err)
+	}
+	// It answers nothing before its caches run.
+	if err := handler.Start(ctx); err != nil {
+		return nil, fmt.Errorf("starting the job pages: %w", err)
+	}
+	return handler, nil
+}

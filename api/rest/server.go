@@ -1,0 +1,174 @@
+// Package rest is the HTTP door for people and programs. It decodes, asks who
+// calls and whether their role allows it, calls one use-case, and encodes. It
+// holds no SQL and opens no transaction, and one function turns error codes into
+// status numbers.
+package rest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/api/rest/reference"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// Config is what the door is wired to. What is optional says so.
+type Config struct {
+	Identity    Identity
+	Catalog     Catalog
+	Allocations Allocations
+	Inventory   Inventory
+	Metering    Metering
+	Ledger      Ledger
+	Events      Events
+	Desired     Desired
+	Plans       Plans
+	// DB is handed to reads that a room does on a connection of the caller's.
+	DB pg.Queryer
+	// Seen says what the machines last reported of these allocations; without it
+	// conditions tell only what the allocations' own rows do.
+	Seen func(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error)
+	// EnrolmentToken makes a token for a node, with its audit row, in one transaction.
+	EnrolmentToken func(ctx context.Context, c identity.Caller, node ids.Node) (token string, expires time.Time, err error)
+
+	// Naming is the first part of resource names.
+	Naming ids.Naming
+	// Development allows the sign-in page without a password, on loopback only.
+	Development bool
+	// CursorKey signs page cursors; every replica needs the same.
+	CursorKey []byte
+
+	// Ready asks PostgreSQL for a sign of life.
+	Ready func(context.Context) error
+	// Checks are what healthz lists, in this order.
+	Checks []Check
+	// Limits says how fast a caller may go; DefaultLimits when nil.
+	Limits func(Class, identity.Caller) Limit
+	// RiverUI shows the jobs under /admin/river/; nil where no queue runs.
+	RiverUI http.Handler
+	// Audit records what an admin does to a job, before it is done; without it
+	// jobs can only be looked at.
+	Audit func(ctx context.Context, c identity.Caller, action, target string) error
+
+	Log   *slog.Logger
+	Clock clock.Clock
+}
+
+// Server answers the contract.
+type Server struct {
+	Config
+
+	operations map[route]*operation
+	cursors    cursors
+	buckets    buckets
+	health     health
+	pages      *pages
+	engine     *gin.Engine
+}
+
+// New builds the door. It fails on a fault of the contract or of the wiring.
+func New(cfg Config) (*Server, error) {
+	if len(cfg.CursorKey) < 16 {
+		return nil, errors.New("rest: CursorKey needs 16 bytes or more")
+	}
+	if cfg.Limits == nil {
+		cfg.Limits = DefaultLimits
+	}
+	if cfg.Naming == (ids.Naming{}) {
+		cfg.Naming = ids.DefaultNaming
+	}
+	doc, err := openapi.Document()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		Config:  cfg,
+		cursors: cursors{key: cfg.CursorKey, clock: cfg.Clock},
+		buckets: buckets{clock: cfg.Clock},
+		health:  health{checks: cfg.Checks, clock: cfg.Clock},
+	}
+	if s.operations, err = operationsOf(doc); err != nil {
+		return nil, err
+	}
+	if s.pages, err = newPages(); err != nil {
+		return nil, err
+	}
+	return s, s.mount(doc)
+}
+
+// mount builds the routes. The order of the middlewares is a promise: who is
+// refused by one costs nothing of those after it.
+func (s *Server) mount(doc *openapi3.T) error {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	// Without it the context that handlers get would hide cancellation, trace
+	// and caller, silently.
+	e.ContextWithFallback = true
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	if err := e.SetTrustedProxies(nil); err != nil {
+		return err
+	}
+	e.Use(otelgin.Middleware("gpuaas"), s.correlate, s.recover, s.limitBody)
+	e.NoRoute(s.noRoute)
+	e.NoMethod(s.noMethod)
+
+	api := e.Group("/", s.admit)
+	strict := oapi.NewStrictHandlerWithOptions(s, []oapi.StrictMiddlewareFunc{s.replay}, oapi.StrictGinServerOptions{
+		RequestErrorHandlerFunc:  s.badRequest,
+		HandlerErrorFunc:         s.fail,
+		ResponseErrorHandlerFunc: s.fail,
+	})
+	oapi.RegisterHandlersWithOptions(api, strict, oapi.GinServerOptions{
+		ErrorHandler: func(c *gin.Context, err error, _ int) { s.badRequest(c, err) },
+	})
+
+	docs, err := reference.New(doc, statusOf)
+	if err != nil {
+		return err
+	}
+	s.mountPages(e, docs)
+	s.mountRiver(e)
+	s.engine = e
+	return nil
+}
+
+// Handler answers everything of this door.
+func (s *Server) Handler() http.Handler { return s.engine }
+
+const (
+	maxBody   = 1 << 20
+	maxHeader = 64 << 10
+	// A request has to arrive and be answered within these; the event stream
+	// sets its own deadline before each write.
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 60 * time.Second
+	idleTimeout   = 2 * time.Minute
+)
+
+// HTTPServer returns a server for this door with every timeout set.
+func (s *Server) HTTPServer() *http.Server {
+	return &http.Server{
+		Handler:           s.engine,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+}

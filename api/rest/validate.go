@@ -1,0 +1,250 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// validate holds the request against the contract: unknown query parameters,
+// then the known ones, then the body. What is wrong is named in the client's words.
+func (s *Server) validate(c *gin.Context, r *call) error {
+	if err := checkQuery(c.Request, r.op); err != nil {
+		return err
+	}
+	if err := checkParameters(c, r.op); err != nil {
+		return err
+	}
+	return checkBody(c.Request, r)
+}
+
+func checkQuery(req *http.Request, op *operation) error {
+	if req.URL.RawQuery == "" {
+		return nil
+	}
+	query := req.URL.Query()
+	names := make([]string, 0, len(query))
+	for name, values := range query {
+		if op.query[name] && len(values) > 1 {
+			return errs.Invalid(name, "is given %d times", len(values))
+		}
+		if !op.query[name] {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names) // the same answer for the same request
+	if name := names[0]; name == "token" || name == "access_token" {
+		return errs.New(errs.TokenInURL, "a token was sent in the URL").At(name).
+			Try("send it in the Authorization header, and replace it: URLs end up in logs")
+	}
+	return errs.New(errs.UnknownParameter, "there is no parameter %q here", names[0]).At(names[0])
+}
+
+// checkParameters looks only at those that are there, or must be.
+func checkParameters(c *gin.Context, op *operation) error {
+	var input *openapi3filter.RequestValidationInput
+	for _, p := range op.checked {
+		if !given(c, p) && !p.Required {
+			continue
+		}
+		if input == nil {
+			input = &openapi3filter.RequestValidationInput{
+				Request: c.Request, Route: op.route, PathParams: make(map[string]string, len(c.Params)), QueryParams: c.Request.URL.Query(),
+			}
+			for _, v := range c.Params {
+				input.PathParams[v.Key] = v.Value
+			}
+		}
+		if err := openapi3filter.ValidateParameter(c.Request.Context(), input, p); err != nil {
+			return errs.Invalid(p.Name, "%s", plain(err))
+		}
+	}
+	return nil
+}
+
+func given(c *gin.Context, p *openapi3.Parameter) bool {
+	switch p.In {
+	case openapi3.ParameterInHeader:
+		return c.Request.Header.Get(p.Name) != ""
+	case openapi3.ParameterInQuery:
+		return c.Request.URL.RawQuery != ""
+	}
+	return true
+}
+
+// checkBody reads the body once. What was checked is handed on as it is, so that
+// the handler decodes nothing a second time and in a different way.
+func checkBody(req *http.Request, r *call) error {
+	data, err := read(req)
+	if err != nil {
+		return err
+	}
+	r.body = data
+	op := r.op
+	switch {
+	case op.body == nil && len(data) > 0:
+		return errs.Invalid("body", "this call takes no body")
+	case op.body == nil:
+		return nil
+	case len(data) == 0 && op.body.Required:
+		return errs.Invalid("body", "is missing")
+	case len(data) == 0:
+		req.Body = http.NoBody
+		return nil
+	}
+	if err := checkMediaType(req.Header.Get("Content-Type")); err != nil {
+		return err
+	}
+	value, err := decode(data)
+	if err != nil {
+		return err
+	}
+	if err := op.schema.VisitJSON(value, openapi3.VisitAsRequest(), checkUUIDs); err != nil {
+		return invalid(err)
+	}
+	req.Body = checked{bytes.NewReader(data), value}
+	return nil
+}
+
+func read(req *http.Request) ([]byte, error) {
+	if req.ContentLength == 0 || req.Body == nil || req.Body == http.NoBody {
+		return nil, nil
+	}
+	var buf bytes.Buffer
+	if req.ContentLength > 0 {
+		buf.Grow(int(req.ContentLength) + bytes.MinRead)
+	}
+	if _, err := buf.ReadFrom(req.Body); err != nil {
+		var over *http.MaxBytesError
+		if errors.As(err, &over) {
+			return nil, tooLarge()
+		}
+		return nil, errs.New(errs.BadRequest, "the body broke off").Because(err)
+	}
+	return buf.Bytes(), nil
+}
+
+// checkUUIDs makes a format of the contract a rule: the library does not know it.
+var checkUUIDs = openapi3.WithStringFormatValidator("uuid", openapi3.NewCallbackValidator(uuid.Validate))
+
+// checkMediaType takes a body without a media type for JSON: there is nothing
+// else that it could be.
+func checkMediaType(header string) error {
+	if header == "" || header == "application/json" {
+		return nil
+	}
+	media, _, err := mime.ParseMediaType(header)
+	if err != nil || media != "application/json" {
+		return errs.New(errs.MediaTypeUnsupported, "the body is %s", strconv.Quote(header)).Try("send application/json")
+	}
+	return nil
+}
+
+// decode reads exactly one JSON value.
+func decode(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, errs.Invalid("body", "is not JSON, near byte %d", d.InputOffset())
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errs.Invalid("body", "has something after its JSON value, at byte %d", d.InputOffset())
+	}
+	return value, nil
+}
+
+// checked is a body that has been held against the contract. The generated
+// server takes ValidatedValue instead of decoding the bytes again.
+type checked struct {
+	*bytes.Reader
+	value any
+}
+
+func (checked) Close() error          { return nil }
+func (b checked) ValidatedValue() any { return b.value }
+
+// invalid turns a finding about the body into an error that names the field.
+func invalid(err error) error {
+	var found *openapi3.SchemaError
+	if !errors.As(err, &found) {
+		return errs.Invalid("body", "%s", plain(err))
+	}
+	path := strings.Join(found.JSONPointer(), ".")
+	// The finding about an unknown field points at the object that holds it.
+	if extra := unknownField(found); extra != "" {
+		return errs.Invalid(join(path, extra), "there is no such field")
+	}
+	if path == "" {
+		path = "body"
+	}
+	return errs.Invalid(path, "%s", found.Reason)
+}
+
+func unknownField(found *openapi3.SchemaError) string {
+	object, ok := found.Value.(map[string]any)
+	if !ok || found.SchemaField != "properties" {
+		return ""
+	}
+	var extra []string
+	for name := range object {
+		if found.Schema.Properties[name] == nil {
+			extra = append(extra, name)
+		}
+	}
+	if len(extra) == 0 {
+		return ""
+	}
+	return slices.Min(extra)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// plain is the finding without the library's dump of schema and value.
+func plain(err error) string {
+	var found *openapi3.SchemaError
+	if errors.As(err, &found) && found.Reason != "" {
+		return found.Reason
+	}
+	var parse *openapi3filter.ParseError
+	if errors.As(err, &parse) {
+		return fmt.Sprintf("is not well-formed: %s", parse.Reason)
+	}
+	var request *openapi3filter.RequestError
+	if errors.As(err, &request) && request.Err != nil {
+		return request.Err.Error()
+	}
+	return err.Error()
+}
+
+// fieldOf finds the parameter's name in an error of the generated server.
+func fieldOf(err error) string {
+	const before = "Invalid format for parameter "
+	if _, rest, found := strings.Cut(err.Error(), before); found {
+		name, _, _ := strings.Cut(rest, ":")
+		return name
+	}
+	return "body"
+}

@@ -1,0 +1,137 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/riverui"
+	"github.com/gpuaas/gpuaas/api/stream"
+	"github.com/gpuaas/gpuaas/internal/durable"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// serveAPI opens the door for people and programs.
+func (s *Server) serveAPI(ctx context.Context) error {
+	r := s.rooms
+	pool := r.pool(RoleAPI)
+	river, err := riverui.New(ctx, r.jobs, rest.RiverPath, s.cfg.Log)
+	if err != nil {
+		return err
+	}
+	key, err := cursorKey(s.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	door, err := rest.New(rest.Config{
+		Identity: r.identity, Catalog: r.catalog, Allocations: r.allocations, Inventory: r.inventory, Metering: r.metering, Ledger: r.ledger,
+		Events:  &stream.Server{Facts: &event.Store{DB: pool}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
+		Desired: r.desired, Plans: plans{&reconciler.History{DB: pool}}, DB: pool,
+		Seen: r.seen, EnrolmentToken: r.enrolmentToken(s.cfg.naming()),
+		Naming: s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
+		Ready: pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
+	})
+	if err != nil {
+		return fmt.Errorf("building the API: %w", err)
+	}
+	server := door.HTTPServer()
+	streams, end := context.WithCancel(context.WithoutCancel(ctx))
+	server.BaseContext = func(net.Listener) context.Context { return streams }
+	s.group.Go(func() error {
+		defer end()
+		return serveHTTP(ctx, server, s.apiListener, end)
+	})
+	return nil
+}
+
+// plans shows the loop's history in the door's words.
+type plans struct{ history *reconciler.History }
+
+func (p plans) Plans(ctx context.Context, before ids.Plan, limit int) ([]rest.Plan, error) {
+	list, err := p.history.Plans(ctx, before, limit)
+	shown := make([]rest.Plan, len(list))
+	for i, one := range list {
+		shown[i] = showPlan(one)
+	}
+	return shown, err
+}
+
+func (p plans) Plan(ctx context.Context, id ids.Plan) (rest.Plan, []rest.PlanAction, error) {
+	one, actions, err := p.history.Plan(ctx, id)
+	shown := make([]rest.PlanAction, len(actions))
+	for i, a := range actions {
+		shown[i] = rest.PlanAction{Number: a.Number, Kind: a.Kind, Object: a.Object, Verb: a.Verb, Event: a.Event, Fence: a.Fence,
+			Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held}
+		if a.Node != nil {
+			shown[i].Node = &ids.Node{UUID: *a.Node}
+		}
+	}
+	return showPlan(one), shown, err
+}
+
+func showPlan(p reconciler.StoredPlan) rest.Plan {
+	return rest.Plan{ID: p.ID, CreatedAt: p.CreatedAt, Status: p.Status, Hash: p.Hash, Actions: p.Actions, Held: p.Held}
+}
+
+// seen tells conditions what the hosts last said.
+func (r *rooms) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error) {
+	list, err := r.observed.Allocations(ctx, of)
+	seen := make(map[ids.Allocation]allocation.Seen, len(list))
+	for id, o := range list {
+		seen[id] = allocation.Seen{Reported: true, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
+	}
+	return seen, err
+}
+
+// enrolmentToken makes a token with its audit row, in one transaction.
+func (r *rooms) enrolmentToken(n ids.Naming) func(context.Context, identity.Caller, ids.Node) (string, time.Time, error) {
+	return func(ctx context.Context, c identity.Caller, node ids.Node) (token string, expires time.Time, err error) {
+		err = pgx.BeginFunc(ctx, r.pool(RoleAPI), func(tx pgx.Tx) error {
+			if token, expires, err = r.inventory.EnrolmentToken(ctx, tx, node); err != nil {
+				return err
+			}
+			b := &pgx.Batch{}
+			audit.Queue(b, audit.Entry{Actor: c.Actor(), Action: "node.enrolment_token", Target: n.Name("", "", "node", node.String()).String(), CorrelationID: c.CorrelationID})
+			return tx.SendBatch(ctx, b).Close()
+		})
+		return token, expires, err
+	}
+}
+
+// audit records what an administrator does to a job.
+func (r *rooms) audit(ctx context.Context, c identity.Caller, action, target string) error {
+	return pgx.BeginFunc(ctx, r.pool(RoleAPI), func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		audit.Queue(b, audit.Entry{Tenant: c.Tenant, Actor: c.Actor(), Action: action, Target: target, CorrelationID: c.CorrelationID})
+		return tx.SendBatch(ctx, b).Close()
+	})
+}
+
+// cursorKey signs page cursors. It is kept, so that a page can be turned after a
+// restart.
+func cursorKey(dir string) ([]byte, error) {
+	path := filepath.Join(dir, "cursor.key")
+	key, err := os.ReadFile(path)
+	if err == nil {
+		return key, nil
+	}
+	if key, err = newKey(); err != nil {
+		return nil, err
+	}
+	if err := durable.Create(path, key, 0o600); err != nil {
+		// Another process was first: its key is the one.
+		return os.ReadFile(path)
+	}
+	return key, nil
+}

@@ -1,0 +1,62 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// serveNodes opens the door for agents.
+func (s *Server) serveNodes(ctx context.Context) error {
+	r := s.rooms
+	in := &nodeapi.Intake{DB: r.pool(RoleNode), Tasks: r.tasks, Observed: r.observed, Inventory: r.inventory,
+		Certificates: r.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter}
+	door := &nodeapi.Server{
+		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.authority, Keys: r.keys,
+		Nodes: in, Tasks: in, Reports: in, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		CertificateFor: r.policy.certificateTTL(),
+		ReportEvery:    func(ids.Node) time.Duration { return seconds(int64(r.policy.reportSeconds())) },
+	}
+	return door.Serve(ctx, s.nodeListener)
+}
+
+// streamsEndAfter lets short answers end by themselves; what follows events
+// would never.
+const streamsEndAfter = 500 * time.Millisecond
+
+// serveHTTP serves until ctx ends, then lets what was accepted be answered and
+// ends the streams.
+func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, endStreams func()) error {
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	timer := time.AfterFunc(streamsEndAfter, endStreams)
+	defer timer.Stop()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainFor)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		return fmt.Errorf("draining %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// keyBytes is the size of an HMAC-SHA256 key.
+const keyBytes = 32
+
+func newKey() ([]byte, error) {
+	key := make([]byte, keyBytes)
+	if _, err := rand.Read(key); err != nil {
+		return nil, fmt.Errorf("drawing a key: %w", err)
+	}
+	return key, nil
+}

@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// policy reads the values that each room decides by, one revision for one
+// decision. The client serves them from memory; before its first read it fails,
+// and a server does not start.
+type policy struct{ client *policies.Client }
+
+// askAgain is how long the loop waits for an answer before it asks anew: five
+// report periods of a healthy fleet are shorter.
+const askAgain = 10 * time.Second
+
+func (p policy) view(scopes ...policies.Scope) policies.View {
+	s, err := p.client.Snapshot(context.Background())
+	if err != nil {
+		return policies.Snapshot{}.For(scopes...) // defaults; only before the first read
+	}
+	return s.For(scopes...)
+}
+
+func (p policy) loop() reconciler.Limits {
+	v := p.view()
+	return reconciler.Limits{
+		Limits: plan.Limits{
+			ProvisionDeadline: minutes(v.Int(policies.AllocationProvisionDeadlineMinutes)),
+			ReleaseDeadline:   minutes(v.Int(policies.AllocationReleaseDeadlineMinutes)),
+			ProvisionAttempts: int(v.Int(policies.AllocationProvisionAttempts)),
+			ReleaseAttempts:   int(v.Int(policies.AllocationReleaseAttempts)),
+			AskAgain:          askAgain,
+		},
+		Enabled:      v.Bool(policies.ReconcileEnabled),
+		SweepEvery:   seconds(v.Int(policies.ReconcileSweepSeconds)),
+		MassReleases: int(v.Int(policies.NodeMassReleaseLimit)),
+	}
+}
+
+func (p policy) request(c identity.Caller) allocation.Limits {
+	v := p.view(policies.In(policies.LevelTenant, c.TenantName), policies.In(policies.LevelProject, c.Project.String()),
+		policies.In(policies.LevelUser, c.User.String()))
+	return allocation.Limits{
+		PerUser:       int(v.Int(policies.AllocationMaxConcurrentPerUser)),
+		PerProject:    int(v.Int(policies.AllocationMaxConcurrentPerProject)),
+		PerTenant:     int(v.Int(policies.AllocationMaxConcurrentPerTenant)),
+		MaxGPUs:       int(v.Int(policies.AllocationMaxGPUs)),
+		MinimumRunway: minutes(v.Int(policies.BillingMinimumRunwayMinutes)),
+		DefaultTTL:    time.Duration(v.Int(policies.AllocationDefaultTTLHours)) * time.Hour,
+		MaxTTL:        time.Duration(v.Int(policies.AllocationMaxTTLHours)) * time.Hour,
+	}
+}
+
+func (p policy) window() time.Duration {
+	return seconds(p.view().Int(policies.BillingWindowSeconds))
+}
+
+func (p policy) reportSeconds() int { return int(p.view().Int(policies.NodeReportSeconds)) }
+
+// staleAfter: a report is evidence for this long.
+func (p policy) staleAfter() time.Duration {
+	v := p.view()
+	return seconds(v.Int(policies.NodeReportSeconds) * v.Int(policies.NodeStaleAfterReports))
+}
+
+func (p policy) pollEvery() time.Duration {
+	return seconds(p.view().Int(policies.GitOpsPollSeconds))
+}
+
+func (p policy) caps() desired.Caps {
+	v := p.view()
+	return desired.Caps{Objects: int(v.Int(policies.GitOpsPruneCapObjects)), Percent: int(v.Int(policies.GitOpsPruneCapPercent))}
+}
+
+func (p policy) certificateTTL() time.Duration {
+	return time.Duration(p.view().Int(policies.NodeCertificateTTLHours)) * time.Hour
+}
+
+func minutes(n int64) time.Duration { return time.Duration(n) * time.Minute }
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/gpuaas/gpuaas/internal/version"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// metrics is served on a port of its own, on loopback: it names nodes, and pprof
+// shows memory.
+func (s *Server) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		fleet{s.rooms}, buildOf())
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+func buildOf() prometheus.Collector {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuaas_build_info", Help: "The release that serves."}, []string{"version", "revision"})
+	g.WithLabelValues(version.Version, version.Revision()).Set(1)
+	return g
+}
+
+// fleet reads its figures when it is asked, so that an idle server computes none.
+type fleet struct{ rooms *rooms }
+
+var (
+	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must look at now.", []string{"kind"}, nil)
+	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
+	slots      = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
+	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
+)
+
+// Describe names the figures.
+func (fleet) Describe(c chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, driftOpen} {
+		c <- d
+	}
+}
+
+// scrapeWithin keeps a slow database from holding scrapes up.
+const scrapeWithin = 5 * time.Second
+
+// Collect asks the rooms. A figure that cannot be read is left out: a gap in a
+// graph is true, a zero is not.
+func (f fleet) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
+	defer cancel()
+	history := &reconciler.History{DB: f.rooms.pool(RoleReconcile)}
+	if loads, err := history.Load(ctx); err == nil {
+		for _, l := range loads {
+			c <- prometheus.MustNewConstMetric(dueObjects, prometheus.GaugeValue, float64(l.Due), l.Kind)
+			c <- prometheus.MustNewConstMetric(dueAge, prometheus.GaugeValue, l.OldestFor.Seconds(), l.Kind)
+			c <- prometheus.MustNewConstMetric(driftOpen, prometheus.GaugeValue, float64(l.Drifting), l.Kind)
+		}
+	}
+	capacity, err := f.rooms.inventory.Capacity(ctx)
+	if err != nil {
+		return
+	}
+	for _, o := range capacity {
+		for state, n := range map[string]int{"free": o.Free, "claimed": o.Claimed, "dirty": o.Dirty, "quarantined": o.Quarantined} {
+			c <- prometheus.MustNewConstMetric(slots, prometheus.GaugeValue, float64(n), o.SKU, o.Region, state)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package desired
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// HintDue is the topic that wakes the loop.
+const HintDue = "due"
+
+// Store is the door. Check, where set, validates an object against its kind's
+// schema before it is written.
+type Store struct {
+	DB    pg.Pool
+	Hints *hint.Bus
+	Check func(Object) error
+}
+
+// Hint wakes the loop after a commit; a lost one costs a sweep.
+func (s *Store) Hint() { s.Hints.Send(HintDue) }
+
+// QueuePut declares an object that the API owns and that must be new, and marks
+// it due, in the caller's batch.
+func QueuePut(b *pgx.Batch, o Object) {
+	b.Queue(insertObject, o.UID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec), o.Source.Owner)
+}
+
+// Put writes an API-owned object: a new one, or the next generation of one. The
+// owner is compared; a spec that is the same as before writes nothing.
+func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Object) (Object, error) {
+	if s.Check != nil {
+		if err := s.Check(o); err != nil {
+			return Object{}, err
+		}
+	}
+	have, err := s.Lock(ctx, tx, o.Kind, o.Scope, o.Name)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+		o.UID = orNew(o.UID)
+		o.Source = Source{Owner: OwnerAPI}
+		b := &pgx.Batch{}
+		QueuePut(b, o)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return Object{}, fmt.Errorf("declaring %s %s: %w", o.Kind, o.Name, err)
+		}
+		return s.Lock(ctx, tx, o.Kind, o.Scope, o.Name)
+	case err != nil:
+		return Object{}, err
+	case have.Source.Owner == OwnerGit:
+		return Object{}, errs.New(errs.ManagedByGit, "%s %s is kept in Git; edit %s", o.Kind, o.Name, have.Source).
+			With("source", have.Source)
+	case have.SpecHash == Hash(o.Spec):
+		return have, nil
+	}
+	return s.respec(ctx, tx, have, o.Spec)
+}
+
+// Respec gives a declared object its next generation and fence.
+func (s *Store) Respec(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object, spec any) (Object, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return Object{}, fmt.Errorf("encoding spec of %s %s: %w", kind, uid, err)
+	}
+	have, err := s.LockUID(ctx, tx, kind, uid)
+	if err != nil {
+		return Object{}, err
+	}
+	return s.respec(ctx, tx, have, text)
+}
+
+func (s *Store) respec(ctx context.Context, tx pgx.Tx, have Object, spec []byte) (Object, error) {
+	row := tx.QueryRow(ctx, updateSpec, have.UID, spec, Hash(spec))
+	if err := row.Scan(&have.Generation, &have.Fence, &have.ResourceVersion); err != nil {
+		return Object{}, fmt.Errorf("changing %s %s: %w", have.Kind, have.Name, err)
+	}
+	have.Spec, have.SpecHash = spec, Hash(spec)
+	return have, nil
+}
+
+// Drop forgets an object that is gone from the world. It is for tombstones: what
+// still has to disappear is released first.
+func (s *Store) Drop(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object) error {
+	if _, err := tx.Exec(ctx, dropObject, kind, uid); err != nil {
+		return fmt.Errorf("dropping %s %s: %w", kind, uid, err)
+	}
+	return nil
+}
+
+// Rework raises the epoch: the same generation is worked anew.
+func (s *Store) Rework(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object, why string) error {
+	if _, err := tx.Exec(ctx, raiseEpoch, kind, uid, why); err != nil {
+		return fmt.Errorf("reworking %s %s: %w", kind, uid, err)
+	}
+	return nil
+}
+
+// Lock reads one declared object by name and holds it until tx ends.
+func (s *Store) Lock(ctx context.Context, tx pgx.Tx, kind Kind, scope, name string) (Object, error) {
+	return scanOne(tx.Query(ctx, selectObject+` WHERE kind = $1 AND scope = $2 AND name = $3 AND deleted_at IS NULL FOR UPDATE`, kind, scope, name))
+}
+
+// LockUID reads one object, tombstone or not, and holds it until tx ends.
+func (s *Store) LockUID(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object) (Object, error) {
+	return scanOne(tx.Query(ctx, selectObject+` WHERE kind = $1 AND uid = $2 FOR UPDATE`, kind, uid))
+}
+
+// Get reads one declared object by name.
+func (s *Store) Get(ctx context.Context, kind Kind, scope, name string) (Object, error) {
+	return scanOne(s.DB.Query(ctx, selectObject+` WHERE kind = $1 AND scope = $2 AND name = $3 AND deleted_at IS NULL`, kind, scope, name))
+}
+
+// List reads the declared objects of a kind by name, after a name.
+func (s *Store) List(ctx context.Context, kind Kind, after string, limit int) ([]Object, error) {
+	rows, err := s.DB.Query(ctx, selectObject+` WHERE kind = $1 AND name > $2 AND deleted_at IS NULL ORDER BY name, uid LIMIT $3`, kind, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", kind, err)
+	}
+	list, err := pgx.CollectRows(rows, scanObject)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", kind, err)
+	}
+	return list, nil
+}
+
+func scanOne(rows pgx.Rows, err error) (Object, error) {
+	if err != nil {
+		return Object{}, fmt.Errorf("reading declaration: %w", err)
+	}
+	o, err := pgx.CollectExactlyOneRow(rows, scanObject)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Object{}, errs.New(errs.NotFound, "no such declaration")
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("reading declaration: %w", err)
+	}
+	return o, nil
+}
+
+func orNew(uid ids.Object) ids.Object {
+	if uid == (ids.Object{}) {
+		return ids.New[ids.Object]()
+	}
+	return uid
+}
+
+func object(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}

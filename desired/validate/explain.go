@@ -1,0 +1,298 @@
+package validate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/errors"
+	"cuelang.org/go/cue/token"
+
+	"github.com/gpuaas/gpuaas/desired"
+)
+
+// explainer turns the evaluator's errors about one object into findings: one
+// for each field, in words of the schema, at the place of the author's value.
+type explainer struct {
+	at         place
+	object     string
+	value      cue.Value // as the author wrote it, before the schema
+	definition cue.Value
+	known      known
+	findings   []desired.Finding
+}
+
+// unknownFields looks for them itself: the evaluator leaves them out when the
+// same struct has another fault, and the author would meet them one by one.
+func (e *explainer) unknownFields(at string, v cue.Value) {
+	k, ok := e.known[at]
+	if !ok || v.IncompleteKind() != cue.StructKind {
+		return
+	}
+	if k.open {
+		e.freeNames(at, v)
+		return
+	}
+	it, err := v.Fields()
+	if err != nil {
+		return
+	}
+	for it.Next() {
+		name := it.Selector().Unquoted()
+		if slices.Contains(k.fields, name) {
+			e.unknownFields(join(at, name), it.Value())
+			continue
+		}
+		expected := oneOf(k.fields)
+		message := "unknown field"
+		if at == "" && name == "status" {
+			message, expected = "status is observed, never declared", "no status"
+		}
+		e.add(placeOf(it.Value(), e.at), join(at, name), message, expected)
+	}
+}
+
+// freeNames checks the names in a struct whose names are the author's: labels.
+func (e *explainer) freeNames(at string, v cue.Value) {
+	var path []cue.Selector
+	for _, p := range strings.Split(at, ".") {
+		path = append(path, cue.Str(p).Optional())
+	}
+	pattern := e.definition.LookupPath(cue.MakePath(path...))
+	for name, inner := range fields(v) {
+		if pattern.Exists() && !pattern.Allows(cue.Str(name)) {
+			e.add(placeOf(inner, e.at), join(at, name), "the name "+quoted(name)+" is not allowed", e.known[at].expected)
+		}
+	}
+}
+
+// explain reads the evaluator's errors. Several may be about one field: a
+// disjunction reports each of its branches.
+func (e *explainer) explain(err error) {
+	var computed [][]string
+	for _, one := range errors.Errors(err) {
+		path := fieldOf(one.Path())
+		field := strings.Join(path, ".")
+		if e.reported(field) {
+			continue
+		}
+		k, listed := e.known[pattern(path)]
+		v := e.value.LookupPath(pathOf(path))
+		switch {
+		case !v.Exists() && !k.required:
+			computed = append(computed, path)
+		case !v.Exists():
+			e.add(e.nearest(path), field, "is missing", k.expected)
+		case !listed:
+			// Below a field of free names: a label, an annotation.
+			e.add(placeOf(v, e.at), field, "is "+shown(v), e.known[pattern(path[:len(path)-1])].element)
+		case !v.IsConcrete() && v.IncompleteKind() != cue.StructKind && v.IncompleteKind() != cue.ListKind:
+			e.add(placeOf(v, e.at), field, "has no value yet", k.expected)
+		default:
+			e.add(placeOf(v, e.at), field, "is "+shown(v), k.expected)
+		}
+	}
+	// The schema computes these from other fields; with those mended they may
+	// well be there.
+	if len(e.findings) == 0 {
+		for _, path := range computed {
+			e.add(e.nearest(path), strings.Join(path, "."), "is missing", e.known[pattern(path)].expected)
+		}
+	}
+}
+
+func (e *explainer) add(at place, field, message, expected string) {
+	e.findings = append(e.findings, at.finding(e.object, field, message, expected))
+}
+
+// reported says whether this field, or one inside it or around it, already is.
+func (e *explainer) reported(field string) bool {
+	for _, f := range e.findings {
+		if f.Field == field || strings.HasPrefix(f.Field, field+".") || strings.HasPrefix(field, f.Field+".") || field == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// nearest is the place of the innermost struct that exists around a missing field.
+func (e *explainer) nearest(path []string) place {
+	for n := len(path) - 1; n > 0; n-- {
+		if v := e.value.LookupPath(pathOf(path[:n])); v.Exists() {
+			return placeOf(v, e.at)
+		}
+	}
+	return e.at
+}
+
+// fieldOf drops the definition's own name from the evaluator's path, and the
+// quotes of names that are no identifiers.
+func fieldOf(path []string) []string {
+	if len(path) > 0 && strings.HasPrefix(path[0], "#") {
+		path = path[1:]
+	}
+	field := make([]string, len(path))
+	for i, p := range path {
+		field[i] = p
+		if plain, err := strconv.Unquote(p); err == nil {
+			field[i] = plain
+		}
+	}
+	return field
+}
+
+// pattern is the path among the known fields: a star for each place of a list.
+func pattern(path []string) string {
+	parts := slices.Clone(path)
+	for i, p := range parts {
+		if _, err := strconv.Atoi(p); err == nil {
+			parts[i] = "*"
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+func pathOf(path []string) cue.Path {
+	var selectors []cue.Selector
+	for _, p := range path {
+		if i, err := strconv.Atoi(p); err == nil {
+			selectors = append(selectors, cue.Index(i))
+			continue
+		}
+		selectors = append(selectors, cue.Str(p))
+	}
+	return cue.MakePath(selectors...)
+}
+
+// shownRunes keeps a finding on one line of a terminal.
+const shownRunes = 60
+
+// shown is the author's value, short and safe to print.
+func shown(v cue.Value) string {
+	switch v.IncompleteKind() {
+	case cue.StringKind:
+		s, err := v.String()
+		if err != nil {
+			return "text"
+		}
+		if r := []rune(s); len(r) > shownRunes {
+			s = string(r[:shownRunes]) + "…"
+		}
+		return "the text " + quoted(s)
+	case cue.IntKind, cue.FloatKind, cue.NumberKind, cue.BoolKind:
+		return fmt.Sprint(v)
+	}
+	if n, err := v.Len().Int64(); err == nil && n == 0 && v.IncompleteKind() == cue.ListKind {
+		return "an empty list"
+	}
+	return kindName(v)
+}
+
+func kindName(v cue.Value) string {
+	switch v.IncompleteKind() {
+	case cue.StructKind:
+		return "an object"
+	case cue.ListKind:
+		return "a list"
+	case cue.StringKind:
+		return "text"
+	case cue.NullKind:
+		return "empty"
+	case cue.BoolKind:
+		return "true or false"
+	}
+	return "a " + v.IncompleteKind().String()
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range desired.Kinds() {
+		if k != desired.KindAllocation {
+			names = append(names, string(k))
+		}
+	}
+	return oneOf(names)
+}
+
+func oneOf(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return "one of " + strings.Join(words, ", ")
+}
+
+func quoted(s string) string {
+	if q := strconv.Quote(s); printable(q) == q {
+		return q
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+// printable quotes what could repaint the terminal of whoever reads it.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}
+
+// evaluationFindings reports what CUE itself found wrong: a conflict, a name
+// that is nowhere declared, a cycle.
+func evaluationFindings(err error, at place) []desired.Finding {
+	var findings []desired.Finding
+	for _, one := range errors.Errors(err) {
+		where := at
+		var also []string
+		places := authored(one)
+		if len(places) > 0 {
+			where = places[0]
+			for _, p := range places[1:] {
+				also = append(also, fmt.Sprintf("%s:%d:%d", p.path, p.line, p.column))
+			}
+		}
+		format, args := one.Msg()
+		message := printable(fmt.Sprintf(format, args...))
+		if len(also) > 0 {
+			message += "; see also " + strings.Join(also, ", ")
+		}
+		f := where.finding("", strings.Join(one.Path(), "."), message, "")
+		if !slices.Contains(findings, f) {
+			findings = append(findings, f)
+		}
+	}
+	return findings
+}
+
+// authored lists the places of an error in files that people wrote, in order
+// and without repeats. The error's own position may be the schema's.
+func authored(err errors.Error) []place {
+	var places []place
+	for _, p := range append([]token.Pos{err.Position()}, err.InputPositions()...) {
+		at, ok := placeAt(p)
+		if ok && !slices.Contains(places, at) {
+			places = append(places, at)
+		}
+	}
+	return places
+}
+
+func placeAt(p token.Pos) (place, bool) {
+	pos := p.Position()
+	// The schema and CUE's own library have no such names.
+	if !p.IsValid() || !Readable(pos.Filename) {
+		return place{}, false
+	}
+	return place{pos.Filename, pos.Line, pos.Column}, true
+}
+
+// placeOf is where a value is written, or a place around it when the value was
+// computed and stands nowhere.
+func placeOf(v cue.Value, around place) place {
+	if at, ok := placeAt(v.Pos()); ok {
+		return at
+	}
+	return around
+}

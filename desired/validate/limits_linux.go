@@ -1,0 +1,50 @@
+package validate
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dataSlack is what the kernel counts beyond the limit. Go maps its heap 64 MiB
+// at a time; without room for one more piece the watch would never get to speak.
+const dataSlack = 128 << 20
+
+// restrict sets the kernel's limits. RLIMIT_AS is of no use to a Go program: the
+// runtime reserves more address space than the limit before main begins.
+func restrict(l Limits) error {
+	seconds := uint64(max(1, l.CPU/time.Second)) //nolint:gosec // positive
+	for _, limit := range []struct {
+		name     string
+		resource int
+		value    uint64
+	}{
+		{"data", unix.RLIMIT_DATA, l.MemoryBytes + dataSlack},
+		{"CPU", unix.RLIMIT_CPU, seconds}, // hard at once: Go would ignore the soft one
+		{"files", unix.RLIMIT_FSIZE, 0},
+		{"core", unix.RLIMIT_CORE, 0},
+	} {
+		if err := unix.Setrlimit(limit.resource, &unix.Rlimit{Cur: limit.value, Max: limit.value}); err != nil {
+			return fmt.Errorf("limiting %s: %w", limit.name, err)
+		}
+	}
+	return nil
+}
+
+// peak is the most memory that the process ever had.
+func peak(ended *os.ProcessState) uint64 {
+	usage, ok := ended.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return uint64(usage.Maxrss) << 10 //nolint:gosec // kilobytes, never negative
+}
+
+// isolate makes the child die with us, and keeps our terminal's signals from it.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,33 @@
+package validate
+
+import "github.com/gpuaas/gpuaas/desired"
+
+// part is what one unit brought.
+type part struct {
+	objects  []checked // with and without faults
+	findings []desired.Finding
+	broken   bool // some declarations could not be read, so no name is known to be missing
+}
+
+// keep adds one checked object.
+func (p *part) keep(o checked) {
+	if o.kind == desired.KindAllocation {
+		// Its other faults do not matter, and mending them would not help.
+		f := o.fields["kind"].finding(o.label(), "kind", "an allocation cannot be kept in files", "allocations made through the API or gpuaas alloc create")
+		o.findings = []desired.Finding{f}
+	}
+	p.objects = append(p.objects, o)
+	p.findings = append(p.findings, o.findings...)
+	p.broken = p.broken || o.name == ""
+}
+
+// fail records declarations that could not be read at all.
+func (p *part) fail(findings []desired.Finding) part {
+	p.findings = append(p.findings, findings...)
+	p.broken = true
+	return *p
+}
+
+func (p *part) failAt(at place, field, message, expected string) part {
+	return p.fail([]desired.Finding{at.finding("", field, message, expected)})
+}

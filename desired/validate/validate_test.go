@@ -1,0 +1,124 @@
+package validate
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/environments"
+)
+
+var update = flag.Bool("update", false, "write the golden parts of testdata anew")
+
+// TestMain makes the test binary its own validation child.
+func TestMain(m *testing.M) {
+	Child()
+	os.Exit(m.Run())
+}
+
+// Each archive holds the files of a tree, and what validation says about it in
+// the file called findings, or objects when it is good.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+
+	for _, verdict := range []string{"good", "bad"} {
+		paths, err := filepath.Glob("../../cue/testdata/" + verdict + "/*.txtar")
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no %s documents: %v", verdict, err)
+		}
+		for _, path := range paths {
+			t.Run(verdict+"/"+strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				golden(t, path, verdict == "good")
+			})
+		}
+	}
+}
+
+func golden(t *testing.T, path string, good bool) {
+	t.Helper()
+	archive, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	var kept []txtar.File
+	var want string
+	for _, f := range archive.Files {
+		if f.Name == "findings" || f.Name == "objects" {
+			want = string(f.Data)
+			continue
+		}
+		files[f.Name] = f.Data
+		kept = append(kept, f)
+	}
+	r, err := evaluate(files, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.OK() != good {
+		t.Errorf("OK is %v", r.OK())
+	}
+	name, have := "findings", findingsText(r)
+	if good {
+		name, have = "objects", objectsText(r)
+	}
+	if *update {
+		archive.Files = append(kept, txtar.File{Name: name, Data: []byte(have)})
+		if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("%s (-want +have):\n%s", name, diff)
+	}
+}
+
+func findingsText(r Result) string {
+	var out strings.Builder
+	for _, f := range r.Findings {
+		out.WriteString(f.String() + "\n")
+	}
+	return out.String()
+}
+
+func objectsText(r Result) string {
+	var out strings.Builder
+	for _, o := range r.Objects {
+		out.WriteString(o.Source.String() + " " + string(o.Kind) + "/" + o.Name + " " + string(o.Spec) + "\n")
+	}
+	return out.String()
+}
+
+func TestDevelopmentEnvironmentIsValid(t *testing.T) {
+	t.Parallel()
+
+	files, err := environments.Files("dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK() {
+		t.Fatal(findingsText(r))
+	}
+	count := map[desired.Kind]int{}
+	for _, o := range r.Objects {
+		count[o.Kind]++
+	}
+	want := map[desired.Kind]int{
+		desired.KindEnvironment: 1, desired.KindPolicy: 3, desired.KindSKU: 4, desired.KindOSImage: 1, desired.KindNode: 3,
+	}
+	if diff := cmp.Diff(want, count); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,33 @@
+// Package environments holds what each place asks for: its profile, its
+// catalogue, its fleet, and the policies that differ from their defaults. It
+// only carries the files, so that a binary far from any checkout has them too.
+package environments
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+//go:embed dev/*.cue
+var folders embed.FS
+
+// Files returns the files of one environment by their path in the repository,
+// as validation and error messages name them.
+func Files(name string) (map[string][]byte, error) {
+	entries, err := fs.ReadDir(folders, name)
+	if err != nil {
+		return nil, errs.New(errs.NotFound, "no environment is named %q", name).Because(err)
+	}
+	files := map[string][]byte{}
+	for _, e := range entries {
+		body, err := fs.ReadFile(folders, name+"/"+e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading embedded environment: %w", err)
+		}
+		files["environments/"+name+"/"+e.Name()] = body
+	}
+	return files, nil
+}

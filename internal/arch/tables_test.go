@@ -1,0 +1,136 @@
+package arch
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	roomComment = regexp.MustCompile(`^-- room: (\S+)`)
+	createTable = regexp.MustCompile(`^\s*CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)`)
+)
+
+// owners reads from the migrations which room each table belongs to. Functions
+// and views are left out: they are how a room publishes.
+func owners(t *testing.T) map[string]string {
+	t.Helper()
+	owner := map[string]string{}
+	walk(t, func(path string) {
+		if !under(path, "migrations") || !strings.HasSuffix(path, ".sql") {
+			return
+		}
+		room := ""
+		for n, line := range strings.Split(read(t, path), "\n") {
+			if match := roomComment.FindStringSubmatch(line); match != nil {
+				room = folderOf(match[1])
+			}
+			match := createTable.FindStringSubmatch(line)
+			switch {
+			case match == nil:
+			case room == "":
+				t.Errorf("%s:%d: table %s stands under no \"-- room:\" comment", path, n+1, match[1])
+			default:
+				owner[match[1]] = room
+			}
+		}
+	})
+	if len(owner) < 20 {
+		t.Fatalf("only %d tables found in migrations", len(owner))
+	}
+	return owner
+}
+
+// folderOf turns the word of a room comment into its folder.
+func folderOf(room string) string {
+	for wing, order := range floors {
+		if slices.Contains(order, room) {
+			return wing + "/" + room
+		}
+	}
+	return room
+}
+
+// lawless are folders that serve every room: the schema itself, tools, and
+// programs that look at the product from outside.
+var lawless = []string{"migrations", "internal", "e2e", "scripts"}
+
+// TestTablesStayInTheirRoom is TAB-03: a statement names only tables of the room
+// that it stands in. Whoever wants another's rows asks the room, its view or
+// its function. A foreign key may cross.
+func TestTablesStayInTheirRoom(t *testing.T) {
+	t.Parallel()
+	owner := owners(t)
+	judge := func(path, pkg, text string) {
+		for _, table := range tablesOf(text) {
+			if room := owner[table]; room != "" && !under(pkg, room) {
+				t.Errorf("%s names table %s of %s: ask that room, or its view or function", path, table, room)
+			}
+		}
+	}
+	for _, f := range sources(t) {
+		if f.test || underAny(f.pkg, lawless) {
+			continue
+		}
+		for _, text := range literals(f.syntax) {
+			judge(f.path, f.pkg, text)
+		}
+	}
+	walk(t, func(path string) {
+		if strings.HasSuffix(path, ".sql") && !underAny(path, lawless) {
+			judge(path, path, read(t, path))
+		}
+	})
+}
+
+func literals(syntax *ast.File) (texts []string) {
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				texts = append(texts, text)
+			}
+		}
+		return true
+	})
+	return texts
+}
+
+// Our statements have upper-case keywords, so that prose does not match. FROM
+// takes a list, as in UPDATE … FROM a, b.
+var (
+	naming  = regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE|TRUNCATE|TABLE|USING|COPY)\s+(?:ONLY\s+|LATERAL\s+)?((?:public\.)?\w+(?:\s+(?:AS\s+)?[a-z]\w*)?(?:\s*,\s*(?:public\.)?\w+(?:\s+(?:AS\s+)?[a-z]\w*)?)*)`)
+	comment = regexp.MustCompile(`--[^\n]*`)
+)
+
+func tablesOf(sql string) (tables []string) {
+	for _, match := range naming.FindAllStringSubmatch(comment.ReplaceAllString(sql, ""), -1) {
+		for item := range strings.SplitSeq(match[1], ",") {
+			word, _, _ := strings.Cut(strings.TrimSpace(item), " ")
+			word, _, _ = strings.Cut(word, "\n")
+			tables = append(tables, strings.TrimPrefix(word, "public."))
+		}
+	}
+	return tables
+}
+
+func TestTablesOf(t *testing.T) {
+	t.Parallel()
+	for sql, want := range map[string][]string{
+		"SELECT 1 FROM nodes n JOIN slots ON true":           {"nodes", "slots"},
+		"SELECT 1 FROM nodes AS n, slots s, gpus WHERE n.id": {"nodes", "slots", "gpus"},
+		"INSERT INTO public.nodes (id) SELECT 1":             {"nodes"},
+		"UPDATE ONLY nodes SET x = 1 FROM\n\tslots":          {"nodes", "slots"},
+		"DELETE FROM nodes USING slots":                      {"nodes", "slots"},
+		"SELECT id FROM nodes FOR UPDATE":                    {"nodes"},
+		"-- never read FROM slots here\nSELECT 1":            nil,
+		"no slots are free, update nodes from the report":    nil,
+	} {
+		if got := tablesOf(sql); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", sql, got, want)
+		}
+	}
+}

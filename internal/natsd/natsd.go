@@ -1,0 +1,155 @@
+// Package natsd runs NATS JetStream inside this process, or connects to one that
+// runs elsewhere; both give the same connection. It makes no streams and knows
+// no subjects.
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Config says where a server keeps its streams and how it is reached.
+type Config struct {
+	Dir string // made when missing; streams survive a restart in it
+	// Listen also opens a loopback address, for command line tools and for
+	// agents of other processes. Port 0 takes a free one.
+	Listen bool
+	Port   int
+	Log    *slog.Logger
+}
+
+const (
+	// Memory streams are not used; this is for what JetStream keeps beside files.
+	maxMemory = 64 << 20
+	// Full is a refusal that the outbox outlasts, not a lost message.
+	maxStore = 4 << 30
+	// A file server is ready in a few milliseconds; recovering big streams takes longer.
+	readyWithin = 30 * time.Second
+	look        = 100 * time.Millisecond
+)
+
+// Server is a NATS server in this process.
+type Server struct {
+	ns *server.Server
+}
+
+// Start returns when the server takes connections. Starting again in the same
+// folder after Stop, or after a crash, finds the streams as they were.
+func Start(c Config) (*Server, error) {
+	ns, err := server.NewServer(&server.Options{
+		ServerName: "gpuaas",
+		Host:       "127.0.0.1",
+		Port:       port(c),
+		DontListen: !c.Listen,
+		NoSigs:     true, // the process's signals are its owner's
+		JetStream:  true,
+		StoreDir:   c.Dir,
+		// By default JetStream syncs every two minutes: what it acknowledged
+		// before a power cut was lost, and the stream with it.
+		SyncAlways:             true,
+		JetStreamMaxMemory:     maxMemory,
+		JetStreamMaxStore:      maxStore,
+		DisableJetStreamBanner: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configuring NATS in %s: %w", c.Dir, err)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	fatal := make(chan string, 1)
+	ns.SetLoggerV2(logger{c.Log, fatal}, false, false, false)
+	s := &Server{ns}
+	ns.Start()
+	if err := s.ready(fatal); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("starting NATS in %s: %w", c.Dir, err)
+	}
+	return s, nil
+}
+
+func port(c Config) int {
+	if c.Port == 0 {
+		return server.RANDOM_PORT
+	}
+	return c.Port
+}
+
+func (s *Server) ready(fatal <-chan string) error {
+	for range readyWithin / look {
+		select {
+		case text := <-fatal:
+			return errors.New(text)
+		default:
+		}
+		if s.ns.ReadyForConnections(look) && s.ns.JetStreamEnabled() {
+			return nil
+		}
+	}
+	return errors.New("it did not get ready: is the folder used by another server?")
+}
+
+// URL is the loopback address, empty where the server does not listen.
+func (s *Server) URL() string {
+	if s.ns.Addr() == nil {
+		return ""
+	}
+	return s.ns.ClientURL()
+}
+
+// Connect opens a connection through memory.
+func (s *Server) Connect(name string) (*nats.Conn, error) {
+	return dial("", name, nats.InProcessServer(s.ns))
+}
+
+// Stop ends the server and returns when its files are closed.
+func (s *Server) Stop() {
+	s.ns.Shutdown()
+	s.ns.WaitForShutdown()
+}
+
+// Dial connects to a server elsewhere. One that is down is no error: the
+// connection comes up when the server does, and until then publishing fails.
+func Dial(url, name string) (*nats.Conn, error) {
+	return dial(url, name, nats.RetryOnFailedConnect(true))
+}
+
+func dial(url, name string, more nats.Option) (*nats.Conn, error) {
+	nc, err := nats.Connect(url, more,
+		nats.Name(name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		// Nothing is kept while disconnected: it would be sent after what its
+		// sender has since published again.
+		nats.ReconnectBufSize(-1),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to NATS: %w", err)
+	}
+	return nc, nil
+}
+
+const (
+	reconnectWait = 250 * time.Millisecond
+	// The relay's window is smaller; at this many the client would refuse.
+	maxPending = 4_096
+	// A server that stores does it in milliseconds; one that is gone never answers.
+	ackWithin = 5 * time.Second
+)
+
+// JetStream opens JetStream over a connection, with bounds on what is published
+// without an answer.
+func JetStream(nc *nats.Conn) (jetstream.JetStream, error) {
+	js, err := jetstream.New(nc,
+		jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(ackWithin))
+	if err != nil {
+		return nil, fmt.Errorf("opening JetStream: %w", err)
+	}
+	return js, nil
+}

@@ -1,0 +1,89 @@
+package natsd_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gpuaas/gpuaas/internal/natsd"
+)
+
+func start(t *testing.T, c natsd.Config) *natsd.Server {
+	t.Helper()
+	s, err := natsd.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func open(t *testing.T, connect func() (*nats.Conn, error)) jetstream.JetStream {
+	t.Helper()
+	nc, err := connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := natsd.JetStream(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func TestStreamsOutliveTheServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := start(t, natsd.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	js := open(t, func() (*nats.Conn, error) { return first.Connect("test") })
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "s.a", []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	if url := first.URL(); url != "" {
+		t.Errorf("a server that was not told to listens at %s", url)
+	}
+	first.Stop()
+
+	second := start(t, natsd.Config{Dir: dir, Listen: true})
+	js = open(t, func() (*nats.Conn, error) { return natsd.Dial(second.URL(), "test") })
+	stream, err := js.Stream(t.Context(), "S")
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := stream.GetMsg(t.Context(), 1)
+	if err != nil || string(msg.Data) != "kept" {
+		t.Errorf("got %v, %v", msg, err)
+	}
+}
+
+func TestFolderThatCannotBeUsedIsAnError(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/file"
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := natsd.Start(natsd.Config{Dir: file}); err == nil {
+		s.Stop()
+		t.Error("started in a file")
+	}
+}
+
+func TestServerThatIsDownIsNoErrorYet(t *testing.T) {
+	t.Parallel()
+	js := open(t, func() (*nats.Conn, error) { return natsd.Dial("nats://127.0.0.1:1", "test") })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := js.Publish(ctx, "s.a", nil); err == nil {
+		t.Error("published to nobody")
+	}
+}

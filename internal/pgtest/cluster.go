@@ -1,0 +1,87 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/pgcluster"
+)
+
+// prefix names the folders of test clusters.
+const prefix = "gpuaas-pgtest-"
+
+func begin(ctx context.Context) (*instance, error) {
+	data, err := migrated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sweep()
+	dir, err := os.MkdirTemp(roomy(), prefix)
+	if err != nil {
+		return nil, fmt.Errorf("making the cluster's folder: %w", err)
+	}
+	if err := watch(dir); err != nil {
+		return nil, err
+	}
+	if err := duplicate(ctx, data, filepath.Join(dir, "data")); err != nil {
+		return nil, err
+	}
+	cluster, err := pgcluster.Start(ctx, pgcluster.Config{Dir: dir, Params: map[string]string{"max_connections": "400"}})
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{url: cluster.URL()}
+	if in.admin, err = pgx.Connect(ctx, in.url); err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	in.shared = sync.OnceValues(func() (*pgxpool.Pool, error) { return in.openShared(ctx) })
+	return in, nil
+}
+
+// room is what a few hundred clones take at the most; containers often have a
+// /dev/shm of 64 MB.
+const room = 1 << 30
+
+// roomy returns memory where there is enough of it, else the temporary folder.
+func roomy() string {
+	const memory = "/dev/shm"
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < room {
+		return os.TempDir()
+	}
+	if syscall.Access(memory, 2) != nil {
+		return os.TempDir()
+	}
+	return memory
+}
+
+// abandoned is the age at which a folder that nobody holds was not just made.
+const abandoned = time.Minute
+
+// sweep removes the folders of processes that were killed with their watchers.
+func sweep() {
+	dirs, _ := filepath.Glob(filepath.Join(roomy(), prefix+"*")) // a constant, well-formed pattern
+	for _, dir := range dirs {
+		st, err := os.Stat(dir)
+		if err != nil || (clock.Clock{}).Now().Sub(st.ModTime()) < abandoned {
+			continue
+		}
+		lock, err := os.Open(filepath.Join(dir, "lock"))
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.RemoveAll(dir) // another process may be sweeping, too
+		}
+		_ = lock.Close()
+	}
+}

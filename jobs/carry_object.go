@@ -1,0 +1,108 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// carryObject has the room of a declaration carry it out, or let it go.
+type carryObject struct {
+	river.WorkerDefaults[reconciler.CarryObject]
+
+	d *Deps
+}
+
+func (w *carryObject) Work(ctx context.Context, job *river.Job[reconciler.CarryObject]) error {
+	err := finish(ctx, w.d.DB, job, "object", func(tx pgx.Tx) error {
+		o, err := w.d.Desired.LockUID(ctx, tx, job.Args.ObjectKind, ids.Object{UUID: job.Args.Object})
+		if err != nil {
+			return cancelUnknown(err)
+		}
+		if o.Generation != job.Args.Generation || o.Epoch != job.Args.Epoch {
+			return nil // a newer plan owns it
+		}
+		gone := o.DeletedAt != nil
+		if err := w.carry(ctx, tx, o, gone); err != nil {
+			return err
+		}
+		return w.d.Observed.Applied(ctx, tx, string(o.Kind), o.UID.UUID, o.Generation, o.SpecHash, gone)
+	})
+	if err == nil {
+		w.forget(job.Args.ObjectKind)
+	}
+	return err
+}
+
+func (w *carryObject) carry(ctx context.Context, tx pgx.Tx, o desired.Object, gone bool) error {
+	switch o.Kind {
+	case desired.KindSKU:
+		return carry(o, gone, func(s desired.SKU) error {
+			return w.d.Catalog.Declare(ctx, tx, catalog.SKU{ID: o.UID, Name: o.Name, DisplayName: s.DisplayName, GPUModel: s.GPUModel,
+				MemoryGiB: s.MemoryGiB, Isolation: s.Isolation, MaxGPUs: s.MaxGPUs, Active: s.Active,
+				Currency: s.Price.Currency, PriceMinor: money.Minor(s.Price.AmountMinor)})
+		}, func() error { return w.d.Catalog.Retire(ctx, tx, o.UID) })
+	case desired.KindOSImage:
+		return carry(o, gone, func(s desired.OSImage) error {
+			return w.d.Catalog.DeclareImage(ctx, tx, catalog.Image{ID: o.UID, Name: o.Name, DisplayName: s.DisplayName, Digest: s.Digest, Default: s.Default})
+		}, func() error { return w.d.Catalog.RetireImage(ctx, tx, o.UID) })
+	case desired.KindNode:
+		node := ids.Node{UUID: o.UID.UUID}
+		return carry(o, gone, func(s desired.Node) error { return w.d.Inventory.Declare(ctx, tx, node, o.Name, s) },
+			func() error { return w.d.Inventory.Retire(ctx, tx, node) })
+	case desired.KindPolicy:
+		return carry(o, gone, func(s desired.Policy) error {
+			return w.d.Policies.Set(ctx, tx, s.Key, policies.Scope(s.Scope), s.Value, o.Source.String())
+		},
+			func() error { return w.unset(ctx, tx, o) })
+	case desired.KindEnvironment, desired.KindRole:
+		return nil // read from the declaration itself; there is no other copy
+	case desired.KindAllocation:
+	}
+	return fmt.Errorf("%s %s: no room carries out this kind", o.Kind, o.Name)
+}
+
+func (w *carryObject) unset(ctx context.Context, tx pgx.Tx, o desired.Object) error {
+	var s desired.Policy
+	if err := json.Unmarshal(o.Spec, &s); err != nil {
+		return fmt.Errorf("reading %s %s: %w", o.Kind, o.Name, err)
+	}
+	return w.d.Policies.Unset(ctx, tx, s.Key, policies.Scope(s.Scope))
+}
+
+func carry[T any](o desired.Object, gone bool, declare func(T) error, retire func() error) error {
+	if gone {
+		return retire()
+	}
+	var spec T
+	if err := json.Unmarshal(o.Spec, &spec); err != nil {
+		return fmt.Errorf("reading %s %s: %w", o.Kind, o.Name, err)
+	}
+	return declare(spec)
+}
+
+// forget tells what is remembered of a kind to be read again.
+func (w *carryObject) forget(k desired.Kind) {
+	switch k {
+	case desired.KindSKU, desired.KindOSImage:
+		w.d.Catalog.Forget()
+		w.d.Hints.Send("catalog")
+	case desired.KindPolicy:
+		w.d.Hints.Send("policies")
+	case desired.KindNode:
+		w.d.Hints.Send(inventory.HintSlots)
+	case desired.KindEnvironment, desired.KindRole, desired.KindAllocation:
+	}
+	w.d.Desired.Hint()
+}

@@ -1,0 +1,88 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// ensureAllocation leaves a signed task in the node's mailbox.
+type ensureAllocation struct {
+	river.WorkerDefaults[reconciler.EnsureAllocation]
+
+	d *Deps
+}
+
+func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.EnsureAllocation]) error {
+	var node ids.Node
+	err := finish(ctx, w.d.DB, job, "ensure", func(tx pgx.Tx) error {
+		a, err := w.d.Allocations.Lock(ctx, tx, job.Args.Allocation)
+		if err != nil {
+			return cancelUnknown(err)
+		}
+		want, spec, err := lockDeclared(ctx, tx, w.d.Desired, job.Args.Allocation)
+		if err != nil {
+			return cancelUnknown(err)
+		}
+		// Another generation, fence or epoch: a newer plan owns this allocation
+		// now. The job is done, because its order was overtaken, not lost.
+		if want.Generation != job.Args.Generation || want.Fence != job.Args.Fence || want.Epoch != job.Args.Epoch || spec.Released {
+			return nil
+		}
+		node = a.Node
+		order := nodetask.Order{
+			Node: a.Node, Allocation: a.ID, Type: wire.ProvisionUser, Fence: want.Fence, Generation: want.Generation,
+			SpecHash: want.SpecHash, Slots: spec.GPUUUIDs,
+			Params: wire.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs},
+		}
+		if err := w.d.Tasks.Put(ctx, tx, order); err != nil {
+			return overtaken(err)
+		}
+		_, err = w.d.Allocations.TaskPlaced(ctx, tx, a)
+		return err
+	})
+	if err == nil && node != (ids.Node{}) {
+		w.d.Tasks.Hint(node)
+	}
+	return err
+}
+
+// lockDeclared reads an allocation's declaration and holds it.
+func lockDeclared(ctx context.Context, tx pgx.Tx, store *desired.Store, id ids.Allocation) (desired.Object, desired.Allocation, error) {
+	want, err := store.LockUID(ctx, tx, desired.KindAllocation, ids.Object{UUID: id.UUID})
+	if err != nil {
+		return desired.Object{}, desired.Allocation{}, err
+	}
+	var spec desired.Allocation
+	if err := json.Unmarshal(want.Spec, &spec); err != nil {
+		return desired.Object{}, desired.Allocation{}, fmt.Errorf("reading declaration of %s: %w", id, err)
+	}
+	return want, spec, nil
+}
+
+// cancelUnknown ends a job whose object has left since the plan was made: there
+// is nothing to retry.
+func cancelUnknown(err error) error {
+	if errs.CodeOf(err) == errs.NotFound {
+		return river.JobCancel(err)
+	}
+	return err
+}
+
+// overtaken: a newer fence is already in the mailbox, so this order is done with.
+func overtaken(err error) error {
+	if errs.CodeOf(err) == errs.TaskSuperseded {
+		return nil
+	}
+	return err
+}

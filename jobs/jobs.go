@@ -1,0 +1,136 @@
+// Package jobs holds the River workers, one file per kind, and their one list.
+// A job carries out one action of one plan and decides nothing: it looks under
+// lock whether its order still stands, does it, and is completed in the
+// transaction of its effect. Losing any job costs seconds, because the loop asks
+// again.
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// Deps is what the workers work with.
+type Deps struct {
+	DB          pg.Pool
+	Desired     *desired.Store
+	Observed    *observed.Store
+	Tasks       *nodetask.Store
+	Allocations *allocation.Service
+	Inventory   *inventory.Service
+	Catalog     *catalog.Service
+	Policies    *policies.Client
+	Metering    *metering.Service
+	Ledger      *ledger.Service
+	Hints       *hint.Bus
+	Log         *slog.Logger
+	// Window is how often use is charged: billing.window_seconds.
+	Window func() time.Duration
+}
+
+// Workers is the one list of the kinds of work.
+func Workers(d *Deps) *river.Workers {
+	w := river.NewWorkers()
+	river.AddWorker(w, &ensureAllocation{d: d})
+	river.AddWorker(w, &releaseAllocation{d: d})
+	river.AddWorker(w, &probeNode{d: d})
+	river.AddWorker(w, &recordAllocation{d: d})
+	river.AddWorker(w, &recordNode{d: d})
+	river.AddWorker(w, &carryObject{d: d})
+	river.AddWorker(w, &accrue{d: d})
+	river.AddWorker(w, &keepHouse{d: d})
+	return w
+}
+
+// The settings below differ from River's defaults for a reason each.
+const (
+	// River's minute is longer than any job here needs; a job is one transaction.
+	jobTimeout = 30 * time.Second
+	// Three job timeouts. River's default of an hour outlasts every state's SLA.
+	rescueAfter = 90 * time.Second
+	// River's 100 ms make a job that was committed just after another wait for
+	// the next poll: p99 0.9 s. At 2 ms it is tens of milliseconds.
+	fetchCooldown = 2 * time.Millisecond
+	// The longest a job waits when its notice was lost.
+	fetchPoll = time.Second
+	// Transactions at once for each queue: more only queue up for the database.
+	perQueue = 8
+)
+
+// NewClient makes the River client of a server that works, or, with nil workers,
+// of one that only enqueues.
+func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx.Tx], error) {
+	cfg := &river.Config{Schema: migrations.RiverSchema, Logger: log}
+	if d != nil {
+		cfg.Workers = Workers(d)
+		cfg.Queues = map[string]river.QueueConfig{}
+		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, queueBilling, queueMaintenance} {
+			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
+		}
+		cfg.JobTimeout = jobTimeout
+		cfg.RescueStuckJobsAfter = rescueAfter
+		cfg.FetchCooldown = fetchCooldown
+		cfg.FetchPollInterval = fetchPoll
+		cfg.PeriodicJobs = periodic(d)
+	}
+	client, err := river.NewClient(riverpgxv5.New(pool), cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making the job client: %w", err)
+	}
+	return client, nil
+}
+
+const (
+	queueBilling     = "billing"
+	queueMaintenance = "maintenance"
+)
+
+// unfinished: see the reconciler; completed must not count.
+func unfinished() []rivertype.JobState {
+	return []rivertype.JobState{
+		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
+		rivertype.JobStateRunning, rivertype.JobStateScheduled,
+	}
+}
+
+// finish runs an effect and ends its job in one commit. A crash before the commit
+// leaves neither, one after it leaves both.
+func finish[T river.JobArgs](ctx context.Context, db pg.DB, job *river.Job[T], point string, effect func(tx pgx.Tx) error) error {
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		if err := effect(tx); err != nil {
+			return err
+		}
+		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job); err != nil {
+			return fmt.Errorf("completing job: %w", err)
+		}
+		failpoint.Hit("job." + point + ".before_commit")
+		return nil
+	})
+	if err == nil {
+		failpoint.Hit("job." + point + ".after_commit")
+	}
+	return err
+}

@@ -1,0 +1,44 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// KeepHouse makes the partitions of the months ahead, seals the ledger so that
+// reading a balance stays cheap, and forgets old replies.
+type KeepHouse struct{}
+
+// Kind names the job to River.
+func (KeepHouse) Kind() string { return "keep_house" }
+
+// InsertOpts keeps one waiting at most.
+func (KeepHouse) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+}
+
+type keepHouse struct {
+	river.WorkerDefaults[KeepHouse]
+
+	d *Deps
+}
+
+// monthsAhead leaves a quarter to notice that this job has stopped.
+const monthsAhead = 3
+
+func (w *keepHouse) Work(ctx context.Context, _ *river.Job[KeepHouse]) error {
+	return KeepInOrder(ctx, w.d.DB, w.d.Ledger.Seal)
+}
+
+// KeepInOrder is one round of it; a server also runs it once before it serves,
+// since it may have been away for longer than the partitions reach.
+func KeepInOrder(ctx context.Context, q pg.Queryer, seal func(context.Context) error) error {
+	if _, err := q.Exec(ctx, `SELECT make_partitions($1)`, monthsAhead); err != nil {
+		return fmt.Errorf("making partitions: %w", err)
+	}
+	return seal(ctx)
+}

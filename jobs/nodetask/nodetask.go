@@ -1,0 +1,203 @@
+// Package nodetask owns each node's mailbox: signed orders waiting to be pulled,
+// and what became of them. A node is never dialled; it asks.
+package nodetask
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Signer signs the canonical bytes of an envelope. The key's name is part of
+// what is signed, so it is asked for first.
+type Signer interface {
+	Active() (kid string)
+	Sign(kid string, body []byte) (signature []byte, err error)
+}
+
+// Store is every node's mailbox.
+type Store struct {
+	DB     pg.Pool
+	Signer Signer
+	Hints  *hint.Bus
+	Clock  clock.Clock
+}
+
+const (
+	// lifetime bounds how late a task may still be started. Long work goes on
+	// after it; the deadline of the work itself stands in the due set.
+	lifetime = 2 * time.Minute
+	// skew is how far a host's clock may be behind ours.
+	skew = 5 * time.Minute
+	// deliverAgain follows a delivery that nothing was heard of: the agent died
+	// between the pull and its journal.
+	deliverAgain = 5 * time.Second
+)
+
+// Topic is where a node's waiting poll is hinted at.
+func Topic(node ids.Node) string { return "node:" + node.String() }
+
+// Order is what a job asks a node for.
+type Order struct {
+	Node       ids.Node
+	Allocation ids.Allocation // zero: about the node
+	Type       wire.Type
+	Fence      int64
+	Generation int64
+	SpecHash   string
+	Slots      []string
+	Params     any
+	Trace      string
+}
+
+// Put leaves an order in the mailbox, in the transaction of whoever decided it.
+// The same order again, while one is on its way, is no second order; a newer
+// fence supersedes what waits; an older one is refused as task_superseded.
+func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
+	attempt, waits, err := makeRoom(ctx, tx, o)
+	if err != nil || waits {
+		return err
+	}
+	signed, env, err := s.sign(o, attempt)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, insertTask, env.Task, o.Node, null(o.Allocation), o.Type, o.Fence, o.Generation, attempt,
+		signed.Body, signed.Signature, env.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("placing task: %w", err)
+	}
+	return nil
+}
+
+// Hint wakes the node's poll after the commit.
+func (s *Store) Hint(node ids.Node) { s.Hints.Send(Topic(node)) }
+
+// makeRoom settles what waits for the same allocation and counts the attempt.
+func makeRoom(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
+	if o.Allocation == (ids.Allocation{}) {
+		err := tx.QueryRow(ctx, countNodeTasks, o.Node, o.Type).Scan(&waits)
+		if err != nil {
+			return 0, false, fmt.Errorf("reading mailbox: %w", err)
+		}
+		return 1, waits, nil
+	}
+	var newest int64
+	err = tx.QueryRow(ctx, settleTasks, o.Allocation, o.Fence, o.Type).Scan(&newest, &attempt, &waits)
+	switch {
+	case err != nil:
+		return 0, false, fmt.Errorf("reading mailbox: %w", err)
+	case newest > o.Fence:
+		return 0, false, errs.New(errs.TaskSuperseded, "fence %d was overtaken by %d", o.Fence, newest)
+	}
+	return attempt + 1, waits, nil
+}
+
+func (s *Store) sign(o Order, attempt int) (wire.Signed, wire.Envelope, error) {
+	params, err := json.Marshal(o.Params)
+	if err != nil {
+		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("encoding task: %w", err)
+	}
+	nonce := make([]byte, 16)
+	if _, err := rand.Read(nonce); err != nil {
+		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("drawing nonce: %w", err)
+	}
+	now := s.Clock.Now().Truncate(time.Second)
+	env := wire.Envelope{
+		V: wire.Version, Kid: s.Signer.Active(), Task: ids.New[ids.Task](), Node: o.Node, Allocation: o.Allocation,
+		Slots: o.Slots, Generation: o.Generation, Fence: o.Fence, Attempt: attempt, Type: o.Type, Params: params,
+		SpecHash: o.SpecHash, NotBefore: now.Add(-skew), ExpiresAt: now.Add(lifetime), Nonce: hex.EncodeToString(nonce), Trace: o.Trace,
+	}
+	if env.Slots == nil {
+		env.Slots = []string{}
+	}
+	body, err := json.Marshal(env)
+	if err != nil {
+		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("encoding task: %w", err)
+	}
+	signature, err := s.Signer.Sign(env.Kid, body)
+	if err != nil {
+		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("signing task: %w", err)
+	}
+	return wire.Signed{Body: body, Signature: signature}, env, nil
+}
+
+// Next hands a node its oldest waiting task and marks it delivered.
+func (s *Store) Next(ctx context.Context, node ids.Node) (t wire.Signed, ok bool, err error) {
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, takeTask, node, deliverAgain).Scan(&t.Body, &t.Signature)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		ok = err == nil
+		return err
+	})
+	if err != nil {
+		return wire.Signed{}, false, fmt.Errorf("reading mailbox of %s: %w", node, err)
+	}
+	return t, ok, nil
+}
+
+// Step records progress of a running task; one that was overtaken is told so.
+func (s *Store) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.Progress) error {
+	step := fmt.Sprintf("%s (%d of %d)", p.Step, p.Number, p.Of)
+	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, stepTask, task, node, p.Fence, p.Attempt, step)
+		if err != nil {
+			return fmt.Errorf("recording progress: %w", err)
+		}
+		return superseded(tag.RowsAffected(), task)
+	})
+}
+
+// Finish accepts a result by compare-and-set on task, node, fence and attempt.
+// The same result again is no second result.
+func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Result) (first bool, err error) {
+	status := "succeeded"
+	if r.Outcome != wire.Succeeded {
+		status = "failed"
+	}
+	tag, err := tx.Exec(ctx, finishTask, r.Task, node, r.Fence, r.Attempt, status, string(r.Code), r.Message, r.Step)
+	if err != nil {
+		return false, fmt.Errorf("accepting result: %w", err)
+	}
+	if tag.RowsAffected() == 1 {
+		return true, nil
+	}
+	var same bool
+	if err := tx.QueryRow(ctx, sameResult, r.Task, node, r.Fence, r.Attempt, status).Scan(&same); err != nil {
+		return false, fmt.Errorf("accepting result: %w", err)
+	}
+	if !same {
+		return false, superseded(0, r.Task)
+	}
+	return false, nil
+}
+
+func superseded(rows int64, task ids.Task) error {
+	if rows == 0 {
+		return errs.New(errs.TaskSuperseded, "task %s no longer waits for this", task)
+	}
+	return nil
+}
+
+func null(a ids.Allocation) *uuid.UUID {
+	if a == (ids.Allocation{}) {
+		return nil
+	}
+	return &a.UUID
+}

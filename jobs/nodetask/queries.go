@@ -1,0 +1,49 @@
+package nodetask
+
+const (
+	// Locks what is live for the allocation, ends what this order overtakes, and
+	// says: the highest fence that ever was, attempts at this one, and whether
+	// the very same order is still on its way.
+	settleTasks = `
+		WITH live AS (
+			SELECT id, fence, type, expires_at FROM node_tasks
+			WHERE allocation_id = $1 AND status IN ('queued', 'delivered', 'running') FOR UPDATE
+		), ended AS (
+			UPDATE node_tasks t SET status = CASE WHEN live.fence < $2 THEN 'superseded' ELSE 'expired' END, finished_at = now()
+			FROM live WHERE t.id = live.id
+				AND (live.fence < $2 OR live.fence = $2 AND (live.type <> $3 OR live.expires_at <= now()))
+			RETURNING t.id
+		)
+		SELECT coalesce((SELECT max(fence) FROM node_tasks WHERE allocation_id = $1), 0),
+			coalesce((SELECT max(attempt) FROM node_tasks WHERE allocation_id = $1 AND fence = $2), 0),
+			EXISTS (SELECT FROM live WHERE fence = $2 AND type = $3 AND expires_at > now())`
+
+	countNodeTasks = `
+		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL
+			AND status IN ('queued', 'delivered', 'running') AND expires_at > now())`
+
+	insertTask = `
+		INSERT INTO node_tasks (id, node_id, allocation_id, type, fence, generation, attempt, body, signature, status, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10)`
+
+	// A delivery that led to nothing is repeated; the host knows the task again.
+	takeTask = `
+		UPDATE node_tasks SET status = 'delivered', delivered_at = now()
+		WHERE id = (
+			SELECT id FROM node_tasks
+			WHERE node_id = $1 AND expires_at > now()
+				AND (status = 'queued' OR status = 'delivered' AND delivered_at < now() - $2::interval)
+			ORDER BY created_at LIMIT 1 FOR UPDATE SKIP LOCKED
+		)
+		RETURNING body, signature`
+
+	stepTask = `
+		UPDATE node_tasks SET status = 'running', step = $5
+		WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status IN ('queued', 'delivered', 'running')`
+
+	finishTask = `
+		UPDATE node_tasks SET status = $5, code = $6, message = $7, step = $8, finished_at = now()
+		WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status IN ('queued', 'delivered', 'running')`
+	sameResult = `
+		SELECT EXISTS (SELECT FROM node_tasks WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status = $5)`
+)

@@ -1,0 +1,88 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// recordAllocation writes down in the allocation room what was observed, after
+// it has seen under lock that the observation still holds.
+type recordAllocation struct {
+	river.WorkerDefaults[reconciler.RecordAllocation]
+
+	d *Deps
+}
+
+func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.RecordAllocation]) error {
+	err := finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error {
+		a, err := w.d.Allocations.Lock(ctx, tx, job.Args.Allocation)
+		if err != nil {
+			return cancelUnknown(err)
+		}
+		want, _, err := lockDeclared(ctx, tx, w.d.Desired, a.ID)
+		if err != nil {
+			return cancelUnknown(err)
+		}
+		if want.Generation != job.Args.Generation || want.Fence != job.Args.Fence {
+			return nil // decided anew since; that decision will be followed
+		}
+		seen, err := w.d.Observed.LockedAllocation(ctx, tx, a.ID)
+		if err != nil && errs.CodeOf(err) != errs.NotFound {
+			return err
+		}
+		return w.record(ctx, tx, job.Args, a, want, seen)
+	})
+	if err == nil {
+		w.d.Hints.Send(event.Topic)
+		w.d.Hints.Send(inventory.HintSlots)
+		w.d.Desired.Hint()
+	}
+	return err
+}
+
+func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconciler.RecordAllocation, a allocation.Allocation, want desired.Object, seen observed.Allocation) error {
+	switch args.Event {
+	case plan.NodeReady:
+		if seen.Phase != wire.Ready || seen.Fence != want.Fence {
+			return nil
+		}
+		return w.d.Allocations.NodeReady(ctx, tx, a)
+	case plan.SlotsGone:
+		if seen.Phase != wire.Gone || seen.Fence < want.Fence || len(seen.Proof) == 0 {
+			return nil
+		}
+		var proof wire.Proof
+		if err := json.Unmarshal(seen.Proof, &proof); err != nil {
+			return fmt.Errorf("reading proof of %s: %w", a.ID, err)
+		}
+		return w.d.Allocations.SlotsGone(ctx, tx, a, proof)
+	case plan.GaveUp:
+		return w.d.Allocations.GaveUp(ctx, tx, a, seen.Failures, why(args, seen))
+	case plan.Expired:
+		return w.d.Allocations.Expire(ctx, tx, a)
+	case plan.WentSilent, plan.CameBack:
+	}
+	return fmt.Errorf("allocation %s: no such event as %q", a.ID, args.Event)
+}
+
+// why is what the user is told: the plan's reason, and the host's own words.
+func why(args reconciler.RecordAllocation, seen observed.Allocation) string {
+	if seen.Failures == 0 || seen.Message == "" {
+		return args.Reason
+	}
+	return args.Reason + ": " + seen.Message
+}

@@ -1,0 +1,42 @@
+package observed
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Allocations reads what hosts last said of several allocations; those that
+// nobody has spoken of are left out.
+func (s *Store) Allocations(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]Allocation, error) {
+	keys := make([]uuid.UUID, len(of))
+	for i, id := range of {
+		keys[i] = id.UUID
+	}
+	rows, err := s.DB.Query(ctx, selectMany, keys)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was seen: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Allocation])
+	if err != nil {
+		return nil, fmt.Errorf("reading what was seen: %w", err)
+	}
+	seen := make(map[ids.Allocation]Allocation, len(list))
+	for _, a := range list {
+		seen[a.ID] = a
+	}
+	return seen, nil
+}
+
+// SilentNodes counts the nodes whose last report has gone stale, of all that ever
+// reported.
+func (s *Store) SilentNodes(ctx context.Context) (silent, all int, err error) {
+	if err := s.DB.QueryRow(ctx, countSilent).Scan(&silent, &all); err != nil {
+		return 0, 0, fmt.Errorf("counting silent nodes: %w", err)
+	}
+	return silent, all, nil
+}

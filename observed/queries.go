@@ -1,0 +1,101 @@
+package observed
+
+const (
+	// The row is compared and moved in one statement; no row comes back when the
+	// report is not newer. "silent" is whether the last word had gone stale.
+	putReport = `
+		WITH last AS (
+			SELECT content_hash, stale_at FROM observed_nodes WHERE node_id = $1 FOR UPDATE
+		), put AS (
+			INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
+				content_hash, foreign_use, seen_at, stale_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now(), now() + $12::interval)
+			ON CONFLICT (node_id) DO UPDATE SET
+				boot = excluded.boot, boot_id = excluded.boot_id, sequence = excluded.sequence, complete = excluded.complete,
+				missing = excluded.missing, agent = excluded.agent, capability = excluded.capability,
+				inventory = CASE WHEN n.content_hash = excluded.content_hash THEN n.inventory ELSE excluded.inventory END,
+				content_hash = excluded.content_hash, foreign_use = excluded.foreign_use,
+				seen_at = excluded.seen_at, stale_at = excluded.stale_at
+			WHERE (excluded.boot, excluded.sequence) > (n.boot, n.sequence)
+			RETURNING content_hash
+		)
+		SELECT coalesce((SELECT content_hash FROM last), ''), content_hash,
+			coalesce((SELECT stale_at <= now() FROM last), true)
+		FROM put`
+
+	wakeNode = `
+		SELECT mark_due('Node', $1, now(), 'reports have begun')
+		UNION ALL
+		SELECT mark_due('Allocation', allocation_id, now(), 'its node reports again')
+		FROM (SELECT allocation_id FROM observed_allocations WHERE node_id = $1 AND phase <> 'gone' ORDER BY allocation_id) AS held`
+
+	// Only what differs is written and marked. An older fence than the one seen is
+	// a late word and changes nothing.
+	putSeen = `
+		WITH input AS (
+			SELECT * FROM jsonb_to_recordset($2) AS r(allocation_id uuid, phase text, fence bigint, observed_generation bigint,
+				spec_hash text, step text, message text, proof jsonb)
+		), put AS (
+			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, step, message, proof, seen_at)
+			SELECT allocation_id, $1, phase, fence, observed_generation, spec_hash, coalesce(step, ''), coalesce(message, ''), nullif(proof, 'null'), now()
+			FROM input ORDER BY allocation_id
+			ON CONFLICT (allocation_id) DO UPDATE SET
+				node_id = excluded.node_id, phase = excluded.phase, fence = excluded.fence, observed_generation = excluded.observed_generation,
+				spec_hash = excluded.spec_hash, step = excluded.step, message = excluded.message, proof = excluded.proof, seen_at = excluded.seen_at
+			WHERE excluded.fence >= o.fence AND (o.phase, o.fence, o.observed_generation, o.spec_hash, o.step, o.message, o.proof)
+				IS DISTINCT FROM (excluded.phase, excluded.fence, excluded.observed_generation, excluded.spec_hash, excluded.step, excluded.message, excluded.proof)
+			RETURNING allocation_id
+		)
+		SELECT count(mark_due('Allocation', allocation_id, now(), 'reported')) FROM (SELECT allocation_id FROM put ORDER BY 1) AS sorted`
+
+	// A host that no longer mentions what it held has forgotten it. That is no
+	// proof: the fence stays, the proof goes.
+	forget = `
+		WITH put AS (
+			UPDATE observed_allocations SET phase = 'gone', proof = NULL, message = 'the host no longer reports it', seen_at = now()
+			WHERE node_id = $1 AND NOT allocation_id = ANY($2) AND phase <> 'gone'
+			RETURNING allocation_id
+		)
+		SELECT count(mark_due('Allocation', allocation_id, now(), 'no longer reported')) FROM put`
+
+	// Before a first report the row has fence 0 and phase gone, unproven: nothing
+	// is known to be there, and nothing is known to be clean.
+	countFailure = `
+		WITH put AS (
+			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, failures, failed_fence, failed_code, message, seen_at)
+			VALUES ($1, $2, 'gone', 0, $4, '', 1, $3, $5, $6, now())
+			ON CONFLICT (allocation_id) DO UPDATE SET
+				failures = CASE WHEN o.failed_fence = excluded.failed_fence THEN o.failures + 1 ELSE 1 END,
+				failed_fence = excluded.failed_fence, failed_code = excluded.failed_code, message = excluded.message
+			WHERE excluded.failed_fence >= o.failed_fence
+			RETURNING allocation_id
+		)
+		SELECT mark_due('Allocation', allocation_id, now(), 'a task failed') FROM put`
+
+	putApplied = `
+		WITH put AS (
+			INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (uid) DO UPDATE SET generation = excluded.generation, spec_hash = excluded.spec_hash, gone = excluded.gone, seen_at = now()
+			RETURNING uid, kind
+		)
+		SELECT mark_due(kind, uid, now(), 'carried out') FROM put`
+
+	selectSeen = `
+		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.spec_hash, a.message,
+			a.proof IS NOT NULL AND jsonb_array_length(coalesce(nullif(a.proof->'leftovers', 'null'), '[]')) = 0,
+			coalesce(n.complete, false), coalesce(n.stale_at, 'epoch'::timestamptz), a.failures, a.failed_fence
+		FROM observed_allocations a LEFT JOIN observed_nodes n ON n.node_id = a.node_id
+		WHERE a.allocation_id = ANY($1)`
+
+	selectApplied = `SELECT uid, generation, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
+	selectSilence = `SELECT node_id, stale_at FROM observed_nodes WHERE node_id = ANY($1)`
+	selectSilent  = `SELECT stale_at <= now() FROM observed_nodes WHERE node_id = $1`
+	selectNode    = `
+		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, seen_at, stale_at
+		FROM observed_nodes WHERE node_id = $1`
+	held = `SELECT allocation_id, node_id, phase, fence, observed_generation, step, message, proof, failures, failed_code, seen_at FROM observed_allocations`
+
+	selectHeld  = held + ` WHERE allocation_id = $1`
+	selectMany  = held + ` WHERE allocation_id = ANY($1)`
+	countSilent = `SELECT count(*) FILTER (WHERE stale_at <= now()), count(*) FROM observed_nodes`
+)

@@ -1,0 +1,167 @@
+package observed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Seen is what the loop reads of an allocation's host.
+type Seen struct {
+	ID          ids.Allocation
+	Node        ids.Node
+	Phase       wire.Phase
+	Fence       int64
+	SpecHash    string
+	Message     string
+	Proven      bool // gone, and the host's scan found nothing left
+	Complete    bool
+	StaleAt     time.Time
+	Failures    int
+	FailedFence int64
+}
+
+// Applied is what a room has carried out.
+type Applied struct {
+	UID        uuid.UUID
+	Generation int64
+	SpecHash   string
+	Gone       bool
+}
+
+// QueueSeen reads the reports about exactly these allocations.
+func QueueSeen(b *pgx.Batch, keys []uuid.UUID, each func(Seen)) {
+	b.Queue(selectSeen, keys).Query(func(rows pgx.Rows) error {
+		var s Seen
+		_, err := pgx.ForEachRow(rows, []any{&s.ID, &s.Node, &s.Phase, &s.Fence, &s.SpecHash, &s.Message, &s.Proven, &s.Complete,
+			&s.StaleAt, &s.Failures, &s.FailedFence}, func() error {
+			each(s)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("reading what was seen: %w", err)
+		}
+		return nil
+	})
+}
+
+// QueueApplied reads what rooms have carried out of exactly these declarations.
+func QueueApplied(b *pgx.Batch, keys []uuid.UUID, each func(Applied)) {
+	b.Queue(selectApplied, keys).Query(func(rows pgx.Rows) error {
+		var a Applied
+		_, err := pgx.ForEachRow(rows, []any{&a.UID, &a.Generation, &a.SpecHash, &a.Gone}, func() error {
+			each(a)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("reading what was carried out: %w", err)
+		}
+		return nil
+	})
+}
+
+// QueueSilence reads when the reports of exactly these nodes turn stale.
+func QueueSilence(b *pgx.Batch, keys []uuid.UUID, each func(uuid.UUID, time.Time)) {
+	b.Queue(selectSilence, keys).Query(func(rows pgx.Rows) error {
+		var node uuid.UUID
+		var at time.Time
+		_, err := pgx.ForEachRow(rows, []any{&node, &at}, func() error {
+			each(node, at)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("reading report ages: %w", err)
+		}
+		return nil
+	})
+}
+
+// Node is a node's last report, for people.
+type Node struct {
+	ID         ids.Node
+	Boot       int64
+	Sequence   int64
+	Complete   bool
+	Missing    []string
+	Agent      string
+	Capability int
+	Inventory  wire.Inventory
+	Foreign    []string
+	SeenAt     time.Time
+	StaleAt    time.Time
+}
+
+// Node reads a node's last report; not_found when it never reported.
+func (s *Store) Node(ctx context.Context, id ids.Node) (Node, error) {
+	rows, err := s.DB.Query(ctx, selectNode, id)
+	if err != nil {
+		return Node{}, fmt.Errorf("reading report of %s: %w", id, err)
+	}
+	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Node])
+	return n, notFound(err, "node %s has not reported yet", id)
+}
+
+// Allocation is what a host last said of one allocation, for people.
+type Allocation struct {
+	ID         ids.Allocation
+	Node       ids.Node
+	Phase      wire.Phase
+	Fence      int64
+	Generation int64
+	Step       string
+	Message    string
+	Proof      json.RawMessage
+	Failures   int
+	FailedCode string
+	SeenAt     time.Time
+}
+
+// Allocation reads it; not_found when no host has spoken of it.
+func (s *Store) Allocation(ctx context.Context, id ids.Allocation) (Allocation, error) {
+	return allocation(ctx, s.DB, id)
+}
+
+// LockedAllocation reads it inside tx, where a worker decides whether its order
+// still stands.
+func (s *Store) LockedAllocation(ctx context.Context, tx pgx.Tx, id ids.Allocation) (Allocation, error) {
+	return allocation(ctx, tx, id)
+}
+
+// Silent says whether a node's last report has gone stale, read in tx; unknown
+// where it never reported.
+func (s *Store) Silent(ctx context.Context, tx pgx.Tx, id ids.Node) (silent, known bool, err error) {
+	err = tx.QueryRow(ctx, selectSilent, id).Scan(&silent)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("reading the age of the report of %s: %w", id, err)
+	}
+	return silent, true, nil
+}
+
+func allocation(ctx context.Context, q pg.Queryer, id ids.Allocation) (Allocation, error) {
+	rows, err := q.Query(ctx, selectHeld, id)
+	if err != nil {
+		return Allocation{}, fmt.Errorf("reading what was seen of %s: %w", id, err)
+	}
+	a, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Allocation])
+	return a, notFound(err, "no host has reported allocation %s", id)
+}
+
+func notFound(err error, format string, args ...any) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errs.New(errs.NotFound, format, args...)
+	}
+	return err
+}

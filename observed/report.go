@@ -1,0 +1,132 @@
+// Package observed owns what was last seen: the reports of nodes, their age and
+// completeness, and what rooms have carried out. It believes a report only as
+// far as its order allows, and decides nothing.
+package observed
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Store keeps reports.
+type Store struct {
+	DB pg.Pool
+}
+
+// Report takes a node's report and marks what it changed as due. It says whether
+// the content differs from the last one: most do not, and cost one row. A report
+// that is not newer than the last is refused as stale_report.
+func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Report, staleAfter time.Duration) (changed bool, err error) {
+	hash, err := contentHash(r)
+	if err != nil {
+		return false, err
+	}
+	var before, after string
+	var silent bool
+	err = tx.QueryRow(ctx, putReport, node, r.Boot, r.BootID, r.Sequence, r.Complete, strs(r.Missing), r.Agent, r.Capability,
+		r.Inventory, hash, strs(r.Foreign), staleAfter).Scan(&before, &after, &silent)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return false, errs.New(errs.StaleReport, "boot %d sequence %d is not newer than the last report", r.Boot, r.Sequence)
+	case err != nil:
+		return false, fmt.Errorf("storing report of %s: %w", node, err)
+	}
+	if silent {
+		// The node was silent, or never spoke: what waited for it may move now.
+		if _, err := tx.Exec(ctx, wakeNode, node); err != nil {
+			return false, fmt.Errorf("waking what waits for %s: %w", node, err)
+		}
+	}
+	if before == after {
+		return false, nil
+	}
+	return true, putAllocations(ctx, tx, node, r)
+}
+
+func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Report) error {
+	type row struct {
+		wire.AllocationSeen
+
+		Proof json.RawMessage `json:"proof"`
+	}
+	rows := make([]row, len(r.Allocations))
+	seen := make([]uuid.UUID, len(r.Allocations))
+	for i, a := range r.Allocations {
+		rows[i], seen[i] = row{AllocationSeen: a}, a.Allocation.UUID
+		if a.Proof != nil {
+			text, err := json.Marshal(a.Proof)
+			if err != nil {
+				return fmt.Errorf("encoding proof: %w", err)
+			}
+			rows[i].Proof = text
+		}
+	}
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("encoding report: %w", err)
+	}
+	if _, err := tx.Exec(ctx, putSeen, node, text); err != nil {
+		return fmt.Errorf("storing what %s holds: %w", node, err)
+	}
+	if !r.Complete {
+		return nil // half a report proves no absence
+	}
+	if _, err := tx.Exec(ctx, forget, node, seen); err != nil {
+		return fmt.Errorf("storing what %s no longer holds: %w", node, err)
+	}
+	return nil
+}
+
+// contentHash leaves out what every report changes: counters and readings that
+// no decision rests on.
+func contentHash(r wire.Report) (string, error) {
+	r.Sequence = 0
+	r.Inventory.GPUs = append([]wire.GPU(nil), r.Inventory.GPUs...)
+	for i := range r.Inventory.GPUs {
+		g := &r.Inventory.GPUs[i]
+		g.PowerMW, g.Celsius, g.UsedMiB, g.Utilisation = 0, 0, 0, 0
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("encoding report: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Failed counts a task that did not succeed, so that the next plan sees it.
+func (s *Store) Failed(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Result) error {
+	if _, err := tx.Exec(ctx, countFailure, r.Allocation, node, r.Fence, r.Generation, string(r.Code), r.Message); err != nil {
+		return fmt.Errorf("counting a failed task of %s: %w", r.Allocation, err)
+	}
+	return nil
+}
+
+// Applied records that a room has carried out a declaration, in the room's own
+// transaction.
+func (s *Store) Applied(ctx context.Context, tx pgx.Tx, kind string, uid uuid.UUID, generation int64, specHash string, gone bool) error {
+	if _, err := tx.Exec(ctx, putApplied, uid, kind, generation, specHash, gone); err != nil {
+		return fmt.Errorf("recording %s %s as carried out: %w", kind, uid, err)
+	}
+	return nil
+}
+
+func strs(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

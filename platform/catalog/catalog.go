@@ -1,0 +1,181 @@
+// Package catalog says what is sold and at what price, and which operating
+// system images there are. What it holds comes from declarations; it decides
+// neither who may buy nor whether anything is free.
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Topic is the hint to send after a commit that changed the catalogue.
+const Topic = "catalog"
+
+// SKU is what is sold, with its present price.
+type SKU struct {
+	ID          ids.Object
+	Name        string
+	DisplayName string
+	GPUModel    string
+	MemoryGiB   int
+	Isolation   string // host_user, slice_vm, full_reimage
+	MaxGPUs     int    // of one allocation
+	Active      bool
+	Currency    string
+	PriceMinor  money.Minor // per GPU and hour
+}
+
+// Service answers from the database; offers also from memory.
+type Service struct {
+	DB    pg.Pool
+	Clock clock.Clock
+	Hints *hint.Bus // nil where no other process declares
+
+	mu     sync.Mutex
+	wake   <-chan struct{}
+	offers map[string]SKU
+	until  time.Time
+	epoch  int64 // rises with each forgetting
+}
+
+// offersFor bounds what a lost hint costs: a price that is this late.
+const offersFor = 5 * time.Second
+
+// Offer returns an active SKU by name.
+func (s *Service) Offer(ctx context.Context, name string) (SKU, error) {
+	offers, epoch := s.remembered()
+	if offers == nil {
+		var err error
+		if offers, err = s.load(ctx); err != nil {
+			return SKU{}, err
+		}
+		s.remember(offers, epoch)
+	}
+	sku, found := offers[name]
+	if !found {
+		return SKU{}, errs.New(errs.SKUUnknown, "no SKU named %q is for sale", name).At("sku").
+			Try("list what is for sale at /api/v1/skus")
+	}
+	return sku, nil
+}
+
+// Forget makes the next Offer read again. Declare calls it before the commit of
+// its transaction is known, so whoever commits sends the hint, too.
+func (s *Service) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offers = nil
+	s.epoch++
+}
+
+func (s *Service) remembered() (offers map[string]SKU, epoch int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wake == nil && s.Hints != nil {
+		s.wake, _ = s.Hints.Listen(Topic) // for as long as the service lives
+	}
+	select {
+	case <-s.wake: // never ready where there are no hints
+		s.offers = nil
+		s.epoch++
+	default:
+	}
+	if !s.Clock.Now().Before(s.until) {
+		s.offers = nil
+	}
+	return s.offers, s.epoch
+}
+
+// remember keeps what was read unless something changed since.
+func (s *Service) remember(offers map[string]SKU, epoch int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if epoch == s.epoch {
+		s.offers, s.until = offers, s.Clock.Now().Add(offersFor)
+	}
+}
+
+func (s *Service) load(ctx context.Context) (map[string]SKU, error) {
+	rows, err := s.DB.Query(ctx, selectOffers)
+	if err != nil {
+		return nil, fmt.Errorf("reading offers: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, scanSKU)
+	if err != nil {
+		return nil, fmt.Errorf("reading offers: %w", err)
+	}
+	offers := make(map[string]SKU, len(all))
+	for _, sku := range all {
+		offers[sku.Name] = sku
+	}
+	return offers, nil
+}
+
+// List returns SKUs by name, after the given one, retired ones too.
+func (s *Service) List(ctx context.Context, after string, limit int) ([]SKU, error) {
+	rows, err := s.DB.Query(ctx, selectSKUs, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing SKUs: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, scanSKU)
+	if err != nil {
+		return nil, fmt.Errorf("listing SKUs: %w", err)
+	}
+	return all, nil
+}
+
+func scanSKU(row pgx.CollectableRow) (s SKU, err error) {
+	err = row.Scan(&s.ID.UUID, &s.Name, &s.DisplayName, &s.GPUModel, &s.MemoryGiB, &s.Isolation,
+		&s.MaxGPUs, &s.Active, &s.Currency, &s.PriceMinor)
+	return s, err
+}
+
+// Declare makes the SKU so. A price that differs from the last adds a row with
+// today's date: what was sold before keeps the price it was sold at.
+func (s *Service) Declare(ctx context.Context, tx pgx.Tx, sku SKU) error {
+	b := &pgx.Batch{}
+	b.Queue(upsertSKU, sku.ID.UUID, sku.Name, sku.DisplayName, sku.GPUModel, sku.MemoryGiB, sku.Isolation, sku.MaxGPUs, sku.Active)
+	b.Queue(insertPrice, sku.Name, sku.Currency, sku.PriceMinor)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("declaring SKU %s: %w", sku.Name, err)
+	}
+	s.Forget()
+	return nil
+}
+
+// Retire takes the SKU off sale; allocations of it stay.
+func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Object) error {
+	if _, err := tx.Exec(ctx, retireSKU, id.UUID); err != nil {
+		return fmt.Errorf("retiring SKU %s: %w", id, err)
+	}
+	s.Forget()
+	return nil
+}
+
+// Get returns a SKU by name, retired or not.
+func (s *Service) Get(ctx context.Context, name string) (SKU, error) {
+	rows, err := s.DB.Query(ctx, selectSKU, name)
+	if err != nil {
+		return SKU{}, fmt.Errorf("reading SKU %s: %w", name, err)
+	}
+	sku, err := pgx.CollectExactlyOneRow(rows, scanSKU)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return SKU{}, errs.New(errs.NotFound, "no such SKU")
+	}
+	if err != nil {
+		return SKU{}, fmt.Errorf("reading SKU %s: %w", name, err)
+	}
+	return sku, nil
+}

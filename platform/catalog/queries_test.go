@@ -1,0 +1,23 @@
+package catalog
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"sku_catalog", "sku_prices", "os_images"}, map[string]string{
+		"selectOffers": selectOffers,
+		"selectSKU":    selectSKU,
+		"selectSKUs":   selectSKUs,
+		"upsertSKU":    upsertSKU,
+		"insertPrice":  insertPrice,
+		"retireSKU":    retireSKU,
+		"clearDefault": clearDefault,
+		"upsertImage":  upsertImage,
+		"retireImage":  retireImage,
+		"selectImages": selectImages,
+	})
+}

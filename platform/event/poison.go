@@ -1,0 +1,119 @@
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// Failures of one fact, while the stream takes others, after which it is set aside.
+	maxFailures = 10
+	// Between tries of a fact that the server refused. Those behind it wait, as
+	// they must; ten tries hold them for a fifth of a second.
+	retryAfter = 20 * time.Millisecond
+)
+
+// errMalformed is a fact that has no message form.
+var errMalformed = errors.New("malformed fact")
+
+// overcome deals with the fact that stopped a batch: it finds the place in the
+// stream again, counts a failure that is the fact's own, or, when NATS is to
+// blame, returns the cause.
+func (t *term) overcome(ctx context.Context, l *line, e Event, cause error) error {
+	var api *jetstream.APIError
+	refused := errors.As(cause, &api)
+	switch {
+	case refused && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+		return t.findPlace(ctx, l)
+	case refused && api.Code == http.StatusBadRequest: // about the message, not about the server
+		sleep(ctx, nil, retryAfter)
+		return t.countFailure(ctx, l, e, cause)
+	case errors.Is(cause, nats.ErrMaxPayload), errors.Is(cause, nats.ErrBadSubject),
+		errors.Is(cause, nats.ErrBadHeaderMsg), errors.Is(cause, errMalformed):
+		// Our own client refuses it, as it will again: no pause would help.
+		return t.countFailure(ctx, l, e, cause)
+	}
+	return cause
+}
+
+// findPlace asks the stream for its last sequence. Whoever guessed wrong guesses
+// the other way: the first message behind the answer fits either, so each
+// round gets on.
+func (t *term) findPlace(ctx context.Context, l *line) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	stream, err := t.relay.JS.Stream(ctx, l.stream)
+	if err != nil {
+		return fmt.Errorf("finding the place in %s: %w", l.stream, err)
+	}
+	l.last = stream.CachedInfo().State.LastSeq
+	return nil
+}
+
+// countFailure notes the failure where operators see it; at the tenth the fact
+// goes to the dead letters, and the position past it.
+func (t *term) countFailure(ctx context.Context, l *line, e Event, cause error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var failures int
+	if err := t.conn.QueryRow(ctx, countFailure, e.ID.UUID, l.stream, cause.Error()).Scan(&failures); err != nil {
+		return fmt.Errorf("counting a failure: %w", err)
+	}
+	if failures < maxFailures {
+		return nil
+	}
+	if err := t.bury(ctx, l, e, cause, failures); err != nil {
+		return err
+	}
+	if _, err := t.conn.Exec(ctx, markDead, e.ID.UUID); err != nil {
+		return fmt.Errorf("marking a dead letter: %w", err)
+	}
+	t.relay.Log.Error("a fact could not be published and was set aside",
+		"event_id", e.ID, "subject", e.Type, "err", cause)
+	return t.advance(ctx, l, e.Position)
+}
+
+// DeadLetter is what the stream of dead letters carries.
+type DeadLetter struct {
+	// Envelope is the event; one that is too large for NATS is without payload,
+	// which stays in the outbox.
+	Envelope Event  `json:"envelope"`
+	Error    string `json:"error"`
+	Attempts int    `json:"attempts"`
+}
+
+func (t *term) bury(ctx context.Context, l *line, e Event, cause error, attempts int) error {
+	letter := DeadLetter{Envelope: e, Error: cause.Error(), Attempts: attempts}
+	err := t.publishDead(ctx, l, letter)
+	if errors.Is(err, nats.ErrMaxPayload) {
+		letter.Envelope.Payload = nil
+		err = t.publishDead(ctx, l, letter)
+	}
+	if err != nil {
+		return fmt.Errorf("publishing a dead letter: %w", err)
+	}
+	return nil
+}
+
+func (t *term) publishDead(ctx context.Context, l *line, letter DeadLetter) error {
+	data, err := json.Marshal(letter)
+	if err != nil {
+		return fmt.Errorf("encoding a dead letter: %w", err)
+	}
+	prefix := "dlq." + strings.ToLower(l.stream) + "."
+	msg := &nats.Msg{Subject: prefix + letter.Envelope.Type, Header: t.relay.header(letter.Envelope, StreamDLQ, ""), Data: data}
+	_, err = t.relay.JS.PublishMsg(ctx, msg)
+	if errors.Is(err, nats.ErrBadSubject) {
+		msg.Subject = prefix + "malformed"
+		_, err = t.relay.JS.PublishMsg(ctx, msg)
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+package event
+
+const insertFact = `
+	INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, project_id, correlation_id, trace, payload)
+	VALUES ($1, $2, $3, $4, $5,
+		nullif($6::uuid, '00000000-0000-0000-0000-000000000000'),
+		nullif($7::uuid, '00000000-0000-0000-0000-000000000000'), $9, $10,
+		$11::jsonb || jsonb_build_object('urn', $8::text,
+			'tenant_id', nullif($6::uuid, '00000000-0000-0000-0000-000000000000'),
+			'project_id', nullif($7::uuid, '00000000-0000-0000-0000-000000000000')))`
+
+const columns = `xid, seq, event_id, stream, subject, aggregate, sequence, org_id, project_id, correlation_id, trace, payload, occurred_at`
+
+// Below the horizon only: an open transaction may still commit a lower position.
+const belowHorizon = `xid < pg_snapshot_xmin(pg_current_snapshot())`
+
+const selectTenant = `
+	SELECT ` + columns + ` FROM outbox_events
+	WHERE org_id = $1 AND (xid, seq) > ($2::xid8, $3) AND ` + belowHorizon + `
+	ORDER BY xid, seq LIMIT $4`
+
+// One probe per stream, because the index leads with it.
+const selectAll = `
+	SELECT e.* FROM unnest(ARRAY['PROVISIONING', 'BILLING', 'PAYMENTS']) AS s (name) CROSS JOIN LATERAL (
+		SELECT ` + columns + ` FROM outbox_events
+		WHERE stream = s.name AND (xid, seq) > ($1::xid8, $2) AND ` + belowHorizon + `
+		ORDER BY xid, seq LIMIT $3) e
+	ORDER BY e.xid, e.seq LIMIT $3`
+
+const selectStream = `
+	SELECT ` + columns + ` FROM outbox_events
+	WHERE stream = $1 AND (xid, seq) > ($2::xid8, $3) AND ` + belowHorizon + `
+	ORDER BY xid, seq LIMIT $4`
+
+const selectPosition = `
+	SELECT xid, seq FROM outbox_events
+	WHERE event_id = $1 AND (org_id = $2 OR $2 = '00000000-0000-0000-0000-000000000000')`
+
+const selectHorizon = `SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric - 1)::text::xid8`
+
+// Statements of the relay. It runs all but the first on the connection that
+// holds the lock, so that a relay which has lost the lock moves no position.
+const (
+	tryLead = `SELECT pg_try_advisory_lock(hashtextextended('event.relay', 0))`
+
+	// Another epoch: the stream was lost, and is filled from the first fact.
+	ensurePosition = `
+	INSERT INTO outbox_position (stream, epoch, xid, seq) VALUES ($1, $2, '0', 0)
+	ON CONFLICT (stream) DO UPDATE
+	SET epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq, acked = 0, moved_at = now()
+	WHERE outbox_position.epoch <> excluded.epoch`
+
+	readPosition = `SELECT xid, seq, acked FROM outbox_position WHERE stream = $1`
+
+	movePosition = `UPDATE outbox_position SET xid = $2::xid8, seq = $3, acked = $4, moved_at = now() WHERE stream = $1`
+
+	countFailure = `
+	INSERT INTO outbox_failures (event_id, stream, retry_count, last_error) VALUES ($1, $2, 1, $3)
+	ON CONFLICT (event_id) DO UPDATE
+	SET retry_count = outbox_failures.retry_count + 1, last_error = excluded.last_error, last_attempted_at = now()
+	RETURNING retry_count`
+
+	markDead = `UPDATE outbox_failures SET dead_at = now() WHERE event_id = $1`
+)
+
+// Counted only so far: nobody needs to know whether ten thousand or a million
+// are late, and counting a million is late, too.
+const selectBacklog = `
+	SELECT s.name, count(e.occurred_at), coalesce(extract(epoch FROM now() - min(e.occurred_at)), 0)::float8,
+		(SELECT count(*) FROM outbox_failures f WHERE f.stream = s.name AND f.dead_at IS NOT NULL)
+	FROM unnest(ARRAY['PROVISIONING', 'BILLING', 'PAYMENTS']) AS s (name)
+	LEFT JOIN outbox_position p ON p.stream = s.name
+	LEFT JOIN LATERAL (
+		SELECT occurred_at FROM outbox_events
+		WHERE stream = s.name AND (xid, seq) > (coalesce(p.xid, '0'), coalesce(p.seq, 0))
+		ORDER BY xid, seq LIMIT 10000) e ON true
+	GROUP BY s.name ORDER BY s.name`

@@ -1,0 +1,26 @@
+package event
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"outbox_events", "outbox_position", "outbox_failures", "inbox"}, map[string]string{
+		"insertFact":     insertFact,
+		"selectTenant":   selectTenant,
+		"selectAll":      selectAll,
+		"selectStream":   selectStream,
+		"selectPosition": selectPosition,
+		"selectHorizon":  selectHorizon,
+		"tryLead":        tryLead,
+		"ensurePosition": ensurePosition,
+		"readPosition":   readPosition,
+		"movePosition":   movePosition,
+		"countFailure":   countFailure,
+		"markDead":       markDead,
+		"selectBacklog":  selectBacklog,
+	})
+}

@@ -1,0 +1,357 @@
+package event_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/event"
+)
+
+// bundle is a database, a NATS server that can be stopped, wiped and started
+// again at one address, and relays between them.
+type bundle struct {
+	db    *pgxpool.Pool
+	dir   string
+	port  int
+	nats  *natsd.Server
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	hints *hint.Bus
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{db: pgtest.Clone(t), dir: t.TempDir(), hints: &hint.Bus{}}
+	b.startNATS(t)
+	t.Cleanup(func() { b.nats.Stop() })
+	address, err := url.Parse(b.nats.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.port, err = strconv.Atoi(address.Port()); err != nil {
+		t.Fatal(err)
+	}
+	if b.nc, err = natsd.Dial(b.nats.URL(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.nc.Close)
+	if b.js, err = natsd.JetStream(b.nc); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bundle) startNATS(t *testing.T) {
+	t.Helper()
+	var err error
+	if b.nats, err = natsd.Start(natsd.Config{Dir: b.dir, Listen: true, Port: b.port}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// relay runs one until stop is called, or the test ends.
+func (b *bundle) relay(t *testing.T) (r *event.Relay, stop func()) {
+	t.Helper()
+	r = &event.Relay{DB: b.db, JS: b.js, Hints: b.hints, Environment: "test", Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the relay ended with %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return r, stop
+}
+
+// got returns the ids in the stream, in its order.
+func (b *bundle) got(t *testing.T, name string) (all []ids.Event) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	stream, err := b.js.Stream(ctx, name)
+	if err != nil {
+		return nil
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return nil
+	}
+	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
+		msg, err := stream.GetMsg(ctx, seq)
+		if err != nil {
+			return nil
+		}
+		id, err := ids.Parse[ids.Event](msg.Header.Get("ce-id"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, id)
+	}
+	return all
+}
+
+// wants waits until the stream holds exactly these, in this order.
+func (b *bundle) wants(t *testing.T, stream string, want []ids.Event) {
+	t.Helper()
+	var got []ids.Event
+	eventually(t, "all facts are in "+stream, func() bool {
+		b.hints.Send(event.Topic)
+		got = b.got(t, stream)
+		return len(got) >= len(want)
+	})
+	if len(got) != len(want) {
+		t.Fatalf("%s has %d facts, want %d", stream, len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("fact %d of %s is %s, want %s", i, stream, got[i], want[i])
+		}
+	}
+}
+
+// say commits n facts, each in its own transaction, and returns their ids.
+func (b *bundle) say(t *testing.T, from, n int) (said []ids.Event) {
+	t.Helper()
+	for i := range n {
+		f := requested(int64(from + i))
+		state(t, b.db, f)
+		said = append(said, f.ID)
+	}
+	return said
+}
+
+func TestFactsArriveInOrderWithTheirHeaders(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	said := b.say(t, 1, 30)
+	r, _ := b.relay(t)
+	said = append(said, b.say(t, 31, 30)...)
+	b.wants(t, event.StreamProvisioning, said)
+
+	stream, err := b.js.Stream(t.Context(), event.StreamProvisioning)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := stream.GetMsg(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"ce-specversion": "1.0", "ce-source": "/gpuaas/test", "ce-type": "io.gpuaas.provisioning.requested.v1",
+		"ce-subject": "core42:aicloud:-:a:p:allocation:1", "Nats-Msg-Id": said[0].String(),
+		"Gpuaas-Aggregate": "allocation:1", "Gpuaas-Sequence": "1",
+	} {
+		if got := msg.Header.Get(name); got != want {
+			t.Errorf("header %s is %q, want %q", name, got, want)
+		}
+	}
+	var e event.Event
+	if err := json.Unmarshal(msg.Data, &e); err != nil || e.ID != said[0] || e.Version != "1.0" {
+		t.Errorf("message %s: %v", msg.Data, err)
+	}
+	eventually(t, "nothing is pending", func() bool {
+		all, err := r.Pending(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all) == 3 && all[2].Stream == event.StreamProvisioning && all[2].Pending == 0
+	})
+	eventually(t, "it says that it leads", func() bool { return r.Status().Leading && r.Status().Error == "" })
+}
+
+func TestManyFactsSpanBatches(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := b.db.Exec(t.Context(), `INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, payload)
+		SELECT gen_random_uuid(), 'BILLING', 'billing.balance_depleted', 'tenant:1', n, '{"urn": "u"}' FROM generate_series(1, 5000) n`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := b.db.Query(t.Context(), "SELECT event_id FROM outbox_events ORDER BY seq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []ids.Event
+	for rows.Next() {
+		var id ids.Event
+		if err := rows.Scan(&id.UUID); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, id)
+	}
+	b.relay(t)
+	eventually(t, "the last is there", func() bool {
+		stream, err := b.js.Stream(t.Context(), event.StreamBilling)
+		return err == nil && stream.CachedInfo().State.Msgs == 5000
+	})
+	b.wants(t, event.StreamBilling, want)
+}
+
+func TestINV24OutageCostsDelayOnly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r, _ := b.relay(t)
+	said := b.say(t, 1, 5)
+	b.wants(t, event.StreamProvisioning, said)
+
+	b.nats.Stop()
+	said = append(said, b.say(t, 6, 20)...)
+	eventually(t, "it says why it waits", func() bool { return r.Status().Error != "" })
+	b.startNATS(t)
+	said = append(said, b.say(t, 26, 5)...)
+	b.wants(t, event.StreamProvisioning, said)
+}
+
+func TestINV25WipedStreamIsFilledWithTheSameIDs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.relay(t)
+	said := b.say(t, 1, 20)
+	b.wants(t, event.StreamProvisioning, said)
+
+	b.nats.Stop()
+	if err := os.RemoveAll(b.dir); err != nil {
+		t.Fatal(err)
+	}
+	said = append(said, b.say(t, 21, 5)...)
+	b.startNATS(t)
+	b.wants(t, event.StreamProvisioning, said)
+
+	// By an operator, while the server runs.
+	if err := b.js.DeleteStream(t.Context(), event.StreamProvisioning); err != nil {
+		t.Fatal(err)
+	}
+	said = append(said, b.say(t, 26, 1)...)
+	b.wants(t, event.StreamProvisioning, said)
+}
+
+func TestStreamThatLostItsTailIsFilledAnew(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, stop := b.relay(t)
+	said := b.say(t, 1, 10)
+	b.wants(t, event.StreamProvisioning, said)
+	stop()
+	// As after a power cut: what it acknowledged last is not there.
+	if _, err := b.db.Exec(t.Context(), "UPDATE outbox_position SET acked = acked + 3"); err != nil {
+		t.Fatal(err)
+	}
+	b.relay(t)
+	eventually(t, "the position goes back and comes again", func() bool {
+		var acked int64
+		err := b.db.QueryRow(t.Context(), "SELECT acked FROM outbox_position WHERE stream = 'PROVISIONING'").Scan(&acked)
+		return err == nil && acked == 10
+	})
+	b.wants(t, event.StreamProvisioning, said) // those that are there are known by their ids
+}
+
+func TestRestartInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for name, crash := range map[string]string{
+		// What the position would be had the process died before it moved.
+		"before the position moved": "UPDATE outbox_position SET xid = '0', seq = 0",
+		"in order":                  "SELECT 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			_, stop := b.relay(t)
+			said := b.say(t, 1, 40)
+			b.wants(t, event.StreamProvisioning, said)
+			stop()
+			if _, err := b.db.Exec(t.Context(), crash); err != nil {
+				t.Fatal(err)
+			}
+			said = append(said, b.say(t, 41, 40)...)
+			b.relay(t)
+			b.wants(t, event.StreamProvisioning, said)
+		})
+	}
+}
+
+func TestLostDatabaseConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.relay(t)
+	said := b.say(t, 1, 3)
+	b.wants(t, event.StreamProvisioning, said)
+	_, err := b.db.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pool works again", func() bool { return b.db.Ping(t.Context()) == nil })
+	said = append(said, b.say(t, 4, 3)...)
+	b.wants(t, event.StreamProvisioning, said)
+}
+
+func TestOneRelayLeadsAndAnotherTakesOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, stop := b.relay(t)
+	eventually(t, "the first leads", func() bool { return first.Status().Leading })
+	second, _ := b.relay(t)
+	said := b.say(t, 1, 10)
+	b.wants(t, event.StreamProvisioning, said)
+	if second.Status().Leading {
+		t.Error("two lead")
+	}
+	stop()
+	said = append(said, b.say(t, 11, 10)...)
+	b.wants(t, event.StreamProvisioning, said)
+	eventually(t, "the second leads", func() bool { return second.Status().Leading })
+}
+
+func TestINV28PoisonIsSetAsideAndOthersFlow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, huge, middle, bad, last := requested(1), requested(2), requested(3), requested(4), requested(5)
+	huge.Payload = map[string]any{"text": strings.Repeat("x", 2<<20)} // above the server's 1 MB
+	bad.Subject = "provisioning.not a subject"
+	state(t, b.db, first, huge, middle, bad, last)
+	r, _ := b.relay(t)
+	b.wants(t, event.StreamProvisioning, []ids.Event{first.ID, middle.ID, last.ID})
+	b.wants(t, event.StreamDLQ, []ids.Event{huge.ID, bad.ID})
+
+	dead, err := b.js.Stream(t.Context(), event.StreamDLQ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq, subject := range map[uint64]string{1: "dlq.provisioning.provisioning.requested", 2: "dlq.provisioning.malformed"} {
+		msg, err := dead.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var letter event.DeadLetter
+		if err := json.Unmarshal(msg.Data, &letter); err != nil || letter.Attempts != 10 || letter.Error == "" || msg.Subject != subject {
+			t.Errorf("dead letter %s on %s: %v", msg.Data, msg.Subject, err)
+		}
+	}
+	backlog, err := r.Pending(t.Context())
+	if err != nil || backlog[2].DeadLetters != 2 {
+		t.Errorf("backlog %+v, %v", backlog, err)
+	}
+}

@@ -1,0 +1,103 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Project scopes what a tenant uses.
+type Project struct {
+	ID        ids.Project
+	Tenant    ids.Tenant
+	Name      string
+	Role      string // of the caller in it; empty when they have none
+	CreatedAt time.Time
+}
+
+type projectAsked struct {
+	user   ids.User
+	tenant ids.Tenant
+	asked  string
+}
+
+// InProject returns the caller acting in one project of their tenant, named by
+// its id or its name. Without one it is the tenant's only project. The tenant's
+// owners administer every project of it.
+func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Caller, error) {
+	key := projectAsked{c.User, c.Tenant, projectID}
+	now := s.Clock.Now()
+	p, epoch, found := s.projects.get(key, now)
+	if !found {
+		var err error
+		if p, err = s.findProject(ctx, c, projectID); err != nil {
+			return Caller{}, err
+		}
+		s.projects.put(key, p, now.Add(cachedFor), epoch)
+	}
+	switch {
+	case p.Role != "":
+		c.ProjectRole = p.Role
+	case c.TenantRole == "owner":
+		c.ProjectRole = "admin"
+	default:
+		return Caller{}, errs.New(errs.Forbidden, "you are not a member of this project")
+	}
+	c.Project = p.ID
+	return c, nil
+}
+
+func (s *Service) findProject(ctx context.Context, c Caller, asked string) (Project, error) {
+	if asked == "" {
+		return s.onlyProject(ctx, c)
+	}
+	var p Project
+	id, err := uuid.Parse(asked)
+	if err != nil {
+		id = uuid.Nil // then it is a name
+	}
+	err = s.DB.QueryRow(ctx, selectProject, c.Tenant.UUID, id, asked, c.User.UUID).
+		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Project{}, errs.New(errs.NotFound, "no such project")
+	}
+	if err != nil {
+		return Project{}, fmt.Errorf("finding a project: %w", err)
+	}
+	return p, nil
+}
+
+func (s *Service) onlyProject(ctx context.Context, c Caller) (Project, error) {
+	all, err := s.Projects(ctx, c)
+	if err != nil {
+		return Project{}, err
+	}
+	if len(all) != 1 {
+		return Project{}, errs.New(errs.ProjectRequired, "your tenant has %d projects: name one", len(all)).
+			At("X-Project-ID").Try("set X-Project-ID to the id or the name of a project")
+	}
+	return all[0], nil
+}
+
+// Projects lists those of the caller's tenant by name.
+func (s *Service) Projects(ctx context.Context, c Caller) ([]Project, error) {
+	rows, err := s.DB.Query(ctx, selectProjects, c.Tenant.UUID, c.User.UUID)
+	if err != nil {
+		return nil, fmt.Errorf("listing projects: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Project, err error) {
+		err = row.Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt)
+		return p, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing projects: %w", err)
+	}
+	return all, nil
+}

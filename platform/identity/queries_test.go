@@ -1,0 +1,34 @@
+package identity
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"tenants", "projects", "users", "tenant_memberships", "project_memberships", "api_keys", "sessions", "ssh_keys", "idempotency_keys"}, map[string]string{
+		"selectKeyHolder":     selectKeyHolder,
+		"selectSessionHolder": selectSessionHolder,
+		"insertKey":           insertKey,
+		"revokeKeys":          revokeKeys,
+		"insertSession":       insertSession,
+		"endSession":          endSession,
+		"selectProject":       selectProject,
+		"selectProjects":      selectProjects,
+		"selectReplay":        selectReplay,
+		"insertReply":         insertReply,
+		"deleteReplies":       deleteReplies,
+		"lockTenant":          lockTenant,
+		"lockProject":         lockProject,
+		"lockUser":            lockUser,
+		"insertSSHKey":        insertSSHKey,
+		"selectSSHKeys":       selectSSHKeys,
+		"deleteSSHKey":        deleteSSHKey,
+		"selectKeyLines":      selectKeyLines,
+		"seedTenant":          seedTenant,
+		"seedPerson":          seedPerson,
+		"selectPeople":        selectPeople,
+	})
+}

@@ -1,0 +1,165 @@
+package identity
+
+import (
+	"context"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// SSHKey is a registered public key.
+type SSHKey struct {
+	ID          ids.SSHKey
+	Name        string
+	PublicKey   string // one authorized_keys line, without options or comment
+	Fingerprint string // SHA256:…
+	CreatedAt   time.Time
+}
+
+const (
+	maxKeyText    = 16 << 10 // an RSA key of 16,384 bits takes 3 KB
+	maxKeyName    = 64
+	minRSABits    = 2048
+	privateMarker = "PRIVATE KEY"
+)
+
+// AddSSHKey registers a public key of the caller.
+func (s *Service) AddSSHKey(ctx context.Context, c Caller, name, publicKey string) (SSHKey, error) {
+	line, fingerprint, err := parsePublicKey(publicKey)
+	if err != nil {
+		return SSHKey{}, err
+	}
+	name = strings.TrimSpace(name)
+	if name == "" || len(name) > maxKeyName || strings.ContainsFunc(name, isControl) {
+		return SSHKey{}, errs.Invalid("name", "must be 1 to %d printable characters", maxKeyName)
+	}
+	k := SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: fingerprint}
+	err = s.DB.QueryRow(ctx, insertSSHKey, k.ID.UUID, c.User.UUID, k.Name, k.PublicKey, k.Fingerprint).Scan(&k.CreatedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return SSHKey{}, errs.New(errs.AlreadyExists, "you already have a key of this name or fingerprint").At("name").
+			With("fingerprint", k.Fingerprint)
+	}
+	if err != nil {
+		return SSHKey{}, fmt.Errorf("keeping an SSH key: %w", err)
+	}
+	return k, nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// parsePublicKey returns the key's canonical line and fingerprint. The line goes
+// into a host's authorized_keys, so nothing but the key itself may stand in it.
+func parsePublicKey(text string) (line, fingerprint string, err error) {
+	refuse := func(format string, args ...any) (string, string, error) {
+		return "", "", errs.New(errs.SSHKeyInvalid, format, args...).At("public_key")
+	}
+	text = strings.TrimSpace(text)
+	switch {
+	case len(text) > maxKeyText:
+		return refuse("longer than %d bytes", maxKeyText)
+	case strings.Contains(text, privateMarker):
+		return refuse("this is a private key: it must never leave your machine; send the .pub file, and replace the pair if this one was shared")
+	case strings.ContainsAny(text, "\r\n"):
+		return refuse("must be one line with one key")
+	}
+	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(text))
+	switch {
+	case err != nil:
+		return refuse("not a public key in OpenSSH form (ssh-ed25519 AAAA…)")
+	case len(options) > 0:
+		return refuse("options are not accepted: remove what stands before the key type")
+	case len(rest) > 0:
+		return refuse("must be one line with one key")
+	}
+	if err := strong(key); err != nil {
+		return "", "", err
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), ssh.FingerprintSHA256(key), nil
+}
+
+// strong lists what is accepted; a type that a newer library learns is refused
+// until someone decides.
+func strong(key ssh.PublicKey) error {
+	switch key.Type() {
+	case ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+		ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256:
+		return nil
+	case ssh.KeyAlgoRSA:
+		holder, ok := key.(ssh.CryptoPublicKey)
+		if !ok {
+			break
+		}
+		public, ok := holder.CryptoPublicKey().(*rsa.PublicKey)
+		if ok && public.N.BitLen() >= minRSABits {
+			return nil
+		}
+		return errs.New(errs.SSHKeyInvalid, "an RSA key needs %d bits or more", minRSABits).At("public_key").
+			Try("ssh-keygen -t ed25519")
+	}
+	return errs.New(errs.SSHKeyInvalid, "keys of type %s are not accepted", key.Type()).At("public_key").
+		Try("ssh-keygen -t ed25519")
+}
+
+// SSHKeys lists the caller's keys by id, after the given one.
+func (s *Service) SSHKeys(ctx context.Context, c Caller, after ids.SSHKey, limit int) ([]SSHKey, error) {
+	rows, err := s.DB.Query(ctx, selectSSHKeys, c.User.UUID, after.UUID, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing SSH keys: %w", err)
+	}
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k SSHKey, err error) {
+		err = row.Scan(&k.ID.UUID, &k.Name, &k.PublicKey, &k.Fingerprint, &k.CreatedAt)
+		return k, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing SSH keys: %w", err)
+	}
+	return keys, nil
+}
+
+// DeleteSSHKey removes a key of the caller. Allocations that have it keep it:
+// what they were made with is in their declaration.
+func (s *Service) DeleteSSHKey(ctx context.Context, c Caller, id ids.SSHKey) error {
+	tag, err := s.DB.Exec(ctx, deleteSSHKey, c.User.UUID, id.UUID)
+	if err != nil {
+		return fmt.Errorf("deleting an SSH key: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errs.New(errs.NotFound, "no such SSH key")
+	}
+	return nil
+}
+
+// KeysOf returns authorized_keys lines of the user: of the named keys in the
+// order of their ids, or of all when none is named. One that is not theirs is not found.
+func (s *Service) KeysOf(ctx context.Context, q pg.Queryer, user ids.User, named []ids.SSHKey) ([]string, error) {
+	wanted := map[uuid.UUID]bool{}
+	for _, id := range named {
+		wanted[id.UUID] = true
+	}
+	list := make([]uuid.UUID, 0, len(wanted))
+	for id := range wanted {
+		list = append(list, id)
+	}
+	rows, err := q.Query(ctx, selectKeyLines, user.UUID, list, len(list) == 0)
+	if err != nil {
+		return nil, fmt.Errorf("reading SSH keys: %w", err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("reading SSH keys: %w", err)
+	}
+	if len(lines) < len(list) {
+		return nil, errs.New(errs.NotFound, "no such SSH key").At("ssh_key_ids")
+	}
+	return lines, nil
+}

@@ -1,0 +1,303 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+type bundle struct {
+	*ledger.Service
+	db      *pgxpool.Pool
+	tenant  ids.Tenant
+	balance uuid.UUID
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	db := pgtest.Clone(t)
+	b := &bundle{Service: &ledger.Service{DB: db}, db: db, tenant: ids.New[ids.Tenant]()}
+	b.within(t, func(tx pgx.Tx) (err error) {
+		b.balance, err = b.EnsureAccounts(t.Context(), tx, b.tenant, "EUR")
+		return err
+	})
+	return b
+}
+
+// within commits what do does, and fails the test when it cannot.
+func (b *bundle) within(t *testing.T, do func(pgx.Tx) error) {
+	t.Helper()
+	if err := pgx.BeginFunc(t.Context(), b.db, do); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bundle) credit(t *testing.T, amount money.Minor, reference string) {
+	t.Helper()
+	b.within(t, func(tx pgx.Tx) error { return b.TestCredit(t.Context(), tx, b.tenant, amount, reference) })
+}
+
+func (b *bundle) holds(t *testing.T, want money.Minor) {
+	t.Helper()
+	got, currency, err := b.Balance(t.Context(), b.db, b.tenant)
+	if err != nil || got != want || currency != "EUR" {
+		t.Errorf("balance is %d %s, want %d: %v", got, currency, want, err)
+	}
+	if difference, err := b.Verify(t.Context()); err != nil || difference != 0 {
+		t.Errorf("verified with a difference of %d: %v", difference, err)
+	}
+}
+
+func (b *bundle) other(t *testing.T) uuid.UUID {
+	t.Helper()
+	var id uuid.UUID
+	if err := b.db.QueryRow(t.Context(), "SELECT id FROM ledger_accounts WHERE name = 'revenue' AND currency = 'EUR'").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestOneReferenceHasOneEffect(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.credit(t, 500, "start")
+	b.credit(t, 500, "start")
+	b.credit(t, 30, "more")
+	b.holds(t, 530)
+
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
+				return b.TestCredit(t.Context(), tx, b.tenant, 7, "at once")
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	b.holds(t, 537)
+}
+
+func TestAccountsAreMadeOnceUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var wg sync.WaitGroup
+	tenants := []ids.Tenant{ids.New[ids.Tenant](), ids.New[ids.Tenant]()}
+	for i := range 8 {
+		wg.Go(func() {
+			err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
+				_, err := b.EnsureAccounts(t.Context(), tx, tenants[i%2], "USD")
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	var n int
+	if err := b.db.QueryRow(t.Context(), "SELECT count(*) FROM ledger_accounts").Scan(&n); err != nil || n != 3+2+2 {
+		t.Errorf("%d accounts, %v", n, err)
+	}
+	err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
+		_, err := b.EnsureAccounts(t.Context(), tx, b.tenant, "USD")
+		return err
+	})
+	if err == nil {
+		t.Error("one tenant has balances in two currencies")
+	}
+}
+
+func TestTransferThatIsWrongIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other := b.other(t)
+	for name, lines := range map[string][]ledger.Line{
+		"no lines":        nil,
+		"one line":        {{Account: b.balance, Amount: 0}},
+		"not zero":        {{Account: b.balance, Amount: 5}, {Account: other, Amount: -4}},
+		"overflow":        {{Account: b.balance, Amount: 1 << 62}, {Account: other, Amount: 1 << 62}, {Account: other, Amount: 1 << 62}},
+		"unknown account": {{Account: b.balance, Amount: 5}, {Account: uuid.New(), Amount: -5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
+				return b.Transfer(t.Context(), tx, ledger.Transfer{Kind: "correction", Reference: name, Currency: "EUR", Lines: lines})
+			})
+			if err == nil {
+				t.Error("was posted")
+			}
+		})
+	}
+	err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
+		return b.Transfer(t.Context(), tx, ledger.Transfer{Kind: "correction", Reference: "x", Currency: "USD",
+			Lines: []ledger.Line{{Account: b.balance, Amount: 5}, {Account: other, Amount: -5}}})
+	})
+	if err == nil {
+		t.Error("posted USD to accounts in EUR")
+	}
+	b.holds(t, 0)
+}
+
+func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for name, entries := range map[string]string{
+		"half":       `INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT id, $1, 5, 'EUR' FROM t`,
+		"nothing":    `SELECT FROM t WHERE $1::uuid IS NULL`,
+		"currencies": `INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT id, $1, a, c FROM t, (VALUES (5, 'EUR'), (-5, 'USD')) v (a, c)`,
+	} {
+		_, err := b.db.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference)
+			VALUES (gen_random_uuid(), 'correction', 'x') RETURNING id) `+entries, b.balance)
+		if err == nil {
+			t.Errorf("the database took a transfer with %s", name)
+		}
+	}
+	b.holds(t, 0)
+}
+
+func TestINV29EntriesAreAppendOnly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.credit(t, 5, "one")
+	for _, sql := range []string{
+		"UPDATE ledger_entries SET amount_minor = 0", "DELETE FROM ledger_entries", "TRUNCATE ledger_entries",
+		"UPDATE ledger_transfers SET kind = 'x'", "DELETE FROM ledger_transfers", "TRUNCATE ledger_transfers",
+	} {
+		if _, err := b.db.Exec(t.Context(), sql); err == nil {
+			t.Errorf("%s was done", sql)
+		}
+	}
+	b.holds(t, 5)
+}
+
+func TestFundsAreDemanded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		credit, need money.Minor
+		enough       bool
+	}{
+		"covered exactly":       {10, 10, true},
+		"one short":             {10, 11, false},
+		"free needs some money": {0, 0, false},
+		"free with some":        {1, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			if c.credit > 0 {
+				b.credit(t, c.credit, "start")
+			}
+			batch := &pgx.Batch{}
+			ledger.QueueFunds(batch, b.tenant, c.need)
+			err := b.db.SendBatch(t.Context(), batch).Close()
+			if c.enough && err != nil || !c.enough && errs.CodeOf(err) != errs.InsufficientBalance {
+				t.Errorf("got %v", err)
+			}
+			var coded *errs.Error
+			if errors.As(err, &coded) && coded.Details["needed_minor"] != c.need {
+				t.Errorf("details %v", coded.Details)
+			}
+		})
+	}
+	t.Run("unknown tenant", func(t *testing.T) {
+		t.Parallel()
+		batch := &pgx.Batch{}
+		ledger.QueueFunds(batch, ids.New[ids.Tenant](), 0)
+		if err := pgtest.Tx(t).SendBatch(t.Context(), batch).Close(); errs.CodeOf(err) != errs.InsufficientBalance {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// An entry gets its id before its transaction commits. A checkpoint that passed
+// over it would lose it for good.
+func TestSealWaitsForOpenPostings(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.credit(t, 100, "sealed")
+	slow, err := b.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.TestCredit(t.Context(), slow, b.tenant, 10, "slow"); err != nil {
+		t.Fatal(err)
+	}
+	b.credit(t, 1, "fast")
+	err = b.SealFrom(t.Context(), 1)
+	if !ledger.Busy(err) {
+		t.Errorf("sealed beside an open posting: %v", err)
+	}
+	if err := slow.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SealFrom(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	b.holds(t, 111)
+	b.credit(t, 1_000, "tail")
+	b.holds(t, 1_111)
+	if err := b.SealFrom(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SealFrom(t.Context(), 1); err != nil { // nothing new: no second checkpoint
+		t.Fatal(err)
+	}
+	b.holds(t, 1_111)
+	var checkpoints int
+	if err := b.db.QueryRow(t.Context(), "SELECT count(*) FROM ledger_checkpoints WHERE account_id = $1", b.balance).Scan(&checkpoints); err != nil || checkpoints != 2 {
+		t.Errorf("%d checkpoints, %v", checkpoints, err)
+	}
+}
+
+func TestVerifyFindsWhatWasChanged(t *testing.T) {
+	t.Parallel()
+	for name, tamper := range map[string]string{
+		"an entry":     "UPDATE ledger_entries SET amount_minor = amount_minor + 1 WHERE account_id = $1",
+		"a checkpoint": "UPDATE ledger_checkpoints SET balance_minor = balance_minor + 1 WHERE account_id = $1",
+		"a lost entry": "DELETE FROM ledger_entries WHERE account_id = $1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.credit(t, 5, "one")
+			if err := b.SealFrom(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			b.holds(t, 5)
+			err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { // as a superuser can
+				if _, err := tx.Exec(t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
+					return err
+				}
+				_, err := tx.Exec(t.Context(), tamper, b.balance)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if difference, err := b.Verify(t.Context()); difference == 0 && err == nil {
+				t.Error("nothing found")
+			}
+		})
+	}
+}
+
+func TestBalanceOfNobodyIsNotFound(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if _, _, err := b.Balance(context.WithoutCancel(t.Context()), b.db, ids.New[ids.Tenant]()); errs.CodeOf(err) != errs.NotFound {
+		t.Errorf("got %v", err)
+	}
+}

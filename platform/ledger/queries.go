@@ -1,0 +1,71 @@
+package ledger
+
+const ensureAccounts = `SELECT ledger_ensure_accounts($1, $2)`
+
+// Newest checkpoint and what came after it. An id that is sealed can no longer
+// appear: Seal waited for everyone who might have held one.
+const selectBalance = `
+	SELECT coalesce(c.balance_minor, 0) + coalesce((
+			SELECT sum(e.amount_minor)::bigint FROM ledger_entries e
+			WHERE e.account_id = a.id AND e.id > coalesce(c.up_to, 0)), 0), a.currency
+	FROM ledger_accounts a LEFT JOIN LATERAL (
+		SELECT up_to, balance_minor FROM ledger_checkpoints
+		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
+	WHERE a.org_id = $1 AND a.name = 'balance'`
+
+const selectCreditAccounts = `
+	SELECT b.id, c.id, b.currency FROM ledger_accounts b
+	JOIN ledger_accounts c ON c.org_id IS NULL AND c.name = 'credit' AND c.currency = b.currency
+	WHERE b.org_id = $1 AND b.name = 'balance'`
+
+const insertTransfer = `
+	WITH t AS (
+		INSERT INTO ledger_transfers (id, kind, reference) VALUES ($1, $2, $3)
+		ON CONFLICT (kind, reference) DO NOTHING RETURNING id
+	), posted AS (
+		INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency)
+		SELECT t.id, l.account, l.allocation, l.amount, $4
+		FROM t, unnest($5::uuid[], $6::uuid[], $7::bigint[]) AS l (account, allocation, amount)
+		JOIN ledger_accounts a ON a.id = l.account AND a.currency = $4
+		RETURNING id
+	)
+	SELECT EXISTS (SELECT FROM t), (SELECT count(*) FROM posted)`
+
+// SHARE waits until every open transaction that has posted is over, and lets no
+// new one begin until the id is read. It is held for no longer than that.
+const (
+	lockEntries    = `LOCK TABLE ledger_entries IN SHARE MODE`
+	impatient      = `SET LOCAL lock_timeout = '1s'`
+	patient        = `SET LOCAL statement_timeout = '10min'`
+	selectLastID   = `SELECT coalesce(max(id), 0) FROM ledger_entries`
+	// By account, so that it reads the tails and not the history.
+	sealCheckpoint = `
+	INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor)
+	SELECT a.id, $1, coalesce(c.balance_minor, 0) + tail.sum
+	FROM ledger_accounts a LEFT JOIN LATERAL (
+		SELECT up_to, balance_minor FROM ledger_checkpoints
+		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
+	CROSS JOIN LATERAL (
+		SELECT count(*) AS n, sum(amount_minor)::bigint AS sum FROM ledger_entries
+		WHERE account_id = a.id AND id > coalesce(c.up_to, 0) AND id <= $1) tail
+	WHERE tail.n >= greatest($2, 1)
+	ON CONFLICT (account_id, up_to) DO NOTHING`
+)
+
+// Every balance derived again from the first entry, against what is told of it;
+// every checkpoint against its own sum; every transfer against zero.
+const selectDifference = `
+	WITH derived AS (
+		SELECT account_id, sum(amount_minor) AS sum FROM ledger_entries GROUP BY account_id
+	), told AS (
+		SELECT a.id AS account_id, coalesce(c.balance_minor, 0) + coalesce((
+			SELECT sum(e.amount_minor) FROM ledger_entries e
+			WHERE e.account_id = a.id AND e.id > coalesce(c.up_to, 0)), 0) AS sum
+		FROM ledger_accounts a LEFT JOIN LATERAL (
+			SELECT up_to, balance_minor FROM ledger_checkpoints
+			WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
+	)
+	SELECT
+		(SELECT coalesce(sum(abs(coalesce(d.sum, 0) - coalesce(t.sum, 0))), 0) FROM derived d FULL JOIN told t USING (account_id))::bigint,
+		(SELECT coalesce(sum(abs(sum)), 0) FROM (
+			SELECT sum(amount_minor) AS sum FROM ledger_entries GROUP BY transfer_id, currency) x)::bigint`

@@ -1,0 +1,20 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"ledger_accounts", "ledger_transfers", "ledger_entries", "ledger_checkpoints"}, map[string]string{
+		"ensureAccounts":       ensureAccounts,
+		"selectBalance":        selectBalance,
+		"selectCreditAccounts": selectCreditAccounts,
+		"insertTransfer":       insertTransfer,
+		"selectLastID":         selectLastID,
+		"sealCheckpoint":       sealCheckpoint,
+		"selectDifference":     selectDifference,
+	})
+}

@@ -1,0 +1,49 @@
+package ledger
+
+// Charges is how another room hands over what it has computed: the text of a
+// query with the columns account_id uuid, allocation_id uuid, currency text and
+// amount_minor bigint (above zero for what the tenant pays), and the reference
+// of the pass it belongs to.
+type Charges struct {
+	With      string // common table expressions that Query and Reference use
+	Query     string
+	Reference string // an SQL text expression, one value for the whole pass
+}
+
+// UsageStatement is the statement that posts a pass of usage: for each account
+// one transfer, in it one entry per allocation and one for revenue. It returns
+// the number of transfers.
+//
+// It is text, because the other two ways cost more than the posting itself. A
+// function that takes arrays makes Postgres build and unpack a million values,
+// and a temporary table writes every row twice. This way the rows go from the
+// scan of what is metered straight into the entries. The tables of this room are
+// named here and only here; the caller's text names its own.
+//
+// The query stands in it twice, once for the sums and once for the entries: to
+// compute a charge again is cheaper than to keep it.
+func UsageStatement(c Charges) string {
+	return `
+	WITH ` + c.With + `,
+	totals AS MATERIALIZED (
+		SELECT gen_random_uuid() AS transfer_id, account_id, currency, sum(amount_minor)::bigint AS amount_minor
+		FROM (` + c.Query + `) AS charges WHERE amount_minor <> 0 GROUP BY account_id, currency
+	),
+	transfers AS (
+		INSERT INTO ledger_transfers (id, kind, reference)
+		SELECT transfer_id, 'usage', ` + c.Reference + ` || ' ' || account_id FROM totals
+		RETURNING id
+	),
+	entries AS (
+		INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency)
+		SELECT t.transfer_id, t.account_id, charges.allocation_id, -charges.amount_minor, t.currency
+		FROM (` + c.Query + `) AS charges JOIN totals t USING (account_id, currency)
+		WHERE charges.amount_minor <> 0
+		UNION ALL
+		-- Without a revenue account the entry has none, and the pass fails.
+		SELECT t.transfer_id, a.id, NULL, t.amount_minor, t.currency
+		FROM totals t LEFT JOIN ledger_accounts a ON a.org_id IS NULL AND a.name = 'revenue' AND a.currency = t.currency
+		WHERE t.amount_minor <> 0
+	)
+	SELECT count(*) FROM transfers`
+}

@@ -1,0 +1,40 @@
+package metering
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+const selectTenants = `
+	SELECT DISTINCT org_id FROM usage_records WHERE end_s IS NULL ORDER BY 1`
+
+// Tenants lists those that use anything right now.
+func (s *Service) Tenants(ctx context.Context, q pg.Queryer) ([]ids.Tenant, error) {
+	rows, err := q.Query(ctx, selectTenants)
+	if err != nil {
+		return nil, fmt.Errorf("listing tenants in use: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Tenant])
+	if err != nil {
+		return nil, fmt.Errorf("listing tenants in use: %w", err)
+	}
+	return list, nil
+}
+
+const sumClosed = `
+	SELECT coalesce(sum(end_s - start_s), 0)::bigint, coalesce(sum(price_minor * gpus * (end_s - start_s) / 3600), 0)::bigint
+	FROM usage_records WHERE allocation_id = $1 AND end_s IS NOT NULL`
+
+// Closed is what an allocation's ended intervals come to, charged or about to be.
+func Closed(ctx context.Context, q pg.Queryer, a ids.Allocation) (seconds int64, cost money.Minor, err error) {
+	if err := q.QueryRow(ctx, sumClosed, a.UUID).Scan(&seconds, &cost); err != nil {
+		return 0, 0, fmt.Errorf("summing usage of %s: %w", a, err)
+	}
+	return seconds, cost, nil
+}

@@ -1,0 +1,162 @@
+package policies
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Topic is hinted at after a commit that set or unset a value.
+const Topic = "policies"
+
+// refreshEvery bounds how old a snapshot gets when hints are lost. A look costs
+// one row by primary key.
+const refreshEvery = 2 * time.Second
+
+// Client reads and writes policy values. The zero values of Hints and Log will
+// not do; wire both.
+type Client struct {
+	DB    pg.Queryer
+	Hints *hint.Bus
+	Log   *slog.Logger
+
+	current atomic.Pointer[Snapshot]
+	loading sync.Mutex
+}
+
+// Snapshot returns the latest values that this process has seen. Only the first
+// call asks the database; Run keeps the answer fresh behind the callers' backs.
+func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
+	if s := c.current.Load(); s != nil {
+		return *s, nil
+	}
+	return c.Refresh(ctx)
+}
+
+// For is Snapshot and its For in one.
+func (c *Client) For(ctx context.Context, scopes ...Scope) (View, error) {
+	s, err := c.Snapshot(ctx)
+	return s.For(scopes...), err
+}
+
+// Refresh reads the values again where the revision has moved, and returns them.
+// A test, or whoever must see a commit of its own, calls it directly.
+func (c *Client) Refresh(ctx context.Context) (Snapshot, error) {
+	c.loading.Lock() // one reader is enough, and an older answer must not land last
+	defer c.loading.Unlock()
+
+	seen := c.current.Load()
+	if seen != nil {
+		var revision int64
+		if err := c.DB.QueryRow(ctx, readRevision).Scan(&revision); err != nil {
+			return *seen, fmt.Errorf("reading policy revision: %w", err)
+		}
+		if revision == seen.Revision {
+			return *seen, nil
+		}
+	}
+	s, err := c.load(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	c.current.Store(&s)
+	return s, nil
+}
+
+// Run refreshes until ctx ends. While the database is away the last values stay.
+func (c *Client) Run(ctx context.Context) error {
+	hints, end := c.Hints.Listen(Topic)
+	defer end()
+	ticks := time.NewTicker(refreshEvery)
+	defer ticks.Stop()
+
+	for {
+		if _, err := c.Refresh(ctx); err != nil && ctx.Err() == nil {
+			c.Log.WarnContext(ctx, "policy values could not be refreshed", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-hints:
+		case <-ticks.C:
+		}
+	}
+}
+
+// load reads revision and values in one statement, and so in one snapshot.
+func (c *Client) load(ctx context.Context) (Snapshot, error) {
+	rows, err := c.DB.Query(ctx, readValues)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("reading policy values: %w", err)
+	}
+	s := Snapshot{values: map[setting]any{}}
+	var key, scope *string
+	var raw []byte
+	_, err = pgx.ForEachRow(rows, []any{&s.Revision, &key, &scope, &raw}, func() error {
+		if key == nil {
+			return nil // nothing is set
+		}
+		var value any
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return err
+		}
+		// Written by a newer or older binary whose definition differs. The value
+		// further out, or the default, stands in for it.
+		v, fault := Check(*key, *scope, value)
+		if fault != nil {
+			c.Log.WarnContext(ctx, "policy value ignored", "key", *key, "scope", *scope, "reason", fault.Message)
+			return nil
+		}
+		s.values[setting{*key, Scope(*scope)}] = v
+		return nil
+	})
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("reading policy values: %w", err)
+	}
+	return s, nil
+}
+
+// Set stores one value in the caller's transaction, which then holds the next
+// revision. source says who set it: "git:<path>:<line>" or "user:<id>". Setting
+// what is already set changes nothing. Hint at Topic after the commit.
+func (c *Client) Set(ctx context.Context, tx pgx.Tx, key string, scope Scope, value any, source string) error {
+	v, fault := Check(key, string(scope), value)
+	if fault != nil {
+		return fault.coded()
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding policy value: %w", err)
+	}
+	if _, err := tx.Exec(ctx, setValue, key, string(scope), raw, source); err != nil {
+		return fmt.Errorf("setting policy %s: %w", key, err)
+	}
+	return nil
+}
+
+// Unset removes one value, so that the one further out holds. Removing what is
+// not set changes nothing.
+func (c *Client) Unset(ctx context.Context, tx pgx.Tx, key string, scope Scope) error {
+	if _, err := tx.Exec(ctx, unsetValue, key, string(scope)); err != nil {
+		return fmt.Errorf("unsetting policy %s: %w", key, err)
+	}
+	return nil
+}
+
+func (f *Fault) coded() error {
+	code := errs.ValidationError
+	if f.Field == "key" {
+		code = errs.NotFound
+	}
+	return errs.New(code, "%s", f.Message).At(f.Field).Try("expected %s", f.Expected)
+}

@@ -1,0 +1,145 @@
+package policies
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuaas/gpuaas/internal/money"
+)
+
+// Snapshot is all values at one revision. It never changes: a decision takes
+// one, reads whatever it needs, and records the revision that it has read.
+type Snapshot struct {
+	Revision int64
+	values   map[setting]any
+}
+
+type setting struct {
+	key   string
+	scope Scope
+}
+
+// View reads a snapshot for one caller, or one thing: along its scopes.
+type View struct {
+	Revision int64
+	values   map[setting]any
+	scopes   []Scope // from wide to narrow
+}
+
+// For reads along these scopes, in any order; the platform is always among them.
+func (s Snapshot) For(scopes ...Scope) View {
+	v := View{Revision: s.Revision, values: s.values, scopes: []Scope{Platform}}
+	for _, scope := range scopes {
+		if scope.Level() != "" && !slices.Contains(v.scopes, scope) {
+			v.scopes = append(v.scopes, scope)
+		}
+	}
+	rank := Levels()
+	slices.SortStableFunc(v.scopes, func(a, b Scope) int {
+		return cmp.Compare(slices.Index(rank, a.Level()), slices.Index(rank, b.Level()))
+	})
+	return v
+}
+
+// Bool reads a switch.
+func (v View) Bool(key BoolKey) bool {
+	b, _ := v.value(string(key)).(bool)
+	return b
+}
+
+// Int reads a number.
+func (v View) Int(key IntKey) int64 {
+	n, _ := v.value(string(key)).(int64)
+	return n
+}
+
+// Minor reads an amount.
+func (v View) Minor(key MinorKey) money.Minor {
+	n, _ := v.value(string(key)).(int64)
+	return money.Minor(n)
+}
+
+// String reads a word or a text.
+func (v View) String(key TextKey) string {
+	s, _ := v.value(string(key)).(string)
+	return s
+}
+
+// List reads a list of words.
+func (v View) List(key ListKey) []string {
+	l, _ := v.value(string(key)).([]string)
+	return slices.Clone(l)
+}
+
+// value walks inwards: the narrowest value wins, as far as the ones around it
+// let it. The default is no cap: it only stands until somebody sets a value.
+func (v View) value(key string) any {
+	k, ok := Define(key)
+	if !ok {
+		return nil
+	}
+	result, set := k.Default, false
+	for _, scope := range v.scopes {
+		inner, ok := v.values[setting{key, scope}]
+		switch {
+		case !ok:
+		case !set:
+			result, set = inner, true
+		default:
+			result = k.capped(result, inner)
+		}
+	}
+	return result
+}
+
+// capped is the inner value as far as the outer lets it.
+func (k Key) capped(outer, inner any) any {
+	switch k.Cap {
+	case CapAll:
+		return outer == true && inner == true
+	case CapMax:
+		return k.atMost(outer, inner)
+	case CapMin:
+		if o, i := whole(outer), whole(inner); i < o {
+			return o
+		}
+	case CapNone:
+	}
+	return inner
+}
+
+func (k Key) atMost(outer, inner any) int64 {
+	o, i := whole(outer), whole(inner)
+	switch {
+	case k.ZeroIsNone && o == 0:
+		return i
+	case k.ZeroIsNone && i == 0:
+		return o // "no limit" inside a limit is that limit
+	}
+	return min(o, i)
+}
+
+func whole(v any) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+// Value is one setting, as people list them.
+type Value struct {
+	Key   string
+	Scope Scope
+	Value any
+}
+
+// Values lists what is set, by key and scope. Keys that stand at their default
+// are not in it.
+func (s Snapshot) Values() []Value {
+	out := make([]Value, 0, len(s.values))
+	for at, v := range s.values {
+		out = append(out, Value{at.key, at.scope, v})
+	}
+	slices.SortFunc(out, func(a, b Value) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Scope, b.Scope))
+	})
+	return out
+}

@@ -1,0 +1,246 @@
+// Package allocation owns the promise of slots to a project for a while: its
+// rows, its states and their history. It alone moves an allocation's status; it
+// starts nothing, because declaring is enough.
+package allocation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// Service is the room.
+type Service struct {
+	DB        pg.Pool
+	Desired   *desired.Store
+	Inventory *inventory.Service
+	Catalog   *catalog.Service
+	Identity  *identity.Service
+	// Limits reads one policy revision for one decision.
+	Limits func(identity.Caller) Limits
+	Naming ids.Naming
+	Hints  *hint.Bus
+	Clock  clock.Clock
+
+	uids hostUIDs
+}
+
+// Limits are the policy values of one request.
+type Limits struct {
+	PerUser, PerProject, PerTenant int
+	MaxGPUs                        int
+	MinimumRunway                  time.Duration
+	DefaultTTL, MaxTTL             time.Duration // 0: none
+}
+
+// Allocation is one promise.
+type Allocation struct {
+	ID         ids.Allocation
+	Tenant     ids.Tenant
+	Project    ids.Project
+	User       ids.User
+	Name       string
+	SKU        string
+	Region     string
+	GPUs       int
+	Node       ids.Node
+	PriceMinor money.Minor // per GPU and hour
+	Currency   string
+	Login      string // account on the host
+	HostUID    int
+	State      State
+	Reason     string // of a release or failure
+	Message    string
+	Labels     map[string]string
+	Version    int64
+	CreatedAt  time.Time
+	StatusAt   time.Time
+	ActiveAt   *time.Time
+	EndedAt    *time.Time
+	ExpiresAt  *time.Time
+}
+
+// URN is the allocation's resource name.
+func (a Allocation) URN(n ids.Naming) string {
+	if a.Region != "" {
+		n.Region = a.Region
+	}
+	return n.Name(a.Tenant.String(), a.Project.String(), "allocation", a.ID.String()).String()
+}
+
+// Request asks for slots.
+type Request struct {
+	Caller  identity.Caller
+	Key     identity.Key
+	SKU     string
+	GPUs    int
+	Region  string // empty: any
+	Name    string // empty: one is made
+	SSHKeys []ids.SSHKey
+	Labels  map[string]string
+	TTL     time.Duration // 0: the policy's default
+	// Answer makes what the door answers, which is kept with the idempotency key
+	// in the same transaction, so that a replay says the very same.
+	Answer func(Allocation) any
+}
+
+// placements is how often a request looks again when others were faster. Each
+// time at least one of them has got what it wanted.
+const placements = 5
+
+// Request promises slots to a project whose tenant can pay. All it writes is one
+// pipelined batch and one commit, or nothing.
+func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
+	limits := s.Limits(r.Caller)
+	offer, err := s.Catalog.Offer(ctx, r.SKU)
+	if err != nil {
+		return Allocation{}, err
+	}
+	a, err := s.draft(ctx, r, offer, limits)
+	if err != nil {
+		return Allocation{}, err
+	}
+	keys, err := s.Identity.KeysOf(ctx, s.DB, r.Caller.User, r.SSHKeys)
+	if err != nil {
+		return Allocation{}, err
+	}
+	for try := 1; ; try++ {
+		// From a snapshot that may be old: the claim has the last word.
+		slots, err := s.Inventory.Place(ctx, r.SKU, r.Region, r.GPUs, a.CreatedAt)
+		if err != nil {
+			return Allocation{}, err
+		}
+		err = s.promise(ctx, &a, r, slots, keys, limits)
+		if err == nil {
+			s.Desired.Hint()
+			s.Hints.Send(event.Topic)
+			return a, nil
+		}
+		s.Inventory.Misplaced(r.SKU, r.Region)
+		if errs.CodeOf(err) != errs.SKUUnavailable || try == placements {
+			return Allocation{}, err
+		}
+	}
+}
+
+// promise is the one transaction of a request.
+func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots inventory.Slots, keys []string, l Limits) error {
+	a.Node = slots.Node
+	a.Region = slots.Region
+	declaration, err := declare(*a, slots, keys)
+	if err != nil {
+		return err
+	}
+	need, err := money.Due(a.PriceMinor, int64(a.GPUs), int64(l.MinimumRunway/time.Second))
+	if err != nil {
+		return errs.Invalid("gpus", "this would cost more than can be counted").Because(err)
+	}
+	b := &pgx.Batch{}
+	identity.QueueKey(b, r.Key, created, answer(r, *a)) // same key still at work: idempotency_in_flight
+	identity.QueueLock(b, r.Caller)                     // tenant, project, user: always in this order
+	queueCaps(b, *a, l)                                 // counted under those locks
+	ledger.QueueFunds(b, a.Tenant, max(need, 1))
+	inventory.QueueClaim(b, a.ID, slots)
+	queueInsert(b, *a)
+	desired.QueuePut(b, declaration) // marks it due
+	audit.Queue(b, audit.Entry{Tenant: a.Tenant, Actor: r.Caller.Actor(), Action: "allocation.create", Target: a.URN(s.Naming),
+		CorrelationID: r.Caller.CorrelationID, After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name}})
+	event.Queue(b, s.requested(*a, r.Caller))
+	return s.commit(ctx, b, "allocation.request")
+}
+
+// commit sends a batch as one transaction.
+func (s *Service) commit(ctx context.Context, b *pgx.Batch, point string) error {
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		failpoint.Hit(point + ".before_commit")
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit(point + ".after_commit")
+	return nil
+}
+
+// created is the status that the door answers a request with.
+const created = 201
+
+func answer(r Request, a Allocation) any {
+	if r.Answer == nil {
+		return nil
+	}
+	return r.Answer(a)
+}
+
+// draft is the allocation before its slots are known, refused where policy or
+// the offer says no.
+func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Limits) (Allocation, error) {
+	ttl := r.TTL
+	if ttl == 0 {
+		ttl = l.DefaultTTL
+	}
+	switch most := min(offer.MaxGPUs, l.MaxGPUs); {
+	case r.GPUs < 1 || r.GPUs > most:
+		return Allocation{}, errs.Invalid("gpus", "must be between 1 and %d for %s", most, r.SKU)
+	case ttl < 0 || l.MaxTTL > 0 && ttl > l.MaxTTL:
+		return Allocation{}, errs.Invalid("ttl_seconds", "must be between 1 and %d", int64(l.MaxTTL/time.Second))
+	}
+	uid, err := s.uids.next(ctx, s.DB)
+	if err != nil {
+		return Allocation{}, err
+	}
+	now := s.Clock.Now()
+	a := Allocation{
+		ID: ids.New[ids.Allocation](), Tenant: r.Caller.Tenant, Project: r.Caller.Project, User: r.Caller.User,
+		Name: r.Name, SKU: r.SKU, Region: r.Region, GPUs: r.GPUs, PriceMinor: offer.PriceMinor, Currency: offer.Currency,
+		Login: fmt.Sprintf("u%d", uid), HostUID: uid, State: Requested, Labels: r.Labels, Version: 1, CreatedAt: now, StatusAt: now,
+	}
+	if a.Name == "" {
+		a.Name = fmt.Sprintf("%s-%d", r.SKU, uid)
+	}
+	if ttl > 0 {
+		end := now.Add(ttl)
+		a.ExpiresAt = &end
+	}
+	return a, nil
+}
+
+func declare(a Allocation, slots inventory.Slots, keys []string) (desired.Object, error) {
+	spec := desired.Allocation{
+		Tenant: a.Tenant.String(), Project: a.Project.String(), User: a.User.String(), SKU: a.SKU, GPUs: a.GPUs,
+		Node: slots.Node.String(), GPUUUIDs: slots.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, ExpireAt: a.ExpiresAt,
+	}
+	for _, id := range slots.IDs {
+		spec.Slots = append(spec.Slots, id.String())
+	}
+	if spec.Keys == nil {
+		spec.Keys = []string{}
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return desired.Object{}, fmt.Errorf("encoding declaration: %w", err)
+	}
+	return desired.Object{Kind: desired.KindAllocation, Scope: a.Project.String(), Name: a.Name, UID: ids.Object{UUID: a.ID.UUID},
+		Labels: a.Labels, Spec: text, Source: desired.Source{Owner: desired.OwnerAPI}}, nil
+}

@@ -1,0 +1,93 @@
+package allocation
+
+import (
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+const (
+	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, reason,
+		message, labels, version, created_at, status_at, active_at, ended_at, expires_at`
+
+	insertAllocation = `
+		WITH put AS (
+			INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login,
+				host_uid, status, labels, created_at, status_at, expires_at)
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'requested', $14, $15, $15, $16
+			WHERE NOT EXISTS (SELECT FROM allocations WHERE project_id = $3 AND name = $5 AND status NOT IN ('released', 'failed'))
+			RETURNING id
+		)
+		INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status, reason)
+		SELECT id, 1, 'requested', '', 'requested', '' FROM put`
+
+	// What counts against the caps; the caller holds the locks that keep it so.
+	countLive = `
+		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*)
+		FROM allocations WHERE org_id = $1 AND status NOT IN ('released', 'failed', 'release_failed')`
+
+	moveAllocation = `
+		WITH moved AS (
+			UPDATE allocations SET status = $4, reason = CASE WHEN $5 = '' THEN reason ELSE $5 END, message = $6, version = version + 1,
+				status_at = now(),
+				active_at = CASE WHEN $4 = 'active' THEN now() ELSE active_at END,
+				ended_at = CASE WHEN $4 IN ('released', 'failed') THEN now() END
+			WHERE id = $1 AND version = $2
+			RETURNING id, version
+		)
+		INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status, reason, message)
+		SELECT id, version, $7, $3, $4, $5, $6 FROM moved`
+
+	lockActive       = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND status = 'active' ORDER BY id FOR UPDATE`
+	lockAllocation   = `SELECT ` + columns + ` FROM allocations WHERE id = $1 FOR UPDATE`
+	selectAllocation = `SELECT ` + columns + ` FROM allocations WHERE id = $1 AND org_id = $2`
+	selectPage       = `
+		SELECT ` + columns + ` FROM allocations
+		WHERE org_id = $1 AND ($2::uuid IS NULL OR project_id = $2) AND ($3 = '' OR status = $3) AND ($4 = '' OR sku = $4) AND ($5 = '' OR name = $5)
+			AND (created_at, id) < ($6, $7)
+		ORDER BY created_at DESC, id DESC LIMIT $8`
+	selectTimeline = `
+		SELECT version, event, from_status, to_status, reason, message, at
+		FROM allocation_transitions WHERE allocation_id = $1 ORDER BY version`
+)
+
+func queueInsert(b *pgx.Batch, a Allocation) {
+	labels := a.Labels
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	b.Queue(insertAllocation, a.ID, a.Tenant, a.Project, a.User, a.Name, a.SKU, a.Region, a.GPUs, a.Node, a.PriceMinor, a.Currency,
+		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt).Exec(oneRow(func() error {
+		return errs.New(errs.AlreadyExists, "the project already has an allocation named %q", a.Name).At("name").Try("choose another name, or release that one")
+	}))
+}
+
+func queueCaps(b *pgx.Batch, a Allocation, l Limits) {
+	b.Queue(countLive, a.Tenant, a.User, a.Project).QueryRow(func(row pgx.Row) error {
+		var user, project, tenant int
+		if err := row.Scan(&user, &project, &tenant); err != nil {
+			return fmt.Errorf("counting allocations: %w", err)
+		}
+		for _, c := range []struct {
+			whose     string
+			have, cap int
+		}{{"user", user, l.PerUser}, {"project", project, l.PerProject}, {"tenant", tenant, l.PerTenant}} {
+			if c.have >= c.cap {
+				return errs.New(errs.ConcurrencyLimitReached, "the %s already holds %d of %d allocations", c.whose, c.have, c.cap).
+					Try("release one, or ask an operator for a higher limit").With("scope", c.whose).With("limit", c.cap)
+			}
+		}
+		return nil
+	})
+}
+
+func scan(row pgx.CollectableRow) (a Allocation, err error) {
+	err = row.Scan(&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
+		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt)
+	if err != nil {
+		return Allocation{}, fmt.Errorf("scanning allocation: %w", err)
+	}
+	return a, nil
+}

@@ -1,0 +1,147 @@
+package allocation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// The methods below write down what the loop has observed. Each is called with
+// the row locked and the observation checked, and does nothing when the row is
+// already past it: a job may run any number of times.
+
+// TaskPlaced follows a task into its node's mailbox.
+func (s *Service) TaskPlaced(ctx context.Context, tx pgx.Tx, a Allocation) (Allocation, error) {
+	if a.State != Requested {
+		return a, nil // an order to heal an active one moves nothing
+	}
+	return s.move(ctx, tx, a, TaskPlaced, "", "")
+}
+
+// NodeReady opens the interval: from here on it costs.
+func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error {
+	a, err := s.TaskPlaced(ctx, tx, a)
+	if err != nil || a.State != Provisioning {
+		return err
+	}
+	if a, err = s.move(ctx, tx, a, NodeReady, "", ""); err != nil {
+		return err
+	}
+	price, err := money.Due(a.PriceMinor, int64(a.GPUs), int64(time.Hour/time.Second))
+	if err != nil {
+		return fmt.Errorf("pricing %s: %w", a.ID, err)
+	}
+	b := &pgx.Batch{}
+	metering.QueueOpen(b, metering.Interval{Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, SKU: a.SKU, GPUs: a.GPUs,
+		PriceMinor: a.PriceMinor, Currency: a.Currency})
+	event.Queue(b, s.fact(a, SubjectActive, ActiveFact{Allocation: a.ID.String(), Slots: a.GPUs, ActiveAt: *a.ActiveAt, PriceMinor: price, Currency: a.Currency}))
+	return send(ctx, tx, b, a)
+}
+
+// SlotsGone frees what the host has proved clean, and forgets the declaration. A
+// failed allocation stays failed; its slots are free all the same.
+func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof wire.Proof) error {
+	if a.State == Releasing || a.State == ReleaseFailed {
+		var err error
+		if a, err = s.move(ctx, tx, a, SlotsGone, "", ""); err != nil {
+			return err
+		}
+		if err := s.queueReleased(ctx, tx, a); err != nil {
+			return err
+		}
+	}
+	if err := s.Inventory.Free(ctx, tx, a.ID, proof); err != nil {
+		return err
+	}
+	return s.Desired.Drop(ctx, tx, desired.KindAllocation, ids.Object{UUID: a.ID.UUID})
+}
+
+func (s *Service) queueReleased(ctx context.Context, tx pgx.Tx, a Allocation) error {
+	seconds, cost, err := metering.Closed(ctx, tx, a.ID)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	event.Queue(b, s.fact(a, SubjectReleased, ReleasedFact{Allocation: a.ID.String(), ReleasedAt: a.StatusAt, Seconds: seconds, CostMinor: cost, Currency: a.Currency}))
+	return send(ctx, tx, b, a)
+}
+
+// GaveUp ends an attempt that has used up its tries or its time. The declaration
+// becomes a tombstone: whatever the host holds is still to be cleaned.
+func (s *Service) GaveUp(ctx context.Context, tx pgx.Tx, a Allocation, attempts int, why string) error {
+	before := a.State
+	if before != Requested && before != Provisioning && before != Releasing {
+		return nil
+	}
+	a, err := s.move(ctx, tx, a, GaveUp, reasonOf(before), why)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	if before == Releasing {
+		if err := s.Inventory.Quarantine(ctx, tx, a.ID, "release failed"); err != nil {
+			return err
+		}
+		event.Queue(b, s.fact(a, SubjectReleaseFailed, ReleaseFailedFact{Allocation: a.ID.String(), Reason: why, Attempts: attempts, Slots: a.GPUs}))
+		return send(ctx, tx, b, a)
+	}
+	if err := s.bury(ctx, tx, a, reasonFailed); err != nil {
+		return err
+	}
+	inventory.QueueDirty(b, a.ID)
+	event.Queue(b, s.fact(a, SubjectFailed, FailedFact{Allocation: a.ID.String(), Reason: reasonFailed, Message: why, Attempts: attempts}))
+	return send(ctx, tx, b, a)
+}
+
+func reasonOf(s State) string {
+	if s == Releasing {
+		return "" // keep why it was released
+	}
+	return reasonFailed
+}
+
+// Expire releases at the end of the lease.
+func (s *Service) Expire(ctx context.Context, tx pgx.Tx, a Allocation) error {
+	if a.State != Active {
+		return nil
+	}
+	_, err := s.release(ctx, tx, a, ReasonTTL, identity.Caller{})
+	return err
+}
+
+// Deplete releases every active allocation of a tenant that has run out of
+// money, and returns how many that were.
+func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (int, error) {
+	rows, err := tx.Query(ctx, lockActive, tenant)
+	if err != nil {
+		return 0, fmt.Errorf("locking active allocations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range list {
+		if _, err := s.release(ctx, tx, a, ReasonDepleted, identity.Caller{}); err != nil {
+			return 0, err
+		}
+	}
+	return len(list), nil
+}
+
+func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch, a Allocation) error {
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("recording %s as %s: %w", a.ID, a.State, err)
+	}
+	return nil
+}

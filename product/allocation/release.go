@@ -1,0 +1,162 @@
+package allocation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// Why an allocation is released.
+const (
+	ReasonUser     = "user"
+	ReasonTTL      = "ttl"
+	ReasonDepleted = "balance_depleted"
+	reasonFailed   = "provision_failed"
+)
+
+// Release lets go of an allocation for a caller: billing ends now, the slots
+// follow once the host has proved them clean. It also retries release_failed.
+func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key, id ids.Allocation, answer func(Allocation) any) (Allocation, error) {
+	var a Allocation
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) (err error) {
+		if a, err = s.Lock(ctx, tx, id); err != nil {
+			return err
+		}
+		if a.Tenant != c.Tenant {
+			return unknown() // as for an id that does not exist
+		}
+		if a, err = s.release(ctx, tx, a, ReasonUser, c); err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		var body any
+		if answer != nil {
+			body = answer(a)
+		}
+		identity.QueueKey(b, k, accepted, body)
+		audit.Queue(b, audit.Entry{Tenant: a.Tenant, Actor: c.Actor(), Action: "allocation.release", Target: a.URN(s.Naming), CorrelationID: c.CorrelationID})
+		return tx.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return Allocation{}, err
+	}
+	failpoint.Hit("allocation.release.after_commit")
+	s.Desired.Hint()
+	s.Hints.Send(event.Topic)
+	return a, nil
+}
+
+// accepted is the status that the door answers a release with.
+const accepted = 202
+
+// release moves the row, closes the interval and declares the tombstone, in tx.
+func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason string, by identity.Caller) (Allocation, error) {
+	a, err := s.move(ctx, tx, a, ReleaseAsked, reason, "")
+	if err != nil {
+		return Allocation{}, err
+	}
+	if err := s.bury(ctx, tx, a, reason); err != nil {
+		return Allocation{}, err
+	}
+	b := &pgx.Batch{}
+	metering.QueueClose(b, a.ID)
+	inventory.QueueDirty(b, a.ID)
+	actor := "system:reconcile"
+	if by.User != (ids.User{}) {
+		actor = by.Actor()
+	}
+	f := s.fact(a, SubjectReleasing, ReleasingFact{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor})
+	f.CorrelationID, f.Trace = by.CorrelationID, by.Trace
+	event.Queue(b, f)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return Allocation{}, fmt.Errorf("releasing %s: %w", a.ID, err)
+	}
+	return a, nil
+}
+
+// bury turns the declaration into a tombstone with a new fence. It stays until
+// the host has proved that nothing is left.
+func (s *Service) bury(ctx context.Context, tx pgx.Tx, a Allocation, reason string) error {
+	uid := ids.Object{UUID: a.ID.UUID}
+	have, err := s.Desired.LockUID(ctx, tx, desired.KindAllocation, uid)
+	if err != nil {
+		return err
+	}
+	var spec desired.Allocation
+	if err := json.Unmarshal(have.Spec, &spec); err != nil {
+		return fmt.Errorf("reading declaration of %s: %w", a.ID, err)
+	}
+	// Asked again after it had failed, the fence rises all the same, so that what
+	// is still on its way is void.
+	spec.Released, spec.Reason = true, reason
+	_, err = s.Desired.Respec(ctx, tx, desired.KindAllocation, uid, spec)
+	return err
+}
+
+// Lock reads one allocation and holds it until tx ends. It comes before the lock
+// on its declaration, everywhere.
+func (s *Service) Lock(ctx context.Context, tx pgx.Tx, id ids.Allocation) (Allocation, error) {
+	rows, err := tx.Query(ctx, lockAllocation, id)
+	if err != nil {
+		return Allocation{}, fmt.Errorf("locking allocation %s: %w", id, err)
+	}
+	a, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Allocation{}, unknown()
+	}
+	return a, err
+}
+
+// unknown answers for ids that do not exist and for other tenants' alike.
+func unknown() error { return errs.New(errs.NotFound, "no such allocation") }
+
+// move is the only way in which a status changes: by the table, by
+// compare-and-set, with its row in the history.
+func (s *Service) move(ctx context.Context, tx pgx.Tx, a Allocation, e Event, reason, message string) (Allocation, error) {
+	to, err := Next(a.State, e)
+	if err != nil {
+		return Allocation{}, err
+	}
+	tag, err := tx.Exec(ctx, moveAllocation, a.ID, a.Version, a.State, to, reason, message, e)
+	if err != nil {
+		return Allocation{}, fmt.Errorf("moving %s from %s to %s: %w", a.ID, a.State, to, err)
+	}
+	if err := moved(tag, a); err != nil {
+		return Allocation{}, err
+	}
+	rows, err := tx.Query(ctx, lockAllocation, a.ID)
+	if err != nil {
+		return Allocation{}, fmt.Errorf("reading allocation %s: %w", a.ID, err)
+	}
+	return pgx.CollectExactlyOneRow(rows, scan)
+}
+
+func moved(tag pgconn.CommandTag, a Allocation) error {
+	if tag.RowsAffected() == 1 {
+		return nil
+	}
+	return errs.New(errs.Conflict, "allocation %s has changed meanwhile", a.ID)
+}
+
+func oneRow(otherwise func() error) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() == 1 {
+			return nil
+		}
+		return otherwise()
+	}
+}

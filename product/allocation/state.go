@@ -1,0 +1,73 @@
+package allocation
+
+import (
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// State of an allocation; equal to the value in the table.
+type State string
+
+// The states.
+const (
+	Requested     State = "requested"
+	Provisioning  State = "provisioning"
+	Active        State = "active"
+	Releasing     State = "releasing"
+	Released      State = "released"
+	Failed        State = "failed"
+	ReleaseFailed State = "release_failed"
+)
+
+// States lists them in the order of a life.
+func States() []State {
+	return []State{Requested, Provisioning, Active, Releasing, Released, Failed, ReleaseFailed}
+}
+
+// Event is something that happened, never something we would like to happen. A
+// silent node is no event but a condition: what it runs is unknown, not over.
+type Event string
+
+// The events.
+const (
+	TaskPlaced   Event = "task_placed"
+	NodeReady    Event = "node_ready"
+	ReleaseAsked Event = "release_asked"
+	SlotsGone    Event = "slots_gone"
+	GaveUp       Event = "gave_up"
+)
+
+// Events lists them.
+func Events() []Event { return []Event{TaskPlaced, NodeReady, ReleaseAsked, SlotsGone, GaveUp} }
+
+// transitions is the whole machine. What is not listed cannot happen.
+//
+// No state frees a slot: only a proof does. So failed is final for the user
+// while its tombstone in desired stays until the host proves it clean, and a
+// late proof still heals release_failed.
+var transitions = map[State]map[Event]State{
+	Requested:     {TaskPlaced: Provisioning, ReleaseAsked: Releasing, GaveUp: Failed},
+	Provisioning:  {NodeReady: Active, ReleaseAsked: Releasing, GaveUp: Failed},
+	Active:        {ReleaseAsked: Releasing},
+	Releasing:     {SlotsGone: Released, GaveUp: ReleaseFailed},
+	ReleaseFailed: {ReleaseAsked: Releasing, SlotsGone: Released},
+	Released:      {},
+	Failed:        {},
+}
+
+// Next returns the state that follows s when e happens.
+func Next(s State, e Event) (State, error) {
+	if to, ok := transitions[s][e]; ok {
+		return to, nil
+	}
+	if e == ReleaseAsked {
+		return s, notReleasable(s)
+	}
+	return s, errs.New(errs.Conflict, "an allocation that is %s cannot take %s", s, e)
+}
+
+func notReleasable(s State) error {
+	if s == Releasing {
+		return errs.New(errs.AllocationAlreadyReleasing, "this allocation is already being released").Try("wait for it; nothing else is needed")
+	}
+	return errs.New(errs.AllocationFinal, "this allocation is %s; nothing is left to release", s)
+}

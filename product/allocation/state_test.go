@@ -1,0 +1,75 @@
+package allocation_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// INV-04: all 35 pairs, as drawn. The diagram is made from the table, so that a
+// change of the machine is read in review.
+func TestINV04Diagram(t *testing.T) {
+	t.Parallel()
+
+	var b strings.Builder
+	b.WriteString("stateDiagram-v2\n    [*] --> requested\n")
+	for _, s := range allocation.States() {
+		ends := true
+		for _, e := range allocation.Events() {
+			if to, err := allocation.Next(s, e); err == nil {
+				fmt.Fprintf(&b, "    %s --> %s: %s\n", s, to, e)
+				ends = false
+			}
+		}
+		if ends {
+			fmt.Fprintf(&b, "    %s --> [*]\n", s)
+		}
+	}
+	const golden = "testdata/state.mmd"
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("the machine has changed; run with -update and read the difference:\n%s", b.String())
+	}
+}
+
+// Every state can end: from each there is a way to a state that has no way on.
+func TestEveryStateCanEnd(t *testing.T) {
+	t.Parallel()
+
+	for _, s := range allocation.States() {
+		if !canEnd(s, map[allocation.State]bool{}) {
+			t.Errorf("%s never ends", s)
+		}
+	}
+}
+
+func canEnd(s allocation.State, seen map[allocation.State]bool) bool {
+	if seen[s] {
+		return false
+	}
+	seen[s] = true
+	final := true
+	for _, e := range allocation.Events() {
+		if to, err := allocation.Next(s, e); err == nil {
+			final = false
+			if canEnd(to, seen) {
+				return true
+			}
+		}
+	}
+	return final
+}

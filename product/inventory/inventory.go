@@ -1,0 +1,181 @@
+// Package inventory owns the fleet as it is sold: nodes with their axes, GPUs,
+// slots and the claims on them. A slot becomes clean only by proof, never by a
+// state; placement is a pure function in place.
+package inventory
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Service is the room.
+type Service struct {
+	DB    pg.Pool
+	Hints *hint.Bus
+
+	market market
+}
+
+// Declare carries out a node's declaration.
+func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Node, name string, n desired.Node) error {
+	_, err := tx.Exec(ctx, declareNode, id, name, n.SKU, n.Region, n.Onboarding, n.GPUs, n.Hardware, n.Cordoned)
+	if err != nil {
+		return fmt.Errorf("declaring node %s: %w", name, err)
+	}
+	if _, err := tx.Exec(ctx, resellSlots, id, n.SKU, n.Region); err != nil {
+		return fmt.Errorf("declaring slots of %s: %w", name, err)
+	}
+	return nil
+}
+
+// Retire takes a node out of the fleet; refused while anything is claimed on it.
+func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	tag, err := tx.Exec(ctx, retireNode, id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("retiring node %s: %w", id, err)
+	case tag.RowsAffected() == 0:
+		return errs.New(errs.NodeInUse, "node %s still has claimed slots", id)
+	}
+	return nil
+}
+
+// InUse names those of the given nodes that live allocations stand on.
+func (s *Service) InUse(ctx context.Context, tx pgx.Tx, nodes []ids.Node) (map[ids.Node]int, error) {
+	rows, err := tx.Query(ctx, countClaims, nodes)
+	if err != nil {
+		return nil, fmt.Errorf("reading claims: %w", err)
+	}
+	used := map[ids.Node]int{}
+	var node ids.Node
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&node, &n}, func() error {
+		used[node] = n
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading claims: %w", err)
+	}
+	return used, nil
+}
+
+// Silent records that a node's reports have stopped, or begun again. It is a
+// condition of the node: what runs on it is unknown, not over.
+func (s *Service) Silent(ctx context.Context, tx pgx.Tx, id ids.Node, silent bool) error {
+	to := "reachable"
+	if silent {
+		to = "stale"
+	}
+	if _, err := tx.Exec(ctx, setReachability, id, to); err != nil {
+		return fmt.Errorf("recording silence of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Seen follows a changed report: devices, their health, and slots for devices
+// that are new. Devices never vanish silently: one that is missing is unhealthy.
+func (s *Service) Seen(ctx context.Context, tx pgx.Tx, id ids.Node, r wire.Report) error {
+	var expected int
+	if err := tx.QueryRow(ctx, lockNode, id).Scan(&expected); err != nil {
+		return fmt.Errorf("locking node %s: %w", id, err)
+	}
+	health, message := assess(r, expected)
+	b := &pgx.Batch{}
+	b.Queue(putGPUs, id, r.Inventory.GPUs)
+	if r.Complete {
+		b.Queue(missGPUs, id, gpuUUIDs(r.Inventory.GPUs))
+	}
+	b.Queue(putSlots, id)
+	b.Queue(quarantineSlots, id)
+	b.Queue(setSeen, id, string(health), message)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("recording inventory of %s: %w", id, err)
+	}
+	return nil
+}
+
+// assess sums a report up: the worst of its devices, and what is missing.
+func assess(r wire.Report, expected int) (health wire.Health, message string) {
+	if !r.Complete {
+		return wire.Unknown, "the report is incomplete: " + strings.Join(r.Missing, ", ")
+	}
+	if n := len(r.Inventory.GPUs); n < expected {
+		return wire.Unhealthy, fmt.Sprintf("%d of %d GPUs are there", n, expected)
+	}
+	health = wire.Healthy
+	for _, g := range r.Inventory.GPUs {
+		if g.Health == wire.Healthy {
+			continue
+		}
+		message = fmt.Sprintf("GPU %d is %s: %s", g.Index, g.Health, strings.Join(g.Reasons, ", "))
+		if g.Health == wire.Unhealthy {
+			return wire.Degraded, message // the slot is bad, not the node
+		}
+		health = wire.Degraded
+	}
+	if len(r.Foreign) > 0 {
+		return wire.Degraded, "used by what nobody ordered: " + strings.Join(r.Foreign, ", ")
+	}
+	return health, message
+}
+
+func gpuUUIDs(gpus []wire.GPU) []string {
+	list := make([]string, len(gpus))
+	for i, g := range gpus {
+		list[i] = g.UUID
+	}
+	return list
+}
+
+// tokenLife is the longest that an enrolment token may wait for its node.
+const tokenLife = 15 * time.Minute
+
+// EnrolmentToken makes the single-use secret by which a node first speaks. It is
+// shown once and kept only as its hash.
+func (s *Service) EnrolmentToken(ctx context.Context, tx pgx.Tx, id ids.Node) (token string, expires time.Time, err error) {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return "", time.Time{}, fmt.Errorf("drawing token: %w", err)
+	}
+	token = "gpe_" + base64.RawURLEncoding.EncodeToString(secret)
+	hash := sha256.Sum256([]byte(token))
+	err = tx.QueryRow(ctx, insertToken, hash[:], id, tokenLife).Scan(&expires)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", time.Time{}, errs.New(errs.NotFound, "no such node")
+	}
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("storing token: %w", err)
+	}
+	return token, expires, nil
+}
+
+// UseToken spends a token and names its node. Of many who try, one succeeds.
+func (s *Service) UseToken(ctx context.Context, tx pgx.Tx, token string) (id ids.Node, err error) {
+	hash := sha256.Sum256([]byte(token))
+	err = tx.QueryRow(ctx, spendToken, hash[:]).Scan(&id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ids.Node{}, errs.New(errs.EnrolmentTokenInvalid, "this enrolment token is unknown, used or expired").
+			Try("ask an operator for a new one; a token lives 15 minutes and works once")
+	case err != nil:
+		return ids.Node{}, fmt.Errorf("spending token: %w", err)
+	}
+	if _, err := tx.Exec(ctx, setEnrolled, id); err != nil {
+		return ids.Node{}, fmt.Errorf("enrolling %s: %w", id, err)
+	}
+	return id, nil
+}

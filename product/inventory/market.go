@@ -1,0 +1,150 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/product/inventory/place"
+)
+
+// HintSlots is the topic sent when slots have come free.
+const HintSlots = "slots"
+
+// Slots is what an allocation gets: slots of one node.
+type Slots struct {
+	Node   ids.Node
+	Region string
+	IDs    []uuid.UUID // sorted: locked in this order
+	GPUs   []string    // device UUIDs, sorted
+}
+
+// market is what this process believes to be free. It may be wrong both ways:
+// the claim has the last word, and a failed claim makes it look again.
+type market struct {
+	mu   sync.Mutex
+	free map[offer][]place.Node
+	read map[offer]time.Time
+}
+
+type offer struct{ sku, region string }
+
+// believeFor is how long a reading of the free slots is used. What this process
+// sells is taken out at once, so that only other processes make it wrong.
+const believeFor = time.Second
+
+// Place chooses n free slots. An empty region means any.
+func (s *Service) Place(ctx context.Context, sku, region string, n int, now time.Time) (Slots, error) {
+	o := offer{sku, region}
+	s.market.mu.Lock()
+	defer s.market.mu.Unlock()
+	chosen, ok := place.Choose(s.market.free[o], n)
+	if now.Sub(s.market.read[o]) > believeFor || !ok {
+		nodes, err := s.freeSlots(ctx, o)
+		if err != nil {
+			return Slots{}, err
+		}
+		s.market.put(o, nodes, now)
+		chosen, ok = place.Choose(nodes, n)
+	}
+	if !ok {
+		return Slots{}, errs.New(errs.SKUUnavailable, "no node has %d free GPUs of %s", n, sku).
+			Try("try fewer GPUs, another SKU, or wait for a release").With("sku", sku).With("gpus", n)
+	}
+	s.market.take(o, chosen)
+	return slotsOf(chosen, region), nil
+}
+
+// Misplaced forgets what is believed of a SKU, after a claim has failed.
+func (s *Service) Misplaced(sku, region string) {
+	s.market.mu.Lock()
+	defer s.market.mu.Unlock()
+	delete(s.market.read, offer{sku, region})
+}
+
+func (m *market) put(o offer, nodes []place.Node, now time.Time) {
+	if m.free == nil {
+		m.free, m.read = map[offer][]place.Node{}, map[offer]time.Time{}
+	}
+	m.free[o], m.read[o] = nodes, now
+}
+
+func (m *market) take(o offer, chosen place.Node) {
+	for i, n := range m.free[o] {
+		if n.ID == chosen.ID {
+			m.free[o][i].Free = n.Free[len(chosen.Free):]
+		}
+	}
+}
+
+func slotsOf(n place.Node, region string) Slots {
+	s := Slots{Node: n.ID, Region: region}
+	for _, f := range n.Free {
+		s.IDs, s.GPUs = append(s.IDs, f.ID.UUID), append(s.GPUs, f.GPU)
+	}
+	slices.SortFunc(s.IDs, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	slices.Sort(s.GPUs)
+	return s
+}
+
+func (s *Service) freeSlots(ctx context.Context, o offer) ([]place.Node, error) {
+	rows, err := s.DB.Query(ctx, selectFree, o.sku, o.region)
+	if err != nil {
+		return nil, fmt.Errorf("reading free slots: %w", err)
+	}
+	var nodes []place.Node
+	var node place.Node
+	var slot place.Slot
+	_, err = pgx.ForEachRow(rows, []any{&node.ID, &node.Name, &slot.ID, &slot.GPU, &slot.Index}, func() error {
+		if len(nodes) == 0 || nodes[len(nodes)-1].ID != node.ID {
+			nodes = append(nodes, place.Node{ID: node.ID, Name: node.Name})
+		}
+		last := &nodes[len(nodes)-1]
+		last.Free = append(last.Free, slot)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading free slots: %w", err)
+	}
+	return nodes, nil
+}
+
+// QueueClaim takes all the slots, or fails the caller's transaction.
+func QueueClaim(b *pgx.Batch, id ids.Allocation, s Slots) {
+	b.Queue(claimSlots, id, s.IDs).Exec(func(tag pgconn.CommandTag) error {
+		if int(tag.RowsAffected()) < len(s.IDs) {
+			return errs.New(errs.SKUUnavailable, "another request took these slots first").Try("send the request again")
+		}
+		return nil
+	})
+}
+
+// QueueDirty marks an allocation's slots as no longer clean, from the moment that it
+// is to go until a proof.
+func QueueDirty(b *pgx.Batch, id ids.Allocation) { b.Queue(dirtySlots, id) }
+
+// Free ends an allocation's claims by proof: a slot whose device was scrubbed is
+// clean again, any other is quarantined.
+func (s *Service) Free(ctx context.Context, tx pgx.Tx, id ids.Allocation, p wire.Proof) error {
+	if _, err := tx.Exec(ctx, freeSlots, id, p.Scrubbed, p.Fence); err != nil {
+		return fmt.Errorf("freeing slots of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Quarantine keeps an allocation's slots unsold until a person has looked.
+func (s *Service) Quarantine(ctx context.Context, tx pgx.Tx, id ids.Allocation, why string) error {
+	if _, err := tx.Exec(ctx, quarantineClaimed, id, why); err != nil {
+		return fmt.Errorf("quarantining slots of %s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package inventory
+
+const (
+	declareNode = `
+		INSERT INTO nodes AS n (id, name, sku, region, onboarding, expected_gpus, lifecycle, hardware, cordoned)
+		VALUES ($1, $2, $3, $4, $5, $6, 'declared', $7, $8)
+		ON CONFLICT (id) DO UPDATE SET name = excluded.name, sku = excluded.sku, region = excluded.region, onboarding = excluded.onboarding,
+			expected_gpus = excluded.expected_gpus, hardware = excluded.hardware, cordoned = excluded.cordoned,
+			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' ELSE n.lifecycle END,
+			version = n.version + 1, updated_at = now()`
+	// A node that is sold as something else sells its slots as that, once free.
+	resellSlots = `UPDATE slots SET sku = $2, region = $3, updated_at = now() WHERE node_id = $1 AND (sku, region) <> ($2, $3)`
+	retireNode  = `
+		UPDATE nodes SET lifecycle = 'retired', version = version + 1, updated_at = now()
+		WHERE id = $1 AND NOT EXISTS (SELECT FROM slots WHERE node_id = $1 AND status IN ('claimed', 'dirty'))`
+	countClaims = `
+		SELECT node_id, count(*) FROM slots WHERE node_id = ANY($1) AND status IN ('claimed', 'dirty') GROUP BY node_id`
+	setReachability = `
+		UPDATE nodes SET reachability = $2, version = version + 1, updated_at = now(),
+			lifecycle = CASE WHEN $2 = 'stale' AND lifecycle = 'active' THEN 'offline' WHEN $2 = 'reachable' AND lifecycle = 'offline' THEN 'active' ELSE lifecycle END
+		WHERE id = $1 AND reachability <> $2`
+
+	// Two reports of one node must not interleave their devices.
+	lockNode = `SELECT expected_gpus FROM nodes WHERE id = $1 FOR UPDATE`
+	putGPUs  = `
+		INSERT INTO gpus AS g (uuid, node_id, index, model, memory_mib, health, reasons, present)
+		SELECT uuid, $1, index, model, memory_mib, health, coalesce(reasons, '{}'), true
+		FROM jsonb_to_recordset($2) AS r(uuid text, index int, model text, memory_mib bigint, health text, reasons text[])
+		ORDER BY uuid
+		ON CONFLICT (uuid) DO UPDATE SET index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib,
+			health = excluded.health, reasons = excluded.reasons, present = true, updated_at = now()
+		WHERE g.node_id = excluded.node_id
+			AND (g.index, g.model, g.memory_mib, g.health, g.reasons, g.present) IS DISTINCT FROM
+				(excluded.index, excluded.model, excluded.memory_mib, excluded.health, excluded.reasons, true)`
+	missGPUs = `
+		UPDATE gpus SET present = false, health = 'unhealthy', reasons = ARRAY['missing from a complete report'], updated_at = now()
+		WHERE node_id = $1 AND NOT uuid = ANY($2) AND present`
+	// One slot a device under the whole_gpu profile. A slot starts dirty when the
+	// device is in use by something that nobody ordered; the host says so.
+	putSlots = `
+		INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status)
+		SELECT gen_random_uuid(), g.node_id, g.uuid, n.sku, n.region, 'clean'
+		FROM gpus g JOIN nodes n ON n.id = g.node_id
+		WHERE g.node_id = $1 ON CONFLICT (gpu_uuid) DO NOTHING`
+	// A device that is sick is not sold; one that is claimed stays with its holder
+	// and is quarantined when it is freed. One that recovered is sold again only
+	// if health alone had kept it back.
+	quarantineSlots = `
+		UPDATE slots s SET
+			status = CASE WHEN g.health IN ('healthy', 'degraded') THEN 'clean' ELSE 'quarantined' END,
+			reason = CASE WHEN g.health IN ('healthy', 'degraded') THEN '' ELSE 'unhealthy' END,
+			updated_at = now()
+		FROM gpus g
+		WHERE g.uuid = s.gpu_uuid AND s.node_id = $1
+			AND (s.status = 'clean' AND g.health NOT IN ('healthy', 'degraded')
+				OR s.status = 'quarantined' AND s.reason = 'unhealthy' AND g.health IN ('healthy', 'degraded'))`
+	setSeen = `
+		UPDATE nodes SET health = $2, message = $3, reachability = 'reachable', version = version + 1, updated_at = now(),
+			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning', 'enrolled', 'offline') THEN 'active' ELSE lifecycle END
+		WHERE id = $1 AND (health, message, reachability, lifecycle) IS DISTINCT FROM ($2, $3, 'reachable', 'active')`
+
+	insertToken = `
+		INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at)
+		SELECT $1, id, now() + $3::interval FROM nodes WHERE id = $2 AND lifecycle <> 'retired'
+		RETURNING expires_at`
+	spendToken = `
+		UPDATE enrolment_tokens SET used_at = now() WHERE secret_hash = $1 AND used_at IS NULL AND expires_at > now() RETURNING node_id`
+	setEnrolled = `
+		UPDATE nodes SET lifecycle = 'enrolled', version = version + 1, updated_at = now()
+		WHERE id = $1 AND lifecycle IN ('declared', 'commissioning')`
+
+	selectFree = `
+		SELECT s.node_id, n.name, s.id, s.gpu_uuid, g.index
+		FROM slots s JOIN nodes n ON n.id = s.node_id JOIN gpus g ON g.uuid = s.gpu_uuid
+		WHERE s.status = 'clean' AND s.sku = $1 AND ($2 = '' OR s.region = $2)
+			AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned
+		ORDER BY n.name, g.index`
+	claimSlots = `
+		WITH free AS (
+			-- In id order, so that claims on the same slots queue and never deadlock.
+			SELECT id FROM slots WHERE id = ANY($2) AND status = 'clean' ORDER BY id FOR UPDATE
+		), taken AS (
+			UPDATE slots SET status = 'claimed', updated_at = now() FROM free WHERE slots.id = free.id RETURNING slots.id
+		)
+		INSERT INTO slot_claims (slot_id, allocation_id, period)
+		SELECT id, $1, tstzrange(now(), NULL) FROM taken`
+	dirtySlots = `
+		UPDATE slots SET status = 'dirty', updated_at = now()
+		WHERE status = 'claimed' AND id IN (SELECT slot_id FROM slot_claims WHERE allocation_id = $1 AND upper_inf(period))`
+	freeSlots = `
+		WITH ended AS (
+			UPDATE slot_claims SET period = tstzrange(lower(period), greatest(now(), lower(period) + interval '1 microsecond'))
+			WHERE allocation_id = $1 AND upper_inf(period) RETURNING slot_id
+		)
+		UPDATE slots s SET fence = $3, updated_at = now(),
+			status = CASE WHEN NOT s.gpu_uuid = ANY($2) THEN 'quarantined'
+				WHEN g.health IN ('healthy', 'degraded') THEN 'clean' ELSE 'quarantined' END,
+			reason = CASE WHEN NOT s.gpu_uuid = ANY($2) THEN 'no scrub proof'
+				WHEN g.health IN ('healthy', 'degraded') THEN '' ELSE 'unhealthy' END
+		FROM gpus g WHERE g.uuid = s.gpu_uuid AND s.id IN (SELECT slot_id FROM ended)`
+	quarantineClaimed = `
+		UPDATE slots SET status = 'quarantined', reason = $2, updated_at = now()
+		WHERE status IN ('claimed', 'dirty') AND id IN (SELECT slot_id FROM slot_claims WHERE allocation_id = $1 AND upper_inf(period))`
+
+	selectCapacity = `
+		SELECT s.sku, s.region, count(DISTINCT s.node_id), count(*),
+			count(*) FILTER (WHERE s.status = 'clean' AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned),
+			count(*) FILTER (WHERE s.status = 'claimed'), count(*) FILTER (WHERE s.status = 'dirty'), count(*) FILTER (WHERE s.status = 'quarantined')
+		FROM slots s JOIN nodes n ON n.id = s.node_id WHERE n.lifecycle <> 'retired'
+		GROUP BY s.sku, s.region ORDER BY s.sku, s.region`
+	selectNodes = `
+		SELECT n.id, n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.lifecycle, n.health, n.reachability, n.cordoned, n.hardware, n.message,
+			n.version, n.updated_at,
+			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined')
+		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
+	selectDevices = `
+		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, coalesce(s.status, ''), coalesce(s.reason, ''),
+			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))
+		FROM gpus g LEFT JOIN slots s ON s.gpu_uuid = g.uuid WHERE g.node_id = $1 ORDER BY g.index`
+)

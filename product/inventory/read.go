@@ -1,0 +1,119 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Capacity is what may be sold of a SKU in a region: counts of slots, without
+// the names of hosts.
+type Capacity struct {
+	SKU, Region                       string
+	Nodes, Total                      int
+	Free, Claimed, Dirty, Quarantined int
+}
+
+// Capacity sums up the fleet.
+func (s *Service) Capacity(ctx context.Context) ([]Capacity, error) {
+	rows, err := s.DB.Query(ctx, selectCapacity)
+	if err != nil {
+		return nil, fmt.Errorf("reading capacity: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Capacity])
+	if err != nil {
+		return nil, fmt.Errorf("reading capacity: %w", err)
+	}
+	return list, nil
+}
+
+// Node is one machine on its four axes, for operators.
+type Node struct {
+	ID           ids.Node
+	Name         string
+	SKU          string
+	Region       string
+	Onboarding   string
+	ExpectedGPUs int
+	Lifecycle    string
+	Health       string
+	Reachability string
+	Cordoned     bool
+	Hardware     string
+	Message      string
+	Version      int64
+	UpdatedAt    time.Time
+	Slots        int
+	Free         int
+	Quarantined  int
+}
+
+// Occupancy is the fourth axis.
+func (n Node) Occupancy() string {
+	switch taken := n.Slots - n.Free - n.Quarantined; {
+	case taken == 0:
+		return "free"
+	case n.Free == 0:
+		return "full"
+	default:
+		return "partial"
+	}
+}
+
+// Device is one GPU of a node and the slot that sells it.
+type Device struct {
+	Index      int
+	UUID       string
+	Model      string
+	MemoryMiB  int64
+	Health     string
+	Reasons    []string
+	Present    bool
+	SlotStatus string
+	SlotReason string
+	Holder     *uuid.UUID // allocation
+}
+
+// Nodes lists the fleet by name, after a name.
+func (s *Service) Nodes(ctx context.Context, after string, limit int) ([]Node, error) {
+	rows, err := s.DB.Query(ctx, selectNodes+` WHERE n.name > $1 AND n.lifecycle <> 'retired' GROUP BY n.id ORDER BY n.name LIMIT $2`, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Node])
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	return list, nil
+}
+
+// Node reads one node and its devices by name.
+func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error) {
+	rows, err := s.DB.Query(ctx, selectNodes+` WHERE n.name = $1 GROUP BY n.id`, name)
+	if err != nil {
+		return Node{}, nil, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Node])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Node{}, nil, errs.New(errs.NotFound, "no node is named %s", name)
+	}
+	if err != nil {
+		return Node{}, nil, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	rows, err = s.DB.Query(ctx, selectDevices, n.ID)
+	if err != nil {
+		return Node{}, nil, fmt.Errorf("reading devices of %s: %w", name, err)
+	}
+	devices, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Device])
+	if err != nil {
+		return Node{}, nil, fmt.Errorf("reading devices of %s: %w", name, err)
+	}
+	return n, devices, nil
+}

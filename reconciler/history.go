@@ -1,0 +1,127 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// History reads what was planned and why.
+type History struct{ DB pg.Queryer }
+
+// StoredPlan is one plan that was not empty.
+type StoredPlan struct {
+	ID        ids.Plan
+	CreatedAt time.Time
+	Hash      string
+	Status    string
+	Actions   int
+	Held      int
+}
+
+// StoredAction is one action of a stored plan.
+type StoredAction struct {
+	Plan       ids.Plan
+	At         time.Time
+	Number     int
+	Kind       string
+	Object     uuid.UUID
+	Node       *uuid.UUID
+	Verb       string
+	Event      string
+	Fence      int64
+	Generation int64
+	Epoch      int64
+	Reason     string
+	Held       string // why the check refused it; empty when it ran
+}
+
+// Drift is one finding that observed differs from desired.
+type Drift struct {
+	ID       uuid.UUID
+	Kind     string
+	Object   uuid.UUID
+	Field    string
+	Status   string // open | healed | ignored
+	OpenedAt time.Time
+	HealedAt *time.Time
+}
+
+// lastPlan is after every id; a first page starts there.
+var lastPlan = ids.Plan{UUID: uuid.Max}
+
+// Plans lists plans from the newest, before one (zero: from the newest).
+func (h *History) Plans(ctx context.Context, before ids.Plan, limit int) ([]StoredPlan, error) {
+	if before == (ids.Plan{}) {
+		before = lastPlan
+	}
+	rows, err := h.DB.Query(ctx, selectPlans, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing plans: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[StoredPlan])
+}
+
+// Plan reads one plan with its actions.
+func (h *History) Plan(ctx context.Context, id ids.Plan) (StoredPlan, []StoredAction, error) {
+	rows, err := h.DB.Query(ctx, selectPlan, id)
+	if err != nil {
+		return StoredPlan{}, nil, fmt.Errorf("reading plan %s: %w", id, err)
+	}
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[StoredPlan])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return StoredPlan{}, nil, errs.New(errs.NotFound, "no such plan")
+	}
+	if err != nil {
+		return StoredPlan{}, nil, fmt.Errorf("reading plan %s: %w", id, err)
+	}
+	actions, err := h.actions(ctx, selectActions+` WHERE a.plan_id = $1 ORDER BY a.number`, id)
+	return p, actions, err
+}
+
+// Of lists what was ever planned for an object, newest first.
+func (h *History) Of(ctx context.Context, object uuid.UUID, limit int) ([]StoredAction, error) {
+	return h.actions(ctx, selectActions+` WHERE a.object_id = $1 ORDER BY a.plan_id DESC, a.number LIMIT $2`, object, limit)
+}
+
+// DriftOf lists what an object's host was found to differ in, newest first.
+func (h *History) DriftOf(ctx context.Context, object uuid.UUID, limit int) ([]Drift, error) {
+	rows, err := h.DB.Query(ctx, selectDriftOf, object, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading drift: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Drift])
+}
+
+func (h *History) actions(ctx context.Context, sql string, args ...any) ([]StoredAction, error) {
+	rows, err := h.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading actions: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[StoredAction])
+}
+
+// Load is how much work of one kind stands before the loop.
+type Load struct {
+	Kind      string
+	Due       int64
+	OldestFor time.Duration
+	Drifting  int64
+}
+
+// Load counts it by kind.
+func (h *History) Load(ctx context.Context) ([]Load, error) {
+	rows, err := h.DB.Query(ctx, selectLoad)
+	if err != nil {
+		return nil, fmt.Errorf("counting due objects: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Load])
+}

@@ -1,0 +1,198 @@
+// Package reconciler is the loop: it takes the objects that are due, reads what
+// is desired and what was observed of exactly those, plans, checks the plan, and
+// stores the plan with the jobs that carry it out in one transaction. It owns
+// the due set, the plans and the drift; it owns no product table and moves no
+// product state.
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+const (
+	// batch is how many due objects one pass takes: large enough that the fixed
+	// cost of a transaction does not count, small enough to stay in memory.
+	batch = 1000
+	// tick is the longest a due object waits when its hint was lost.
+	tick = time.Second
+	// retryAfter follows a failed pass; the due set has kept everything.
+	retryAfter = 200 * time.Millisecond
+)
+
+// Loop is one replica of the loop; any number may run.
+type Loop struct {
+	DB      pg.Pool
+	Jobs    *river.Client[pgx.Tx]
+	Desired *desired.Store
+	Hints   *hint.Bus
+	// Limits are read once for each pass, so that one plan sees one revision.
+	Limits func() Limits
+	Log    *slog.Logger
+}
+
+// Limits are what policy says about planning, checking and sweeping.
+type Limits struct {
+	plan.Limits
+
+	Enabled      bool          // reconcile.enabled; off, the loop only looks
+	SweepEvery   time.Duration // the whole key space is walked once in this time
+	MassReleases int           // node.mass_release_limit
+}
+
+// massPeriod is the time over which the breaker counts, from the definition of
+// node.mass_release_limit.
+const massPeriod = 10 * time.Minute
+
+// Run loops until ctx ends. No failure ends it: what is due stays due.
+func (l *Loop) Run(ctx context.Context) error {
+	wake, stop := l.Hints.Listen(desired.HintDue)
+	defer stop()
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	var s sweep
+	for {
+		if err := l.drain(ctx); err != nil && ctx.Err() == nil {
+			l.Log.WarnContext(ctx, "pass failed", "component", "reconcile", "err", err)
+			if !pause(ctx, retryAfter) {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-timer.C:
+			if err := l.step(ctx, &s); err != nil && ctx.Err() == nil {
+				l.Log.WarnContext(ctx, "sweep failed", "component", "reconcile", "err", err)
+			}
+		}
+	}
+}
+
+// drain runs passes until nothing is due.
+func (l *Loop) drain(ctx context.Context) error {
+	for {
+		n, err := l.Pass(ctx)
+		if err != nil || n < batch {
+			return err
+		}
+	}
+}
+
+// Pass takes one batch of the due set and answers it. It returns how many
+// objects it took.
+func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
+	limits := l.Limits()
+	if !limits.Enabled {
+		return 0, nil
+	}
+	var acted bool
+	err = pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
+		due, err := takeDue(ctx, tx, batch)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		taken = len(due)
+		acted, err = l.answer(ctx, tx, due, limits)
+		if err != nil {
+			return err
+		}
+		failpoint.Hit("loop.pass.before_commit")
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if acted {
+		failpoint.Hit("loop.pass.after_commit")
+		l.Hints.Send(HintJobs)
+	}
+	return taken, nil
+}
+
+// HintJobs is the topic sent when a pass has left jobs behind.
+const HintJobs = "jobs"
+
+// answer plans for due objects and writes the whole answer in tx.
+func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limits) (acted bool, err error) {
+	now, world, err := look(ctx, tx, due)
+	if err != nil {
+		return false, err
+	}
+	p := plan.Merge(
+		plan.Objects(world.objects, limits.Limits, now),
+		plan.Allocations(world.allocations, limits.Limits, now),
+	)
+	held, err := l.check(ctx, tx, p, limits)
+	if err != nil {
+		return false, err
+	}
+	if err := l.store(ctx, tx, p, held, due); err != nil {
+		return false, err
+	}
+	return len(p.Actions) > len(held), nil
+}
+
+// step is one slice of the sweep: it proves that no hint, mark or job was lost
+// for these keys, by the same path, without touching the due set.
+func (l *Loop) step(ctx context.Context, s *sweep) error {
+	limits := l.Limits()
+	if !limits.Enabled {
+		return nil
+	}
+	keys, err := s.next(ctx, l, limits.SweepEvery)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
+		due, err := lookUp(ctx, tx, keys)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		_, err = l.answer(ctx, tx, due, limits)
+		return err
+	})
+}
+
+// sweep walks the key space in slices.
+type sweep struct{ after uuid.UUID }
+
+func (s *sweep) next(ctx context.Context, l *Loop, every time.Duration) ([]desired.Key, error) {
+	n, err := l.Desired.Roughly(ctx, l.DB)
+	if err != nil {
+		return nil, err
+	}
+	size := min(max(int(n*int64(tick)/int64(max(every, tick))), 1), batch)
+	keys, err := l.Desired.Slice(ctx, l.DB, s.after, size)
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) < size {
+		s.after = uuid.Nil
+	} else {
+		s.after = keys[len(keys)-1].UID
+	}
+	return keys, nil
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

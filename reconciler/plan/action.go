@@ -1,0 +1,151 @@
+// Package plan compares what should be with what was last seen and answers with
+// the actions that close the gap, each with its reason. It is pure: values in,
+// values out; no clock, no database, no context.
+package plan
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Verb of an action. Ensure, Release and Probe are levels that a host or a room
+// is brought to: twice equals once. Record writes down in the owning room what
+// has been observed.
+type Verb string
+
+// The four verbs.
+const (
+	Ensure  Verb = "ensure"
+	Release Verb = "release"
+	Probe   Verb = "probe"
+	Record  Verb = "record"
+)
+
+// Event is what a Record writes down: it happened.
+type Event string
+
+// The events that the loop observes; each room's machine has the last word.
+const (
+	NodeReady  Event = "node_ready"  // the host proved everything ordered in place
+	SlotsGone  Event = "slots_gone"  // the host proved that nothing is left
+	GaveUp     Event = "gave_up"     // attempts or time are used up
+	Expired    Event = "expired"     // the lease has ended
+	WentSilent Event = "went_silent" // a node's reports have stopped
+	CameBack   Event = "came_back"   // and have begun again
+)
+
+// Action is one step of a plan. It names everything that its execution needs to
+// see whether it still stands, and leaves no choice to it.
+type Action struct {
+	Verb       Verb
+	Kind       desired.Kind
+	Object     uuid.UUID
+	Node       ids.Node // zero when no host is concerned
+	Event      Event    // of a Record
+	Fence      int64
+	Generation int64
+	Epoch      int64
+	Reason     string
+	// Slots are the devices that an Ensure gives access to; check holds them apart.
+	Slots []string
+	// Judged says that the platform decided this by itself (drift, a leak, a
+	// prune), not a user, a lease or a balance. The breaker counts these.
+	Judged bool
+	// Blind says that the host's present state is not known.
+	Blind bool
+}
+
+// Asked is what an earlier plan asked for, until when it waits for the answer.
+type Asked struct {
+	Verb       Verb
+	Event      Event
+	Fence      int64
+	Generation int64
+	Failures   int
+	Until      time.Time
+}
+
+// covers says whether a was already asked, has not failed since, and may still
+// be answered.
+func (a Asked) covers(act Action, failures int, now time.Time) bool {
+	return a.Verb == act.Verb && a.Event == act.Event && a.Fence == act.Fence &&
+		a.Generation == act.Generation && a.Failures == failures && now.Before(a.Until)
+}
+
+// Next is when an object must be looked at again though nothing changes: every
+// wait has a deadline, and this is where it stands.
+type Next struct {
+	Kind   desired.Kind
+	Object uuid.UUID
+	At     time.Time
+	Reason string
+	Asked  Asked // zero when nothing is awaited
+}
+
+// Drift is a difference at the same fence: the host once had it right.
+type Drift struct {
+	Kind   desired.Kind
+	Object uuid.UUID
+	Field  string
+	Open   bool // false: it has been healed
+}
+
+// Plan is the answer to one look at the due set.
+type Plan struct {
+	Actions []Action
+	Next    []Next
+	Drift   []Drift
+}
+
+// Limits are the policy values that one plan reads, all of one revision.
+type Limits struct {
+	ProvisionDeadline time.Duration
+	ReleaseDeadline   time.Duration
+	ProvisionAttempts int
+	ReleaseAttempts   int
+	// AskAgain is how long an unanswered action waits before it is asked anew.
+	AskAgain time.Duration
+}
+
+// ask adds an action unless it is already under way, and the time at which it
+// is asked again if no answer comes.
+func (p *Plan) ask(act Action, needed bool, asked Asked, failures int, again time.Duration, now time.Time) {
+	if !needed {
+		return
+	}
+	if !asked.covers(act, failures, now) {
+		asked = Asked{act.Verb, act.Event, act.Fence, act.Generation, failures, now.Add(again)}
+		p.Actions = append(p.Actions, act)
+	}
+	p.Next = append(p.Next, Next{act.Kind, act.Object, asked.Until, "waits for " + string(act.Verb), asked})
+}
+
+// look adds a deadline, merged with an earlier look at the same object. One that
+// has passed was answered by an action, whose own time is the next look: to look
+// at once would spin until the action is done.
+func (p *Plan) look(kind desired.Kind, object uuid.UUID, at, now time.Time, reason string) {
+	if !at.After(now) {
+		return
+	}
+	if n := len(p.Next); n > 0 && p.Next[n-1].Object == object {
+		if at.Before(p.Next[n-1].At) {
+			p.Next[n-1].At, p.Next[n-1].Reason = at, reason
+		}
+		return
+	}
+	p.Next = append(p.Next, Next{Kind: kind, Object: object, At: at, Reason: reason})
+}
+
+// Merge puts plans for different objects together.
+func Merge(plans ...Plan) (all Plan) {
+	for _, p := range plans {
+		all.Actions = append(all.Actions, p.Actions...)
+		all.Next = append(all.Next, p.Next...)
+		all.Drift = append(all.Drift, p.Drift...)
+	}
+	return all
+}

@@ -1,0 +1,280 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// State of an allocation, in the words of the room that owns the machine.
+type State string
+
+// The states that planning tells apart; released and failed need no look.
+const (
+	Requested     State = "requested"
+	Provisioning  State = "provisioning"
+	Active        State = "active"
+	Releasing     State = "releasing"
+	Released      State = "released"
+	Failed        State = "failed"
+	ReleaseFailed State = "release_failed"
+)
+
+// Want is what is declared of an allocation.
+type Want struct {
+	Node       ids.Node
+	Generation int64
+	Fence      int64
+	Epoch      int64
+	SpecHash   string
+	Slots      []string
+	Released   bool
+}
+
+// Have is what its host last reported.
+type Have struct {
+	Node     ids.Node
+	Phase    wire.Phase
+	Fence    int64
+	SpecHash string
+	Message  string
+	Proven   bool      // gone, and the host's own scan found nothing left
+	Complete bool      // the report it stands in was whole
+	StaleAt  time.Time // when that report stops being evidence
+	// Failures counts the tasks of FailedFence that did not succeed.
+	Failures    int
+	FailedFence int64
+}
+
+// Progress is how far the owning room has come, and since when.
+type Progress struct {
+	State     State
+	Since     time.Time
+	ExpiresAt time.Time // zero: no lease end
+}
+
+// DueAllocation is one allocation of the due set; what is nil is not there.
+type DueAllocation struct {
+	ID       ids.Allocation
+	Want     *Want
+	Have     *Have
+	Progress *Progress
+	Asked    Asked
+	Drifting bool // a drift is open
+}
+
+// Allocations compares, for each allocation of the due set, what should be with
+// what its node last reported, and returns the actions that close the gap: at
+// most one for each, because what is recorded now changes what is asked next.
+func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
+	var p Plan
+	for _, d := range due {
+		a := allocation{d, l, now}
+		act, needed := a.record()
+		if !needed {
+			act, needed = a.host()
+		}
+		p.Drift = append(p.Drift, a.drift()...)
+		p.ask(act, needed, d.Asked, a.failures(), l.AskAgain, now)
+		p.look(desired.KindAllocation, d.ID.UUID, a.deadline(), now, "deadline of "+string(a.state()))
+	}
+	return p
+}
+
+// allocation is one due allocation with what its planning reads.
+type allocation struct {
+	DueAllocation
+	Limits
+
+	now time.Time
+}
+
+// record is what the room must write down: it follows what was observed.
+func (a allocation) record() (Action, bool) {
+	late := !a.deadline().IsZero() && !a.now.Before(a.deadline())
+	switch a.state() {
+	case Requested, Provisioning:
+		switch {
+		case a.ready():
+			return a.event(NodeReady, "host reports ready")
+		case a.wanted() && a.failures() >= a.ProvisionAttempts:
+			return a.event(GaveUp, "provisioning attempts used up")
+		case a.wanted() && late:
+			return a.event(GaveUp, "provisioning took too long")
+		}
+	case Active:
+		if a.wanted() && late {
+			return a.event(Expired, "lease ended")
+		}
+	case Releasing:
+		switch {
+		case a.gone():
+			return a.event(SlotsGone, "host proved gone")
+		case a.failures() >= a.ReleaseAttempts:
+			return a.event(GaveUp, "release attempts used up")
+		case late:
+			return a.event(GaveUp, "release took too long")
+		}
+	case ReleaseFailed, Failed:
+		// Final for the user, not for the slots: only a proof frees them, and it
+		// may still come.
+		if a.gone() {
+			return a.event(SlotsGone, "host proved gone")
+		}
+	case Released:
+	}
+	return Action{}, false
+}
+
+// deadline is when the present state has lasted too long, or the lease ends.
+func (a allocation) deadline() time.Time {
+	switch a.state() {
+	case Requested, Provisioning:
+		return a.Progress.Since.Add(a.ProvisionDeadline)
+	case Active:
+		return a.Progress.ExpiresAt
+	case Releasing:
+		return a.Progress.Since.Add(a.ReleaseDeadline)
+	case Released, Failed, ReleaseFailed:
+	}
+	return time.Time{}
+}
+
+// host is what the node must be asked.
+func (a allocation) host() (Action, bool) {
+	w, h := a.Want, a.Have
+	switch {
+	case a.blind():
+		// A silent host may still run the old spec, and half a report proves no
+		// absence. Acting on either could sell a slot twice, so only ask, and
+		// only while there is something left to learn.
+		if w == nil && h.Phase == wire.Gone || a.settled() {
+			return Action{}, false
+		}
+		return a.action(Probe, "report is stale or incomplete"), true
+
+	case w == nil:
+		if h == nil || h.Phase == wire.Gone {
+			return Action{}, false
+		}
+		// Both sides of a due key are read in full: a leak, not a gap.
+		act := a.action(Release, "not desired")
+		act.Fence, act.Judged = h.Fence+1, true
+		return act, true
+
+	case w.Released:
+		// Released, failed, out of money alike, reported or not: until the host
+		// says gone at this fence, an older task may still reach it, and its slots
+		// are neither clean nor for sale.
+		if a.gone() {
+			return Action{}, false
+		}
+		return a.action(Release, "released"), true
+
+	case h == nil:
+		return a.action(Ensure, "never reported"), true
+	case w.Fence > h.Fence:
+		return a.action(Ensure, "newer fence"), true
+	case h.Phase == wire.Working:
+		return Action{}, false
+	case w.SpecHash != h.SpecHash:
+		return a.action(Ensure, "spec differs"), true
+	case h.Phase == wire.Gone, h.Phase == wire.Broken:
+		return a.action(Ensure, "drifted: "+a.drifted()), true
+	}
+	return Action{}, false
+}
+
+// drift opens a finding when an active allocation is no longer as it was, and
+// closes it when it is again.
+func (a allocation) drift() []Drift {
+	if a.Have == nil || a.Want == nil || a.blind() {
+		return nil
+	}
+	d := Drift{Kind: desired.KindAllocation, Object: a.ID.UUID, Field: a.drifted()}
+	switch broken := a.Have.Phase == wire.Broken || a.Have.Phase == wire.Gone; {
+	case broken && a.wanted() && a.Have.Fence == a.Want.Fence && !a.Drifting:
+		d.Open = true
+		return []Drift{d}
+	case a.Drifting && (a.ready() || a.Want.Released):
+		return []Drift{d}
+	}
+	return nil
+}
+
+func (a allocation) drifted() string {
+	switch {
+	case a.Have.Message != "":
+		return a.Have.Message
+	case a.Have.Phase == wire.Gone:
+		return "the host has forgotten it"
+	}
+	return "not as ordered"
+}
+
+func (a allocation) action(v Verb, reason string) Action {
+	act := Action{Verb: v, Kind: desired.KindAllocation, Object: a.ID.UUID, Reason: reason, Blind: a.blind()}
+	if a.Want != nil {
+		act.Node, act.Fence, act.Generation, act.Epoch = a.Want.Node, a.Want.Fence, a.Want.Generation, a.Want.Epoch
+		act.Slots = a.Want.Slots
+	} else if a.Have != nil {
+		act.Node, act.Fence = a.Have.Node, a.Have.Fence
+	}
+	return act
+}
+
+func (a allocation) event(e Event, reason string) (Action, bool) {
+	act := a.action(Record, reason)
+	act.Event = e
+	return act, true
+}
+
+// state is Released where the room holds no row: there is nothing to record.
+func (a allocation) state() State {
+	if a.Progress == nil {
+		return Released
+	}
+	return a.Progress.State
+}
+
+// wanted: declared, and not to go.
+func (a allocation) wanted() bool { return a.Want != nil && !a.Want.Released }
+
+// blind: the host has reported, but what it runs now is not known.
+func (a allocation) blind() bool {
+	return a.Have != nil && (!a.Have.Complete || !a.now.Before(a.Have.StaleAt))
+}
+
+// ready: a fresh, whole report shows exactly what is declared.
+func (a allocation) ready() bool {
+	h := a.Have
+	return h != nil && a.Want != nil && h.Phase == wire.Ready && h.Fence == a.Want.Fence &&
+		h.SpecHash == a.Want.SpecHash && !a.blind()
+}
+
+// gone: the host has proved it at the fence that asked for it, or a later one.
+// Proof does not age: nothing older than the fence can act on that host again.
+func (a allocation) gone() bool {
+	return a.Have != nil && a.Want != nil && a.Want.Released && a.Have.Phase == wire.Gone &&
+		a.Have.Proven && a.Have.Fence >= a.Want.Fence
+}
+
+// settled: nothing is asked of the host, whatever it says. A host gone silent is
+// then the node's business.
+func (a allocation) settled() bool {
+	if a.gone() {
+		return true
+	}
+	return a.wanted() && a.Progress != nil && a.Progress.State == Active &&
+		a.Have.Fence == a.Want.Fence && a.Have.Phase == wire.Ready
+}
+
+// failures counts those of the present fence only.
+func (a allocation) failures() int {
+	if a.Have == nil || a.Want == nil || a.Have.FailedFence != a.Want.Fence {
+		return 0
+	}
+	return a.Have.Failures
+}

@@ -1,0 +1,81 @@
+package plan_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/reconciler/check"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// Whatever is edited, and whichever tasks are lost, repeated or late, the fleet
+// converges, and no host ever goes back to an older fence. It is judged by the
+// world: a planner that forgets a case has nothing left to do either, so an
+// empty plan proves nothing.
+func TestAllocationsConverge(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFleet()
+		for range rapid.IntRange(0, 60).Draw(t, "edits") {
+			f.edit(t)
+			if held := check.Plan(f.look(), check.Budget{Releases: len(f.names)}); len(held) > 0 {
+				t.Fatalf("the check holds back: %+v", held)
+			}
+			f.deliverSome(t)
+		}
+		f.heal()
+
+		for _, id := range f.names {
+			w, h, p := f.want[id], f.have[id], f.progress[id]
+			switch {
+			case w == nil && h != nil && h.Phase != wire.Gone:
+				t.Errorf("%s is not desired, but its host says %s", id, h.Phase)
+			case w == nil:
+			case w.Released:
+				t.Errorf("%s was released and still waits in %s: want %+v, have %+v", id, p.State, w, h)
+			case h == nil || h.Phase != wire.Ready || h.Fence != w.Fence || h.SpecHash != w.SpecHash:
+				t.Errorf("%s: want %+v, have %+v", id, w, h)
+			case p.State != plan.Active:
+				t.Errorf("%s is ready on its host and %s in its room", id, p.State)
+			}
+		}
+		for _, fault := range f.faults {
+			t.Error(fault)
+		}
+		// INV-16: at rest a plan is empty.
+		if rest := f.look(); len(rest.Actions) > 0 || len(rest.Drift) > 0 {
+			t.Errorf("at rest, yet: %+v %+v", rest.Actions, rest.Drift)
+		}
+	})
+}
+
+// INV-46: a stale or incomplete report allows nothing but a question, and a
+// question that is being asked is not asked again.
+func TestINV46BlindOnlyProbes(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFleet()
+		for range rapid.IntRange(1, 60).Draw(t, "edits") {
+			f.edit(t)
+			for _, h := range f.have {
+				h.StaleAt = f.now // nobody's report is fresh
+			}
+			for _, a := range f.look().Actions {
+				if f.spoke(a) && (a.Verb == plan.Ensure || a.Verb == plan.Release) {
+					t.Errorf("acts on a stale report: %+v", a)
+				}
+				if a.Event == plan.NodeReady {
+					t.Errorf("believes a stale report: %+v", a)
+				}
+			}
+			if again := f.look(); len(again.Actions) > 0 {
+				t.Errorf("asked twice: %+v", again.Actions)
+			}
+			f.deliverSome(t)
+		}
+	})
+}

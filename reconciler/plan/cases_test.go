@@ -1,0 +1,155 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+func want(fence int64) *plan.Want {
+	return &plan.Want{Generation: fence, Fence: fence, SpecHash: fmt.Sprint(fence)}
+}
+
+func released(fence int64) *plan.Want {
+	w := want(fence)
+	w.Released = true
+	return w
+}
+
+func have(p wire.Phase, fence int64) *plan.Have {
+	return &plan.Have{Phase: p, Fence: fence, SpecHash: fmt.Sprint(fence), Complete: true, StaleAt: t0.Add(time.Minute), Proven: p == wire.Gone}
+}
+
+func since(s plan.State, ago time.Duration) *plan.Progress {
+	return &plan.Progress{State: s, Since: t0.Add(-ago)}
+}
+
+func with(h *plan.Have, change func(*plan.Have)) *plan.Have {
+	change(h)
+	return h
+}
+
+// Each row is a situation and the whole answer to it: the action with its fence
+// and reason, when it is looked at again, and the drift that opens or closes.
+func TestAllocationCases(t *testing.T) {
+	t.Parallel()
+
+	failed := func(n int) func(*plan.Have) { return func(h *plan.Have) { h.FailedFence, h.Failures = 1, n } }
+	for name, c := range map[string]struct {
+		due  plan.DueAllocation
+		want string
+	}{
+		"first order":                  {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0)}, "ensure@1 never reported; look +10s"},
+		"already asked":                {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0), Asked: plan.Asked{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
+		"asked, but it failed":         {plan.DueAllocation{Want: want(1), Have: with(have(wire.Gone, 0), failed(1)), Progress: since(plan.Provisioning, 0), Asked: plan.Asked{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "ensure@1 newer fence; look +10s"},
+		"at work":                      {plan.DueAllocation{Want: want(1), Have: have(wire.Working, 1), Progress: since(plan.Provisioning, 0)}, "; look +15m0s"},
+		"ready is recorded":            {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Provisioning, 0)}, "record node_ready@1 host reports ready; look +10s"},
+		"ready at an older fence":      {plan.DueAllocation{Want: want(2), Have: have(wire.Ready, 1), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
+		"attempts used up":             {plan.DueAllocation{Want: want(1), Have: with(have(wire.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "record gave_up@1 provisioning attempts used up; look +10s"},
+		"failures of an older fence":   {plan.DueAllocation{Want: want(2), Have: with(have(wire.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
+		"provisioning too long":        {plan.DueAllocation{Want: want(1), Progress: since(plan.Provisioning, 15*time.Minute)}, "record gave_up@1 provisioning took too long; look +10s"},
+		"at rest":                      {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Active, time.Hour)}, ""},
+		"at rest on a silent node":     {plan.DueAllocation{Want: want(1), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Active, time.Hour)}, ""},
+		"a lease to come":              {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0.Add(time.Hour)}}, "; look +1h0m0s"},
+		"lease ended":                  {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}, "record expired@1 lease ended; look +10s"},
+		"drifted":                      {plan.DueAllocation{Want: want(1), Have: with(have(wire.Broken, 1), func(h *plan.Have) { h.Message = "keys" }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: keys; look +10s; drift opens: keys"},
+		"still drifting":               {plan.DueAllocation{Drifting: true, Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Active, 0)}, "ensure@1 drifted: not as ordered; look +10s"},
+		"healed":                       {plan.DueAllocation{Drifting: true, Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Active, 0)}, "; drift closes"},
+		"forgotten by its host":        {plan.DueAllocation{Want: want(1), Have: with(have(wire.Gone, 1), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: the host has forgotten it; look +10s; drift opens: the host has forgotten it"},
+		"another spec at this fence":   {plan.DueAllocation{Want: want(1), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.SpecHash = "?" }), Progress: since(plan.Active, 0)}, "ensure@1 spec differs; look +10s"},
+		"release":                      {plan.DueAllocation{Want: released(2), Have: have(wire.Ready, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"release before any report":    {plan.DueAllocation{Want: released(2), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"release on a silent node":     {plan.DueAllocation{Want: released(2), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
+		"release on half a report":     {plan.DueAllocation{Want: released(2), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.Complete = false }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
+		"gone, proved":                 {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 2), Progress: since(plan.Releasing, 0)}, "record slots_gone@2 host proved gone; look +10s"},
+		"gone at an older fence":       {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"gone, unproved":               {plan.DueAllocation{Want: released(2), Have: with(have(wire.Gone, 2), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"release attempts used up":     {plan.DueAllocation{Want: released(1), Have: with(have(wire.Broken, 1), failed(5)), Progress: since(plan.Releasing, 0)}, "record gave_up@1 release attempts used up; look +10s"},
+		"release too long":             {plan.DueAllocation{Want: released(2), Have: have(wire.Ready, 1), Progress: since(plan.Releasing, 15*time.Minute)}, "record gave_up@2 release took too long; look +10s"},
+		"release too long, in silence": {plan.DueAllocation{Want: released(2), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 15*time.Minute)}, "record gave_up@2 release took too long; look +10s"},
+		"a late proof heals":           {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 2), Progress: since(plan.ReleaseFailed, time.Hour)}, "record slots_gone@2 host proved gone; look +10s"},
+		"release failed, asked on":     {plan.DueAllocation{Want: released(2), Have: have(wire.Ready, 1), Progress: since(plan.ReleaseFailed, time.Hour)}, "release@2 released; look +10s"},
+		"a failed one is cleaned":      {plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Failed, time.Hour)}, "release@2 released; look +10s"},
+		"a failed one is clean":        {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 2), Progress: since(plan.Failed, time.Hour)}, "record slots_gone@2 host proved gone; look +10s"},
+		"a leak":                       {plan.DueAllocation{Have: have(wire.Ready, 3)}, "release@4 not desired; look +10s"},
+		"a leak on a silent node":      {plan.DueAllocation{Have: with(have(wire.Ready, 3), func(h *plan.Have) { h.StaleAt = t0 })}, "probe@3 report is stale or incomplete; look +10s"},
+		"a memory of what is gone":     {plan.DueAllocation{Have: have(wire.Gone, 3)}, ""},
+		"a memory, on a silent node":   {plan.DueAllocation{Have: with(have(wire.Gone, 3), func(h *plan.Have) { h.StaleAt = t0 })}, ""},
+		"nothing on either side":       {plan.DueAllocation{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			c.due.ID = ids.New[ids.Allocation]()
+			if got := show(plan.Allocations([]plan.DueAllocation{c.due}, limits, t0)); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestObjectCases(t *testing.T) {
+	t.Parallel()
+
+	id := uuid.New()
+	for name, c := range map[string]struct {
+		due  plan.DueObject
+		want string
+	}{
+		"declared":         {plan.DueObject{Kind: desired.KindSKU, Generation: 1, SpecHash: "1"}, "ensure@0 declared; look +10s"},
+		"carried out":      {plan.DueObject{Kind: desired.KindSKU, Generation: 1, SpecHash: "1", AppliedGeneration: 1, AppliedHash: "1"}, ""},
+		"changed":          {plan.DueObject{Kind: desired.KindSKU, Generation: 2, SpecHash: "2", AppliedGeneration: 1, AppliedHash: "1"}, "ensure@0 declared; look +10s"},
+		"removed":          {plan.DueObject{Kind: desired.KindSKU, Generation: 2, SpecHash: "1", Deleted: true, AppliedGeneration: 1, AppliedHash: "1"}, "release@0 no longer declared; look +10s"},
+		"removed and gone": {plan.DueObject{Kind: desired.KindSKU, Generation: 2, SpecHash: "1", Deleted: true, AppliedGeneration: 2, AppliedHash: "1", Gone: true}, ""},
+		"declared again":   {plan.DueObject{Kind: desired.KindSKU, Generation: 3, SpecHash: "1", AppliedGeneration: 2, AppliedHash: "1", Gone: true}, "ensure@0 declared; look +10s"},
+		"not declared":     {plan.DueObject{Kind: desired.KindSKU}, ""},
+		"node speaks":      {node(t0.Add(time.Minute), true), "; look +1m0s"},
+		"node fell silent": {node(t0, true), "record went_silent@0 reports have stopped; look +10s"},
+		"node is silent":   {node(t0, false), ""},
+		"node came back":   {node(t0.Add(time.Minute), false), "record came_back@0 reports have begun again; look +10s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			c.due.Object = id
+			if got := show(plan.Objects([]plan.DueObject{c.due}, limits, t0)); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func node(staleAt time.Time, reachable bool) plan.DueObject {
+	return plan.DueObject{Kind: desired.KindNode, Generation: 1, SpecHash: "1", AppliedGeneration: 1, AppliedHash: "1",
+		Silence: &plan.Silence{StaleAt: staleAt, Reachable: reachable}}
+}
+
+func show(p plan.Plan) string {
+	var b strings.Builder
+	for _, a := range p.Actions {
+		fmt.Fprintf(&b, "%s", a.Verb)
+		if a.Event != "" {
+			fmt.Fprintf(&b, " %s", a.Event)
+		}
+		fmt.Fprintf(&b, "@%d %s", a.Fence, a.Reason)
+	}
+	for _, n := range p.Next {
+		fmt.Fprintf(&b, "; look +%s", n.At.Sub(t0))
+	}
+	for _, d := range p.Drift {
+		if d.Open {
+			fmt.Fprintf(&b, "; drift opens: %s", d.Field)
+		} else {
+			b.WriteString("; drift closes")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,62 @@
+package reconciler
+
+const (
+	selectDue = `
+		SELECT kind, object_id, due_at, asked_verb, asked_event, asked_fence, asked_generation, asked_failures, asked_until
+		FROM reconcile_due WHERE due_at <= now()
+		ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED`
+
+	// A row that another replica holds is left out: it is being looked at.
+	selectSwept = `
+		WITH keys AS (SELECT * FROM unnest($1::text[], $2::uuid[]) AS k(kind, object_id)),
+		mine AS (
+			SELECT d.* FROM reconcile_due d WHERE d.object_id = ANY($2) FOR UPDATE SKIP LOCKED
+		)
+		SELECT k.kind, k.object_id, m.due_at, coalesce(m.asked_verb, ''), coalesce(m.asked_event, ''), coalesce(m.asked_fence, 0),
+			coalesce(m.asked_generation, 0), coalesce(m.asked_failures, 0), m.asked_until
+		FROM keys k LEFT JOIN mine m ON (m.kind, m.object_id) = (k.kind, k.object_id)
+		WHERE m.object_id IS NOT NULL OR NOT EXISTS (
+			SELECT FROM reconcile_due d WHERE (d.kind, d.object_id) = (k.kind, k.object_id))`
+
+	// The allocation room's published view.
+	selectProgress = `SELECT allocation_id, status, status_at, expires_at FROM allocation_progress WHERE allocation_id = ANY($1)`
+	// The inventory's published view.
+	selectReachable = `SELECT node_id FROM node_progress WHERE node_id = ANY($1) AND reachable`
+	selectDrifting  = `SELECT DISTINCT object_id FROM drift WHERE object_id = ANY($1) AND status = 'open'`
+
+	settleDue = `DELETE FROM reconcile_due WHERE object_id = ANY($1)`
+	keepDue   = `
+		INSERT INTO reconcile_due (kind, object_id, due_at, reason, asked_verb, asked_event, asked_fence, asked_generation, asked_failures, asked_until)
+		SELECT * FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::int[], $10::timestamptz[])
+		ON CONFLICT (kind, object_id) DO UPDATE SET due_at = excluded.due_at, reason = excluded.reason, asked_verb = excluded.asked_verb,
+			asked_event = excluded.asked_event, asked_fence = excluded.asked_fence, asked_generation = excluded.asked_generation,
+			asked_failures = excluded.asked_failures, asked_until = excluded.asked_until`
+
+	insertPlan    = `INSERT INTO plans (id, hash, actions, held) VALUES ($1, $2, $3, $4)`
+	insertActions = `
+		INSERT INTO plan_actions (plan_id, number, kind, object_id, node_id, verb, event, fence, generation, epoch, reason, held, judged)
+		SELECT $1, number, kind, object_id, node_id, verb, event, fence, generation, epoch, reason, held, judged
+		FROM jsonb_to_recordset($2) AS r(number int, kind text, object_id uuid, node_id uuid, verb text, event text,
+			fence bigint, generation bigint, epoch bigint, reason text, held text, judged boolean)`
+	countJudged = `
+		SELECT count(*) FROM plans p JOIN plan_actions a ON a.plan_id = p.id
+		WHERE a.judged AND a.verb = 'release' AND a.held = '' AND p.created_at > now() - $1::interval`
+
+	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id < $1 ORDER BY id DESC LIMIT $2`
+	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id = $1`
+	selectActions = `
+		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.event, a.fence, a.generation, a.epoch, a.reason, a.held
+		FROM plan_actions a JOIN plans p ON p.id = a.plan_id`
+	selectDriftOf = `
+		SELECT id, kind, object_id, field, status, opened_at, healed_at FROM drift WHERE object_id = $1 ORDER BY opened_at DESC LIMIT $2`
+
+	selectLoad = `
+		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint FROM (
+			SELECT kind, count(*) AS due, now() - min(due_at) AS age, 0 AS drifting FROM reconcile_due WHERE due_at <= now() GROUP BY kind
+			UNION ALL
+			SELECT kind, 0, NULL, count(*) FROM drift WHERE status = 'open' GROUP BY kind
+		) AS both_sides GROUP BY kind ORDER BY kind`
+
+	openDrift = `INSERT INTO drift (kind, object_id, field) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
+	healDrift = `UPDATE drift SET status = 'healed', healed_at = now() WHERE object_id = $1 AND status = 'open'`
+)

@@ -1,0 +1,164 @@
+package reconciler
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/reconciler/check"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// check holds back what must not run, counting what was already done in the
+// breaker's period only when the plan holds something to count.
+func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (map[int]string, error) {
+	budget := check.Budget{Releases: limits.MassReleases}
+	for _, a := range p.Actions {
+		if !a.Judged {
+			continue
+		}
+		var spent int
+		if err := tx.QueryRow(ctx, countJudged, massPeriod).Scan(&spent); err != nil {
+			return nil, fmt.Errorf("counting judged releases: %w", err)
+		}
+		budget.Releases = max(budget.Releases-spent, 0)
+		break
+	}
+	held := map[int]string{}
+	for _, h := range check.Plan(p, budget) {
+		held[h.Number] = h.Why
+		l.Log.ErrorContext(ctx, "action held", "component", "reconcile", "reason", p.Actions[h.Number].Reason, "why", h.Why,
+			"object", p.Actions[h.Number].Object)
+	}
+	return held, nil
+}
+
+// store writes a pass: its plan when it has actions, their jobs, the drift it
+// found, and what of the due set remains. An empty plan writes nothing but the
+// due rows that it settled.
+func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]string, due []dueRow) error {
+	b := &pgx.Batch{}
+	if len(p.Actions) > 0 {
+		if err := queuePlan(b, p, held); err != nil {
+			return err
+		}
+	}
+	for _, d := range p.Drift {
+		if d.Open {
+			b.Queue(openDrift, d.Kind, d.Object, d.Field)
+		} else {
+			b.Queue(healDrift, d.Object)
+		}
+	}
+	queueDue(b, p.Next, due)
+	if b.Len() > 0 {
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("storing plan: %w", err)
+		}
+	}
+	jobs := make([]river.InsertManyParams, 0, len(p.Actions))
+	for i, a := range p.Actions {
+		if _, no := held[i]; !no {
+			jobs = append(jobs, river.InsertManyParams{Args: job(a)})
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	if _, err := l.Jobs.InsertManyTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("enqueueing jobs: %w", err)
+	}
+	return nil
+}
+
+// queuePlan writes all actions of a plan by two statements, however many.
+func queuePlan(b *pgx.Batch, p plan.Plan, held map[int]string) error {
+	type row struct {
+		Number     int       `json:"number"`
+		Kind       string    `json:"kind"`
+		Object     uuid.UUID `json:"object_id"`
+		Node       *ids.Node `json:"node_id"`
+		Verb       string    `json:"verb"`
+		Event      string    `json:"event"`
+		Fence      int64     `json:"fence"`
+		Generation int64     `json:"generation"`
+		Epoch      int64     `json:"epoch"`
+		Reason     string    `json:"reason"`
+		Held       string    `json:"held"`
+		Judged     bool      `json:"judged"`
+	}
+	rows := make([]row, len(p.Actions))
+	for i, a := range p.Actions {
+		rows[i] = row{i, string(a.Kind), a.Object, nil, string(a.Verb), string(a.Event), a.Fence, a.Generation, a.Epoch, a.Reason, held[i], a.Judged}
+		if a.Node != (ids.Node{}) {
+			rows[i].Node = &a.Node
+		}
+	}
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("encoding plan: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	id := ids.New[ids.Plan]()
+	b.Queue(insertPlan, id, hex.EncodeToString(sum[:]), len(rows), len(held))
+	b.Queue(insertActions, id, text)
+	return nil
+}
+
+// queueDue settles the taken rows: those with a next look stay with its time,
+// the others leave. A swept object gets a row only when something is awaited.
+func queueDue(b *pgx.Batch, next []plan.Next, due []dueRow) {
+	stays := make(map[uuid.UUID]plan.Next, len(next))
+	for _, n := range next {
+		stays[n.Object] = n
+	}
+	var gone []uuid.UUID
+	var n columns
+	for _, d := range due {
+		switch look, ok := stays[d.Object]; {
+		case ok && d.DueAt != nil && d.DueAt.Equal(look.At) && d.Asked == look.Asked:
+			// Swept, and already waiting for exactly this.
+		case ok:
+			n.add(look)
+		case d.DueAt != nil:
+			gone = append(gone, d.Object)
+		}
+	}
+	if len(gone) > 0 {
+		b.Queue(settleDue, gone)
+	}
+	if len(n.object) > 0 {
+		b.Queue(keepDue, n.kind, n.object, n.at, n.reason, n.verb, n.event, n.fence, n.generation, n.failures, n.until)
+	}
+}
+
+// columns are rows turned, as unnest takes them.
+type columns struct {
+	kind, reason, verb, event []string
+	object                    []uuid.UUID
+	at                        []time.Time
+	until                     []*time.Time
+	fence, generation         []int64
+	failures                  []int32
+}
+
+func (c *columns) add(n plan.Next) {
+	c.kind, c.object = append(c.kind, string(n.Kind)), append(c.object, n.Object)
+	c.at, c.reason = append(c.at, n.At), append(c.reason, n.Reason)
+	c.verb, c.event = append(c.verb, string(n.Asked.Verb)), append(c.event, string(n.Asked.Event))
+	c.fence, c.generation = append(c.fence, n.Asked.Fence), append(c.generation, n.Asked.Generation)
+	c.failures = append(c.failures, int32(n.Asked.Failures)) //nolint:gosec // a count of tasks
+	var until *time.Time
+	if !n.Asked.Until.IsZero() {
+		until = &n.Asked.Until
+	}
+	c.until = append(c.until, until)
+}

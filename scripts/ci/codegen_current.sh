@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Fails when `make gen` changes, adds or removes a generated file. It compares
+# with the work tree, not with the last commit, so that it serves before one.
+# The files that it made again stay: they are the right ones.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+# Every file is compared: what a generator makes does not always say so.
+sums() {
+	git ls-files -z --cached --others --exclude-standard | sort -z |
+		while IFS= read -r -d '' file; do
+			if [ -f "$file" ]; then printf '%s  %s\n' "$(git hash-object --no-filters -- "$file")" "$file"; fi
+		done
+}
+
+before=$(mktemp)
+after=$(mktemp)
+trap 'rm -f "$before" "$after"' EXIT
+
+sums >"$before"
+make --no-print-directory gen
+sums >"$after"
+
+if ! changed=$(diff "$before" "$after"); then
+	echo "out of date, and now made again:" >&2
+	sed -n 's/^[<>] [0-9a-f]*  /  /p' <<<"$changed" | sort -u >&2
+	exit 1
+fi

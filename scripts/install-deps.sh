@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Installs the one thing beside Go that a private cluster needs: the server
+# binaries of PostgreSQL. Says nothing when they are there; says one line and
+# fails when it cannot install them.
+set -euo pipefail
+
+oldest=15
+
+# Prints the major version of the newest server that is installed, or nothing.
+installed() {
+	local dir
+	for dir in ${GPUAAS_PG_BIN:+"$GPUAAS_PG_BIN"} /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/libexec/postgresql* \
+		/opt/homebrew/opt/postgresql*/bin /usr/local/opt/postgresql*/bin /home/linuxbrew/.linuxbrew/opt/postgresql*/bin \
+		"$(dirname "$(readlink -f "$(command -v initdb || echo /nowhere/initdb)")")"; do
+		if [ -x "$dir/initdb" ] && [ -x "$dir/postgres" ]; then
+			"$dir/postgres" --version | sed -n 's/.*(PostgreSQL) \([0-9]*\).*/\1/p'
+		fi
+	done | sort -n | tail -n 1
+}
+
+enough() { [ "$(installed || true)" -ge "$oldest" ] 2>/dev/null; }
+
+give_up() {
+	echo "PostgreSQL $oldest or newer is needed: install the package $1" >&2
+	exit 1
+}
+
+root=()
+become_root() {
+	[ "$(id -u)" -eq 0 ] && return
+	# Only where no password is asked for: a build must not wait for one.
+	command -v sudo >/dev/null && sudo -n true 2>/dev/null || give_up "$1"
+	root=(sudo -n)
+}
+
+quietly() {
+	local log
+	log=$(mktemp)
+	if ! ${root[@]+"${root[@]}"} "$@" >"$log" 2>&1 </dev/null; then
+		tail -n 3 "$log" >&2
+		rm -f "$log"
+		return 1
+	fi
+	rm -f "$log"
+}
+
+enough && exit 0
+
+if command -v apt-get >/dev/null; then
+	package=postgresql
+	become_root "$package"
+	echo "installing the package $package" >&2
+	apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends)
+	quietly "${apt[@]}" install "$package" 2>/dev/null || {
+		quietly "${apt[@]}" update || true
+		quietly "${apt[@]}" install "$package" || give_up "$package"
+	}
+elif command -v dnf >/dev/null; then
+	package=postgresql-server
+	become_root "$package"
+	echo "installing the package $package" >&2
+	quietly dnf -y -q install "$package" postgresql-contrib || give_up "$package"
+elif command -v apk >/dev/null; then
+	package=postgresql16
+	become_root "$package"
+	echo "installing the package $package" >&2
+	quietly apk add --no-progress "$package" "$package-contrib" || give_up "$package"
+elif command -v brew >/dev/null; then
+	package=postgresql@16
+	echo "installing the package $package" >&2
+	quietly brew install --quiet "$package" || give_up "$package"
+else
+	give_up postgresql
+fi
+
+# An old distribution installs an old server.
+enough || give_up "postgresql-16 (see https://www.postgresql.org/download)"

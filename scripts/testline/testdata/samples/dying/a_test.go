@@ -1,0 +1,7 @@
+package dying
+
+import "testing"
+
+func TestGood(t *testing.T) {}
+
+func TestDies(t *testing.T) { panic("out of nothing") }

@@ -1,0 +1,8 @@
+package exiting
+
+import (
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) { os.Exit(3) }

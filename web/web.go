@@ -1,0 +1,27 @@
+// Package web holds what browsers are shown: the few pages of a server without
+// the portal, and their style. It knows no data and makes no decision; the pages
+// carry no script.
+package web
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+)
+
+//go:embed pages/*.html
+var pages embed.FS
+
+// Style is the one style sheet.
+//
+//go:embed style.css
+var Style []byte
+
+// Page reads the template of one page, inside the frame that all share.
+func Page(name string, functions template.FuncMap) (*template.Template, error) {
+	t, err := template.New("frame.html").Funcs(functions).ParseFS(pages, "pages/frame.html", "pages/"+name+".html")
+	if err != nil {
+		return nil, fmt.Errorf("reading page %s: %w", name, err)
+	}
+	return t, nil
+}
