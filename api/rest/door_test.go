@@ -143,6 +143,8 @@ func TestRolesDecide(t *testing.T) {
 		"an operator enrols none":             {ask{method: "POST", path: "/api/v1/admin/nodes/sim-1/enrolment-token", token: tokenOperator}, 403},
 		"an operator follows everyone":        {ask{method: "GET", path: "/api/v1/events?scope=platform", token: tokenOperator}, 200},
 		"a tenant does not":                   {ask{method: "GET", path: "/api/v1/events?scope=platform", token: tokenOwner}, 403},
+		"a member follows the project":        {ask{method: "GET", path: "/api/v1/events", token: tokenMember}, 200},
+		"who is in none follows nothing":      {ask{method: "GET", path: "/api/v1/events", token: tokenStranger}, 403},
 		"a foreign project is not there":      {ask{method: "GET", path: allocations, token: tokenOwner, header: map[string]string{"X-Project-ID": "theirs"}}, 404},
 		"an operator lists without a project": {ask{method: "GET", path: allocations, token: tokenOperator}, 200},
 	} {

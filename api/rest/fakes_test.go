@@ -122,7 +122,7 @@ func (p *people) Replay(_ context.Context, k identity.Key) (int, json.RawMessage
 }
 
 // keep is what a use-case does with a key in its transaction.
-func (p *people) keep(k identity.Key, answer any) error {
+func (p *people) keep(k identity.Key, answer func(allocation.Allocation) any, a allocation.Allocation) error {
 	if k.Key == "" {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (p *people) keep(k identity.Key, answer any) error {
 	if _, ok := p.replies[k.Method+k.Route+k.Key]; ok {
 		return errs.New(errs.IdempotencyInFlight, "a request with this key is at work")
 	}
-	body, err := json.Marshal(answer)
+	body, err := json.Marshal(answer(a))
 	p.replies[k.Method+k.Route+k.Key] = reply{k.BodyHash, body}
 	return err
 }
@@ -206,7 +206,7 @@ func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.All
 		Name: q.Name, SKU: q.SKU, GPUs: q.GPUs, Region: "eu-1", State: allocation.Requested, Version: 1, Currency: "EUR", PriceMinor: 289,
 		Login: "u200001", Labels: q.Labels, CreatedAt: t0, StatusAt: t0,
 	}
-	if err := r.people.keep(q.Key, q.Answer(a)); err != nil {
+	if err := r.people.keep(q.Key, q.Answer, a); err != nil {
 		return allocation.Allocation{}, err
 	}
 	r.mu.Lock()
@@ -227,7 +227,7 @@ func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id
 	a.Version++
 	r.all[id] = a
 	r.releases++
-	return a, r.people.keep(k, answer(a))
+	return a, r.people.keep(k, answer, a)
 }
 
 func (r *rooms) Get(_ context.Context, _ identity.Caller, id ids.Allocation) (allocation.Allocation, error) {

@@ -37,7 +37,7 @@ type bundle struct {
 	now    time.Time
 }
 
-func setup(t *testing.T, change ...func(*rest.Config)) *bundle {
+func setup(t testing.TB, change ...func(*rest.Config)) *bundle {
 	t.Helper()
 	doc, err := openapi.Document()
 	if err != nil {
