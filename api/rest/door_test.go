@@ -265,6 +265,11 @@ func TestReleaseIsReplayed(t *testing.T) {
 	if first.Code != 202 || again.Code != 202 || first.Body.String() != again.Body.String() || b.rooms.releases != 1 {
 		t.Errorf("%d %s\n%d %s", first.Code, first.Body, again.Code, again.Body)
 	}
+	other := release
+	other.path = allocations + "/" + b.allocate(t).Id.String() + "/release"
+	if w := b.do(t, other); w.Code != 422 || problem(t, w).Code != "idempotency_key_reused" {
+		t.Errorf("the key of one allocation answers for another: %d %s", w.Code, w.Body)
+	}
 	release.header = nil
 	if w := b.do(t, release); w.Code != 409 || problem(t, w).Code != "allocation_already_releasing" {
 		t.Errorf("%d %s", w.Code, w.Body)
