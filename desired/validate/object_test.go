@@ -113,6 +113,7 @@ func TestObjectFromManySides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	first := c.ctx
 	var sides sync.WaitGroup
 	for range 4 {
 		sides.Go(func() {
@@ -125,6 +126,9 @@ func TestObjectFromManySides(t *testing.T) {
 		})
 	}
 	sides.Wait()
+	if c.ctx == first {
+		t.Error("the context was never renewed")
+	}
 }
 
 func BenchmarkObject(b *testing.B) {

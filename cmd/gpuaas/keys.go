@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+func newKeys(a *app) *cobra.Command {
+	return group("keys", "Public SSH keys that may log in to your allocations", newKeysAdd(a), newKeysList(a), newKeysDelete(a))
+}
+
+func newKeysAdd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "add NAME [FILE]", Short: "Register a public key; - reads stdin, no file takes the usual one of ~/.ssh", Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := a.publicKey(args[1:])
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			once := intent()
+			made, err := ask[oapi.SshKey](cmd.Context(), c, func(ctx context.Context) (*http.Response, error) {
+				return c.CreateSshKey(ctx, nil, oapi.SshKeyRequest{Name: args[0], PublicKey: text}, once)
+			})
+			if err != nil {
+				return err
+			}
+			return a.show(made.Raw, keyTable(a, made.Value))
+		},
+	}
+}
+
+// publicKey reads the key and keeps a private one on this machine: the server
+// would refuse it, but by then it would have travelled.
+func (a *app) publicKey(from []string) (string, error) {
+	text, err := a.keyText(from)
+	if err != nil {
+		return "", err
+	}
+	line := strings.TrimSpace(text)
+	switch {
+	case strings.Contains(line, "PRIVATE KEY"):
+		return "", errs.New(errs.SSHKeyInvalid, "this is a private key; it was not sent").Try("give the .pub file beside it")
+	case line == "" || strings.Contains(line, "\n"):
+		return "", errs.New(errs.SSHKeyInvalid, "this is not one line of authorized_keys")
+	}
+	return line, nil
+}
+
+func (a *app) keyText(from []string) (string, error) {
+	if len(from) == 1 && from[0] == "-" {
+		text, err := io.ReadAll(io.LimitReader(a.In, 1<<20))
+		if err != nil {
+			return "", fmt.Errorf("reading the key: %w", err)
+		}
+		return string(text), nil
+	}
+	if len(from) == 0 {
+		for _, name := range []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"} { // the order in which ssh prefers them
+			from = append(from, filepath.Join(a.Env("HOME"), ".ssh", name))
+		}
+	}
+	for _, path := range from {
+		text, err := os.ReadFile(path) //nolint:gosec // the person's own choice
+		switch {
+		case err == nil:
+			return string(text), nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("reading the key: %w", err)
+		}
+	}
+	f := usage("there is no public key at %s", strings.Join(from, ", "))
+	f.Try = "ssh-keygen -t ed25519, then the same command again"
+	return "", f
+}
+
+func newKeysList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Your keys", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			all, err := c.keys(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(all.Raw, keyTable(a, all.Items...))
+		},
+	}
+}
+
+func newKeysDelete(a *app) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "delete NAME", Short: "Remove a key; it logs in to no new allocation", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.mustAsk(yes, "keys delete"); err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			ids, err := c.keyIDs(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			if !yes {
+				if err := a.confirmName(args[0], "The key "+args[0]+" will log in to no new allocation.", "nothing was removed"); err != nil {
+					return err
+				}
+			}
+			once := intent()
+			_, err = ask[struct{}](cmd.Context(), c, func(ctx context.Context) (*http.Response, error) {
+				return c.DeleteSshKey(ctx, ids[0], nil, once)
+			})
+			if err == nil {
+				a.say("%s removed %s", symbolGood, args[0])
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for the name")
+	return cmd
+}
+
+func (c *client) keys(ctx context.Context) (list[oapi.SshKey], error) {
+	return readAll[oapi.SshKey](ctx, c, 0, func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+		return c.ListSshKeys(ctx, &oapi.ListSshKeysParams{Limit: size, Cursor: cursor})
+	})
+}
+
+// keyIDs finds keys by name or id.
+func (c *client) keyIDs(ctx context.Context, names []string) ([]uuid.UUID, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	all, err := c.keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]uuid.UUID{}
+	for _, k := range all.Items {
+		known[k.Name], known[k.Id.String()] = k.Id, k.Id
+	}
+	ids := make([]uuid.UUID, 0, len(names))
+	for _, name := range names {
+		id, ok := known[name]
+		if !ok {
+			return nil, &failure{
+				Message: fmt.Sprintf("you have no key %q", name), Code: string(errs.NotFound), Try: "gpuaas keys list",
+				Correlation: c.correlation, Exit: exitNotFound,
+			}
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func keyTable(a *app, all ...oapi.SshKey) table {
+	t := table{head: []string{"NAME", "FINGERPRINT", "AGE"}, wide: []string{"ID"}}
+	for _, k := range all {
+		t.add("ssh-key/"+k.Name, k.Name, k.Fingerprint, age(a.Clock.Now(), k.CreatedAt), k.Id.String())
+	}
+	return t
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// pageSize is the most that the contract gives at once.
+const pageSize = 200
+
+// list is a list of the API, of one page or of many read on.
+type list[T any] struct {
+	Items []T
+	Raw   json.RawMessage // the same document, as if it had been one page
+	More  bool
+}
+
+type page struct {
+	Items      []json.RawMessage `json:"items"`
+	NextCursor *string           `json:"next_cursor,omitempty"`
+}
+
+// readAll reads up to limit items; 0 reads to the end.
+func readAll[T any](ctx context.Context, c *client, limit int, send func(ctx context.Context, size *int, cursor *string) (*http.Response, error)) (list[T], error) {
+	all := page{Items: []json.RawMessage{}}
+	for {
+		size := pageSize
+		if limit > 0 {
+			size = min(size, limit-len(all.Items))
+		}
+		got, err := ask[page](ctx, c, func(ctx context.Context) (*http.Response, error) { return send(ctx, &size, all.NextCursor) })
+		if err != nil {
+			return list[T]{}, err
+		}
+		all.Items = append(all.Items, got.Value.Items...)
+		all.NextCursor = got.Value.NextCursor
+		if all.NextCursor == nil || *all.NextCursor == "" || limit > 0 && len(all.Items) >= limit {
+			break
+		}
+	}
+	l := list[T]{Items: make([]T, len(all.Items)), More: all.NextCursor != nil && *all.NextCursor != ""}
+	for i, item := range all.Items {
+		if err := json.Unmarshal(item, &l.Items[i]); err != nil {
+			return list[T]{}, fmt.Errorf("the server did not answer as the contract says: %w", err)
+		}
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return list[T]{}, fmt.Errorf("encoding list: %w", err)
+	}
+	l.Raw = raw
+	return l, nil
+}
