@@ -24,13 +24,13 @@ func BenchmarkDoor(b *testing.B) {
 	for name, a := range map[string]ask{
 		"livez":  {method: "GET", path: "/livez"},
 		"me":     {method: "GET", path: "/api/v1/users/me"},
-		"create": {method: "POST", path: allocations, body: `{"sku":"h100-80gb","gpus":2,"name":"otter","labels":{"team":"vision"},"ttl_seconds":7200}`},
+		"create": {method: "POST", path: allocations, body: `{"sku":"h100-sxm","gpus":2,"name":"otter","labels":{"team":"vision"},"ttl_seconds":7200}`},
 	} {
 		b.Run(name, func(b *testing.B) {
 			d := setup(b, wide)
 			b.ReportAllocs()
 			for b.Loop() {
-				req := httptest.NewRequest(a.method, a.path, strings.NewReader(a.body))
+				req := httptest.NewRequestWithContext(b.Context(), a.method, a.path, strings.NewReader(a.body))
 				req.Header.Set("Authorization", "Bearer "+tokenOwner)
 				req.Header.Set("Content-Type", "application/json")
 				d.door.ServeHTTP(nowhere{http.Header{}}, req)

@@ -260,7 +260,7 @@ func (r *rooms) Timeline(context.Context, identity.Caller, ids.Allocation) ([]al
 
 type shop struct{}
 
-var h100 = catalog.SKU{ID: ids.New[ids.Object](), Name: "h100-80gb", DisplayName: "H100", GPUModel: "NVIDIA H100", MemoryGiB: 80, Isolation: "host_user", MaxGPUs: 8, Active: true, Currency: "EUR", PriceMinor: 289}
+var h100 = catalog.SKU{ID: ids.New[ids.Object](), Name: "h100-sxm", DisplayName: "H100", GPUModel: "NVIDIA H100", MemoryGiB: 80, Isolation: "host_user", MaxGPUs: 8, Active: true, Currency: "EUR", PriceMinor: 289}
 
 func (shop) Get(_ context.Context, name string) (catalog.SKU, error) {
 	if name != h100.Name {
@@ -321,7 +321,7 @@ func (facts) Open(_ context.Context, _ ids.Tenant, _ ids.Project, after string) 
 
 type intent struct{}
 
-var declared = desired.Object{Kind: desired.KindNode, Name: "sim-1", UID: ids.New[ids.Object](), Generation: 2, ResourceVersion: 5, Spec: json.RawMessage(`{"sku":"h100-80gb"}`), Source: desired.Source{Owner: desired.OwnerGit, Path: "nodes.cue", Line: 12}}
+var declared = desired.Object{Kind: desired.KindNode, Name: "sim-1", UID: ids.New[ids.Object](), Generation: 2, ResourceVersion: 5, Spec: json.RawMessage(`{"sku":"h100-sxm"}`), Source: desired.Source{Owner: desired.OwnerGit, Path: "nodes.cue", Line: 12}}
 
 func (intent) Get(_ context.Context, _ desired.Kind, _, name string) (desired.Object, error) {
 	if name != declared.Name {
