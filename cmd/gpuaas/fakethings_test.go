@@ -43,6 +43,12 @@ func fakeRevisions() []oapi.Revision {
 	}
 }
 
+func (f *fake) looksAt(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.looks[name]
+}
+
 func (f *fake) desired(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	if params["name"] == "sold-out" {
 		f.problem(w, r, http.StatusNotFound, "not_found", "there is no such object", nil)

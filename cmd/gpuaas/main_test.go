@@ -75,9 +75,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		// looked NAME N: somebody has read the allocation so often.
 		"looked": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-				f.mu.Lock()
-				n := f.looks[args[0]]
-				f.mu.Unlock()
+				n := f.looksAt(args[0])
 				if n >= number(ts, args[1]) {
 					return
 				}
