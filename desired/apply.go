@@ -20,6 +20,8 @@ type Snapshot struct {
 	Commit     string
 	TreeHash   string
 	Objects    []Object
+	// Generated says that no person wrote this: it may be empty on purpose.
+	Generated bool
 }
 
 // Caps bound how much one revision may take away without a person's word.
@@ -71,7 +73,7 @@ func (s *Store) Apply(ctx context.Context, snap Snapshot, caps Caps, guard Guard
 			rev.Status = "waiting_approval"
 			return s.record(ctx, tx, &rev)
 		}
-		if d.empty() && rev.Objects > 0 {
+		if d.empty() {
 			return s.point(ctx, tx, &rev, snap)
 		}
 		if err := write(ctx, tx, snap, d); err != nil {
@@ -234,7 +236,7 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
 }
 
 func (s *Store) point(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
-	if rev.Objects == 0 {
+	if rev.Objects == 0 && !snap.Generated {
 		return errs.New(errs.SpecInvalid, "%s declares nothing; an empty tree is taken for an accident", snap.Repository)
 	}
 	if err := s.record(ctx, tx, rev); err != nil {

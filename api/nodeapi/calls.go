@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"crypto"
 	"errors"
 	"mime"
 	"net/http"
@@ -58,7 +59,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request, who caller) error
 	if err != nil {
 		return errs.Invalid("csr", "%v", err)
 	}
-	if same, ok := request.PublicKey.(interface{ Equal(any) bool }); ok && same.Equal(r.TLS.PeerCertificates[0].PublicKey) {
+	if same, ok := request.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); ok && same.Equal(r.TLS.PeerCertificates[0].PublicKey) {
 		return errs.Invalid("csr", "a renewal needs a new key")
 	}
 	var made pki.Certificate
@@ -116,7 +117,7 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request, who caller) erro
 	if err := s.Tasks.Finish(r.Context(), who.Node, body); err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	s.done(w)
 	return nil
 }
 
@@ -132,7 +133,7 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request, who caller) er
 	if err := s.Tasks.Step(r.Context(), who.Node, task, body); err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	s.done(w)
 	return nil
 }
 
@@ -144,7 +145,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request, who caller) erro
 	if err := s.Reports.Report(r.Context(), who.Node, body); err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	s.done(w)
 	return nil
 }
 

@@ -48,10 +48,10 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error 
 		case <-again.C:
 		case <-fallen:
 		case <-end.C:
-			w.WriteHeader(http.StatusNoContent)
+			s.done(w)
 			return nil
 		case <-s.ending:
-			w.WriteHeader(http.StatusNoContent)
+			s.done(w)
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

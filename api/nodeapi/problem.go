@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -27,12 +28,9 @@ var statusOf = map[errs.Code]int{
 
 // answer runs a handler and turns its error into a problem.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, who caller, handle func() error) {
-	control := http.NewResponseController(w)
 	if r.Method != http.MethodGet {
 		// A deadline on reading would also end a poll, which reads nothing.
-		if err := control.SetReadDeadline(s.Clock.Now().Add(bodyWithin)); err != nil {
-			s.Log.DebugContext(r.Context(), "no read deadline", "err", err)
-		}
+		_ = http.NewResponseController(w).SetReadDeadline(wall().Add(bodyWithin)) // a recorder of a test has none
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	err := handle()
@@ -73,7 +71,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v any
 		s.Log.ErrorContext(r.Context(), "reply not encoded", "err", err)
 		status, text = http.StatusInternalServerError, nil
 	}
-	s.deadline(w, s.Clock.Now().Add(writeWithin))
+	lateWrite(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if _, err := w.Write(text); err != nil {
@@ -81,10 +79,21 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v any
 	}
 }
 
-// deadline keeps a peer that does not read from holding a goroutine for ever.
-func (s *Server) deadline(w http.ResponseWriter, at time.Time) {
-	_ = http.NewResponseController(w).SetWriteDeadline(at) // a recorder of a test has none
+// done is the answer to what needs none.
+func (s *Server) done(w http.ResponseWriter) {
+	lateWrite(w)
+	w.WriteHeader(http.StatusNoContent)
 }
+
+// lateWrite keeps a peer that does not read from holding a goroutine for ever. It
+// is set for each answer, because the one before on the same connection has left
+// its own.
+func lateWrite(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(writeWithin)) // a recorder of a test has none
+}
+
+// wall is what deadlines of sockets are compared with, whatever clock is injected.
+func wall() time.Time { return clock.Clock{}.Now() }
 
 func notFound(http.ResponseWriter, *http.Request, caller) error {
 	return errs.New(errs.NotFound, "no such call")

@@ -1451,6 +1451,9 @@ type ListEventsParams struct {
 	// Scope `tenant` for your own events; `platform`, for operators, for everyone's.
 	Scope *ListEventsParamsScope `form:"scope,omitempty" json:"scope,omitempty"`
 
+	// XProjectID The project that the call is about, by id or name.
+	XProjectID *Project `json:"X-Project-ID,omitempty"`
+
 	// LastEventID Id of the last event that you have seen; it wins over `since`.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
@@ -1733,7 +1736,7 @@ type ClientInterface interface {
 
 	// ListEvents Facts as they happen
 	//
-	// A stream of server-sent events: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
+	// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
 	// event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
 	// back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
 	//
@@ -2157,7 +2160,7 @@ func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditor
 
 // ListEvents Facts as they happen
 //
-// A stream of server-sent events: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
+// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
 // event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
 // back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
 //
@@ -3462,15 +3465,26 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 
 	if params != nil {
 
-		if params.LastEventID != nil {
+		if params.XProjectID != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("Last-Event-ID", headerParam0)
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.LastEventID != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam1)
 		}
 
 	}
@@ -4162,7 +4176,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListEventsWithResponse Facts as they happen
 	//
-	// A stream of server-sent events: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
+	// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
 	// event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
 	// back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
 	//
@@ -6133,7 +6147,7 @@ func (c *ClientWithResponses) GetUsageWithResponse(ctx context.Context, params *
 
 // ListEventsWithResponse Facts as they happen
 //
-// A stream of server-sent events: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
+// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
 // event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
 // back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
 //
@@ -8634,6 +8648,25 @@ func (siw *ServerInterfaceWrapper) ListEvents(c *gin.Context) {
 	}
 
 	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID Project
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
 
 	// ------------- Optional header parameter "Last-Event-ID" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {

@@ -129,6 +129,7 @@ func TestWhoMayCall(t *testing.T) {
 func TestRolesDecide(t *testing.T) {
 	t.Parallel()
 
+	b := setup(t)
 	for rule, c := range map[string]struct {
 		ask
 		want int
@@ -147,7 +148,7 @@ func TestRolesDecide(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			if w := setup(t).do(t, c.ask); w.Code != c.want {
+			if w := b.do(t, c.ask); w.Code != c.want {
 				t.Errorf("got %d, want %d: %s", w.Code, c.want, w.Body)
 			}
 		})

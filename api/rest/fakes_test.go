@@ -186,7 +186,7 @@ type rooms struct {
 
 	mu       sync.Mutex
 	made     int // allocations that were really made
-	present  allocation.Allocation
+	all      map[ids.Allocation]allocation.Allocation
 	fails    error // what every room answers when set
 	releases int
 }
@@ -212,20 +212,22 @@ func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.All
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made++
-	r.present = a
+	r.all[a.ID] = a
 	return a, nil
 }
 
-func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, _ ids.Allocation, answer func(allocation.Allocation) any) (allocation.Allocation, error) {
+func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) any) (allocation.Allocation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.present.State == allocation.Releasing {
+	a := r.all[id]
+	if a.State == allocation.Releasing {
 		return allocation.Allocation{}, errs.New(errs.AllocationAlreadyReleasing, "it is being released")
 	}
-	r.present.State = allocation.Releasing
-	r.present.Version++
+	a.State = allocation.Releasing
+	a.Version++
+	r.all[id] = a
 	r.releases++
-	return r.present, r.people.keep(k, answer(r.present))
+	return a, r.people.keep(k, answer(a))
 }
 
 func (r *rooms) Get(_ context.Context, _ identity.Caller, id ids.Allocation) (allocation.Allocation, error) {
@@ -234,21 +236,22 @@ func (r *rooms) Get(_ context.Context, _ identity.Caller, id ids.Allocation) (al
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.present.ID != id {
+	a, ok := r.all[id]
+	if !ok {
 		return allocation.Allocation{}, errs.New(errs.NotFound, "no such allocation")
 	}
-	return r.present, nil
+	return a, nil
 }
 
-func (r *rooms) List(_ context.Context, _ identity.Caller, f allocation.Filter) ([]allocation.Allocation, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if f.After.ID == r.present.ID {
+// List has two items, whatever was made.
+func (r *rooms) List(_ context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error) {
+	if f.After.ID != (ids.Allocation{}) {
 		return nil, nil
 	}
-	second := r.present
-	second.ID = ids.New[ids.Allocation]()
-	return []allocation.Allocation{r.present, second}[:min(2, f.Limit)], nil
+	a := allocation.Allocation{ID: ids.New[ids.Allocation](), Project: c.Project, State: allocation.Active, Currency: "EUR", CreatedAt: t0}
+	b := a
+	b.ID = ids.New[ids.Allocation]()
+	return []allocation.Allocation{a, b}[:min(2, f.Limit)], nil
 }
 
 func (r *rooms) Timeline(context.Context, identity.Caller, ids.Allocation) ([]allocation.Transition, error) {
@@ -305,7 +308,7 @@ func (purse) Balance(context.Context, pg.Queryer, ids.Tenant) (money.Minor, stri
 
 type facts struct{}
 
-func (facts) Open(_ context.Context, _ ids.Tenant, after string) (func(http.ResponseWriter) error, error) {
+func (facts) Open(_ context.Context, _ ids.Tenant, _ ids.Project, after string) (func(http.ResponseWriter) error, error) {
 	if after == "gone" {
 		return nil, errs.New(errs.NotFound, "this event is not kept any more")
 	}

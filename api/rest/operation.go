@@ -52,8 +52,7 @@ func operationsOf(doc *openapi3.T) (map[route]*operation, error) {
 			query:  map[string]bool{},
 			route:  &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
 		}
-		var known bool
-		if op.allowed, known = roles[op.id]; !known {
+		if op.allowed = allowed(op.id); op.allowed == 0 {
 			return nil, fmt.Errorf("operation %s has no entry in the roles", op.id)
 		}
 		if op.write {

@@ -1,8 +1,11 @@
 package rest
 
-import "github.com/gpuaas/gpuaas/platform/identity"
+import (
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+)
 
-// role is a set of roles, so that the check is one AND.
+// role is a set of roles, so that the check of each request is one AND.
 type role uint16
 
 const (
@@ -10,6 +13,7 @@ const (
 	signedIn
 	tenantOwner
 	tenantBilling
+	tenantMember
 	tenantViewer
 	projectAdmin
 	projectMember
@@ -18,46 +22,39 @@ const (
 	platformOperator
 	billingOperator
 
-	fleet   = platformAdmin | platformOperator
-	readers = tenantOwner | tenantViewer | projectAdmin | projectMember | projectViewer | fleet
-	holders = tenantOwner | projectAdmin | projectMember
-	payers  = tenantOwner | tenantBilling | projectAdmin | platformAdmin | billingOperator
+	fleet      = platformAdmin | platformOperator
+	tenantWide = tenantOwner | tenantViewer | fleet // see every project of their tenant
 )
 
-// roles says who may call each operation. What is not listed is denied, and the
-// server does not start without an entry for each.
-var roles = map[string]role{
-	"getLivez":   everyone,
-	"getReadyz":  everyone,
-	"getHealthz": everyone,
+// bits are the roles by their names in the policies. Service accounts cannot
+// sign in yet, so their role has none.
+var bits = map[string]role{
+	"anonymous":        everyone,
+	"user":             signedIn,
+	"admin":            platformAdmin,
+	"operator":         platformOperator,
+	"billing_operator": billingOperator,
+	"tenant.owner":     tenantOwner,
+	"tenant.billing":   tenantBilling,
+	"tenant.member":    tenantMember,
+	"tenant.viewer":    tenantViewer,
+	"project.admin":    projectAdmin,
+	"project.member":   projectMember,
+	"project.viewer":   projectViewer,
+}
 
-	"listSkus":        signedIn,
-	"getSku":          signedIn,
-	"getNodeCapacity": signedIn,
-	"getMe":           signedIn,
-	"listProjects":    signedIn,
-	"listSshKeys":     signedIn,
-	"createSshKey":    signedIn,
-	"deleteSshKey":    signedIn,
-	"listEvents":      signedIn,
-
-	"createAllocation":      holders,
-	"releaseAllocation":     holders,
-	"listAllocations":       readers,
-	"getAllocation":         readers,
-	"getAllocationTimeline": readers,
-
-	"getBalance": payers,
-	"getUsage":   payers,
-
-	"listAdminNodes":       fleet,
-	"getAdminNode":         fleet,
-	"createEnrolmentToken": platformAdmin,
-	"listDesired":          fleet,
-	"getDesired":           fleet,
-	"listPlans":            fleet,
-	"getPlan":              fleet,
-	"listRevisions":        fleet,
+// allowed are the roles that may call an operation. What nobody lists by name is
+// denied to all, whoever has "*": it was forgotten.
+func allowed(operation string) (who role) {
+	if !policies.Covered(operation) {
+		return 0
+	}
+	for name, bit := range bits {
+		if policies.Allows(name, operation) {
+			who |= bit
+		}
+	}
+	return who
 }
 
 // held are the roles that the caller has here and now.
@@ -80,6 +77,8 @@ func held(c identity.Caller) role {
 		has |= tenantOwner
 	case "billing":
 		has |= tenantBilling
+	case "member":
+		has |= tenantMember
 	case "viewer":
 		has |= tenantViewer
 	}

@@ -79,7 +79,7 @@ type (
 	// Events follows facts. Open refuses before the first byte is written; what
 	// it returns writes until the client goes or is too slow.
 	Events interface {
-		Open(ctx context.Context, tenant ids.Tenant, after string) (func(http.ResponseWriter) error, error)
+		Open(ctx context.Context, tenant ids.Tenant, project ids.Project, after string) (func(http.ResponseWriter) error, error)
 	}
 	// Desired reads what was declared.
 	Desired interface {

@@ -48,19 +48,26 @@ type Server struct {
 	Hints *hint.Bus
 	Log   *slog.Logger
 	Clock clock.Clock
-	// Heartbeat and Look are for tests; zero means the constants above.
-	Heartbeat, Look time.Duration
+	// These are for tests; zero means the constants above.
+	Heartbeat, Look, Patience time.Duration
+}
+
+// audience is whose facts a client gets.
+type audience struct {
+	tenant  ids.Tenant
+	project ids.Project
 }
 
 // Open finds where to start: after the event of that id, with "0" at the oldest
-// that is kept, with "" at now. The zero tenant follows everyone's. What it
-// returns writes until the client goes or is too slow, or ctx ends.
-func (s *Server) Open(ctx context.Context, tenant ids.Tenant, after string) (func(http.ResponseWriter) error, error) {
+// that is kept, with "" at now. The zero tenant follows everyone's, the zero
+// project all of the tenant's. What it returns writes until the client goes or is
+// too slow, or ctx ends.
+func (s *Server) Open(ctx context.Context, tenant ids.Tenant, project ids.Project, after string) (func(http.ResponseWriter) error, error) {
 	from, err := s.start(ctx, tenant, after)
 	if err != nil {
 		return nil, err
 	}
-	return func(w http.ResponseWriter) error { return s.follow(ctx, w, tenant, from) }, nil
+	return func(w http.ResponseWriter) error { return s.follow(ctx, w, audience{tenant, project}, from) }, nil
 }
 
 func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (event.Position, error) {
@@ -83,7 +90,7 @@ func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (ev
 }
 
 // follow ends without an error when the client is gone: there is nobody to tell.
-func (s *Server) follow(ctx context.Context, w http.ResponseWriter, tenant ids.Tenant, from event.Position) error {
+func (s *Server) follow(ctx context.Context, w http.ResponseWriter, to audience, from event.Position) error {
 	// Listen before the first look, so that what happens in between wakes us.
 	wake, stop := s.Hints.Listen(event.Topic)
 	defer stop()
@@ -91,10 +98,10 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, tenant ids.T
 	defer look.Stop()
 	defer heartbeat.Stop()
 
-	out := newWriter(w, s.Clock)
+	out := newWriter(w, s.Clock, or(s.Patience, patience))
 	out.text(retry)
 	for out.send() == nil {
-		next, err := s.sendAfter(ctx, out, tenant, from)
+		next, err := s.sendAfter(ctx, out, to, from)
 		switch {
 		case err != nil && ctx.Err() == nil && !errors.Is(err, errSlow):
 			// The status is long written. Closing makes the client come back, and
@@ -118,17 +125,20 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, tenant ids.T
 }
 
 // sendAfter writes everything that there is after from.
-func (s *Server) sendAfter(ctx context.Context, out *writer, tenant ids.Tenant, from event.Position) (event.Position, error) {
+func (s *Server) sendAfter(ctx context.Context, out *writer, to audience, from event.Position) (event.Position, error) {
 	for {
-		events, err := s.Facts.After(ctx, tenant, from, batch)
+		events, err := s.Facts.After(ctx, to.tenant, from, batch)
 		if err != nil {
 			return from, err
 		}
 		for _, e := range events {
+			from = e.Position
+			if to.project != (ids.Project{}) && e.Project != to.project {
+				continue
+			}
 			if err := out.event(e); err != nil {
 				return from, err
 			}
-			from = e.Position
 		}
 		if err := out.send(); err != nil {
 			return from, err
@@ -148,20 +158,17 @@ type writer struct {
 	ctl   *http.ResponseController
 	clock clock.Clock
 	buf   []byte
+	// patience bounds one write.
+	patience time.Duration
 }
 
-func newWriter(w http.ResponseWriter, c clock.Clock) *writer {
+func newWriter(w http.ResponseWriter, c clock.Clock, patience time.Duration) *writer {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
-	ctl := http.NewResponseController(w)
-	// The server's read timeout would end the request's context: it goes on
-	// watching the connection, and sees the deadline as a client that left. A
-	// writer without deadlines is a test's, or a proxy of somebody's.
-	_ = ctl.SetReadDeadline(time.Time{})
 	w.WriteHeader(http.StatusOK)
-	return &writer{w: w, ctl: ctl, clock: c}
+	return &writer{w: w, ctl: http.NewResponseController(w), clock: c, patience: patience}
 }
 
 func (o *writer) text(s string) { o.buf = append(o.buf, s...) }
@@ -183,7 +190,7 @@ func (o *writer) send() error {
 	if len(o.buf) == 0 {
 		return nil
 	}
-	if err := o.ctl.SetWriteDeadline(o.clock.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := o.ctl.SetWriteDeadline(o.clock.Now().Add(o.patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return errSlow
 	}
 	_, err := o.w.Write(o.buf)

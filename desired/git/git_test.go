@@ -387,3 +387,52 @@ func TestSnapshotEndsWithItsContext(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestReadPathKeepsTheCallersPaths(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("fleet/a.cue", "a")
+	b.write("fleet/.cache/b.cue", "hidden")
+	b.write("fleet/cue.mod/module.cue", "not a declaration")
+	fleet := filepath.Join(b.path, "fleet")
+	for name, path := range map[string]string{"folder": fleet, "folder with slash": fleet + "/", "file": filepath.Join(fleet, "a.cue")} {
+		tree, err := ReadPath(t.Context(), path, DefaultLimits())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(tree.Files) != 1 || string(tree.Files[filepath.Join(fleet, "a.cue")]) != "a" {
+			t.Errorf("%s: %v, findings %v", name, tree.Files, tree.Findings)
+		}
+	}
+	if _, err := ReadPath(t.Context(), filepath.Join(fleet, "none"), DefaultLimits()); errs.CodeOf(err) != errs.NotFound {
+		t.Errorf("error is %v", err)
+	}
+	b.write("fleet/big.yaml", strings.Repeat("x", 200))
+	tree, err := ReadPath(t.Context(), fleet, Limits{10, 100, 1000})
+	if err != nil || len(tree.Findings) != 1 || tree.Findings[0].Path != filepath.Join(fleet, "big.yaml") {
+		t.Errorf("%+v, %v", tree, err)
+	}
+}
+
+func TestFolderOfDeclarationsIsAFolder(t *testing.T) {
+	t.Parallel()
+	for name, entry := range map[string]string{
+		"file":      "100644 blob %s\tfleet\n",
+		"symlink":   "120000 blob %s\tfleet\n",
+		"submodule": "160000 commit 1234567890123456789012345678901234567890\tfleet\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.write("x", "x")
+			b.commit()
+			blob := b.gitIn("/etc", "hash-object", "-w", "--stdin")
+			root := b.gitIn(strings.ReplaceAll(entry, "%s", blob), "mktree", "--missing")
+			b.git("update-ref", "refs/heads/main", b.git("commit-tree", "-m", "x", root))
+
+			if tree := snapshot(t, b.open("main"), ""); len(tree.Findings) != 1 || len(tree.Files) > 0 || tree.TreeHash == "" {
+				t.Errorf("tree is %+v", tree)
+			}
+		})
+	}
+}

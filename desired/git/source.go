@@ -168,6 +168,7 @@ func (s *Source) read(ctx context.Context, repo *gogit.Repository, hash plumbing
 		return Tree{}, torn(hash, err)
 	}
 	if t.Findings = findings; len(findings) > 0 {
+		t.TreeHash = refusedHash(findings)
 		return t, nil
 	}
 	t.TreeHash = hashOf(roots)

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 
 	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/gpuaas/gpuaas/desired/validate"
 )
 
 // walker goes through the trees of one commit. It opens no blob until all of
@@ -60,7 +61,7 @@ func (w *walker) entry(full string, e object.TreeEntry, depth int) error {
 	if e.Mode == filemode.Dir {
 		return w.tree(full, e.Hash, depth+1)
 	}
-	if !w.judge.mode(full, e.Mode) || !readable(full) {
+	if !w.judge.mode(full, e.Mode) || !validate.Readable(full) {
 		return nil
 	}
 	// From the object's header: nothing is inflated.
@@ -107,11 +108,6 @@ func (w *walker) blob(hash plumbing.Hash) ([]byte, error) {
 		return nil, fmt.Errorf("object %s has %d bytes and promises %d", hash, len(body), blob.Size)
 	}
 	return body, nil
-}
-
-// readable says whether a file of this name holds declarations.
-func readable(name string) bool {
-	return !strings.HasPrefix(path.Base(name), ".") && slices.Contains([]string{".cue", ".yaml", ".yml", ".json"}, path.Ext(name))
 }
 
 // hashOf is one hash over the folders of a source.

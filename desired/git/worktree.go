@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -80,8 +82,45 @@ func ReadFolder(ctx context.Context, root string, limits Limits, dirs ...string)
 	}
 	if len(t.Findings) == 0 {
 		t.Files, t.TreeHash = r.files, contentHash(r.files)
+	} else {
+		t.TreeHash = refusedHash(t.Findings)
 	}
 	return t, nil
+}
+
+// ReadPath reads what a person names on a command line: a folder, or one file.
+// Files keep the path under which the person knows them.
+func ReadPath(ctx context.Context, name string, limits Limits) (Tree, error) {
+	root, only := name, ""
+	if info, err := os.Stat(name); err != nil {
+		return Tree{}, errs.New(errs.NotFound, "no file or folder at %s", name).Because(err)
+	} else if !info.IsDir() {
+		root, only = filepath.Split(name)
+		root = filepath.Join(root, ".")
+	}
+	t, err := ReadFolder(ctx, root, limits, path.Join(".", filepath.ToSlash(only)))
+	if err != nil {
+		return Tree{}, err
+	}
+	known := func(inside string) string { return filepath.ToSlash(filepath.Join(root, filepath.FromSlash(inside))) }
+	files := make(map[string][]byte, len(t.Files))
+	for inside, body := range t.Files {
+		files[known(inside)] = body
+	}
+	t.Files = files
+	for i := range t.Findings {
+		t.Findings[i].Path = known(t.Findings[i].Path)
+	}
+	return t, nil
+}
+
+// refusedHash lets a caller tell a tree that is refused again from another one.
+func refusedHash(findings []desired.Finding) string {
+	sum := sha256.New()
+	for _, f := range findings {
+		_, _ = fmt.Fprintln(sum, f)
+	}
+	return "refused-" + hex.EncodeToString(sum.Sum(nil))
 }
 
 type folderReader struct {
@@ -111,7 +150,7 @@ func (r *folderReader) visit(name string, d fs.DirEntry, err error) error {
 		return skip(d)
 	case d.IsDir():
 		return nil
-	case !r.judge.mode(name, modeOf(d)) || !readable(name):
+	case !r.judge.mode(name, modeOf(d)) || !validate.Readable(name):
 		return nil
 	}
 	return r.file(name)

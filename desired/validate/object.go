@@ -70,3 +70,9 @@ func refusal(findings []desired.Finding) error {
 	}
 	return e
 }
+
+// Check is Object for callers that only want to know.
+func (c *Checker) Check(o desired.Object) error {
+	_, err := c.Object(o)
+	return err
+}

@@ -34,11 +34,17 @@ type Result struct {
 func (r Result) OK() bool { return len(r.Findings) == 0 }
 
 // Readable says whether a file of this name holds declarations. Others, such as
-// a README beside them, are left alone.
+// a README beside them, are left alone, and so is whatever begins with a dot or
+// belongs to CUE's own module folder.
 func Readable(name string) bool {
+	for element := range strings.SplitSeq(name, "/") {
+		if element == "cue.mod" || strings.HasPrefix(element, ".") && element != "." && element != ".." {
+			return false
+		}
+	}
 	switch path.Ext(name) {
 	case ".cue", ".yaml", ".yml", ".json":
-		return !strings.HasPrefix(path.Base(name), ".")
+		return true
 	}
 	return false
 }

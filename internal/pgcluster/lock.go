@@ -50,3 +50,12 @@ func heldBy(f *os.File, dir string) error {
 }
 
 func trim(text []byte) []byte { return bytes.TrimSpace(text) }
+
+// Idle refuses, as Start would, while another process owns the directory.
+func Idle(dir string) error {
+	f, err := hold(dir)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -154,10 +154,16 @@ func TestTransferThatIsWrongIsRefused(t *testing.T) {
 func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	_, err := b.db.Exec(t.Context(), `INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
-		VALUES (gen_random_uuid(), $1, 5, 'EUR')`, b.balance)
-	if err == nil {
-		t.Error("the database took half a transfer")
+	for name, entries := range map[string]string{
+		"half":       `INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT id, $1, 5, 'EUR' FROM t`,
+		"nothing":    `SELECT FROM t WHERE $1::uuid IS NULL`,
+		"currencies": `INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT id, $1, a, c FROM t, (VALUES (5, 'EUR'), (-5, 'USD')) v (a, c)`,
+	} {
+		_, err := b.db.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference)
+			VALUES (gen_random_uuid(), 'correction', 'x') RETURNING id) `+entries, b.balance)
+		if err == nil {
+			t.Errorf("the database took a transfer with %s", name)
+		}
 	}
 	b.holds(t, 0)
 }

@@ -18,8 +18,6 @@ const selectCreditAccounts = `
 	JOIN ledger_accounts c ON c.org_id IS NULL AND c.name = 'credit' AND c.currency = b.currency
 	WHERE b.org_id = $1 AND b.name = 'balance'`
 
-// All entries in one statement: the trigger that demands a sum of zero looks at
-// what one statement inserted.
 const insertTransfer = `
 	WITH t AS (
 		INSERT INTO ledger_transfers (id, kind, reference) VALUES ($1, $2, $3)

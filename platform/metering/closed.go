@@ -12,7 +12,7 @@ import (
 )
 
 const selectTenants = `
-	SELECT DISTINCT r.org_id FROM usage_open o JOIN usage_records r ON r.id = o.record_id ORDER BY 1`
+	SELECT DISTINCT org_id FROM usage_records WHERE end_s IS NULL ORDER BY 1`
 
 // Tenants lists those that use anything right now.
 func (s *Service) Tenants(ctx context.Context, q pg.Queryer) ([]ids.Tenant, error) {

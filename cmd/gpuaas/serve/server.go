@@ -12,7 +12,6 @@ import (
 	"github.com/riverqueue/river"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/natsd"
@@ -206,37 +205,10 @@ func (s *Server) MetricsURL() string {
 // CA is the bundle that agents believe the node door by.
 func (s *Server) CA() []byte { return s.rooms.authority.Bundle() }
 
-// EnrolmentToken lets a development fleet beside the server enrol its nodes.
-func (s *Server) EnrolmentToken(ctx context.Context, node ids.Node) (token string, err error) {
-	err = pgx.BeginFunc(ctx, s.rooms.pool(RoleNode), func(tx pgx.Tx) error {
-		token, _, err = s.rooms.inventory.EnrolmentToken(ctx, tx, node)
-		return err
-	})
-	return token, err
-}
-
-// Declared lists the nodes of the fleet that are simulated here.
-func (s *Server) Declared(ctx context.Context) ([]desired.Object, error) {
-	return s.rooms.desired.List(ctx, desired.KindNode, "", maxFleet)
-}
-
-// maxFleet bounds a development fleet.
-const maxFleet = 10_000
+// headerWithin is how long a client may take to say what it wants.
+const headerWithin = 5 * time.Second
 
 func (s *Server) serveMetrics(ctx context.Context) error {
-	return serveUntil(ctx, s.metricsListener, s.metrics())
-}
-
-func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serving %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainFor)
-	defer cancel()
-	return server.Shutdown(drain)
+	server := &http.Server{Handler: s.metrics(), ReadHeaderTimeout: headerWithin, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	return serveHTTP(ctx, server, s.metricsListener, func() {})
 }

@@ -102,6 +102,8 @@ type syncer struct {
 	rooms  *rooms
 	log    *slog.Logger
 
+	turn sync.Mutex // one look at a time: the start asks for one beside the clock's
+
 	mu      sync.Mutex
 	refused string // hash of the tree that was last refused
 	fault   string // why, for healthz; empty when the source is followed
@@ -123,6 +125,8 @@ func (s *syncer) run(ctx context.Context) error {
 
 // once applies the source's present tree if it is not the one applied.
 func (s *syncer) once(ctx context.Context) (desired.Revision, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	known := ""
 	p, err := s.rooms.desired.Pointer(ctx, s.source.Name())
 	switch {

@@ -1,0 +1,374 @@
+package agent_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent"
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
+)
+
+const domain = "gpuaas.test"
+
+// door is a control plane with a mailbox per node: real TLS, one token per node,
+// tasks repeated until their result is in.
+type door struct {
+	t    testing.TB
+	ca   *pki.Local
+	keys *pki.Keyring
+	addr string
+
+	mu       sync.Mutex
+	server   *http.Server
+	life     time.Duration // of certificates
+	tokens   map[string]ids.Node
+	mail     map[ids.Node][]wire.Signed
+	results  map[ids.Task][]wire.Result
+	reports  map[ids.Node]wire.Report
+	enrolled map[ids.Node]int
+	renewed  map[ids.Node]int
+	news     chan struct{} // closed and replaced when something came in
+	wake     chan struct{} // the same for mail
+	changed  chan struct{} // the same for polling
+	polling  map[ids.Node]int
+}
+
+func newDoor(t testing.TB) *door {
+	t.Helper()
+	dir := t.TempDir()
+	ca, err := pki.Open(dir, clock.Clock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := pki.OpenKeyring(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{
+		t: t, ca: ca, keys: keys, addr: "127.0.0.1:0", life: time.Hour, tokens: map[string]ids.Node{}, mail: map[ids.Node][]wire.Signed{},
+		results: map[ids.Task][]wire.Result{}, reports: map[ids.Node]wire.Report{}, enrolled: map[ids.Node]int{}, renewed: map[ids.Node]int{},
+		news: make(chan struct{}), wake: make(chan struct{}),
+		changed: make(chan struct{}), polling: map[ids.Node]int{},
+	}
+	d.open()
+	t.Cleanup(d.shut)
+	return d
+}
+
+// open listens, where it listened before if it did.
+func (d *door) open() {
+	d.t.Helper()
+	l, err := net.Listen("tcp", d.addr)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.addr = l.Addr().String()
+	cert, err := d.ca.Server([]string{"127.0.0.1"}, time.Hour)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(d.serve), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	d.mu.Lock()
+	d.server = server
+	d.mu.Unlock()
+	go func() {
+		_ = server.Serve(tls.NewListener(l, pki.ServerTLS(func() (*tls.Certificate, error) { return &cert, nil }, d.ca.Pool(), clock.Clock{})))
+	}()
+}
+
+func (d *door) shut() {
+	d.mu.Lock()
+	server := d.server
+	d.mu.Unlock()
+	_ = server.Close()
+}
+
+func (d *door) serve(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	if r.URL.Path == wire.PathEnrol {
+		d.enrol(w, text)
+		return
+	}
+	if len(r.TLS.VerifiedChains) == 0 {
+		http.Error(w, "", http.StatusUnauthorized)
+		return
+	}
+	name, err := pki.NameOf(r.TLS.VerifiedChains[0][0])
+	if err != nil {
+		http.Error(w, "", http.StatusForbidden)
+		return
+	}
+	node, err := ids.Parse[ids.Node](name.ID)
+	if err != nil {
+		http.Error(w, "", http.StatusForbidden)
+		return
+	}
+	switch r.URL.Path {
+	case wire.PathTrust:
+		d.reply(w, d.trust())
+	case fmt.Sprintf(wire.PathRenew, node):
+		d.mu.Lock()
+		d.renewed[node]++
+		d.mu.Unlock()
+		var body wire.RenewRequest
+		_ = json.Unmarshal(text, &body)
+		d.issue(w, node, body.CSR)
+	case fmt.Sprintf(wire.PathWait, node):
+		d.wait(w, r, node)
+	case fmt.Sprintf(wire.PathReport, node):
+		var body wire.Report
+		d.take(w, wire.Strict(bytesReader(text), &body), func() { d.reports[node] = body })
+	default:
+		var body wire.Result
+		if err := wire.Strict(bytesReader(text), &body); err != nil {
+			w.WriteHeader(http.StatusNoContent) // progress
+			return
+		}
+		d.take(w, nil, func() {
+			d.results[body.Task] = append(d.results[body.Task], body)
+			d.mail[node] = slices.DeleteFunc(d.mail[node], func(s wire.Signed) bool {
+				e, err := wire.Open(s, d.keys.Public())
+				return err == nil && e.Task == body.Task
+			})
+		})
+	}
+}
+
+func (d *door) take(w http.ResponseWriter, err error, note func()) {
+	if err != nil {
+		d.t.Errorf("agent sent: %v", err)
+		http.Error(w, "", http.StatusBadRequest)
+		return
+	}
+	d.mu.Lock()
+	note()
+	close(d.news)
+	d.news = make(chan struct{})
+	d.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (d *door) enrol(w http.ResponseWriter, text []byte) {
+	var body wire.EnrolRequest
+	_ = json.Unmarshal(text, &body)
+	d.mu.Lock()
+	node, ok := d.tokens[body.Token]
+	delete(d.tokens, body.Token)
+	d.enrolled[node]++
+	d.mu.Unlock()
+	if !ok {
+		http.Error(w, "", http.StatusUnauthorized)
+		return
+	}
+	d.issue(w, node, body.CSR)
+}
+
+func (d *door) issue(w http.ResponseWriter, node ids.Node, csr string) {
+	d.mu.Lock()
+	life := d.life
+	d.mu.Unlock()
+	made, err := d.ca.Issue([]byte(csr), pki.Name{Domain: domain, Kind: "node", ID: node.String()}.URI(), life)
+	if err != nil {
+		http.Error(w, "", http.StatusBadRequest)
+		return
+	}
+	d.reply(w, wire.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: d.trust(), ReportEvery: 2})
+}
+
+func (d *door) trust() wire.Trust {
+	return wire.Trust{CAs: string(d.ca.Bundle()), TaskKeys: d.keys.Public()}
+}
+
+func (d *door) reply(w http.ResponseWriter, v any) {
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		return
+	}
+}
+
+func (d *door) wait(w http.ResponseWriter, r *http.Request, node ids.Node) {
+	d.polls(node, 1)
+	defer d.polls(node, -1)
+	for {
+		d.mu.Lock()
+		mail, wake := d.mail[node], d.wake
+		d.mu.Unlock()
+		if len(mail) > 0 {
+			d.reply(w, mail[0])
+			return
+		}
+		select {
+		case <-wake:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (d *door) send(e wire.Envelope) {
+	d.t.Helper()
+	e.Kid = d.keys.Active()
+	body, err := e.Canonical()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	signature, err := d.keys.Sign(e.Kid, body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mail[e.Node] = append(d.mail[e.Node], wire.Signed{Kid: e.Kid, Body: body, Signature: signature})
+	close(d.wake)
+	d.wake = make(chan struct{})
+}
+
+// until waits for what the agents tell to make ok true.
+func (d *door) until(what string, ok func() bool) {
+	d.t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		d.mu.Lock()
+		done, news := ok(), d.news
+		d.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-news:
+		case <-late:
+			d.t.Fatalf("not seen: %s", what)
+		}
+	}
+}
+
+// token is how an agent of the node enrols; it works once.
+func (d *door) token(node ids.Node) func(context.Context) (string, error) {
+	token := rand.Text()
+	d.mu.Lock()
+	d.tokens[token] = node
+	d.mu.Unlock()
+	return func(context.Context) (string, error) { return token, nil }
+}
+
+func (d *door) config(dir string, node ids.Node) agent.Config {
+	return agent.Config{
+		Server: "https://" + d.addr, StateDir: dir, Token: d.token(node), CA: d.ca.Bundle(),
+		Driver: agent.DriverSim, Profile: "t4-4", Hostname: "gpu-01", Version: "test", Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// run runs the agent until the returned function stops it.
+func run(t testing.TB, c agent.Config) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(ctx, c) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func order(t testing.TB, node ids.Node, a ids.Allocation, kind wire.Type, fence int64, attempt int) wire.Envelope {
+	t.Helper()
+	uuids, err := sim.UUIDs(node, "t4-4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpus := uuids[:1]
+	var params any = wire.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{}, GPUs: gpus}
+	if kind == wire.RevokeUser {
+		params = wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: gpus, Mode: "purge"}
+	}
+	if kind == wire.Probe {
+		params, gpus = wire.ProbeParams{}, nil
+	}
+	text, err := json.Marshal(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := clock.Clock{}.Now()
+	return wire.Envelope{
+		V: wire.Version, Task: ids.New[ids.Task](), Node: node, Allocation: a, Slots: gpus, Generation: 1, Fence: fence, Attempt: attempt,
+		Type: kind, Params: text, SpecHash: string(kind), NotBefore: now, ExpiresAt: now.Add(time.Hour), Nonce: rand.Text(),
+	}
+}
+
+func (d *door) phase(node ids.Node, a ids.Allocation) wire.Phase {
+	for _, s := range d.reports[node].Allocations {
+		if s.Allocation == a {
+			return s.Phase
+		}
+	}
+	return ""
+}
+
+func runFleet(t testing.TB, configs []agent.Config) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.RunFleet(ctx, configs) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func fingerprint(bundle []byte) string { return pki.BundleFingerprints(bundle)[0] }
+
+func (d *door) nextNews() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.news
+}
+
+// quiet returns when the node's poll has ended.
+func (d *door) quiet(node ids.Node) {
+	d.t.Helper()
+	late := time.After(10 * time.Second)
+	for {
+		d.mu.Lock()
+		n, changed := d.polling[node], d.changed
+		d.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late:
+			d.t.Fatal("the poll did not end")
+		}
+	}
+}
+
+func (d *door) polls(node ids.Node, by int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.polling[node] += by
+	close(d.changed)
+	d.changed = make(chan struct{})
+}

@@ -1,0 +1,186 @@
+package runner_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+const tenantKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl tenant"
+
+var t0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// bundle is a host with its runner, and the control plane's key.
+type bundle struct {
+	*runner.Runner
+
+	t     testing.TB
+	dir   string
+	host  *sim.Driver
+	key   ed25519.PrivateKey
+	now   time.Time
+	gpus  []string // sorted
+	stop  context.CancelFunc
+	ended chan struct{} // receives when a worker may have ended
+}
+
+func setup(t testing.TB) *bundle {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{t: t, dir: t.TempDir(), key: key, now: t0}
+	node := ids.New[ids.Node]()
+	if b.host, err = sim.Open(b.dir, node, "t4-4", "gpu-01"); err != nil {
+		t.Fatal(err)
+	}
+	if b.gpus, err = sim.UUIDs(node, "t4-4"); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(b.gpus)
+	b.start(node, b.host)
+	return b
+}
+
+// start is what a new process does with what the old one left on disk.
+func (b *bundle) start(node ids.Node, host hook.Host) {
+	b.t.Helper()
+	j, err := journal.Open(filepath.Join(b.dir, "journal"), node, uuid.Nil, b.now)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	public := map[string][]byte{"0001": b.key.Public().(ed25519.PublicKey)}
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop, b.ended = stop, make(chan struct{}, 100)
+	note := func() {
+		select {
+		case b.ended <- struct{}{}:
+		default:
+		}
+	}
+	b.Runner = &runner.Runner{
+		Node: node, Keys: func() map[string][]byte { return public }, Journal: j, Host: host,
+		Clock: clock.At(func() time.Time { return b.now }), Log: slog.New(slog.DiscardHandler),
+		Changed: note, Progress: func(ids.Task, wire.Progress) {}, Finished: note, Probe: func(context.Context, *wire.Result) {},
+	}
+	r := b.Runner
+	r.Start(ctx)
+	b.t.Cleanup(func() { stop(); r.Wait() })
+}
+
+// restart is a kill and a start: whatever was under way is cut off.
+func (b *bundle) restart() {
+	b.t.Helper()
+	b.stop()
+	b.Wait()
+	b.start(b.Node, b.Host)
+}
+
+func (b *bundle) provision(a ids.Allocation, fence int64, gpus ...string) wire.Envelope {
+	return b.envelope(a, fence, wire.ProvisionUser, wire.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: gpus}, gpus)
+}
+
+func (b *bundle) revoke(a ids.Allocation, fence int64, gpus ...string) wire.Envelope {
+	return b.envelope(a, fence, wire.RevokeUser, wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: gpus, Mode: "purge"}, gpus)
+}
+
+func (b *bundle) envelope(a ids.Allocation, fence int64, kind wire.Type, params any, gpus []string) wire.Envelope {
+	b.t.Helper()
+	text, err := json.Marshal(params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return wire.Envelope{
+		V: wire.Version, Kid: "0001", Task: ids.New[ids.Task](), Node: b.Node, Allocation: a, Slots: gpus, Generation: 1, Fence: fence, Attempt: 1,
+		Type: kind, Params: text, SpecHash: hex.EncodeToString([]byte(kind)), NotBefore: b.now, ExpiresAt: b.now.Add(10 * time.Minute), Nonce: rand.Text(),
+	}
+}
+
+func (b *bundle) sign(e wire.Envelope) wire.Signed {
+	b.t.Helper()
+	body, err := e.Canonical()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return wire.Signed{Body: body, Signature: ed25519.Sign(b.key, body)}
+}
+
+// do brings a task, waits for its end and returns the result.
+func (b *bundle) do(e wire.Envelope) *wire.Result {
+	b.t.Helper()
+	if a := b.Take(b.sign(e)); a.Refusal != nil || a.Reply != nil {
+		b.t.Fatalf("%s at fence %d: %+v", e.Type, e.Fence, a)
+	}
+	return b.resultOf(e)
+}
+
+func (b *bundle) resultOf(e wire.Envelope) *wire.Result {
+	b.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		record, ok := b.Journal.Get(e.Allocation)
+		for _, t := range record.Tasks {
+			if ok && t.Envelope.Task == e.Task && t.Result != nil {
+				return t.Result
+			}
+		}
+		select {
+		case <-b.ended:
+		case <-deadline:
+			b.t.Fatalf("task %s at fence %d did not end", e.Type, e.Fence)
+		}
+	}
+}
+
+// seen is what a report would say of the allocation.
+func (b *bundle) seen(a ids.Allocation) wire.AllocationSeen {
+	b.t.Helper()
+	state, err := b.host.Look(context.Background())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, s := range b.Observe(state) {
+		if s.Allocation == a {
+			return s
+		}
+	}
+	return wire.AllocationSeen{}
+}
+
+func (b *bundle) world() *sim.Host {
+	b.t.Helper()
+	h, err := sim.Read(sim.Path(b.dir))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return h
+}
+
+func (b *bundle) edit(change func(*sim.Host)) {
+	b.t.Helper()
+	err := sim.Edit(sim.Path(b.dir), func(h *sim.Host) error {
+		change(h)
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -1,0 +1,277 @@
+package runner_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+func TestProvisionAndRevoke(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	id := ids.New[ids.Allocation]()
+	result := b.do(b.provision(id, 1, b.gpus[:2]...))
+	h := b.world()
+	switch a := h.Accounts["t-1"]; {
+	case result.Outcome != wire.Succeeded || result.Generation != 1 || result.Proof == nil || len(result.Proof.Leftovers) > 0:
+		t.Errorf("%+v", result)
+	case a == nil || a.UID != 200001 || len(a.Keys) != 1:
+		t.Errorf("account %+v", a)
+	case b.seen(id).Phase != wire.Ready:
+		t.Errorf("%+v", b.seen(id))
+	}
+
+	// The tenant works, and leaves things behind.
+	b.edit(func(h *sim.Host) {
+		h.Processes = append(h.Processes, sim.Process{PID: 1, UID: 200001, GPU: b.gpus[0], Command: "train"}, sim.Process{PID: 2, UID: 200001, Command: "setsid sleep"})
+		h.Files["/tmp/left"] = 200001
+	})
+	if s := b.seen(id); s.Phase != wire.Ready {
+		t.Errorf("the tenant's own work is no drift: %+v", s)
+	}
+	result = b.do(b.revoke(id, 2, b.gpus[:2]...))
+	if result.Outcome != wire.Succeeded || !result.Proof.Clean(b.gpus[:2]) || result.Proof.Fence != 2 {
+		t.Errorf("%+v %+v", result, result.Proof)
+	}
+	if h = b.world(); len(h.Accounts)+len(h.Processes)+len(h.Files) > 0 || h.Scrubs != 2 {
+		t.Errorf("left %+v", h)
+	}
+	if s := b.seen(id); s.Phase != wire.Gone || !s.Proof.Clean(b.gpus[:2]) || s.Fence != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Releasing what was never there gives the same proof.
+func TestRevokeOfTheUnknown(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	if r := b.do(b.revoke(ids.New[ids.Allocation](), 3, b.gpus[3])); r.Outcome != wire.Succeeded || !r.Proof.Clean(b.gpus[3:]) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDriftIsSeenAndHealed(t *testing.T) {
+	t.Parallel()
+
+	for way, says := range map[string]string{
+		sim.DriftKeys: "0 login keys that are not the 1 ordered", sim.DriftAccount: "account t-1 is gone", sim.DriftProcess: "(xmrig) of uid 65534",
+	} {
+		b := setup(t)
+		id := ids.New[ids.Allocation]()
+		b.do(b.provision(id, 1, b.gpus[0]))
+		b.edit(func(h *sim.Host) {
+			h.Processes = append(h.Processes, sim.Process{PID: 1, UID: 200001, GPU: b.gpus[0], Command: "train"})
+		})
+		if _, err := sim.Drift(b.dir, way); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.seen(id); s.Phase != wire.Broken || !strings.Contains(s.Message, says) {
+			t.Errorf("%s: %+v", way, s)
+		}
+		again := b.provision(id, 1, b.gpus[0])
+		again.Attempt = 2
+		if r := b.do(again); r.Outcome != wire.Succeeded {
+			t.Errorf("%s: %+v", way, r)
+		}
+		h := b.world()
+		if s := b.seen(id); s.Phase != wire.Ready || len(h.Processes) != 1 || h.Processes[0].Command != "train" || h.Scrubs != 0 {
+			t.Errorf("%s: %+v, processes %v, %d scrubs", way, s, h.Processes, h.Scrubs)
+		}
+	}
+}
+
+// Whatever step fails, a provisioning leaves nothing of itself, and says where.
+func TestAFailedStepIsUnwound(t *testing.T) {
+	t.Parallel()
+
+	for operation, c := range map[string]struct {
+		step string
+		code wire.Refusal
+	}{
+		"account": {"account", wire.StepFailed}, "grant": {"device_access", wire.StepFailed}, "keys": {"login_keys", wire.StepFailed},
+		"scrub": {"scrub_before", wire.ScrubFailed}, "look": {"gpu_health", wire.GPUUnhealthy},
+	} {
+		b := setup(t)
+		id := ids.New[ids.Allocation]()
+		b.edit(func(h *sim.Host) {
+			h.Fails = map[string]string{operation: "out of order"}
+			h.GPUs[0].Dirty, h.GPUs[1].Dirty, h.GPUs[2].Dirty, h.GPUs[3].Dirty = true, true, true, true
+		})
+		r := b.do(b.provision(id, 1, b.gpus[0]))
+		if r.Outcome != wire.Failed || r.Step != c.step || r.Code != c.code || !strings.Contains(r.Message, "out of order") {
+			t.Errorf("%s: %+v", operation, r)
+		}
+		b.edit(func(h *sim.Host) { h.Fails = nil })
+		if h := b.world(); len(h.Accounts)+len(h.Files) > 0 {
+			t.Errorf("%s: left %v %v", operation, h.Accounts, h.Files)
+		}
+		if s := b.seen(id); s.Phase != wire.Broken || s.Step != c.step {
+			t.Errorf("%s: %+v", operation, s)
+		}
+	}
+}
+
+func TestABadGPUIsNotHandedOut(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	if err := sim.Fault(b.dir, 0, 119); err != nil {
+		t.Fatal(err)
+	}
+	bad := b.world().GPUs[0].UUID
+	r := b.do(b.provision(ids.New[ids.Allocation](), 1, bad))
+	if r.Code != wire.GPUUnhealthy || !strings.Contains(r.Message, "xid 119") || len(b.world().Accounts) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A newer task does not wait for the older one's deadline.
+func TestARevokeOvertakesAHangingProvision(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	id := ids.New[ids.Allocation]()
+	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"grant": "hang"} })
+	stuck := b.provision(id, 1, b.gpus[0])
+	if a := b.Take(b.sign(stuck)); a.Refusal != nil {
+		t.Fatal(a.Refusal)
+	}
+	if a := b.Take(b.sign(stuck)); !a.InHand {
+		t.Errorf("%+v", a)
+	}
+	if s := b.seen(id); s.Phase != wire.Working {
+		t.Errorf("%+v", s)
+	}
+	revoke := b.revoke(id, 2, b.gpus[0])
+	if a := b.Take(b.sign(revoke)); a.Refusal != nil {
+		t.Fatal(a.Refusal)
+	}
+	b.edit(func(h *sim.Host) { h.Fails = nil })
+	if r := b.resultOf(revoke); r.Outcome != wire.Succeeded {
+		t.Errorf("%+v", r)
+	}
+	if r := b.resultOf(stuck); r.Outcome != wire.Failed {
+		t.Errorf("overtaken: %+v", r)
+	}
+	if s := b.seen(id); s.Phase != wire.Gone || len(b.world().Accounts) > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Different slots do not wait for each other.
+func TestSlotsWorkInParallel(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"scrub": "hang"}; h.GPUs[0].Dirty = true })
+	dirty, clean := b.world().GPUs[0].UUID, b.world().GPUs[1].UUID
+	if a := b.Take(b.sign(b.provision(ids.New[ids.Allocation](), 1, dirty))); a.Refusal != nil {
+		t.Fatal(a.Refusal)
+	}
+	other := ids.New[ids.Allocation]()
+	e := b.envelope(other, 1, wire.ProvisionUser, wire.ProvisionUserParams{User: "t-2", UID: 200002, PublicKeys: []string{}, GPUs: []string{clean}}, []string{clean})
+	if r := b.do(e); r.Outcome != wire.Succeeded {
+		t.Errorf("%+v", r)
+	}
+}
+
+// INV-47: cut off in any operation, a task is resumed to the same end.
+func TestINV47ARestartResumes(t *testing.T) {
+	t.Parallel()
+
+	for _, operation := range []string{"look", "account", "grant", "keys"} {
+		b := setup(t)
+		id := ids.New[ids.Allocation]()
+		b.edit(func(h *sim.Host) { h.Fails = map[string]string{operation: "hang"} })
+		e := b.provision(id, 1, b.gpus[0])
+		if a := b.Take(b.sign(e)); a.Refusal != nil {
+			t.Fatal(a.Refusal)
+		}
+		b.restart()
+		if _, ok := b.Journal.Get(id); !ok {
+			t.Fatalf("%s: the task is not in the journal", operation)
+		}
+		b.edit(func(h *sim.Host) { h.Fails = nil })
+		b.restart()
+		if r := b.resultOf(e); r.Outcome != wire.Succeeded || b.seen(id).Phase != wire.Ready {
+			t.Errorf("%s: %+v", operation, r)
+		}
+	}
+}
+
+// A provisioning that is found again too late is taken back; a release goes on.
+func TestExpiredWhileInterrupted(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	id := ids.New[ids.Allocation]()
+	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"keys": "hang"} })
+	e := b.provision(id, 1, b.gpus[0])
+	if a := b.Take(b.sign(e)); a.Refusal != nil {
+		t.Fatal(a.Refusal)
+	}
+	for len(b.world().Accounts) == 0 || len(b.world().GPUs) == 0 || b.seen(id).Step != "login_keys" {
+		time.Sleep(time.Millisecond) // until the step before has acted
+	}
+	b.stop()
+	b.Wait()
+	b.now = b.now.Add(time.Hour)
+	b.edit(func(h *sim.Host) { h.Fails = nil })
+	b.restart()
+	if r := b.resultOf(e); r.Code != wire.Expired {
+		t.Errorf("%+v", r)
+	}
+	if h := b.world(); len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0 {
+		t.Errorf("not taken back: %+v", h.Accounts)
+	}
+}
+
+// Undoing twice is undoing once, for every step.
+func TestStepsAreLevels(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	order, err := b.provision(ids.New[ids.Allocation](), 1, b.gpus[0]).Order()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []wire.Type{wire.ProvisionUser, wire.RevokeUser} {
+		for _, step := range hook.Steps(kind) {
+			for range 2 {
+				if step.Do != nil {
+					if err := step.Do(t.Context(), b.host, order); err != nil {
+						t.Errorf("%s: %v", step.Name, err)
+					}
+				}
+				if step.Verify != nil {
+					if err := step.Verify(t.Context(), b.host, order); err != nil {
+						t.Errorf("%s: %v", step.Name, err)
+					}
+				}
+			}
+			if done, err := step.Check(t.Context(), b.host, order); err != nil || !done {
+				t.Errorf("%s: not there after it was done twice: %v", step.Name, err)
+			}
+		}
+	}
+	for _, step := range hook.Steps(wire.ProvisionUser) {
+		for range 2 {
+			if step.Undo == nil {
+				continue
+			}
+			if err := step.Undo(t.Context(), b.host, order); err != nil {
+				t.Errorf("undoing %s: %v", step.Name, err)
+			}
+		}
+	}
+	if h := b.world(); len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0 {
+		t.Errorf("left %+v", h)
+	}
+}

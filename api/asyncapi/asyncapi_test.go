@@ -1,0 +1,131 @@
+package asyncapi_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/gpuaas/gpuaas/api/asyncapi"
+)
+
+const id = "01990000-0000-7000-8000-000000000001"
+
+// good is a payload of every subject.
+var good = map[string]map[string]any{
+	"provisioning.requested":               {"sku": "h100", "gpus": 2, "region": "eu-1", "requested_by": "user:" + id, "queued": false},
+	"provisioning.active":                  {"slots": []string{id}, "active_at": "2026-01-02T03:04:05Z", "price_per_hour_minor": 598, "currency": "EUR"},
+	"provisioning.failed":                  {"reason": "AgentTimeout", "message": "", "attempts": 3},
+	"provisioning.releasing.requested":     {"reason": "user", "requested_by": "user:" + id},
+	"provisioning.releasing.completed":     {"released_at": "2026-01-02T03:04:05.678Z", "seconds": 60, "cost_minor": 9, "currency": "EUR"},
+	"provisioning.release_failed":          {"release_failed_reason": "ScrubFailed", "attempts": 3, "slots": []string{id}},
+	"provisioning.force_release_requested": {"reason": "balance_depleted", "requested_by": "system:reconcile"},
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func payloadOf(subject string) map[string]any {
+	p := maps.Clone(good[subject])
+	p["urn"] = "core42:aicloud:-:" + id + ":" + id + ":allocation:" + id
+	p["tenant_id"], p["project_id"], p["allocation_id"] = id, id, id
+	return p
+}
+
+func TestEverySubjectTakesItsPayloadAndNoOther(t *testing.T) {
+	t.Parallel()
+	contract, err := asyncapi.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject := range good {
+		if err := asyncapi.Validate(subject, encode(t, payloadOf(subject))); err != nil {
+			t.Error(err)
+		}
+		message := map[string]any{
+			"event_id": id, "event_type": subject, "occurred_at": "2026-01-02T03:04:05Z",
+			"version": "1.0", "correlation_id": "", "payload": payloadOf(subject),
+		}
+		if err := contract.Message(subject, encode(t, message)); err != nil {
+			t.Error(err)
+		}
+		message["event_type"] = "other"
+		if err := contract.Message(subject, encode(t, message)); err == nil {
+			t.Errorf("%s takes the envelope of another type", subject)
+		}
+		for field := range payloadOf(subject) {
+			p := payloadOf(subject)
+			delete(p, field)
+			if err := contract.Payload(subject, encode(t, p)); err == nil {
+				t.Errorf("%s does without %s", subject, field)
+			}
+		}
+		p := payloadOf(subject)
+		p["surprise"] = 1
+		if err := contract.Payload(subject, encode(t, p)); err == nil {
+			t.Errorf("%s takes a field that is not in the contract", subject)
+		}
+	}
+	if err := asyncapi.Validate("provisioning.unheard", []byte("{}")); err == nil {
+		t.Error("an unknown subject is valid")
+	}
+	letter := map[string]any{"error": "nats: maximum payload exceeded", "attempts": 10, "envelope": map[string]any{
+		"event_id": id, "event_type": "x", "occurred_at": "2026-01-02T03:04:05Z", "version": "1.0", "correlation_id": "", "payload": nil,
+	}}
+	if err := contract.Message("dlq.provisioning.provisioning.failed", encode(t, letter)); err != nil {
+		t.Error(err)
+	}
+}
+
+// The document says each thing in three places; they must agree.
+func TestChannelsOperationsAndMessagesAgree(t *testing.T) {
+	t.Parallel()
+	type ref struct {
+		Ref string `yaml:"$ref"`
+	}
+	var doc struct {
+		AsyncAPI string `yaml:"asyncapi"`
+		Channels map[string]struct {
+			Address  string
+			Messages map[string]ref
+		}
+		Operations map[string]struct {
+			Action   string
+			Channel  ref
+			Messages []ref
+		}
+		Components struct {
+			Messages map[string]struct{ Name string }
+		}
+	}
+	if err := yaml.Unmarshal(asyncapi.Document, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.AsyncAPI != "3.0.0" || len(doc.Channels) != len(good)+1 || len(doc.Operations) != len(doc.Channels) {
+		t.Errorf("version %s, %d channels, %d operations", doc.AsyncAPI, len(doc.Channels), len(doc.Operations))
+	}
+	for name, channel := range doc.Channels {
+		for key, message := range channel.Messages {
+			if message.Ref != "#/components/messages/"+key {
+				t.Errorf("channel %s refers to %s as %s", name, message.Ref, key)
+			}
+			if m := doc.Components.Messages[key]; m.Name != channel.Address && m.Name != strings.Split(channel.Address, ".")[0] {
+				t.Errorf("channel %s carries %q", channel.Address, m.Name)
+			}
+		}
+	}
+	for name, operation := range doc.Operations {
+		channel := strings.TrimPrefix(operation.Channel.Ref, "#/channels/")
+		if _, found := doc.Channels[channel]; !found || operation.Action != "send" || len(operation.Messages) != 1 {
+			t.Errorf("operation %s is not about a channel: %+v", name, operation)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package nodeapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
+)
+
+const domain = "gpuaas.test"
+
+// rooms behave as the rooms behind the door do: tokens work once, serials stand
+// until they are revoked, a task is delivered once.
+type rooms struct {
+	mu       sync.Mutex
+	tokens   map[string]ids.Node
+	standing map[string]ids.Node // by serial
+	mail     map[ids.Node][]wire.Signed
+	results  []wire.Result
+	steps    []wire.Progress
+	reports  []wire.Report
+	looked   chan struct{} // receives when a poll has looked into an empty mailbox
+	refuse   error         // what Finish and Report say
+}
+
+func (r *rooms) Enrol(_ context.Context, token string, issue func(ids.Node) (string, time.Time, []byte, error)) (ids.Node, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	node, ok := r.tokens[token]
+	if !ok {
+		return ids.Node{}, errs.New(errs.EnrolmentTokenInvalid, "the enrolment token is unknown, used or expired")
+	}
+	serial, _, _, err := issue(node)
+	if err != nil {
+		return ids.Node{}, err
+	}
+	delete(r.tokens, token)
+	r.standing[serial] = node
+	return node, nil
+}
+
+func (r *rooms) Renew(_ context.Context, node ids.Node, _ string, issue func(ids.Node) (string, time.Time, []byte, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	serial, _, _, err := issue(node)
+	r.standing[serial] = node
+	return err
+}
+
+func (r *rooms) Check(_ context.Context, node ids.Node, serial string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.standing[serial] != node {
+		return errs.New(errs.CertificateRevoked, "the certificate does not stand")
+	}
+	return nil
+}
+
+func (r *rooms) Fallen(_ context.Context, serials []string) (fallen []string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range serials {
+		if _, ok := r.standing[s]; !ok {
+			fallen = append(fallen, s)
+		}
+	}
+	return fallen, nil
+}
+
+func (r *rooms) Next(_ context.Context, node ids.Node) (wire.Signed, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mail[node]) == 0 {
+		select {
+		case r.looked <- struct{}{}:
+		default:
+		}
+		return wire.Signed{}, false, nil
+	}
+	task := r.mail[node][0]
+	r.mail[node] = r.mail[node][1:]
+	return task, true, nil
+}
+
+func (r *rooms) Finish(_ context.Context, _ ids.Node, result wire.Result) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results = append(r.results, result)
+	return r.refuse
+}
+
+func (r *rooms) Step(_ context.Context, _ ids.Node, _ ids.Task, p wire.Progress) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps = append(r.steps, p)
+	return nil
+}
+
+func (r *rooms) Report(_ context.Context, _ ids.Node, report wire.Report) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reports = append(r.reports, report)
+	return r.refuse
+}
+
+type bundle struct {
+	*rooms
+
+	url   string
+	ca    *pki.Local
+	keys  *pki.Keyring
+	hints *hint.Bus
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	dir := t.TempDir()
+	ca, err := pki.Open(dir, clock.Clock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := pki.OpenKeyring(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	b := &bundle{
+		rooms: &rooms{
+			tokens: map[string]ids.Node{}, standing: map[string]ids.Node{}, mail: map[ids.Node][]wire.Signed{}, looked: make(chan struct{}, 1),
+		},
+		url: "https://" + l.Addr().String(), ca: ca, keys: keys, hints: &hint.Bus{}, stop: stop, ended: make(chan error, 1),
+	}
+	server := &nodeapi.Server{
+		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: ca, Keys: keys, Nodes: b.rooms, Tasks: b.rooms, Reports: b.rooms,
+		Hints: b.hints, Log: slog.New(slog.DiscardHandler), Relook: time.Hour, // only a hint may wake a poll here
+		ReportEvery: func(ids.Node) time.Duration { return 7 * time.Second },
+	}
+	go func() { b.ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-b.ended; err != nil {
+			t.Error(err)
+		}
+		b.ended <- nil
+	})
+	return b
+}
+
+// peer speaks to the door with a certificate, or without.
+type peer struct {
+	*http.Client
+
+	t    *testing.T
+	url  string
+	node ids.Node
+	key  *ecdsa.PrivateKey
+}
+
+func (b *bundle) stranger(t *testing.T) *peer {
+	t.Helper()
+	return b.peer(t, ids.Node{}, tls.Certificate{})
+}
+
+func (b *bundle) peer(t *testing.T, node ids.Node, cert tls.Certificate) *peer {
+	t.Helper()
+	config, err := pki.ClientTLS(b.ca.Bundle(), func() (*tls.Certificate, error) { return &cert, nil }, clock.Clock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: config}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &peer{Client: &http.Client{Transport: transport}, t: t, url: b.url, node: node}
+}
+
+func csrFor(t *testing.T, key *ecdsa.PrivateKey) string {
+	t.Helper()
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+}
+
+func mustURL(t *testing.T, s string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// enrolled is a node with a certificate of the door's own making.
+func (b *bundle) enrolled(t *testing.T) *peer {
+	t.Helper()
+	node, token, key := ids.New[ids.Node](), rand.Text(), newKey(t)
+	b.mu.Lock()
+	b.tokens[token] = node
+	b.mu.Unlock()
+	var reply wire.EnrolReply
+	status, _ := b.stranger(t).call("POST", wire.PathEnrol, wire.EnrolRequest{Token: token, CSR: csrFor(t, key), Hostname: "gpu-01", Capability: 1}, &reply)
+	if status != http.StatusOK || reply.Node != node || reply.ReportEvery != 7 {
+		t.Fatalf("enrolled as %v: %d", reply.Node, status)
+	}
+	p := b.peer(t, node, certificate(t, reply, key))
+	p.key = key
+	return p
+}
+
+func certificate(t *testing.T, reply wire.EnrolReply, key *ecdsa.PrivateKey) tls.Certificate {
+	t.Helper()
+	cert := tls.Certificate{PrivateKey: key}
+	for block, rest := pem.Decode([]byte(reply.Certificate)); block != nil; block, rest = pem.Decode(rest) {
+		cert.Certificate = append(cert.Certificate, block.Bytes)
+	}
+	return cert
+}
+
+// call returns the status and, of a refusal, the code.
+func (p *peer) call(method, path string, body, into any) (int, string) {
+	p.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.send(method, path, text, into)
+}
+
+func (p *peer) send(method, path string, text []byte, into any) (int, string) {
+	p.t.Helper()
+	status, code, err := p.try(method, path, text, into)
+	if err != nil {
+		p.t.Errorf("%s %s: %v", method, path, err)
+	}
+	return status, code
+}
+
+func (p *peer) try(method, path string, text []byte, into any) (int, string, error) {
+	request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, bytes.NewReader(text))
+	if err != nil {
+		return 0, "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := p.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	reply, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, "", err
+	}
+	if response.StatusCode >= 400 {
+		var problem wire.Problem
+		if err := json.Unmarshal(reply, &problem); err != nil || problem.CorrelationID == "" || problem.Message == "" {
+			p.t.Errorf("%s %s answered %q", method, path, reply)
+		}
+		return response.StatusCode, problem.Code, nil
+	}
+	if into != nil && len(reply) > 0 {
+		return response.StatusCode, "", json.Unmarshal(reply, into)
+	}
+	return response.StatusCode, "", nil
+}

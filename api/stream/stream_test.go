@@ -1,0 +1,277 @@
+package stream_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/stream"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/event"
+)
+
+// record is an outbox in memory.
+type record struct {
+	mu  sync.Mutex
+	all []event.Event
+}
+
+func (r *record) state(tenant ids.Tenant, what string, project ...ids.Project) ids.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := event.Event{
+		Position: event.Position{XID: 7, Seq: int64(len(r.all) + 1)}, ID: ids.New[ids.Event](), Type: what, Version: event.Version,
+		Payload: json.RawMessage(`{"text":"` + strings.Repeat("x", 1024) + `"}`), Tenant: tenant,
+	}
+	for _, p := range project {
+		e.Project = p
+	}
+	r.all = append(r.all, e)
+	return e.ID
+}
+
+func (r *record) After(_ context.Context, tenant ids.Tenant, from event.Position, limit int) ([]event.Event, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []event.Event
+	for _, e := range r.all {
+		mine := tenant == (ids.Tenant{}) || tenant == e.Tenant
+		if mine && e.Seq > from.Seq && len(found) < limit {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+func (r *record) Find(_ context.Context, tenant ids.Tenant, id ids.Event) (event.Position, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.all {
+		if e.ID == id && (tenant == (ids.Tenant{}) || tenant == e.Tenant) {
+			return e.Position, nil
+		}
+	}
+	return event.Position{}, errs.New(errs.NotFound, "no such event")
+}
+
+func (r *record) Latest(context.Context, ids.Tenant) (event.Position, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return event.Position{XID: 7, Seq: int64(len(r.all))}, nil
+}
+
+type bundle struct {
+	record *record
+	hints  *hint.Bus
+	url    string
+	mine   ids.Tenant
+	// project, where set, is all that the client may see.
+	project ids.Project
+	ended   chan struct{} // receives when a stream has let its client go
+}
+
+func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
+	t.Helper()
+	b := &bundle{record: &record{}, hints: &hint.Bus{}, mine: ids.New[ids.Tenant](), ended: make(chan struct{}, 10)}
+	// Neither the look nor the heartbeat comes by itself: hints must do.
+	s := &stream.Server{Facts: b.record, Hints: b.hints, Log: slog.New(slog.DiscardHandler), Heartbeat: time.Hour, Look: time.Hour}
+	for _, c := range change {
+		c(s)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tenant := b.mine
+		if r.URL.Query().Has("all") {
+			tenant = ids.Tenant{}
+		}
+		follow, err := s.Open(r.Context(), tenant, b.project, r.URL.Query().Get("after"))
+		if err != nil {
+			http.Error(w, string(errs.CodeOf(err)), http.StatusTeapot)
+			return
+		}
+		if err := follow(w); err != nil {
+			t.Error(err)
+		}
+		b.ended <- struct{}{}
+	}))
+	// Far shorter than any stream: neither may end one.
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	server.Start()
+	t.Cleanup(server.Close)
+	b.url = server.URL
+	return b
+}
+
+// follow opens a stream and returns its lines as they come.
+func (b *bundle) follow(t *testing.T, query string) (*http.Response, *bufio.Reader) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+"/?"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	return res, bufio.NewReader(res.Body)
+}
+
+// next reads up to the end of one event and returns its id, or the whole when it
+// has none.
+func next(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	var text strings.Builder
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatalf("after %q: %v", text.String(), err)
+		}
+		if line == "\n" {
+			break
+		}
+		text.WriteString(line)
+	}
+	for line := range strings.Lines(text.String()) {
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			return strings.TrimSpace(id)
+		}
+	}
+	return text.String()
+}
+
+func TestFactsArriveAsTheyHappen(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.record.state(b.mine, "provisioning.requested") // before the stream: not sent
+	res, r := b.follow(t, "")
+	if res.Header.Get("Content-Type") != "text/event-stream" || res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("%v", res.Header)
+	}
+	if got := next(t, r); got != "retry: 2000\n" {
+		t.Errorf("begins with %q", got)
+	}
+	for range 3 {
+		b.record.state(ids.New[ids.Tenant](), "somebody.else")
+		id := b.record.state(b.mine, "provisioning.active")
+		b.hints.Send(event.Topic)
+		if got := next(t, r); got != id.String() {
+			t.Errorf("got %s, want %s", got, id)
+		}
+	}
+}
+
+// The id of the last event is all that a client has to remember.
+func TestStreamsGoOnWhereTheyWereLost(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	var sent []string
+	for range 500 { // more than one batch
+		sent = append(sent, b.record.state(b.mine, "provisioning.active").String())
+	}
+	for after, want := range map[string][]string{"0": sent, sent[99]: sent[100:], sent[499]: nil} {
+		_, r := b.follow(t, "after="+after)
+		next(t, r) // retry
+		for i, id := range want {
+			if got := next(t, r); got != id {
+				t.Fatalf("after %s: event %d is %s, want %s", after, i, got, id)
+			}
+		}
+	}
+}
+
+// Whoever is of a tenant only through a project sees that project's events.
+func TestProjectsHaveABorder(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.project = ids.New[ids.Project]()
+	b.record.state(b.mine, "another.project", ids.New[ids.Project]())
+	b.record.state(b.mine, "the.tenant's")
+	id := b.record.state(b.mine, "provisioning.active", b.project)
+	_, r := b.follow(t, "after=0")
+	next(t, r)
+	if got := next(t, r); got != id.String() {
+		t.Errorf("got %s, want %s", got, id)
+	}
+}
+
+func TestUnknownPlacesAreRefusedBeforeTheStream(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	foreign := b.record.state(ids.New[ids.Tenant](), "theirs").String()
+	for after, code := range map[string]errs.Code{
+		"yesterday":                   errs.ValidationError,
+		ids.New[ids.Event]().String(): errs.NotFound,
+		foreign:                       errs.NotFound,
+	} {
+		res, r := b.follow(t, "after="+after)
+		if text, _ := io.ReadAll(r); res.StatusCode != http.StatusTeapot || strings.TrimSpace(string(text)) != string(code) {
+			t.Errorf("%s: %d %s, want %s", after, res.StatusCode, text, code)
+		}
+	}
+	if _, r := b.follow(t, "all&after="+foreign); next(t, r) != "retry: 2000\n" {
+		t.Error("operators cannot follow on from anyone's event")
+	}
+}
+
+// Hints may be lost; proxies cut what is silent; and the server's own timeouts
+// are for answers that end.
+func TestStreamsLiveWithoutHints(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, func(s *stream.Server) { s.Look, s.Heartbeat = 20*time.Millisecond, 150*time.Millisecond })
+	_, r := b.follow(t, "")
+	next(t, r)
+	for range 3 { // longer than both timeouts of the server
+		if got := next(t, r); got != ": still here\n" {
+			t.Fatalf("got %q", got)
+		}
+	}
+	id := b.record.state(b.mine, "provisioning.active").String()
+	for got := ""; got != id; {
+		got = next(t, r)
+	}
+}
+
+func TestClientsThatLeaveAreLetGo(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	res, r := b.follow(t, "")
+	next(t, r)
+	_ = res.Body.Close()
+	<-b.ended
+}
+
+// Who takes nothing holds a goroutine and a buffer, so not for long.
+func TestSlowClientsAreLetGo(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, func(s *stream.Server) { s.Patience = 100 * time.Millisecond })
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(b.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 20_000 { // 20 MB: more than the sockets between us hold
+		b.record.state(b.mine, "provisioning.active")
+	}
+	if _, err := conn.Write([]byte("GET /?after=0 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	<-b.ended // without a byte read
+}

@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// What follows serves whoever runs a development installation around a server.
+
+// Sync applies the source's present tree now, and says what came of it.
+func (s *Server) Sync(ctx context.Context) (desired.Revision, error) { return s.sync.once(ctx) }
+
+// simulation is the source of nodes that --sim-nodes made up.
+const simulation = "sim-nodes"
+
+// Simulate declares made-up nodes beside the source's. Another number at the
+// next start declares or removes the difference, except what is in use.
+func (s *Server) Simulate(ctx context.Context, nodes []desired.Object) error {
+	snap := desired.Snapshot{Repository: simulation, Commit: simulation, Objects: nodes, Generated: true}
+	for i := range snap.Objects {
+		snap.Objects[i].Source.Repository, snap.Objects[i].Source.Commit = simulation, simulation
+	}
+	rev, err := s.rooms.desired.Apply(ctx, snap, desired.Caps{Percent: 100, Objects: maxFleet}, s.sync.inUse)
+	if err == nil && len(rev.Findings) > 0 {
+		return fmt.Errorf("declaring simulated nodes: %s", rev.Findings[0])
+	}
+	return err
+}
+
+// Seeded is the development tenant.
+type Seeded struct {
+	identity.Seed
+
+	Balance  money.Minor
+	Currency string
+}
+
+// testCredit is the reference of the tenant's first money: it comes once.
+const testCredit = "development"
+
+// Seed makes the development tenant with its people and test credit, and a fresh
+// key for each of them.
+func (s *Server) Seed(ctx context.Context, credit int64) (seed Seeded, err error) {
+	r := s.rooms
+	err = pgx.BeginFunc(ctx, r.pool(RoleAPI), func(tx pgx.Tx) error {
+		if seed.Seed, err = r.identity.SeedDevelopment(ctx, tx, true); err != nil {
+			return err
+		}
+		currency := r.policy.view().String("billing.currency")
+		if _, err := r.ledger.EnsureAccounts(ctx, tx, seed.Tenant, currency); err != nil {
+			return err
+		}
+		if credit > 0 {
+			if err := r.ledger.TestCredit(ctx, tx, seed.Tenant, money.Minor(credit), testCredit); err != nil {
+				return err
+			}
+		}
+		seed.Balance, seed.Currency, err = r.ledger.Balance(ctx, tx, seed.Tenant)
+		return err
+	})
+	return seed, err
+}
+
+// EnrolmentToken lets a development fleet beside the server enrol its nodes.
+func (s *Server) EnrolmentToken(ctx context.Context, node ids.Node) (token string, err error) {
+	err = pgx.BeginFunc(ctx, s.rooms.pool(RoleNode), func(tx pgx.Tx) error {
+		token, _, err = s.rooms.inventory.EnrolmentToken(ctx, tx, node)
+		return err
+	})
+	return token, err
+}
+
+// maxFleet bounds a development fleet.
+const maxFleet = 10_000
+
+// Declared lists the declared nodes.
+func (s *Server) Declared(ctx context.Context) ([]desired.Object, error) {
+	return s.rooms.desired.List(ctx, desired.KindNode, "", maxFleet)
+}
+
+// ActiveNodes counts the nodes that report and may be used.
+func (s *Server) ActiveNodes(ctx context.Context) (n int, err error) {
+	nodes, err := s.rooms.inventory.Nodes(ctx, "", maxFleet)
+	for _, one := range nodes {
+		if one.Lifecycle == "active" {
+			n++
+		}
+	}
+	return n, err
+}

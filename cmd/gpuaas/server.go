@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/git"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/natsd"
+)
+
+const serverText = `Runs one or more roles of the server against an existing PostgreSQL
+(DATABASE_URL) and NATS (NATS_URL). Any number of servers may run beside each
+other; the fleet is read from the Git repository that --repository names.`
+
+type serverFlags struct {
+	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, level string
+	nodeHosts                                                                         []string
+}
+
+func newServer() *cobra.Command {
+	var flags serverFlags
+	cmd := &cobra.Command{
+		Use: "server", Short: "Run the server", Long: serverText, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.roles, "roles", "api,node,reconcile,work,relay", "which roles this process has")
+	f.StringVar(&flags.environment, "environment", "dev", "folder of environments/ that declares the fleet")
+	f.StringVar(&flags.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
+	f.StringVar(&flags.ref, "ref", "HEAD", "branch, tag or commit")
+	f.StringVar(&flags.listen, "listen", net.JoinHostPort("127.0.0.1", orElse(os.Getenv("PORT"), "8080")), "address of the API")
+	f.StringVar(&flags.nodeListen, "node-listen", "127.0.0.1:8443", "address of the node door")
+	f.StringSliceVar(&flags.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "names by which agents reach the node door")
+	f.StringVar(&flags.metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
+	f.StringVar(&flags.stateDir, "state-dir", "/var/lib/gpuaas-server", "keys of the authority, of tasks and of cursors")
+	f.StringVar(&flags.level, "log-level", "", "debug, info, warn or error")
+	return cmd
+}
+
+func (f serverFlags) run(ctx context.Context) error {
+	cfg, err := f.config(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := serve.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	cfg.Log.InfoContext(ctx, "serving", "component", "server", "roles", f.roles)
+	select {
+	case <-ctx.Done():
+	case err = <-server.Failed():
+	}
+	if stopErr := server.Stop(context.WithoutCancel(ctx)); err == nil {
+		err = stopErr
+	}
+	return err
+}
+
+func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
+	for _, name := range []string{"DATABASE_URL", "NATS_URL"} {
+		if os.Getenv(name) == "" {
+			return serve.Config{}, errs.Invalid(name, "is not set").Try("gpuaas up runs without it, on one machine")
+		}
+	}
+	roles, err := serve.ParseRoles(f.roles)
+	if err != nil {
+		return serve.Config{}, errs.Invalid("--roles", "%v", err)
+	}
+	log, err := newLog(f.level, slog.LevelInfo)
+	if err != nil {
+		return serve.Config{}, err
+	}
+	repo, err := git.Open(f.repository, f.ref, "environments/"+f.environment)
+	if err != nil {
+		return serve.Config{}, err
+	}
+	source := &serve.Source{Git: repo}
+	profile, err := profileOf(ctx, source)
+	if err != nil {
+		return serve.Config{}, err
+	}
+	return serve.Config{
+		DatabaseURL: os.Getenv("DATABASE_URL"), Roles: roles, Environment: f.environment, Profile: profile,
+		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
+		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
+		StateDir: f.stateDir, Source: source, Log: log,
+	}, nil
+}
+
+// profileOf reads the environment's profile, which names and trust are made by.
+// A server does not start on a fleet that was never valid.
+func profileOf(ctx context.Context, source *serve.Source) (p desired.Environment, err error) {
+	_, objects, findings, err := source.Read(ctx, "")
+	if err != nil {
+		return p, err
+	}
+	if len(findings) > 0 {
+		lines := make([]string, len(findings))
+		for i, f := range findings {
+			lines[i] = f.String()
+		}
+		return p, errs.New(errs.SpecInvalid, "the declared fleet has faults:\n%s", strings.Join(lines, "\n"))
+	}
+	for _, o := range objects {
+		if o.Kind == desired.KindEnvironment {
+			if err := json.Unmarshal(o.Spec, &p); err != nil {
+				return p, fmt.Errorf("reading %s %s: %w", o.Kind, o.Name, err)
+			}
+		}
+	}
+	return p, nil
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,219 @@
+package up
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/version"
+)
+
+const onboardingSimulated = "simulated"
+
+// simulated lists the declared nodes that have no hardware, by name.
+func (i *installation) simulated() (names []string, specs map[string]desired.Node) {
+	specs = map[string]desired.Node{}
+	for _, o := range i.objects {
+		var n desired.Node
+		if o.Kind == desired.KindNode && json.Unmarshal(o.Spec, &n) == nil && n.Onboarding == onboardingSimulated {
+			specs[o.Name] = n
+			names = append(names, o.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, specs
+}
+
+// generated declares what --sim-nodes asks for beyond the declared fleet: more of
+// the same kinds, in turn.
+func (i *installation) generated() []desired.Object {
+	names, specs := i.simulated()
+	var more []desired.Object
+	for n := len(names); n < i.cfg.SimNodes && len(names) > 0; n++ {
+		like := specs[names[n%len(names)]]
+		spec, err := json.Marshal(like)
+		if err != nil {
+			continue // it came from JSON
+		}
+		more = append(more, desired.Object{Kind: desired.KindNode, Name: fmt.Sprintf("sim-%05d", n), Spec: spec,
+			Source: desired.Source{Owner: desired.OwnerGit, Path: "--sim-nodes", Line: 1, Column: 1}})
+	}
+	return more
+}
+
+// fleet is the agents that run beside the server.
+type fleet struct {
+	nodes int
+	ended chan error
+	stop  func()
+}
+
+func (i *installation) startFleet(ctx context.Context) (*fleet, error) {
+	declared, err := i.server.Declared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var configs []agent.Config
+	for _, o := range declared {
+		var n desired.Node
+		if err := json.Unmarshal(o.Spec, &n); err != nil {
+			return nil, fmt.Errorf("reading node %s: %w", o.Name, err)
+		}
+		if n.Onboarding == onboardingSimulated && (i.cfg.SimNodes < 0 || len(configs) < i.cfg.SimNodes) {
+			configs = append(configs, i.agent(o, n))
+		}
+	}
+	if i.cfg.Processes {
+		return i.spawn(ctx, configs)
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &fleet{nodes: len(configs), ended: make(chan error, 1)}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := agent.RunFleet(running, configs); err != nil {
+			f.ended <- err
+		}
+	})
+	f.stop = func() { cancel(); wait.Wait() }
+	return f, nil
+}
+
+func (i *installation) agent(o desired.Object, n desired.Node) agent.Config {
+	id := ids.Node{UUID: o.UID.UUID}
+	return agent.Config{
+		Server: i.server.NodeURL(), StateDir: i.agentDir(o.Name), CA: i.server.CA(),
+		Token:  func(ctx context.Context) (string, error) { return i.token(ctx, id) },
+		Driver: agent.DriverSim, Profile: n.Hardware, Hostname: o.Name, Version: version.Version,
+		Log: i.cfg.Log.With("node", o.Name),
+	}
+}
+
+func (i *installation) agentDir(name string) string {
+	return filepath.Join(i.cfg.Dir, "agents", name)
+}
+
+// tokenPause is between two looks for a node that has just been declared: its
+// row follows within milliseconds.
+const tokenPause = 20 * time.Millisecond
+
+// token waits for the node's declaration to be carried out: a simulated node is
+// plugged in before the paper about it is filed.
+func (i *installation) token(ctx context.Context, id ids.Node) (string, error) {
+	for {
+		token, err := i.server.EnrolmentToken(ctx, id)
+		if errs.CodeOf(err) != errs.NotFound {
+			return token, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(tokenPause):
+		}
+	}
+}
+
+// spawn runs each agent as a process of its own, as on real hosts.
+func (i *installation) spawn(ctx context.Context, configs []agent.Config) (*fleet, error) {
+	binary, err := agentBinary()
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{nodes: len(configs), ended: make(chan error, len(configs))}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wait sync.WaitGroup
+	f.stop = func() { cancel(); wait.Wait() }
+	for _, c := range configs {
+		if err := i.prepareProcess(ctx, c); err != nil {
+			f.stop()
+			return nil, err
+		}
+		wait.Go(func() { i.superviseAgent(running, binary, c) })
+	}
+	return f, nil
+}
+
+// prepareProcess leaves beside an agent what an operator would.
+func (i *installation) prepareProcess(ctx context.Context, c agent.Config) error {
+	if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
+		return fmt.Errorf("making %s: %w", c.StateDir, err)
+	}
+	if err := os.WriteFile(filepath.Join(c.StateDir, "ca.pem"), c.CA, 0o600); err != nil {
+		return fmt.Errorf("writing the CA: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(c.StateDir, "identity", "node.pem")); err == nil {
+		return nil
+	}
+	token, err := c.Token(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(c.StateDir, "token"), []byte(token), 0o600); err != nil {
+		return fmt.Errorf("writing the token: %w", err)
+	}
+	return nil
+}
+
+// restartPause is what systemd's RestartSec would be.
+const restartPause = 200 * time.Millisecond
+
+// superviseAgent starts an agent again whenever it ends, as its unit would.
+func (i *installation) superviseAgent(ctx context.Context, binary string, c agent.Config) {
+	for ctx.Err() == nil {
+		cmd := exec.CommandContext(ctx, binary, "run", "--server", c.Server, "--state-dir", c.StateDir, "--driver", c.Driver,
+			"--profile", c.Profile, "--hostname", c.Hostname, "--ca-file", filepath.Join(c.StateDir, "ca.pem"),
+			"--token-file", filepath.Join(c.StateDir, "token")) //nolint:gosec // our own binary, our own arguments
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = stopWithin
+		cmd.Stderr = os.Stderr
+		err := cmd.Run()
+		if ctx.Err() == nil {
+			i.cfg.Log.WarnContext(ctx, "agent ended and is started again", "component", "up", "node", c.Hostname, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(restartPause):
+		}
+	}
+}
+
+// agentBinary lies beside this one.
+func agentBinary() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding this binary: %w", err)
+	}
+	path := filepath.Join(filepath.Dir(self), "gpuaas-agent")
+	if _, err := os.Stat(path); err != nil {
+		return "", errs.New(errs.Unavailable, "%s is missing", path).Try("run make build, or leave --agents=shared").Because(err)
+	}
+	return path, nil
+}
+
+// kinds sums a fleet up for people: "3 nodes: 8 × h100, 4 × t4".
+func kinds(list []desired.Object) string {
+	count := map[string]int{}
+	for _, o := range list {
+		var n desired.Node
+		if json.Unmarshal(o.Spec, &n) == nil {
+			count[n.SKU] += n.GPUs
+		}
+	}
+	var parts []string
+	for sku, gpus := range count {
+		parts = append(parts, fmt.Sprintf("%d × %s", gpus, sku))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
