@@ -19,6 +19,7 @@ const (
 	codeDeclined    = "declined"
 	codeStalled     = "stalled"
 	codeFindings    = "findings"
+	codeTour        = "tour_failed"
 )
 
 // failure is an error as a person reads it: four lines, and an exit code for
@@ -56,12 +57,9 @@ func (a *app) explain(ctx context.Context, err error) *failure {
 	case !a.started || strings.HasPrefix(err.Error(), "required flag(s)"):
 		return &failure{Message: err.Error(), Code: codeUsage, Try: "gpuaas --help", Exit: exitUsage}
 	case errors.As(err, &coded):
-		text := coded.Message
-		if coded.Field != "" {
-			text = coded.Field + ": " + text
-		}
+		// With its cause: this failed on the person's own machine.
 		return &failure{
-			Message: text, Code: string(coded.Code),
+			Message: err.Error(), Code: string(coded.Code),
 			Try: cmp.Or(coded.Suggestion, remedy(coded.Code, exitOf(coded.Code))), Exit: exitOf(coded.Code),
 		}
 	default:

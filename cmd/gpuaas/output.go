@@ -172,7 +172,8 @@ func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 		_, err := d.Token()
 		return n, err
 	case string:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v}, nil
+		n := &yaml.Node{}
+		return n, n.Encode(v) // quotes what older parsers would take for a boolean
 	case json.Number:
 		if strings.ContainsAny(v.String(), ".eE") {
 			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: v.String()}, nil

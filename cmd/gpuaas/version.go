@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"runtime"
-	
+
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaas/internal/version"
 )
 
-// version is the tag, with the commit where the binary knows it.
+// build is the tag, with the commit where the binary knows it.
 func build() string {
 	if r := version.Revision(); r != "" {
 		return version.Version + " (" + r + ")"

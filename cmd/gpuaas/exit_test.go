@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// Exit codes are a promise to scripts: a change of any shows in the file, and so
+// does a new code, which nobody has thought about yet.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, code := range errs.All() {
+		fmt.Fprintf(&b, "%d %s\n", exitOf(code), code)
+	}
+	want, err := os.ReadFile("testdata/exit-codes.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	coded := errs.New(errs.Conflict, "held by process 7").Try("stop it")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx     context.Context //nolint:containedctx // what is tested
+		err     error
+		started bool
+		want    failure
+	}{
+		"cobra's errors are about usage":    {err: errors.New("unknown flag: --x"), want: failure{Code: "usage", Message: "unknown flag: --x", Exit: 2}},
+		"so are flags that it finds late":   {err: errors.New(`required flag(s) "x" not set`), started: true, want: failure{Code: "usage", Message: `required flag(s) "x" not set`, Exit: 2}},
+		"a code keeps what was being done":  {err: fmt.Errorf("starting: %w", coded), started: true, want: failure{Code: "conflict", Message: "starting: held by process 7", Exit: 6}},
+		"no code is our fault":              {err: errors.New("disk full"), started: true, want: failure{Code: "internal", Message: "disk full", Exit: 1}},
+		"interrupted by the person":         {ctx: ended, err: context.Canceled, started: true, want: failure{Code: "interrupted", Message: "interrupted", Exit: 130}},
+		"a cancelled part is no interrupt":  {err: context.Canceled, started: true, want: failure{Code: "internal", Message: "context canceled", Exit: 1}},
+		"a failure stays what it was":       {err: fmt.Errorf("x: %w", &failure{Message: "m", Code: "c", Exit: 8}), started: true, want: failure{Code: "c", Message: "m", Exit: 8}},
+		"the server's code from far inside": {err: errors.Join(nil, &failure{Message: "m", Code: "c", Exit: 3}), started: true, want: failure{Code: "c", Message: "m", Exit: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			if c.ctx != nil {
+				ctx = c.ctx
+			}
+			a := world(t, nil)
+			a.started = c.started
+			got := a.explain(ctx, c.err)
+			if got.Code != c.want.Code || got.Message != c.want.Message || got.Exit != c.want.Exit || got.Try == "" {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFourLines(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	(&failure{Message: "two\nlines", Code: "c", Try: "this", Exit: 1}).print(&b)
+	if want := "Error: two lines\nCode: c\nTry: this\nCorrelation: -\n"; b.String() != want {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// Ctrl-C while waiting: 130, and the allocation is left alone.
+func TestInterruptedWait(t *testing.T) {
+	t.Parallel()
+	f, server := newFake(t)
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for f.looksAt("stuck") < 2 && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	a := world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
+	var out, complaint bytes.Buffer
+	a.Out, a.Err, a.In = &out, &complaint, strings.NewReader("")
+	if code := a.execute(ctx, []string{"alloc", "create", "--sku", "h100-80gb", "--name", "stuck", "--yes", "--wait"}); code != exitInterrupted {
+		t.Errorf("exit %d: %s", code, complaint.String())
+	}
+	if len(f.items) != 1 || f.items[0].Status != "requested" {
+		t.Errorf("left behind: %+v", f.items)
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gpuaas/gpuaas/desired/validate"
+)
+
+func TestMain(m *testing.M) {
+	validate.Child()
+	testscript.Main(m, map[string]func(){"gpuaas": func() { os.Exit(run()) }})
+}
+
+// TestScripts runs the command line against a fake of the API, one for each
+// script. Its own words are in commands below.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Cmds:                commands(),
+		Setup: func(e *testscript.Env) error {
+			report, ok := e.T().(reporter)
+			if !ok {
+				return errors.New("the script runner hides the test")
+			}
+			f, server := newFake(report)
+			e.Defer(server.Close)
+			e.Values[fakeKey{}] = f
+			for name, value := range map[string]string{
+				"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken, "GPUAAS_CONFIG_DIR": e.WorkDir + "/config", "HOME": e.WorkDir + "/home",
+				"CI": "", "NO_PROXY": "*",
+			} {
+				e.Setenv(name, value)
+			}
+			return nil
+		},
+	})
+}
+
+type fakeKey struct{}
+
+func commands() map[string]func(*testscript.TestScript, bool, []string) {
+	with := func(do func(ts *testscript.TestScript, f *fake, args []string)) func(*testscript.TestScript, bool, []string) {
+		return func(ts *testscript.TestScript, _ bool, args []string) { do(ts, ts.Value(fakeKey{}).(*fake), args) }
+	}
+	number := func(ts *testscript.TestScript, text string) int {
+		n, err := strconv.Atoi(text)
+		ts.Check(err)
+		return n
+	}
+	return map[string]func(*testscript.TestScript, bool, []string){
+		// exits N command…: the command ends with exactly this code.
+		"exits": func(ts *testscript.TestScript, _ bool, args []string) {
+			code := 0
+			if err := ts.Exec(args[1], args[2:]...); err != nil {
+				var exit *exec.ExitError
+				if !errors.As(err, &exit) {
+					ts.Fatalf("%v", err)
+				}
+				code = exit.ExitCode()
+			}
+			if want := number(ts, args[0]); code != want {
+				ts.Fatalf("exit %d, want %d", code, want)
+			}
+		},
+		// looked NAME N: somebody has read the allocation so often.
+		"looked": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				n := f.looksAt(args[0])
+				if n >= number(ts, args[1]) {
+					return
+				}
+				if time.Now().After(deadline) {
+					ts.Fatalf("%s was read %d times", args[0], n)
+				}
+			}
+		}),
+		// refuse N: the next calls find the database away.
+		"refuse": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.broken = number(ts, args[0])
+		}),
+		// down: NATS is.
+		"down": with(func(_ *testscript.TestScript, f *fake, _ []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.down = true
+		}),
+		// holds N: so many allocations were made.
+		"holds": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n := len(f.items); n != number(ts, args[0]) {
+				ts.Fatalf("there are %d allocations", n)
+			}
+		}),
+	}
+}
+
+// world is an app for tests that need no process.
+func world(t *testing.T, env map[string]string) *app {
+	t.Helper()
+	vars := map[string]string{"GPUAAS_CONFIG_DIR": t.TempDir()}
+	maps.Copy(vars, env)
+	return &app{Env: func(name string) string { return vars[name] }, Correlation: "c1"}
+}
