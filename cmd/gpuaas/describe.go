@@ -96,7 +96,7 @@ func (a *app) describeAllocation(ctx context.Context, c *client, name string) er
 	sync, health := axes(one)
 	facts := [][2]string{
 		{"Name", one.Name}, {"ID", one.Id.String()}, {"Status", string(one.Status) + " since " + stamp(one.StatusAt)},
-		{"Sync, health", sync + ", " + health}, {"SKU", fmt.Sprintf("%d × %s in %s", one.Gpus, one.Sku, one.Region)},
+		{"Sync, health", sync + ", " + health}, {"SKU", whatOf(one)},
 		{"Login", one.Login}, {"Node", one.NodeId.String()},
 		{"Price", amount(one.Price) + " per GPU and hour"}, {"Cost", amount(one.Cost) + " so far"},
 		{"Created", stamp(one.CreatedAt)}, {"Active", stamp(deref(one.ActiveAt))}, {"Ended", stamp(deref(one.EndedAt))}, {"Expires", stamp(deref(one.ExpiresAt))},
@@ -238,7 +238,7 @@ func (a *app) reasons(ctx context.Context, c *client, since time.Time, about fun
 	found := []json.RawMessage{}
 	plans, err := c.plans(ctx, plansRead)
 	if forbidden(err) {
-		w.raw, w.note = json.RawMessage("null"), [][2]string{{"", "  The loop's plans are for operators."}}
+		w.raw, w.note = json.RawMessage("null"), [][2]string{{"", "  The loop's plans are for operators" + a.asOperator() + "."}}
 		return w, nil
 	}
 	if err != nil {
