@@ -23,7 +23,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-const domain = "gpuaas.test"
+const (
+	domain    = "gpuaas.test"
+	tenantKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl tenant"
+)
 
 // door is a control plane with a mailbox per node: real TLS, one token per node,
 // tasks repeated until their result is in.
@@ -35,6 +38,7 @@ type door struct {
 
 	mu       sync.Mutex
 	server   *http.Server
+	listener net.Listener
 	life     time.Duration // of certificates
 	tokens   map[string]ids.Node
 	mail     map[ids.Node][]wire.Signed
@@ -84,17 +88,20 @@ func (d *door) open() {
 	}
 	server := &http.Server{Handler: http.HandlerFunc(d.serve), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	d.mu.Lock()
-	d.server = server
+	d.server, d.listener = server, l
 	d.mu.Unlock()
 	go func() {
 		_ = server.Serve(tls.NewListener(l, pki.ServerTLS(func() (*tls.Certificate, error) { return &cert, nil }, d.ca.Pool(), clock.Clock{})))
 	}()
 }
 
+// shut closes the listener too: a server that is closed before its goroutine
+// serves leaves it open.
 func (d *door) shut() {
 	d.mu.Lock()
-	server := d.server
+	server, listener := d.server, d.listener
 	d.mu.Unlock()
+	_ = listener.Close()
 	_ = server.Close()
 }
 
@@ -298,7 +305,7 @@ func order(t testing.TB, node ids.Node, a ids.Allocation, kind wire.Type, fence 
 		t.Fatal(err)
 	}
 	gpus := uuids[:1]
-	var params any = wire.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{}, GPUs: gpus}
+	var params any = wire.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: gpus}
 	if kind == wire.RevokeUser {
 		params = wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: gpus, Mode: "purge"}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -150,9 +151,10 @@ func compare(have []Object, snap Snapshot) (d difference) {
 func key(o Object) string { return string(o.Kind) + "/" + o.Scope + "/" + o.Name }
 
 // moved: the place in the file is shown to people who must edit it, so it is
-// kept true; it raises no generation.
+// kept true, as labels are; neither raises the generation.
 func moved(old, want Object) bool {
-	return old.Source.Path != want.Source.Path || old.Source.Line != want.Source.Line || old.Source.Column != want.Source.Column
+	return !maps.Equal(old.Labels, want.Labels) || !maps.Equal(old.Annotations, want.Annotations) ||
+		old.Source.Path != want.Source.Path || old.Source.Line != want.Source.Line || old.Source.Column != want.Source.Column
 }
 
 func (d difference) refused(ctx context.Context, tx pgx.Tx, snap Snapshot, caps Caps, guard Guard) ([]Finding, error) {

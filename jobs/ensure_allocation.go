@@ -42,7 +42,7 @@ func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.E
 		node = a.Node
 		order := nodetask.Order{
 			Node: a.Node, Allocation: a.ID, Type: wire.ProvisionUser, Fence: want.Fence, Generation: want.Generation,
-			SpecHash: want.SpecHash, Slots: spec.GPUUUIDs,
+			SpecHash: want.SpecHash, Slots: spec.GPUUUIDs, Trace: a.Trace,
 			Params: wire.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs},
 		}
 		if err := w.d.Tasks.Put(ctx, tx, order); err != nil {

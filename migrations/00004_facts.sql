@@ -126,10 +126,18 @@ END $$;
 -- writes both sides from one sum, and Verify derives it again.
 CREATE CONSTRAINT TRIGGER ledger_transfers_sum_to_zero AFTER INSERT ON ledger_transfers
 	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind <> 'usage') EXECUTE FUNCTION ledger_demand_zero();
+-- Row by row, because the text of a long tail would not fit into one value.
+CREATE FUNCTION ledger_link(chain bytea, entry text) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+	SELECT sha256(chain || convert_to(entry, 'UTF8'))
+$$;
+CREATE AGGREGATE ledger_chain(text) (sfunc = ledger_link, stype = bytea, initcond = '');
 CREATE TABLE ledger_checkpoints (
 	account_id    uuid NOT NULL REFERENCES ledger_accounts,
 	up_to         bigint NOT NULL, -- the highest entry id that is summed up
 	balance_minor bigint NOT NULL,
+	-- Over the entries since the checkpoint before, and over its chain: what is
+	-- changed behind a seal shows, even where sums stay the same.
+	chain         bytea NOT NULL,
 	sealed_at     timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (account_id, up_to)
 );
@@ -204,4 +212,5 @@ CREATE TRIGGER ledger_entries_not_emptied BEFORE TRUNCATE ON ledger_entries FOR 
 DROP FUNCTION make_partitions;
 DROP TABLE usage_ticks, usage_changes, usage_records, ledger_checkpoints, ledger_entries, ledger_transfers, ledger_accounts,
 	inbox, outbox_failures, outbox_position, outbox_events, audit_logs;
-DROP FUNCTION ledger_demand_zero, ledger_ensure_accounts;
+DROP AGGREGATE ledger_chain(text);
+DROP FUNCTION ledger_link, ledger_demand_zero, ledger_ensure_accounts;

@@ -78,6 +78,8 @@ CREATE TABLE allocations (
 	reason       text NOT NULL DEFAULT '', -- of a release or a failure
 	message      text NOT NULL DEFAULT '',
 	labels       jsonb NOT NULL DEFAULT '{}',
+	correlation_id text NOT NULL DEFAULT '', -- of the request that is being worked off
+	trace        text NOT NULL DEFAULT '', -- its traceparent
 	version      bigint NOT NULL DEFAULT 1,
 	created_at   timestamptz NOT NULL DEFAULT now(),
 	status_at    timestamptz NOT NULL DEFAULT now(),

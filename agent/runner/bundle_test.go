@@ -79,7 +79,7 @@ func (b *bundle) start(node ids.Node, host hook.Host) {
 	b.Runner = &runner.Runner{
 		Node: node, Keys: func() map[string][]byte { return public }, Journal: j, Host: host,
 		Clock: clock.At(func() time.Time { return b.now }), Log: slog.New(slog.DiscardHandler),
-		Changed: note, Progress: func(ids.Task, wire.Progress) {}, Finished: note, Probe: func(context.Context, *wire.Result) {},
+		Changed: note, Progress: func(ids.Task, wire.Progress) { note() }, Finished: note, Probe: func(context.Context, *wire.Result) {},
 	}
 	r := b.Runner
 	r.Start(ctx)
@@ -146,6 +146,22 @@ func (b *bundle) resultOf(e wire.Envelope) *wire.Result {
 		case <-b.ended:
 		case <-deadline:
 			b.t.Fatalf("task %s at fence %d did not end", e.Type, e.Fence)
+		}
+	}
+}
+
+// until looks again at each sign of life, and every few milliseconds: a step that
+// only begins gives none.
+func (b *bundle) until(what string, ok func() bool) {
+	b.t.Helper()
+	late, again := time.After(10*time.Second), time.NewTicker(2*time.Millisecond)
+	defer again.Stop()
+	for !ok() {
+		select {
+		case <-b.ended:
+		case <-again.C:
+		case <-late:
+			b.t.Fatalf("not seen: %s", what)
 		}
 	}
 }

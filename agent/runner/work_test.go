@@ -217,9 +217,8 @@ func TestExpiredWhileInterrupted(t *testing.T) {
 	if a := b.Take(b.sign(e)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
-	for len(b.world().Accounts) == 0 || len(b.world().GPUs) == 0 || b.seen(id).Step != "login_keys" {
-		time.Sleep(time.Millisecond) // until the step before has acted
-	}
+	// The step before has acted when this one hangs.
+	b.until("login_keys", func() bool { return b.seen(id).Step == "login_keys" })
 	b.stop()
 	b.Wait()
 	b.now = b.now.Add(time.Hour)

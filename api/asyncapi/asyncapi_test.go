@@ -15,13 +15,12 @@ const id = "01990000-0000-7000-8000-000000000001"
 
 // good is a payload of every subject.
 var good = map[string]map[string]any{
-	"provisioning.requested":               {"sku": "h100", "gpus": 2, "region": "eu-1", "requested_by": "user:" + id, "queued": false},
-	"provisioning.active":                  {"slots": []string{id}, "active_at": "2026-01-02T03:04:05Z", "price_per_hour_minor": 598, "currency": "EUR"},
-	"provisioning.failed":                  {"reason": "AgentTimeout", "message": "", "attempts": 3},
-	"provisioning.releasing.requested":     {"reason": "user", "requested_by": "user:" + id},
-	"provisioning.releasing.completed":     {"released_at": "2026-01-02T03:04:05.678Z", "seconds": 60, "cost_minor": 9, "currency": "EUR"},
-	"provisioning.release_failed":          {"release_failed_reason": "ScrubFailed", "attempts": 3, "slots": []string{id}},
-	"provisioning.force_release_requested": {"reason": "balance_depleted", "requested_by": "system:reconcile"},
+	"provisioning.requested":           {"sku": "h100", "gpus": 2, "region": "eu-1", "os_image": "", "requested_by": "user:" + id, "queued": false},
+	"provisioning.active":              {"slots": 2, "active_at": "2026-01-02T03:04:05Z", "price_per_hour_minor": 598, "currency": "EUR"},
+	"provisioning.failed":              {"reason": "AgentTimeout", "message": "", "attempts": 3},
+	"provisioning.releasing.requested": {"reason": "user", "requested_by": "user:" + id},
+	"provisioning.releasing.completed": {"released_at": "2026-01-02T03:04:05.678Z", "seconds": 60, "cost_minor": 9, "currency": "EUR"},
+	"provisioning.release_failed":      {"release_failed_reason": "ScrubFailed", "attempts": 3, "slots": 2},
 }
 
 func encode(t *testing.T, v any) []byte {

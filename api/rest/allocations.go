@@ -28,7 +28,7 @@ func (s *Server) CreateAllocation(ctx context.Context, req oapi.CreateAllocation
 		SSHKeys: sshKeys(req.Body.SshKeyIds),
 		Labels:  or(req.Body.Labels, nil),
 		TTL:     time.Duration(or(req.Body.TtlSeconds, 0)) * time.Second,
-		Answer:  s.answer,
+		Answer:  s.answerFor(r),
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Server) ReleaseAllocation(ctx context.Context, req oapi.ReleaseAllocati
 	if err != nil {
 		return nil, err
 	}
-	a, err = s.Allocations.Release(ctx, r.caller, r.key, a.ID, s.answer)
+	a, err = s.Allocations.Release(ctx, r.caller, r.key, a.ID, s.answerFor(r))
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +173,13 @@ func (s *Server) toAllocation(a allocation.Allocation) oapi.Allocation {
 	return s.show(a, allocation.Seen{}, 0)
 }
 
-// answer is what is kept with an idempotency key.
-func (s *Server) answer(a allocation.Allocation) any { return s.toAllocation(a) }
+// answerFor makes what is kept with an idempotency key; nothing without one.
+func (s *Server) answerFor(r *call) func(allocation.Allocation) any {
+	if r.key.Key == "" {
+		return nil
+	}
+	return func(a allocation.Allocation) any { return s.toAllocation(a) }
+}
 
 func (s *Server) show(a allocation.Allocation, seen allocation.Seen, cost money.Minor) oapi.Allocation {
 	return oapi.Allocation{

@@ -134,15 +134,17 @@ func TestRolesDecide(t *testing.T) {
 		ask
 		want int
 	}{
-		"a member asks for GPUs":              {ask{method: "POST", path: allocations, token: tokenMember, body: `{"sku":"h100-80gb"}`}, 201},
-		"an operator does not":                {ask{method: "POST", path: allocations, token: tokenOperator, body: `{"sku":"h100-80gb"}`}, 403},
-		"who is in no project does not":       {ask{method: "POST", path: allocations, token: tokenStranger, body: `{"sku":"h100-80gb"}`}, 403},
+		"a member asks for GPUs":              {ask{method: "POST", path: allocations, token: tokenMember, body: `{"sku":"h100-sxm"}`}, 201},
+		"an operator does not":                {ask{method: "POST", path: allocations, token: tokenOperator, body: `{"sku":"h100-sxm"}`}, 403},
+		"who is in no project does not":       {ask{method: "POST", path: allocations, token: tokenStranger, body: `{"sku":"h100-sxm"}`}, 403},
 		"a member sees no balance":            {ask{method: "GET", path: "/api/v1/billing/balance", token: tokenMember}, 403},
 		"an admin sees the balance":           {ask{method: "GET", path: "/api/v1/billing/balance", token: tokenAdmin}, 200},
 		"an operator reads nodes":             {ask{method: "GET", path: "/api/v1/admin/nodes", token: tokenOperator}, 200},
 		"an operator enrols none":             {ask{method: "POST", path: "/api/v1/admin/nodes/sim-1/enrolment-token", token: tokenOperator}, 403},
 		"an operator follows everyone":        {ask{method: "GET", path: "/api/v1/events?scope=platform", token: tokenOperator}, 200},
 		"a tenant does not":                   {ask{method: "GET", path: "/api/v1/events?scope=platform", token: tokenOwner}, 403},
+		"a member follows the project":        {ask{method: "GET", path: "/api/v1/events", token: tokenMember}, 200},
+		"who is in none follows nothing":      {ask{method: "GET", path: "/api/v1/events", token: tokenStranger}, 403},
 		"a foreign project is not there":      {ask{method: "GET", path: allocations, token: tokenOwner, header: map[string]string{"X-Project-ID": "theirs"}}, 404},
 		"an operator lists without a project": {ask{method: "GET", path: allocations, token: tokenOperator}, 200},
 	} {
@@ -199,7 +201,7 @@ func TestLimits(t *testing.T) {
 	if w.Code != 429 || problem(t, w).Code != "rate_limited" || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
-	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-80gb"}`}); w.Code != 201 {
+	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`}); w.Code != 201 {
 		t.Errorf("reads used up what may be written: %d %s", w.Code, w.Body)
 	}
 	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenMember}); w.Code != 200 {
@@ -228,7 +230,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": key}})
 		return w.Code, w.Body.String(), w.Header().Get("Idempotency-Replayed")
 	}
-	const body = `{"sku":"h100-80gb","name":"otter"}`
+	const body = `{"sku":"h100-sxm","name":"otter"}`
 	_, first, _ := create("k1", body)
 	code, again, replayed := create("k1", body)
 	if code != 201 || again != first || replayed != "true" || b.rooms.made != 1 {
@@ -239,10 +241,10 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Errorf("the first answer no longer stands: %d %s", code, again)
 	}
 	b.rooms.fails = nil
-	if code, text, _ := create("k1", `{"sku":"h100-80gb"}`); code != 422 || !strings.Contains(text, "idempotency_key_reused") {
+	if code, text, _ := create("k1", `{"sku":"h100-sxm"}`); code != 422 || !strings.Contains(text, "idempotency_key_reused") {
 		t.Errorf("%d %s", code, text)
 	}
-	if code, _, _ := create("k2", `{"sku":"h100-80gb","name":"second"}`); code != 201 || b.rooms.made != 2 {
+	if code, _, _ := create("k2", `{"sku":"h100-sxm","name":"second"}`); code != 201 || b.rooms.made != 2 {
 		t.Errorf("another key: %d, made %d", code, b.rooms.made)
 	}
 	if code, _, _ := create(strings.Repeat("k", 300), body); code != 400 {
@@ -262,6 +264,11 @@ func TestReleaseIsReplayed(t *testing.T) {
 	first, again := b.do(t, release), b.do(t, release)
 	if first.Code != 202 || again.Code != 202 || first.Body.String() != again.Body.String() || b.rooms.releases != 1 {
 		t.Errorf("%d %s\n%d %s", first.Code, first.Body, again.Code, again.Body)
+	}
+	other := release
+	other.path = allocations + "/" + b.allocate(t).Id.String() + "/release"
+	if w := b.do(t, other); w.Code != 422 || problem(t, w).Code != "idempotency_key_reused" {
+		t.Errorf("the key of one allocation answers for another: %d %s", w.Code, w.Body)
 	}
 	release.header = nil
 	if w := b.do(t, release); w.Code != 409 || problem(t, w).Code != "allocation_already_releasing" {
@@ -327,11 +334,11 @@ func TestBodies(t *testing.T) {
 		t.Errorf("%d %.200s", w.Code, w.Body)
 	}
 	form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
-	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: "sku=h100-80gb", header: form}); w.Code != 415 || problem(t, w).Code != "media_type_unsupported" {
+	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: "sku=h100-sxm", header: form}); w.Code != 415 || problem(t, w).Code != "media_type_unsupported" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	charset := map[string]string{"Content-Type": "application/json; charset=utf-8"}
-	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-80gb"}`, header: charset}); w.Code != 201 {
+	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`, header: charset}); w.Code != 201 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

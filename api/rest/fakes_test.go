@@ -122,7 +122,7 @@ func (p *people) Replay(_ context.Context, k identity.Key) (int, json.RawMessage
 }
 
 // keep is what a use-case does with a key in its transaction.
-func (p *people) keep(k identity.Key, answer any) error {
+func (p *people) keep(k identity.Key, answer func(allocation.Allocation) any, a allocation.Allocation) error {
 	if k.Key == "" {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (p *people) keep(k identity.Key, answer any) error {
 	if _, ok := p.replies[k.Method+k.Route+k.Key]; ok {
 		return errs.New(errs.IdempotencyInFlight, "a request with this key is at work")
 	}
-	body, err := json.Marshal(answer)
+	body, err := json.Marshal(answer(a))
 	p.replies[k.Method+k.Route+k.Key] = reply{k.BodyHash, body}
 	return err
 }
@@ -206,7 +206,7 @@ func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.All
 		Name: q.Name, SKU: q.SKU, GPUs: q.GPUs, Region: "eu-1", State: allocation.Requested, Version: 1, Currency: "EUR", PriceMinor: 289,
 		Login: "u200001", Labels: q.Labels, CreatedAt: t0, StatusAt: t0,
 	}
-	if err := r.people.keep(q.Key, q.Answer(a)); err != nil {
+	if err := r.people.keep(q.Key, q.Answer, a); err != nil {
 		return allocation.Allocation{}, err
 	}
 	r.mu.Lock()
@@ -227,7 +227,7 @@ func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id
 	a.Version++
 	r.all[id] = a
 	r.releases++
-	return a, r.people.keep(k, answer(a))
+	return a, r.people.keep(k, answer, a)
 }
 
 func (r *rooms) Get(_ context.Context, _ identity.Caller, id ids.Allocation) (allocation.Allocation, error) {
@@ -260,7 +260,7 @@ func (r *rooms) Timeline(context.Context, identity.Caller, ids.Allocation) ([]al
 
 type shop struct{}
 
-var h100 = catalog.SKU{ID: ids.New[ids.Object](), Name: "h100-80gb", DisplayName: "H100", GPUModel: "NVIDIA H100", MemoryGiB: 80, Isolation: "host_user", MaxGPUs: 8, Active: true, Currency: "EUR", PriceMinor: 289}
+var h100 = catalog.SKU{ID: ids.New[ids.Object](), Name: "h100-sxm", DisplayName: "H100", GPUModel: "NVIDIA H100", MemoryGiB: 80, Isolation: "host_user", MaxGPUs: 8, Active: true, Currency: "EUR", PriceMinor: 289}
 
 func (shop) Get(_ context.Context, name string) (catalog.SKU, error) {
 	if name != h100.Name {
@@ -321,7 +321,7 @@ func (facts) Open(_ context.Context, _ ids.Tenant, _ ids.Project, after string) 
 
 type intent struct{}
 
-var declared = desired.Object{Kind: desired.KindNode, Name: "sim-1", UID: ids.New[ids.Object](), Generation: 2, ResourceVersion: 5, Spec: json.RawMessage(`{"sku":"h100-80gb"}`), Source: desired.Source{Owner: desired.OwnerGit, Path: "nodes.cue", Line: 12}}
+var declared = desired.Object{Kind: desired.KindNode, Name: "sim-1", UID: ids.New[ids.Object](), Generation: 2, ResourceVersion: 5, Spec: json.RawMessage(`{"sku":"h100-sxm"}`), Source: desired.Source{Owner: desired.OwnerGit, Path: "nodes.cue", Line: 12}}
 
 func (intent) Get(_ context.Context, _ desired.Kind, _, name string) (desired.Object, error) {
 	if name != declared.Name {

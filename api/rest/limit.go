@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 // Class of requests that share a bucket.
@@ -32,19 +33,26 @@ func (c Class) String() string {
 // have saved up.
 type Limit struct{ PerMinute, Burst int }
 
-// DefaultLimits are those of the policies' defaults.
+// DefaultLimits are those of the policies where nobody has set any.
 func DefaultLimits(class Class, _ identity.Caller) Limit {
+	return LimitOf(class, policies.Snapshot{}.For())
+}
+
+// LimitOf reads the limit of a class as the policies say it for one caller.
+func LimitOf(class Class, v policies.View) Limit {
+	l := Limit{Burst: int(v.Int(policies.RateLimitBurst))}
 	switch class {
 	case ClassRead:
-		return Limit{600, 60}
+		l.PerMinute = int(v.Int(policies.RateLimitUserPerMinute))
 	case ClassWrite:
-		return Limit{120, 60}
+		l.PerMinute = int(v.Int(policies.RateLimitMutationPerMinute))
 	case ClassAnonymous:
-		return Limit{60, 60}
+		l.PerMinute = int(v.Int(policies.RateLimitAnonymousPerMinute))
 	case ClassSignIn:
-		return Limit{10, 10}
+		l.PerMinute = int(v.Int(policies.RateLimitSignInPerMinute))
+		l.Burst = min(l.Burst, l.PerMinute) // guesses are not saved up
 	}
-	return Limit{60, 60}
+	return l
 }
 
 // limitRate charges the request to its actor. Probes pass: a monitor that is
@@ -57,10 +65,13 @@ func (s *Server) limitRate(c *gin.Context, r *call) error {
 }
 
 func (s *Server) charge(c *gin.Context, class Class, caller identity.Caller) error {
-	limit := s.Limits(class, caller)
 	key := bucketKey{class: class, id: caller.User.UUID}
 	if class == ClassAnonymous || class == ClassSignIn {
 		key.id = addressOf(c)
+	}
+	limit, known := s.buckets.limit(key)
+	if !known {
+		limit = s.Limits(class, caller)
 	}
 	left, full, wait := s.buckets.take(key, limit)
 	writeLimit(c, class, limit, left, full)
@@ -112,18 +123,35 @@ type buckets struct {
 	clock clock.Clock
 
 	mu    sync.Mutex
-	full  map[bucketKey]time.Time
+	all   map[bucketKey]bucket
 	swept time.Time
 }
 
-// Full buckets are dropped now and then; in between, this many actors fit into
-// about 6 MB. Beyond it the map is swept with each new actor.
+type bucket struct {
+	full  time.Time
+	limit Limit
+	asked time.Time // when the limit was read
+}
+
 const (
+	// Full buckets are dropped this often; in between, so many actors fit into
+	// about 12 MB. Beyond it the map is swept with each new request.
 	sweepEvery = time.Minute
 	maxBuckets = 100_000
+	// A changed policy is felt this late at most; reading it for each request
+	// would cost more than all the rest of the limiter.
+	limitFor = time.Second
 )
 
 func interval(l Limit) time.Duration { return time.Minute / time.Duration(max(l.PerMinute, 1)) }
+
+// limit is what the bucket was last measured by, if that was a moment ago.
+func (b *buckets) limit(key bucketKey) (Limit, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	have, ok := b.all[key]
+	return have.limit, ok && b.clock.Now().Sub(have.asked) < limitFor
+}
 
 // take removes one token. It returns how many are left, when the bucket is full
 // again, and how long to wait when there was none.
@@ -135,29 +163,34 @@ func (b *buckets) take(key bucketKey, l Limit) (left int, full, wait time.Durati
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sweep(now)
-	at := b.full[key]
-	if at.Before(now) {
-		at = now
+	have := b.all[key]
+	if have.limit != l || now.Sub(have.asked) >= limitFor {
+		have.limit, have.asked = l, now
 	}
-	next := at.Add(each)
+	if have.full.Before(now) {
+		have.full = now
+	}
+	next := have.full.Add(each)
 	if over := next.Sub(now) - holds; over > 0 {
-		return 0, at.Sub(now), over
+		b.all[key] = have
+		return 0, have.full.Sub(now), over
 	}
-	b.full[key] = next
+	have.full = next
+	b.all[key] = have
 	return int((holds - next.Sub(now)) / each), next.Sub(now), 0
 }
 
 func (b *buckets) sweep(now time.Time) {
-	if b.full == nil {
-		b.full, b.swept = map[bucketKey]time.Time{}, now
+	if b.all == nil {
+		b.all, b.swept = map[bucketKey]bucket{}, now
 	}
-	if now.Sub(b.swept) < sweepEvery && len(b.full) < maxBuckets {
+	if now.Sub(b.swept) < sweepEvery && len(b.all) < maxBuckets {
 		return
 	}
 	b.swept = now
-	for k, at := range b.full {
-		if at.Before(now) {
-			delete(b.full, k)
+	for k, have := range b.all {
+		if have.full.Before(now) {
+			delete(b.all, k)
 		}
 	}
 }

@@ -109,6 +109,9 @@ func TestSignInAndOut(t *testing.T) {
 	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(cookies[0])); w.Code != 200 {
 		t.Errorf("the API does not take the cookie: %d", w.Code)
 	}
+	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(cookies[0]), func(r *http.Request) { r.Host = "gpu.example" }); w.Code != 401 {
+		t.Errorf("a plain cookie counts beyond this machine: %d", w.Code)
+	}
 	out := b.visit(t, "POST", "/sign-out", "x=1", with(cookies[0]))
 	if out.Code != 303 || out.Result().Cookies()[0].MaxAge >= 0 {
 		t.Errorf("%d %v", out.Code, out.Header())
@@ -151,7 +154,7 @@ func TestWritesWithACookieComeFromHere(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json")
 		}
 	}
-	const body = `{"sku":"h100-80gb"}`
+	const body = `{"sku":"h100-sxm"}`
 	for _, origin := range []string{"https://evil.example", "null", "http://localhost:9999", "https://" + host} {
 		if w := b.visit(t, "POST", allocations, body, from(origin), with(cookie)); w.Code != 403 || problem(t, w).Code != "origin_not_allowed" {
 			t.Errorf("%s: %d %s", origin, w.Code, w.Body)

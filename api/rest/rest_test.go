@@ -37,7 +37,7 @@ type bundle struct {
 	now    time.Time
 }
 
-func setup(t *testing.T, change ...func(*rest.Config)) *bundle {
+func setup(t testing.TB, change ...func(*rest.Config)) *bundle {
 	t.Helper()
 	doc, err := openapi.Document()
 	if err != nil {
@@ -103,7 +103,7 @@ func problem(t *testing.T, w *httptest.ResponseRecorder) oapi.Problem {
 
 func (b *bundle) allocate(t *testing.T) oapi.Allocation {
 	t.Helper()
-	w := b.do(t, ask{method: "POST", path: "/api/v1/allocations", token: tokenOwner, body: `{"sku":"h100-80gb","gpus":2,"name":"otter"}`})
+	w := b.do(t, ask{method: "POST", path: "/api/v1/allocations", token: tokenOwner, body: `{"sku":"h100-sxm","gpus":2,"name":"otter"}`})
 	var a oapi.Allocation
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusCreated {
 		t.Fatalf("creating an allocation: %d %s", w.Code, w.Body)

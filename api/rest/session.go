@@ -26,12 +26,16 @@ func sessionCookie(r *http.Request, token string) *http.Cookie {
 	return cookie
 }
 
-// sessionOf reads the cookie that belongs to the request's scheme. The other
-// name is not looked at: on HTTPS anyone on the network may have set it.
+// sessionOf reads the cookie that belongs to the request's scheme. The plain name
+// is not looked at on HTTPS, where anyone on the network may have set it, nor on
+// plain HTTP that leaves the machine, where anyone may have read it.
 func sessionOf(r *http.Request) string {
 	name := plainCookie
-	if r.TLS != nil {
+	switch {
+	case r.TLS != nil:
 		name = secureCookie
+	case !loopbackHost(r.Host):
+		return ""
 	}
 	cookie, err := r.Cookie(name)
 	if err != nil {

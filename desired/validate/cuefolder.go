@@ -148,9 +148,7 @@ func (p *part) walk(c *Checker, root cue.Value, at place) {
 		case v.IncompleteKind() == cue.StructKind && isObject(v):
 			p.take(c, v, placeOf(v, at))
 		case v.IncompleteKind() == cue.StructKind:
-			for _, inner := range fields(v) {
-				p.take(c, inner, placeOf(inner, placeOf(v, at)))
-			}
+			p.takeStruct(c, name, v, placeOf(v, at))
 		default:
 			p.failAt(placeOf(v, at), name, "is "+kindName(v)+", which declares nothing", "an object, a list or a struct of objects; helpers begin with _ or #")
 		}
@@ -165,6 +163,18 @@ func (p *part) takeList(c *Checker, v cue.Value, at place) {
 	}
 	for it.Next() && len(p.findings) < mostFindings {
 		p.take(c, it.Value(), placeOf(it.Value(), placeOf(v, at)))
+	}
+}
+
+func (p *part) takeStruct(c *Checker, name string, v cue.Value, at place) {
+	found := 0
+	for _, inner := range fields(v) {
+		p.take(c, inner, placeOf(inner, at))
+		found++
+	}
+	// A choice that is not made has no fields, and must not look like none.
+	if found == 0 && v.Validate(cue.Concrete(true)) != nil {
+		p.failAt(at, name, "could be one of several values", "one value")
 	}
 }
 

@@ -147,3 +147,12 @@ func BenchmarkRunCUE(b *testing.B) {
 		}
 	}
 }
+
+func TestRunOfNothing(t *testing.T) {
+	t.Parallel()
+
+	r, err := Run(t.Context(), map[string][]byte{"README.md": nil})
+	if err != nil || len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Message, SourceEmpty) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -6,6 +6,7 @@ package audit
 import (
 	"encoding/json"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -25,7 +26,7 @@ type Entry struct {
 
 // Queue adds the entry to the caller's transaction.
 func Queue(b *pgx.Batch, e Entry) {
-	b.Queue(insertEntry, ids.New[ids.Event]().UUID, e.Tenant.UUID, e.Actor, e.Action, e.Target,
+	b.Queue(insertEntry, uuid.Must(uuid.NewV7()), e.Tenant.UUID, e.Actor, e.Action, e.Target,
 		e.CorrelationID, document(e.Before), document(e.After))
 }
 

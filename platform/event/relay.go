@@ -42,6 +42,9 @@ const (
 	// Without a hint this is how late a fact gets out, and how soon another
 	// process takes over.
 	lookEvery = time.Second
+	// After a hint the fact may still be hidden behind an older transaction, whose
+	// end nobody hints at: look again soon, then ever later.
+	lookAgain = 10 * time.Millisecond
 	// The pause after a failure, doubled up to the second. An outage of hours
 	// then costs a few attempts per second at most, and its end is seen at once.
 	backoffFrom, backoffTo = 50 * time.Millisecond, 2 * time.Second
@@ -86,12 +89,16 @@ func (r *Relay) lead(ctx context.Context, wake <-chan struct{}) (progress bool, 
 		_ = conn.Close(closing) // the server ends the session either way
 	}()
 	t := &term{relay: r, conn: conn}
-	for ctx.Err() == nil {
+	for wait := lookEvery; ctx.Err() == nil; {
 		if err := t.pass(ctx); err != nil {
 			return t.moved, err
 		}
 		r.note(Status{Leading: true})
-		sleep(ctx, wake, lookEvery)
+		if sleep(ctx, wake, wait) {
+			wait = lookAgain
+		} else {
+			wait = min(2*wait, lookEvery)
+		}
 	}
 	return t.moved, nil
 }
@@ -159,15 +166,17 @@ func (r *Relay) Pending(ctx context.Context) ([]Backlog, error) {
 	return all, nil
 }
 
-// sleep waits for a hint, the time, or the end.
-func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) {
+// sleep waits for a hint, the time, or the end, and says whether it was a hint.
+func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) (hinted bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-ctx.Done():
 	case <-wake:
+		return true
+	case <-ctx.Done():
 	case <-timer.C:
 	}
+	return false
 }
 
 var errDisconnected = errors.New("NATS is not connected")

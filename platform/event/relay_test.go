@@ -355,3 +355,64 @@ func TestINV28PoisonIsSetAsideAndOthersFlow(t *testing.T) {
 		t.Errorf("backlog %+v, %v", backlog, err)
 	}
 }
+
+// What the server refuses because of itself is no fault of the fact.
+func TestFullStreamIsAnOutageAndNoPoison(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r, _ := b.relay(t)
+	said := b.say(t, 1, 3)
+	b.wants(t, event.StreamProvisioning, said)
+	limit := func(n int64, size int32) {
+		stream, err := b.js.Stream(t.Context(), event.StreamProvisioning)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		config.MaxMsgs, config.MaxMsgSize = n, size
+		if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(3, -1)
+	said = append(said, b.say(t, 4, 3)...)
+	eventually(t, "it says why it waits", func() bool { return r.Status().Error != "" })
+	limit(-1, -1)
+	b.wants(t, event.StreamProvisioning, said)
+	if dead := b.got(t, event.StreamDLQ); len(dead) != 0 {
+		t.Errorf("%d dead letters", len(dead))
+	}
+
+	limit(-1, 1_000) // and this is the fact's own
+	big, after := requested(8), requested(9)
+	big.Payload = map[string]any{"text": strings.Repeat("x", 2_000)}
+	state(t, b.db, big, after)
+	b.wants(t, event.StreamProvisioning, append(said, after.ID))
+	b.wants(t, event.StreamDLQ, []ids.Event{big.ID})
+}
+
+func TestStreamThatAnotherMadeIsFilledToo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, stop := b.relay(t)
+	said := b.say(t, 1, 5)
+	b.wants(t, event.StreamProvisioning, said)
+	stop()
+	if err := b.js.DeleteStream(t.Context(), event.StreamProvisioning); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: event.StreamProvisioning, Subjects: []string{"provisioning.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []ids.Event // as many as the lost one had: only the epoch tells
+	for range said {
+		id := ids.New[ids.Event]()
+		want = append(want, id)
+		if _, err := b.js.PublishMsg(t.Context(), &nats.Msg{Subject: "provisioning.foreign", Header: nats.Header{"ce-id": {id.String()}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.relay(t)
+	b.wants(t, event.StreamProvisioning, append(want, said...))
+}

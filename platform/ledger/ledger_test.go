@@ -267,6 +267,8 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	for name, tamper := range map[string]string{
 		"an entry":     "UPDATE ledger_entries SET amount_minor = amount_minor + 1 WHERE account_id = $1",
 		"a checkpoint": "UPDATE ledger_checkpoints SET balance_minor = balance_minor + 1 WHERE account_id = $1",
+		"whose it was": "UPDATE ledger_entries SET allocation_id = gen_random_uuid() WHERE account_id = $1",
+		"when it was":  "UPDATE ledger_entries SET at = at + interval '1 second' WHERE account_id = $1",
 		"a lost entry": "DELETE FROM ledger_entries WHERE account_id = $1",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,22 +31,25 @@ const insertTransfer = `
 	)
 	SELECT EXISTS (SELECT FROM t), (SELECT count(*) FROM posted)`
 
+// An entry as its account's chain takes it, whatever the session's settings.
+const entryText = `concat_ws(' ', id, transfer_id, coalesce(allocation_id::text, '-'), amount_minor, currency, extract(epoch FROM at))`
+
 // SHARE waits until every open transaction that has posted is over, and lets no
 // new one begin until the id is read. It is held for no longer than that.
 const (
-	lockEntries    = `LOCK TABLE ledger_entries IN SHARE MODE`
-	impatient      = `SET LOCAL lock_timeout = '1s'`
-	patient        = `SET LOCAL statement_timeout = '10min'`
-	selectLastID   = `SELECT coalesce(max(id), 0) FROM ledger_entries`
+	lockEntries  = `LOCK TABLE ledger_entries IN SHARE MODE`
+	impatient    = `SET LOCAL lock_timeout = '1s'`
+	patient      = `SET LOCAL statement_timeout = '10min'`
+	selectLastID = `SELECT coalesce(max(id), 0) FROM ledger_entries`
 	// By account, so that it reads the tails and not the history.
 	sealCheckpoint = `
-	INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor)
-	SELECT a.id, $1, coalesce(c.balance_minor, 0) + tail.sum
+	INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain)
+	SELECT a.id, $1, coalesce(c.balance_minor, 0) + tail.sum, sha256(coalesce(c.chain, '') || tail.chain)
 	FROM ledger_accounts a LEFT JOIN LATERAL (
-		SELECT up_to, balance_minor FROM ledger_checkpoints
+		SELECT up_to, balance_minor, chain FROM ledger_checkpoints
 		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
 	CROSS JOIN LATERAL (
-		SELECT count(*) AS n, sum(amount_minor)::bigint AS sum FROM ledger_entries
+		SELECT count(*) AS n, sum(amount_minor)::bigint AS sum, ledger_chain(` + entryText + ` ORDER BY id) AS chain FROM ledger_entries
 		WHERE account_id = a.id AND id > coalesce(c.up_to, 0) AND id <= $1) tail
 	WHERE tail.n >= greatest($2, 1)
 	ON CONFLICT (account_id, up_to) DO NOTHING`
@@ -69,3 +72,13 @@ const selectDifference = `
 		(SELECT coalesce(sum(abs(coalesce(d.sum, 0) - coalesce(t.sum, 0))), 0) FROM derived d FULL JOIN told t USING (account_id))::bigint,
 		(SELECT coalesce(sum(abs(sum)), 0) FROM (
 			SELECT sum(amount_minor) AS sum FROM ledger_entries GROUP BY transfer_id, currency) x)::bigint`
+
+// Checkpoints that their entries, or the checkpoint before, no longer lead to.
+const selectBroken = `
+	SELECT count(*) FROM (
+		SELECT account_id, up_to, chain, lag(up_to, 1, 0::bigint) OVER w AS after, lag(chain, 1, ''::bytea) OVER w AS before
+		FROM ledger_checkpoints WINDOW w AS (PARTITION BY account_id ORDER BY up_to)) c
+	CROSS JOIN LATERAL (
+		SELECT ledger_chain(` + entryText + ` ORDER BY id) AS chain FROM ledger_entries
+		WHERE account_id = c.account_id AND id > c.after AND id <= c.up_to) e
+	WHERE sha256(c.before || coalesce(e.chain, '')) <> c.chain`

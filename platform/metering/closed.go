@@ -27,9 +27,9 @@ func (s *Service) Tenants(ctx context.Context, q pg.Queryer) ([]ids.Tenant, erro
 	return list, nil
 }
 
-const sumClosed = `
-	SELECT coalesce(sum(end_s - start_s), 0)::bigint, coalesce(sum(price_minor * gpus * (end_s - start_s) / 3600), 0)::bigint
-	FROM usage_records WHERE allocation_id = $1 AND end_s IS NOT NULL`
+var sumClosed = `
+	SELECT coalesce(sum(r.end_s - r.start_s), 0)::bigint, coalesce(sum(` + due("(r.end_s - r.start_s)") + `), 0)::bigint
+	FROM usage_records r WHERE r.allocation_id = $1 AND r.end_s IS NOT NULL`
 
 // Closed is what an allocation's ended intervals come to, charged or about to be.
 func Closed(ctx context.Context, q pg.Queryer, a ids.Allocation) (seconds int64, cost money.Minor, err error) {

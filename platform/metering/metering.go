@@ -11,6 +11,7 @@ package metering
 import (
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -37,7 +38,7 @@ type Service struct{ DB pg.Pool }
 func QueueOpen(b *pgx.Batch, i Interval) { queueOpen(b, i, nil) }
 
 func queueOpen(b *pgx.Batch, i Interval, at *int64) {
-	b.Queue(openInterval, ids.New[ids.Event]().UUID, i.Allocation.UUID, i.Tenant.UUID, i.Project.UUID,
+	b.Queue(openInterval, uuid.Must(uuid.NewV7()), i.Allocation.UUID, i.Tenant.UUID, i.Project.UUID,
 		i.SKU, i.GPUs, i.PriceMinor, i.Currency, at)
 }
 

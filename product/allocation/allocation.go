@@ -70,12 +70,15 @@ type Allocation struct {
 	Reason     string // of a release or failure
 	Message    string
 	Labels     map[string]string
-	Version    int64
-	CreatedAt  time.Time
-	StatusAt   time.Time
-	ActiveAt   *time.Time
-	EndedAt    *time.Time
-	ExpiresAt  *time.Time
+	// CorrelationID and Trace name the request that is being worked off, so that
+	// what the loop does for it can be found by it.
+	CorrelationID, Trace string
+	Version              int64
+	CreatedAt            time.Time
+	StatusAt             time.Time
+	ActiveAt             *time.Time
+	EndedAt              *time.Time
+	ExpiresAt            *time.Time
 }
 
 // URN is the allocation's resource name.
@@ -214,7 +217,8 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	a := Allocation{
 		ID: ids.New[ids.Allocation](), Tenant: r.Caller.Tenant, Project: r.Caller.Project, User: r.Caller.User,
 		Name: r.Name, SKU: r.SKU, Region: r.Region, GPUs: r.GPUs, PriceMinor: offer.PriceMinor, Currency: offer.Currency,
-		Login: fmt.Sprintf("u%d", uid), HostUID: uid, State: Requested, Labels: r.Labels, Version: 1, CreatedAt: now, StatusAt: now,
+		Login: fmt.Sprintf("u%d", uid), HostUID: uid, State: Requested, Labels: r.Labels,
+		CorrelationID: r.Caller.CorrelationID, Trace: r.Caller.Trace, Version: 1, CreatedAt: now, StatusAt: now,
 	}
 	if a.Name == "" {
 		a.Name = fmt.Sprintf("%s-%d", r.SKU, uid)

@@ -73,9 +73,7 @@ type ReleaseFailedFact struct {
 }
 
 func (s *Service) requested(a Allocation, by identity.Caller) event.Fact {
-	f := s.fact(a, SubjectRequested, RequestedFact{Allocation: a.ID.String(), SKU: a.SKU, GPUs: a.GPUs, Region: a.Region, RequestedBy: by.Actor()})
-	f.CorrelationID, f.Trace = by.CorrelationID, by.Trace
-	return f
+	return s.fact(a, SubjectRequested, RequestedFact{Allocation: a.ID.String(), SKU: a.SKU, GPUs: a.GPUs, Region: a.Region, RequestedBy: by.Actor()})
 }
 
 // fact is stated with the version of the row it is about, so that a consumer can
@@ -83,6 +81,7 @@ func (s *Service) requested(a Allocation, by identity.Caller) event.Fact {
 func (s *Service) fact(a Allocation, subject string, payload any) event.Fact {
 	return event.Fact{
 		Stream: event.StreamProvisioning, Subject: subject, Aggregate: "allocation:" + a.ID.String(), Sequence: a.Version,
-		Tenant: a.Tenant, Project: a.Project, URN: a.URN(s.Naming), Payload: payload,
+		Tenant: a.Tenant, Project: a.Project, URN: a.URN(s.Naming),
+		CorrelationID: a.CorrelationID, Trace: a.Trace, Payload: payload,
 	}
 }

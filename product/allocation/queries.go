@@ -10,13 +10,13 @@ import (
 
 const (
 	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, reason,
-		message, labels, version, created_at, status_at, active_at, ended_at, expires_at`
+		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at`
 
 	insertAllocation = `
 		WITH put AS (
 			INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login,
-				host_uid, status, labels, created_at, status_at, expires_at)
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'requested', $14, $15, $15, $16
+				host_uid, status, labels, created_at, status_at, expires_at, correlation_id, trace)
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'requested', $14, $15, $15, $16, $17, $18
 			WHERE NOT EXISTS (SELECT FROM allocations WHERE project_id = $3 AND name = $5 AND status NOT IN ('released', 'failed'))
 			RETURNING id
 		)
@@ -31,7 +31,7 @@ const (
 	moveAllocation = `
 		WITH moved AS (
 			UPDATE allocations SET status = $4, reason = CASE WHEN $5 = '' THEN reason ELSE $5 END, message = $6, version = version + 1,
-				status_at = now(),
+				status_at = now(), correlation_id = $8, trace = $9,
 				active_at = CASE WHEN $4 = 'active' THEN now() ELSE active_at END,
 				ended_at = CASE WHEN $4 IN ('released', 'failed') THEN now() END
 			WHERE id = $1 AND version = $2
@@ -59,7 +59,7 @@ func queueInsert(b *pgx.Batch, a Allocation) {
 		labels = map[string]string{}
 	}
 	b.Queue(insertAllocation, a.ID, a.Tenant, a.Project, a.User, a.Name, a.SKU, a.Region, a.GPUs, a.Node, a.PriceMinor, a.Currency,
-		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt).Exec(oneRow(func() error {
+		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt, a.CorrelationID, a.Trace).Exec(oneRow(func() error {
 		return errs.New(errs.AlreadyExists, "the project already has an allocation named %q", a.Name).At("name").Try("choose another name, or release that one")
 	}))
 }
@@ -85,7 +85,7 @@ func queueCaps(b *pgx.Batch, a Allocation, l Limits) {
 
 func scan(row pgx.CollectableRow) (a Allocation, err error) {
 	err = row.Scan(&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
-		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt)
+		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("scanning allocation: %w", err)
 	}

@@ -65,6 +65,9 @@ const accepted = 202
 
 // release moves the row, closes the interval and declares the tombstone, in tx.
 func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason string, by identity.Caller) (Allocation, error) {
+	if by.CorrelationID != "" {
+		a.CorrelationID, a.Trace = by.CorrelationID, by.Trace
+	}
 	a, err := s.move(ctx, tx, a, ReleaseAsked, reason, "")
 	if err != nil {
 		return Allocation{}, err
@@ -79,9 +82,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	if by.User != (ids.User{}) {
 		actor = by.Actor()
 	}
-	f := s.fact(a, SubjectReleasing, ReleasingFact{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor})
-	f.CorrelationID, f.Trace = by.CorrelationID, by.Trace
-	event.Queue(b, f)
+	event.Queue(b, s.fact(a, SubjectReleasing, ReleasingFact{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor}))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return Allocation{}, fmt.Errorf("releasing %s: %w", a.ID, err)
 	}
@@ -131,7 +132,7 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, a Allocation, e Event, re
 	if err != nil {
 		return Allocation{}, err
 	}
-	tag, err := tx.Exec(ctx, moveAllocation, a.ID, a.Version, a.State, to, reason, message, e)
+	tag, err := tx.Exec(ctx, moveAllocation, a.ID, a.Version, a.State, to, reason, message, e, a.CorrelationID, a.Trace)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("moving %s from %s to %s: %w", a.ID, a.State, to, err)
 	}

@@ -61,7 +61,7 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 			Try("try fewer GPUs, another SKU, or wait for a release").With("sku", sku).With("gpus", n)
 	}
 	s.market.take(o, chosen)
-	return slotsOf(chosen, region), nil
+	return slotsOf(chosen), nil
 }
 
 // Misplaced forgets what is believed of a SKU, after a claim has failed.
@@ -86,8 +86,8 @@ func (m *market) take(o offer, chosen place.Node) {
 	}
 }
 
-func slotsOf(n place.Node, region string) Slots {
-	s := Slots{Node: n.ID, Region: region}
+func slotsOf(n place.Node) Slots {
+	s := Slots{Node: n.ID, Region: n.Region}
 	for _, f := range n.Free {
 		s.IDs, s.GPUs = append(s.IDs, f.ID.UUID), append(s.GPUs, f.GPU)
 	}
@@ -104,9 +104,9 @@ func (s *Service) freeSlots(ctx context.Context, o offer) ([]place.Node, error) 
 	var nodes []place.Node
 	var node place.Node
 	var slot place.Slot
-	_, err = pgx.ForEachRow(rows, []any{&node.ID, &node.Name, &slot.ID, &slot.GPU, &slot.Index}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&node.ID, &node.Name, &node.Region, &slot.ID, &slot.GPU, &slot.Index}, func() error {
 		if len(nodes) == 0 || nodes[len(nodes)-1].ID != node.ID {
-			nodes = append(nodes, place.Node{ID: node.ID, Name: node.Name})
+			nodes = append(nodes, place.Node{ID: node.ID, Name: node.Name, Region: node.Region})
 		}
 		last := &nodes[len(nodes)-1]
 		last.Free = append(last.Free, slot)

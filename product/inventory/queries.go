@@ -70,7 +70,7 @@ const (
 		WHERE id = $1 AND lifecycle IN ('declared', 'commissioning')`
 
 	selectFree = `
-		SELECT s.node_id, n.name, s.id, s.gpu_uuid, g.index
+		SELECT s.node_id, n.name, n.region, s.id, s.gpu_uuid, g.index
 		FROM slots s JOIN nodes n ON n.id = s.node_id JOIN gpus g ON g.uuid = s.gpu_uuid
 		WHERE s.status = 'clean' AND s.sku = $1 AND ($2 = '' OR s.region = $2)
 			AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned

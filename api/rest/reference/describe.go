@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ type (
 	}
 	field struct {
 		Name, Type, Meaning string
-		Required            bool
+		Mark                string // of a field that must be there
 	}
 	answer struct{ Status, Meaning string }
 )
@@ -71,11 +72,11 @@ func describeOperation(o openapi.Operation) operation {
 	}
 	for _, ref := range o.Parameters {
 		p := ref.Value
-		shown.Parameters = append(shown.Parameters, parameter{p.Name, p.In, typeOf(p.Schema), p.Description, p.Required})
+		shown.Parameters = append(shown.Parameters, parameter{p.Name, p.In, typeOf(p.Schema), strings.TrimSpace(p.Description + " " + bounds(p.Schema.Value)), p.Required})
 	}
 	if o.RequestBody != nil {
 		m := o.RequestBody.Value.Content["application/json"]
-		shown.Body = &body{Fields: fieldsOf("", m.Schema, nil), Example: example(m)}
+		shown.Body = &body{Fields: fieldsOf("", "required", m.Schema, nil), Example: example(m)}
 	}
 	responses := o.Responses.Map()
 	for _, status := range slices.Sorted(maps.Keys(responses)) {
@@ -83,7 +84,7 @@ func describeOperation(o openapi.Operation) operation {
 		shown.Answers = append(shown.Answers, answer{status, *r.Description})
 		if strings.HasPrefix(status, "2") {
 			for _, m := range r.Content {
-				shown.Fields, shown.Example = fieldsOf("", m.Schema, nil), example(m)
+				shown.Fields, shown.Example = fieldsOf("", "always", m.Schema, nil), example(m)
 			}
 		}
 	}
@@ -99,14 +100,14 @@ func describeOperation(o openapi.Operation) operation {
 
 // fieldsOf lists the fields of a schema with their paths, depth first. within
 // ends it where a schema holds itself.
-func fieldsOf(prefix string, ref *openapi3.SchemaRef, within []*openapi3.Schema) []field {
+func fieldsOf(prefix, mark string, ref *openapi3.SchemaRef, within []*openapi3.Schema) []field {
 	s := ref.Value
 	if slices.Contains(within, s) {
 		return nil
 	}
 	within = append(within, s)
 	if s.Type.Is("array") {
-		return fieldsOf(prefix+"[]", s.Items, within)
+		return fieldsOf(prefix+"[]", mark, s.Items, within)
 	}
 	var all []field
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -115,8 +116,12 @@ func fieldsOf(prefix string, ref *openapi3.SchemaRef, within []*openapi3.Schema)
 		if prefix != "" {
 			path = prefix + "." + name
 		}
-		all = append(all, field{path, typeOf(p), meaning(p), slices.Contains(s.Required, name)})
-		all = append(all, fieldsOf(path, p, within)...)
+		f := field{Name: path, Type: typeOf(p), Meaning: meaning(p)}
+		if slices.Contains(s.Required, name) {
+			f.Mark = mark
+		}
+		all = append(all, f)
+		all = append(all, fieldsOf(path, mark, p, within)...)
 	}
 	return all
 }
@@ -129,6 +134,19 @@ func meaning(ref *openapi3.SchemaRef) string {
 			words[i], _ = v.(string)
 		}
 		text = strings.TrimSpace(text + " One of `" + strings.Join(words, "`, `") + "`.")
+	}
+	return strings.TrimSpace(text + " " + bounds(ref.Value))
+}
+
+func bounds(s *openapi3.Schema) (text string) {
+	if s.Min != nil && s.Max != nil {
+		text = fmt.Sprintf("From %.0f to %.0f.", *s.Min, *s.Max)
+	}
+	if s.MaxLength != nil {
+		text = fmt.Sprintf("At most %d characters.", *s.MaxLength)
+	}
+	if s.Default != nil {
+		text += fmt.Sprintf(" Usually %v.", s.Default)
 	}
 	return text
 }

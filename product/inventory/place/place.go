@@ -18,9 +18,10 @@ type Slot struct {
 
 // Node is one node with its free slots, sorted by Index.
 type Node struct {
-	ID   ids.Node
-	Name string
-	Free []Slot
+	ID     ids.Node
+	Name   string
+	Region string
+	Free   []Slot
 }
 
 // Choose returns n slots of one node, or false when no node has as many. Best

@@ -1,0 +1,134 @@
+//go:build failpoint
+
+package agent_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent"
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// TestMain turns this binary into an agent when it was started as one: only a
+// process of its own can be killed.
+func TestMain(m *testing.M) {
+	server := os.Getenv("AGENT_TEST_SERVER")
+	if server == "" {
+		os.Exit(m.Run())
+	}
+	err := agent.Run(context.Background(), agent.Config{
+		Server: server, StateDir: os.Getenv("AGENT_TEST_DIR"), CAFingerprint: os.Getenv("AGENT_TEST_CA"),
+		Token:  func(context.Context) (string, error) { return os.Getenv("AGENT_TEST_TOKEN"), nil },
+		Driver: agent.DriverSim, Profile: "t4-4", Hostname: "gpu-01", Version: "test", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+// INV-47: killed at any point of either task, the agent comes to the same end,
+// and acts on each order as if it had been given once.
+func TestINV47KilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
+
+	for _, kind := range []wire.Type{wire.ProvisionUser, wire.RevokeUser} {
+		for _, point := range []string{
+			"agent.task.before_journal", "agent.task.after_journal", "agent.step.before_do:1", "agent.step.after_do:1", "agent.step.before_do:3",
+			"agent.step.after_do:3", "agent.task.before_result", "agent.task.after_result",
+		} {
+			t.Run(string(kind)+"/"+point, func(t *testing.T) {
+				t.Parallel()
+				killed(t, kind, point)
+			})
+		}
+	}
+}
+
+func killed(t *testing.T, kind wire.Type, point string) {
+	t.Helper()
+	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
+	token, err := d.token(node)(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits := filepath.Join(t.TempDir(), "hits")
+	// A point that is never reached must fail the test, not hang it.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	start := func(env ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
+		cmd.Env = append(os.Environ(), "AGENT_TEST_SERVER=https://"+d.addr, "AGENT_TEST_DIR="+dir, "AGENT_TEST_CA="+fingerprint(d.ca.Bundle()), "AGENT_TEST_TOKEN="+token)
+		cmd.Env = append(cmd.Env, env...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	var fence int64 = 1
+	if kind == wire.RevokeUser { // something must be there to be revoked
+		cmd := start()
+		e := order(t, node, id, wire.ProvisionUser, fence, 1)
+		d.send(e)
+		d.until("ready", func() bool { return len(d.results[e.Task]) > 0 })
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		fence++
+		h, err := sim.Read(sim.Path(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = sim.Edit(sim.Path(dir), func(h *sim.Host) error {
+			h.Processes = append(h.Processes, sim.Process{PID: 7, UID: 200001, GPU: h.GPUs[0].UUID, Command: "train"})
+			return nil
+		})
+		if err != nil || len(h.Accounts) != 1 {
+			t.Fatal(h.Accounts, err)
+		}
+	}
+
+	victim := start("GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
+	e := order(t, node, id, kind, fence, 1)
+	d.send(e)
+	_ = victim.Wait()
+	if text, err := os.ReadFile(hits); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Fatalf("the point was not reached: %q, %v", text, err)
+	}
+
+	survivor := start()
+	want := wire.Ready
+	if kind == wire.RevokeUser {
+		want = wire.Gone
+	}
+	d.until(string(want), func() bool { return len(d.results[e.Task]) > 0 && d.phase(node, id) == want })
+	if err := survivor.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = survivor.Wait()
+	for _, r := range d.results[e.Task] {
+		if r.Outcome != wire.Succeeded {
+			t.Errorf("%+v", r)
+		}
+	}
+	h, err := sim.Read(sim.Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind == wire.RevokeUser && (len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || h.Kills != 1 || h.Scrubs != 1) {
+		t.Errorf("left %+v", h)
+	}
+	if kind == wire.ProvisionUser && (len(h.Accounts) != 1 || h.Scrubs != 0) {
+		t.Errorf("%+v", h)
+	}
+}

@@ -1,0 +1,71 @@
+package riverui_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/gpuaas/gpuaas/api/rest/riverui"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/migrations"
+)
+
+type visit struct {
+	Name string `json:"name"`
+}
+
+func (visit) Kind() string { return "visit" }
+
+func TestJobsAreShown(t *testing.T) {
+	t.Parallel()
+
+	pool := pgtest.Clone(t)
+	log := slog.New(slog.DiscardHandler)
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: migrations.RiverSchema, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Insert(t.Context(), visit{Name: "jane@example.com"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := riverui.New(t.Context(), client, "/admin/river", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+
+	code, text := get("/admin/river/api/jobs?state=available")
+	if code != 200 || !strings.Contains(text, `"visit"`) {
+		t.Errorf("the job is not listed: %d %s", code, text)
+	}
+	// It is a flag to the page, which asks for the arguments of one job only.
+	if code, text := get("/admin/river/api/features"); code != 200 || !strings.Contains(text, `"job_list_hide_args_by_default":true`) {
+		t.Errorf("lists show arguments: %d %s", code, text)
+	}
+
+	code, page := get("/admin/river/")
+	if code != 200 || !strings.Contains(page, "River") {
+		t.Fatalf("the page is not served: %d %s", code, page)
+	}
+	// The door's policy lets no inline script run, and everything is below the prefix.
+	for _, script := range regexp.MustCompile(`<script[^>]*>`).FindAllString(page, -1) {
+		if !strings.Contains(script, "src=") && !strings.Contains(script, `type="application/json"`) {
+			t.Errorf("the page needs an inline script: %s", script)
+		}
+	}
+	for _, asset := range regexp.MustCompile(`(?:src|href)="(/[^"]+)"`).FindAllStringSubmatch(page, -1) {
+		if code, _ := get(asset[1]); code != 200 || !strings.HasPrefix(asset[1], "/admin/river/") {
+			t.Errorf("%s: %d", asset[1], code)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package audit_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/audit"
+)
+
+func TestEntryIsWrittenWithTheChange(t *testing.T) {
+	t.Parallel()
+	tx := pgtest.Tx(t)
+	diff := pgtest.Diff(t, tx, pgtest.MaskIDs(), pgtest.MaskTimes())
+	b := &pgx.Batch{}
+	audit.Queue(b, audit.Entry{
+		Tenant: ids.New[ids.Tenant](), Actor: "user:u", Action: "allocation.create", Target: "core42:aicloud:-:t:p:allocation:a",
+		CorrelationID: "c", After: map[string]any{"gpus": 2},
+	})
+	audit.Queue(b, audit.Entry{Actor: "system:reconcile", Action: "node.cordon", Target: "n", Before: "a text", After: struct{ N int }{1}})
+	if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := `+ audit_logs action="allocation.create" actor="user:u" after={"gpus": 2} at=<time> correlation_id="c" id="<id 1>" org_id="<id 2>" target_urn="core42:aicloud:-:t:p:allocation:a"
++ audit_logs action="node.cordon" actor="system:reconcile" after={"N": 1} at=<time> before="a text" correlation_id="" id="<id 3>" target_urn="n"
+`
+	if got := diff(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestEntryThatCannotBeWrittenFailsTheChange(t *testing.T) {
+	t.Parallel()
+	b := &pgx.Batch{}
+	audit.Queue(b, audit.Entry{Actor: "user:u", Action: "a", Target: "t", After: func() {}})
+	if err := pgtest.Tx(t).SendBatch(t.Context(), b).Close(); err == nil {
+		t.Error("a change without its audit row went through")
+	}
+}
