@@ -84,7 +84,7 @@ func (a *app) secret(name string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the person's own choice
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("reading %s_FILE: %w", name, err)
 	}
