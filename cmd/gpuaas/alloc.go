@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -131,9 +132,18 @@ func allocationTable(now time.Time, all ...oapi.Allocation) table {
 			one.Name, truth(ready.Status), string(one.Status), sync, health, strconv.FormatInt(one.Version, 10),
 			one.Sku, strconv.Itoa(one.Gpus), amount(one.Cost), age(now, one.CreatedAt),
 			orDash(cmp.Or(deref(one.Message), ready.Message)),
-			one.Region, orDash(one.Login), amount(one.Price), expires, one.Id.String())
+			orDash(one.Region), orDash(one.Login), amount(one.Price), expires, one.Id.String())
 	}
 	return t
+}
+
+// whatOf says what an allocation is of, and where when that was chosen.
+func whatOf(one oapi.Allocation) string {
+	text := fmt.Sprintf("%d × %s", one.Gpus, one.Sku)
+	if one.Region != "" {
+		text += " in " + one.Region
+	}
+	return text
 }
 
 // axes are the two that are never merged into one: does it match what was asked,

@@ -45,7 +45,7 @@ func newApp() *app {
 
 // execute runs one command line and returns its exit code.
 func (a *app) execute(ctx context.Context, args []string) int {
-	root := newRoot(a)
+	root := newRoot(a) //nolint:contextcheck // commands take theirs from cobra, when they run
 	root.SetArgs(args)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)

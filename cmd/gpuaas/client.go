@@ -73,7 +73,7 @@ func transportFor(ca string) (*http.Transport, error) {
 	if ca == "" {
 		return t, nil
 	}
-	pem, err := os.ReadFile(ca) //nolint:gosec // the profile's own file
+	pem, err := os.ReadFile(ca)
 	if err != nil {
 		return nil, fmt.Errorf("reading the CA of the profile: %w", err)
 	}
@@ -202,12 +202,11 @@ func again(resp *http.Response) time.Duration {
 }
 
 func (c *client) unreachable(err error) error {
-	var dns *net.DNSError
 	f := &failure{
 		Message: fmt.Sprintf("%s does not answer: %v", c.settings.URL, err), Code: string(errs.Unavailable),
 		Try: "gpuaas doctor, or start it with gpuaas up", Correlation: c.correlation, Exit: exitFailure,
 	}
-	if errors.As(err, &dns) {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		f.Try = "check the address: --url, GPUAAS_URL or the profile"
 	}
 	return f
@@ -236,8 +235,7 @@ func (c *client) problem(resp *http.Response, body []byte) error {
 }
 
 func codeOf(err error) errs.Code {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return errs.Code(f.Code)
 	}
 	return errs.CodeOf(err)

@@ -95,11 +95,19 @@ func (a *app) describeAllocation(ctx context.Context, c *client, name string) er
 	}
 	sync, health := axes(one)
 	facts := [][2]string{
-		{"Name", one.Name}, {"ID", one.Id.String()}, {"Status", string(one.Status) + " since " + stamp(one.StatusAt)},
-		{"Sync, health", sync + ", " + health}, {"SKU", fmt.Sprintf("%d × %s in %s", one.Gpus, one.Sku, one.Region)},
-		{"Login", one.Login}, {"Node", one.NodeId.String()},
-		{"Price", amount(one.Price) + " per GPU and hour"}, {"Cost", amount(one.Cost) + " so far"},
-		{"Created", stamp(one.CreatedAt)}, {"Active", stamp(deref(one.ActiveAt))}, {"Ended", stamp(deref(one.EndedAt))}, {"Expires", stamp(deref(one.ExpiresAt))},
+		{"Name", one.Name},
+		{"ID", one.Id.String()},
+		{"Status", string(one.Status) + " since " + stamp(one.StatusAt)},
+		{"Sync, health", sync + ", " + health},
+		{"SKU", whatOf(one)},
+		{"Login", one.Login},
+		{"Node", one.NodeId.String()},
+		{"Price", amount(one.Price) + " per GPU and hour"},
+		{"Cost", amount(one.Cost) + " so far"},
+		{"Created", stamp(one.CreatedAt)},
+		{"Active", stamp(deref(one.ActiveAt))},
+		{"Ended", stamp(deref(one.EndedAt))},
+		{"Expires", stamp(deref(one.ExpiresAt))},
 		{"Reason", strings.TrimSpace(deref(one.Reason) + " " + deref(one.Message))},
 	}
 	history := table{head: []string{"AT", "EVENT", "FROM", "TO", "REASON", "MESSAGE"}}
@@ -141,9 +149,18 @@ func (a *app) describeNode(ctx context.Context, c *client, name string) error {
 		return err
 	}
 	facts := [][2]string{
-		{"Name", n.Name}, {"ID", n.Id.String()}, {"Lifecycle", string(n.Lifecycle)}, {"Health", string(n.Health)},
-		{"Reachable", string(n.Reachability)}, {"Occupancy", fmt.Sprintf("%s: %d of %d slots free, %d in quarantine", n.Occupancy, n.Free, n.Slots, n.Quarantined)}, {"Cordoned", strconv.FormatBool(n.Cordoned)},
-		{"SKU", n.Sku}, {"Region", n.Region}, {"Onboarding", string(n.Onboarding)}, {"Declared in", origin(declared.Value)}, {"Message", n.Message},
+		{"Name", n.Name},
+		{"ID", n.Id.String()},
+		{"Lifecycle", string(n.Lifecycle)},
+		{"Health", string(n.Health)},
+		{"Reachable", string(n.Reachability)},
+		{"Occupancy", fmt.Sprintf("%s: %d of %d slots free, %d in quarantine", n.Occupancy, n.Free, n.Slots, n.Quarantined)},
+		{"Cordoned", strconv.FormatBool(n.Cordoned)},
+		{"SKU", n.Sku},
+		{"Region", n.Region},
+		{"Onboarding", string(n.Onboarding)},
+		{"Declared in", origin(declared.Value)},
+		{"Message", n.Message},
 	}
 	gpus := table{head: []string{"INDEX", "UUID", "MODEL", "HEALTH", "SLOT", "HOLDER", "REASONS"}}
 	for _, g := range deref(n.Gpus) {
@@ -175,9 +192,15 @@ func (a *app) describeSku(ctx context.Context, c *client, name string) error {
 		return err
 	}
 	facts := [][2]string{
-		{"Name", s.Name}, {"ID", s.Id.String()}, {"Title", s.DisplayName}, {"GPU", fmt.Sprintf("%s, %d GiB", s.GpuModel, s.MemoryGib)},
-		{"Isolation", string(s.Isolation)}, {"Price", amount(s.Price) + " per GPU and hour"},
-		{"Free", strconv.Itoa(s.Free)}, {"Most", fmt.Sprintf("%d in one allocation", s.MaxGpus)}, {"Declared in", origin(declared.Value)},
+		{"Name", s.Name},
+		{"ID", s.Id.String()},
+		{"Title", s.DisplayName},
+		{"GPU", fmt.Sprintf("%s, %d GiB", s.GpuModel, s.MemoryGib)},
+		{"Isolation", string(s.Isolation)},
+		{"Price", amount(s.Price) + " per GPU and hour"},
+		{"Free", strconv.Itoa(s.Free)},
+		{"Most", fmt.Sprintf("%d in one allocation", s.MaxGpus)},
+		{"Declared in", origin(declared.Value)},
 	}
 	regions := table{head: []string{"REGION", "GPUS", "FREE"}}
 	for _, r := range s.Regions {
@@ -238,7 +261,7 @@ func (a *app) reasons(ctx context.Context, c *client, since time.Time, about fun
 	found := []json.RawMessage{}
 	plans, err := c.plans(ctx, plansRead)
 	if forbidden(err) {
-		w.raw, w.note = json.RawMessage("null"), [][2]string{{"", "  The loop's plans are for operators."}}
+		w.raw, w.note = json.RawMessage("null"), [][2]string{{"", "  The loop's plans are for operators" + a.asOperator() + "."}}
 		return w, nil
 	}
 	if err != nil {

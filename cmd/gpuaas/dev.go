@@ -64,13 +64,13 @@ func newDevHeal(a *app) *cobra.Command {
 
 // trouble edits the file that a simulated host is. No server takes part: the
 // agent finds the difference as it would find one on a real host.
-func (a *app) trouble(node string, make func(dir string) (did string, err error)) error {
+func (a *app) trouble(node string, do func(dir string) (did string, err error)) error {
 	node = strings.TrimPrefix(node, "node/")
 	dir, err := a.hostDir(node)
 	if err != nil {
 		return err
 	}
-	did, err := make(dir)
+	did, err := do(dir)
 	if err != nil {
 		return errs.New(errs.Conflict, "%s: %v", node, err).Try("gpuaas describe node %s", node)
 	}

@@ -175,7 +175,7 @@ func (a *app) showFact(f fact, first bool) error {
 	case "name":
 		return a.show(f.raw, table{names: []string{"event/" + f.ID}})
 	}
-	layout := "%-20s  %-32s  %-24s  %s\n"
+	layout := "%-20s  %-34s  %-47s  %s\n"
 	if first && !a.noHeaders {
 		_, _ = fmt.Fprintf(a.Out, layout, "AT", "EVENT", "ABOUT", "CORRELATION")
 	}

@@ -26,8 +26,7 @@ func (a *app) examineMachine(ctx context.Context) []examination {
 	if err != nil {
 		// Who only talks to a distant installation needs none.
 		pg.Status, pg.Message = statusWarn, "gpuaas up cannot run here: "+err.Error()
-		var coded *errs.Error
-		if errors.As(err, &coded) {
+		if coded, ok := errors.AsType[*errs.Error](err); ok {
 			pg.Try = coded.Suggestion
 		}
 	} else {
@@ -188,7 +187,7 @@ func (a *app) examineDataDir(reachable bool) []examination {
 func heldBy(dir string) (holder string, held bool) {
 	paths, _ := filepath.Glob(filepath.Join(dir, "*", "lock")) // the pattern is well formed
 	for _, path := range append(paths, filepath.Join(dir, "lock")) {
-		lock, err := os.Open(path) //nolint:gosec // the profile's own folder
+		lock, err := os.Open(path)
 		if err != nil {
 			continue
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -74,10 +75,11 @@ func meanings() [][2]string {
 }
 
 func newExitCodes() *cobra.Command {
-	text := "Exit codes:\n"
+	var text strings.Builder
+	text.WriteString("Exit codes:\n")
 	for _, m := range meanings() {
-		text += fmt.Sprintf("  %-5s%s\n", m[0], m[1])
+		fmt.Fprintf(&text, "  %-5s%s\n", m[0], m[1])
 	}
 	// Without Run cobra lists it as a help topic and not as a command.
-	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: text}
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: text.String()}
 }

@@ -69,8 +69,7 @@ func (a *app) explain(ctx context.Context, err error) *failure {
 
 // remedy is what to try when neither the server nor the command knows better.
 func remedy(code errs.Code, exit int) string {
-	//exhaustive:ignore // the codes whose remedy is a command; the others have one by exit code
-	switch code {
+	switch code { //nolint:exhaustive // the codes whose remedy is a command; the others have one by exit code
 	case errs.InsufficientBalance, errs.RunwayTooShort, errs.SpendLimitExceeded:
 		return "gpuaas balance, and release what you no longer need"
 	case errs.SKUUnavailable, errs.SKUUnknown:

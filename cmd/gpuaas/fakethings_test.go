@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
 
@@ -236,7 +234,7 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 		send(41, "provisioning.requested")
 		send(42, "provisioning.active")
 		fallthrough
-	case uuid.UUID(id(42)).String():
+	case id(42).String():
 		send(43, "provisioning.releasing.requested")
 	}
 	for n := 50; ; n++ {

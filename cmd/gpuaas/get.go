@@ -71,7 +71,7 @@ func newGetNodes(a *app) *cobra.Command {
 			}
 			all, err := c.nodes(cmd.Context(), limit)
 			if forbidden(err) {
-				a.say("The machines are for operators; this is their capacity.")
+				a.say("The machines are for operators%s; this is their capacity.", a.asOperator())
 				return a.capacity(cmd.Context(), c)
 			}
 			if err != nil {
@@ -208,6 +208,14 @@ func revisionTable(now time.Time, all []oapi.Revision) table {
 			strconv.Itoa(r.Objects), fmt.Sprintf("+%d ~%d -%d", r.Created, r.Changed, r.Deleted), age(now, r.CreatedAt), message)
 	}
 	return t
+}
+
+// asOperator is a hint in brackets, where there is somebody to be instead.
+func (a *app) asOperator() string {
+	if name := a.operatorProfile(); name != "" {
+		return " (--profile " + name + ")"
+	}
+	return ""
 }
 
 // forbidden says that an answer is for operators, which is no reason to fail

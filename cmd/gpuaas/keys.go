@@ -77,7 +77,7 @@ func (a *app) keyText(from []string) (string, error) {
 		}
 	}
 	for _, path := range from {
-		text, err := os.ReadFile(path) //nolint:gosec // the person's own choice
+		text, err := os.ReadFile(path)
 		switch {
 		case err == nil:
 			return string(text), nil

@@ -61,6 +61,10 @@ func (a *app) show(raw json.RawMessage, t table) error {
 			text = append(text, '\n')
 		}
 	default:
+		if len(t.rows) == 0 {
+			a.say("There are none.")
+			return nil
+		}
 		text = []byte(a.render(t))
 	}
 	if err != nil {

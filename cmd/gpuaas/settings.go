@@ -60,6 +60,21 @@ func (a *app) settings() (settings, error) {
 	return s, nil
 }
 
+// operatorProfile is the profile of an operator of the same installation, which
+// up writes beside a tenant's; empty when there is none.
+func (a *app) operatorProfile() string {
+	s, err := a.settings()
+	if err != nil || s.Name == "" {
+		return ""
+	}
+	file, err := s.Store.Read()
+	name := s.Name + "-operator"
+	if other, ok := file.Profiles[name]; err == nil && ok && other.URL == s.URL {
+		return name
+	}
+	return ""
+}
+
 // secret reads NAME, or the file that NAME_FILE names.
 func (a *app) secret(name string) (string, error) {
 	if value := a.Env(name); value != "" {
@@ -69,7 +84,7 @@ func (a *app) secret(name string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the person's own choice
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("reading %s_FILE: %w", name, err)
 	}

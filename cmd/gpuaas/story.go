@@ -50,7 +50,13 @@ func (t *tour) lookAround(ctx context.Context) error {
 	if err := t.until(ctx, "a machine with free GPUs is ready", t.choose); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"doctor"}, {"get", "nodes"}, {"get", "skus"}, {"balance"}} {
+	if _, err := t.run(ctx, "doctor"); err != nil {
+		return err
+	}
+	if _, err := t.operate(ctx, "get", "nodes"); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"get", "skus"}, {"balance"}} {
 		if _, err := t.run(ctx, args...); err != nil {
 			return err
 		}
@@ -74,7 +80,7 @@ func (t *tour) lookAround(ctx context.Context) error {
 // choose takes the dearest order that leaves a GPU of some machine free: dear, so
 // that a cent is due within seconds, and a free one for the fault.
 func (t *tour) choose(ctx context.Context) (bool, string, error) {
-	nodes, err := t.api.nodes(ctx, pageSize)
+	nodes, err := t.ops.nodes(ctx, pageSize)
 	if err != nil {
 		return false, "", err
 	}
@@ -121,10 +127,10 @@ func (t *tour) create(ctx context.Context) error {
 }
 
 func (t *tour) lookAt(ctx context.Context) error {
-	if _, err := t.run(ctx, "describe", "alloc", t.name); err != nil {
+	if _, err := t.operate(ctx, "describe", "alloc", t.name); err != nil {
 		return err
 	}
-	nodes, err := t.api.nodes(ctx, 0)
+	nodes, err := t.ops.nodes(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -170,7 +176,7 @@ func (t *tour) held(ctx context.Context) (int, error) {
 }
 
 func (t *tour) machine(ctx context.Context, name string) (oapi.Node, error) {
-	n, err := ask[oapi.Node](ctx, t.api, func(ctx context.Context) (*http.Response, error) { return t.api.GetAdminNode(ctx, name) })
+	n, err := ask[oapi.Node](ctx, t.ops, func(ctx context.Context) (*http.Response, error) { return t.ops.GetAdminNode(ctx, name) })
 	return n.Value, err
 }
 

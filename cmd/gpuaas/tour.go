@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 func newTour(a *app) *cobra.Command {
@@ -34,9 +37,12 @@ command and what was seen to be true; the first thing that is not ends the tour 
 
 // tour is one telling of the story.
 type tour struct {
-	app  *app
-	api  *client
-	fast bool
+	app *app
+	api *client // as the tenant
+	ops *client // as an operator, who sees machines and plans
+	// opsProfile goes before the operator's commands; empty when the tenant is one.
+	opsProfile []string
+	fast       bool
 
 	story // what was found on the way
 }
@@ -58,7 +64,7 @@ func (a *app) tour(ctx context.Context, own, fast bool) (err error) {
 		}
 		defer func() { stop(err) }()
 	}
-	if t.api, err = t.app.client(); err != nil {
+	if err = t.signIn(); err != nil {
 		return err
 	}
 	defer t.tidy(ctx)
@@ -75,6 +81,26 @@ func (a *app) tour(ctx context.Context, own, fast bool) (err error) {
 	}
 	t.print("\n%s All %d steps were seen to work, in %.1f s.\n", symbolGood, len(steps), a.Clock.Now().Sub(began).Seconds())
 	return nil
+}
+
+// signIn takes the profile and, where up has put one beside it, the operator's.
+func (t *tour) signIn() (err error) {
+	if t.api, err = t.app.client(); err != nil {
+		return err
+	}
+	t.ops = t.api
+	if name := t.app.operatorProfile(); name != "" {
+		t.opsProfile = []string{"--profile", name}
+		as := *t.app
+		as.profile = name
+		t.ops, err = as.client()
+	}
+	return err
+}
+
+// operate is run as an operator.
+func (t *tour) operate(ctx context.Context, args ...string) (string, error) {
+	return t.run(ctx, slices.Concat(t.opsProfile, args)...)
 }
 
 // broke keeps the words of the step around whatever failed in it.
@@ -179,6 +205,8 @@ func (t *tour) until(ctx context.Context, what string, look func(context.Context
 			return nil
 		case err == nil:
 			last = saw
+		case within.Err() == nil && codeOf(err) != errs.Unavailable:
+			return err // asking again would be answered the same
 		case within.Err() == nil:
 			last = err.Error()
 		}

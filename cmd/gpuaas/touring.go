@@ -28,7 +28,7 @@ func (t *tour) startOwn(ctx context.Context) (stop func(failed error), err error
 		return nil, fmt.Errorf("making a folder for the tour: %w", err)
 	}
 	// PostgreSQL refuses root and then runs as another user, who has to get through.
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nothing secret lies in it directly
+	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("opening the folder of the tour: %w", err)
 	}
 	config := filepath.Join(dir, "config")
@@ -61,7 +61,7 @@ func (t *tour) startOwn(ctx context.Context) (stop func(failed error), err error
 	go func() { ended <- up.Wait() }()
 	stop = func(failed error) {
 		cancel()
-		<-ended
+		<-ended //nolint:errcheck // how it ended is in its log
 		if failed == nil {
 			_ = os.RemoveAll(dir)
 			return
@@ -93,7 +93,7 @@ func (t *tour) awaitReady(ctx context.Context, ready string, ended chan error) e
 	within, cancel := context.WithTimeout(ctx, startsWithin)
 	defer cancel()
 	for {
-		text, err := os.ReadFile(ready) //nolint:gosec // our own file
+		text, err := os.ReadFile(ready)
 		var said struct {
 			URL string `json:"url"`
 		}
@@ -127,7 +127,7 @@ func withoutOwn(env []string) []string {
 }
 
 func tail(path string, lines int) string {
-	text, err := os.ReadFile(path) //nolint:gosec // our own file
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ func (t *tour) drift(ctx context.Context) error {
 		return err
 	}
 	if err := t.until(ctx, "the loop planned to heal it, because it drifted", func(ctx context.Context) (bool, string, error) {
-		w, err := t.app.reasons(ctx, t.api, since, func(s oapi.PlanAction) bool {
+		w, err := t.app.reasons(ctx, t.ops, since, func(s oapi.PlanAction) bool {
 			here := s.ObjectId == t.mine.Id || s.NodeId != nil && *s.NodeId == t.mine.NodeId
 			return here && strings.Contains(s.Reason, "drift")
 		})
@@ -49,8 +48,9 @@ func (t *tour) drift(ctx context.Context) error {
 
 // sameAccounts leaves accounts aside that came later: they are others' business.
 func sameAccounts(before, now *sim.Host) bool {
-	for name, account := range before.Accounts {
-		if !reflect.DeepEqual(account, now.Accounts[name]) {
+	for name, was := range before.Accounts {
+		is, ok := now.Accounts[name]
+		if !ok || is.UID != was.UID || !slices.Equal(is.Keys, was.Keys) {
 			return false
 		}
 	}
@@ -81,7 +81,7 @@ func (t *tour) fault(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if _, err := t.run(ctx, "describe", "node", node); err != nil {
+	if _, err := t.operate(ctx, "describe", "node", node); err != nil {
 		return err
 	}
 	if _, err := t.run(ctx, "dev", "heal", node); err != nil {
@@ -95,7 +95,7 @@ func (t *tour) fault(ctx context.Context) error {
 }
 
 func (t *tour) freeGPU(ctx context.Context) (node, gpu string, err error) {
-	nodes, err := t.api.nodes(ctx, pageSize)
+	nodes, err := t.ops.nodes(ctx, pageSize)
 	if err != nil {
 		return "", "", err
 	}

@@ -144,7 +144,7 @@ func (w *watch) print() {
 	one := w.now.Value
 	if w.printed["status"] != string(one.Status) {
 		w.printed["status"] = string(one.Status)
-		w.line(symbolBusy+" "+string(one.Status), fmt.Sprintf("%s, %d × %s in %s", one.Name, one.Gpus, one.Sku, one.Region))
+		w.line(symbolBusy+" "+string(one.Status), fmt.Sprintf("%s, %s", one.Name, whatOf(one)))
 	}
 	for _, c := range one.Conditions {
 		text := fmt.Sprintf("%s %s", c.Reason, c.Message)

@@ -64,9 +64,8 @@ func child(n *yaml.Node, key string) *yaml.Node {
 // keysOf reads the names from the type, so that there is no second list of them.
 func keysOf(of any) []string {
 	var keys []string
-	t := reflect.TypeOf(of)
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+	for field := range reflect.TypeOf(of).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		keys = append(keys, name)
 	}
 	return keys
