@@ -265,7 +265,7 @@ func TestSlowClientsAreLetGo(t *testing.T) {
 	for range 20_000 { // 20 MB: more than the sockets between us hold
 		b.record.state(b.mine, "provisioning.active")
 	}
-	// Only now: the server lets go of who says nothing, too.
+	// Only now: the server closes a connection that asks for nothing.
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(b.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
