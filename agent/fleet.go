@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -91,7 +92,7 @@ func (f *fleet) beat(ctx context.Context) {
 		case <-t.C:
 		}
 		f.mu.Lock()
-		nodes := f.nodes[:len(f.nodes):len(f.nodes)]
+		nodes := slices.Clip(f.nodes)
 		f.mu.Unlock()
 		for _, n := range nodes {
 			n.beat(ctx)

@@ -45,7 +45,7 @@ func (n *node) beat(ctx context.Context) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.talk.life = ctx
+	n.talk.life := ctx
 	if moved {
 		n.talk.reportAt = time.Time{}
 	}

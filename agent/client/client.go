@@ -52,8 +52,7 @@ func (e *ProblemError) Error() string {
 
 // CodeOf is the code of a refusal by the door, or empty.
 func CodeOf(err error) string {
-	var p *ProblemError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*ProblemError](err); ok {
 		return p.Problem.Code
 	}
 	return ""

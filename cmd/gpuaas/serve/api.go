@@ -40,7 +40,8 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		Desired: r.desired, Plans: plans{&reconciler.History{DB: pool}}, DB: pool,
 		Seen: r.seen, EnrolmentToken: r.enrolmentToken(s.cfg.naming()),
 		Naming: s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
-		Ready: pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Limits: func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
+		Ready:  pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	})
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
@@ -71,8 +72,10 @@ func (p plans) Plan(ctx context.Context, id ids.Plan) (rest.Plan, []rest.PlanAct
 	one, actions, err := p.history.Plan(ctx, id)
 	shown := make([]rest.PlanAction, len(actions))
 	for i, a := range actions {
-		shown[i] = rest.PlanAction{Number: a.Number, Kind: a.Kind, Object: a.Object, Verb: a.Verb, Event: a.Event, Fence: a.Fence,
-			Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held}
+		shown[i] = rest.PlanAction{
+			Number: a.Number, Kind: a.Kind, Object: a.Object, Verb: a.Verb, Event: a.Event, Fence: a.Fence,
+			Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
+		}
 		if a.Node != nil {
 			shown[i].Node = &ids.Node{UUID: *a.Node}
 		}

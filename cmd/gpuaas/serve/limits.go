@@ -45,9 +45,14 @@ func (p policy) loop() reconciler.Limits {
 	}
 }
 
-func (p policy) request(c identity.Caller) allocation.Limits {
-	v := p.view(policies.In(policies.LevelTenant, c.TenantName), policies.In(policies.LevelProject, c.Project.String()),
+// of reads along a caller's scopes: the tenant by its name, as files write it.
+func (p policy) of(c identity.Caller) policies.View {
+	return p.view(policies.In(policies.LevelTenant, c.TenantName), policies.In(policies.LevelProject, c.Project.String()),
 		policies.In(policies.LevelUser, c.User.String()))
+}
+
+func (p policy) request(c identity.Caller) allocation.Limits {
+	v := p.of(c)
 	return allocation.Limits{
 		PerUser:       int(v.Int(policies.AllocationMaxConcurrentPerUser)),
 		PerProject:    int(v.Int(policies.AllocationMaxConcurrentPerProject)),

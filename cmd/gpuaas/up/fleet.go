@@ -47,8 +47,10 @@ func (i *installation) generated() []desired.Object {
 		if err != nil {
 			continue // it came from JSON
 		}
-		more = append(more, desired.Object{Kind: desired.KindNode, Name: fmt.Sprintf("sim-%05d", n), Spec: spec,
-			Source: desired.Source{Owner: desired.OwnerGit, Path: "--sim-nodes", Line: 1, Column: 1}})
+		more = append(more, desired.Object{
+			Kind: desired.KindNode, Name: fmt.Sprintf("sim-%05d", n), Spec: spec,
+			Source: desired.Source{Owner: desired.OwnerGit, Path: "--sim-nodes", Line: 1, Column: 1},
+		})
 	}
 	return more
 }
@@ -173,7 +175,7 @@ func (i *installation) superviseAgent(ctx context.Context, binary string, c agen
 	for ctx.Err() == nil {
 		cmd := exec.CommandContext(ctx, binary, "run", "--server", c.Server, "--state-dir", c.StateDir, "--driver", c.Driver,
 			"--profile", c.Profile, "--hostname", c.Hostname, "--ca-file", filepath.Join(c.StateDir, "ca.pem"),
-			"--token-file", filepath.Join(c.StateDir, "token")) //nolint:gosec // our own binary, our own arguments
+			"--token-file", filepath.Join(c.StateDir, "token"))
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = stopWithin
 		cmd.Stderr = os.Stderr
