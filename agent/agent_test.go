@@ -84,11 +84,14 @@ func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
 	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
 	run(t, d.config(dir, node))
 	d.until("a report", func() bool { return d.reports[node].Complete })
+	d.polled(node, true)
 	if err := sim.Partition(dir); err != nil {
 		t.Fatal(err)
 	}
-	// Its poll ends when it has noticed; from then on nothing may come.
-	d.quiet(node)
+	// Its poll ends when it has noticed; from then on nothing may come but what was
+	// on its way.
+	d.polled(node, false)
+	<-time.After(200 * time.Millisecond)
 	d.mu.Lock()
 	last := d.reports[node].Sequence
 	d.mu.Unlock()

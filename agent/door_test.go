@@ -353,21 +353,21 @@ func (d *door) nextNews() <-chan struct{} {
 	return d.news
 }
 
-// quiet returns when the node's poll has ended.
-func (d *door) quiet(node ids.Node) {
+// polled returns when the node has a poll open, or has none.
+func (d *door) polled(node ids.Node, want bool) {
 	d.t.Helper()
 	late := time.After(10 * time.Second)
 	for {
 		d.mu.Lock()
 		n, changed := d.polling[node], d.changed
 		d.mu.Unlock()
-		if n == 0 {
+		if (n > 0) == want {
 			return
 		}
 		select {
 		case <-changed:
 		case <-late:
-			d.t.Fatal("the poll did not end")
+			d.t.Fatalf("polls open: %v, want %v", n > 0, want)
 		}
 	}
 }

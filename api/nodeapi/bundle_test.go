@@ -135,7 +135,7 @@ type bundle struct {
 	ended chan error
 }
 
-func setup(t *testing.T) *bundle {
+func setup(t testing.TB) *bundle {
 	t.Helper()
 	dir := t.TempDir()
 	ca, err := pki.Open(dir, clock.Clock{})
@@ -177,18 +177,18 @@ func setup(t *testing.T) *bundle {
 type peer struct {
 	*http.Client
 
-	t    *testing.T
+	t    testing.TB
 	url  string
 	node ids.Node
 	key  *ecdsa.PrivateKey
 }
 
-func (b *bundle) stranger(t *testing.T) *peer {
+func (b *bundle) stranger(t testing.TB) *peer {
 	t.Helper()
 	return b.peer(t, ids.Node{}, tls.Certificate{})
 }
 
-func (b *bundle) peer(t *testing.T, node ids.Node, cert tls.Certificate) *peer {
+func (b *bundle) peer(t testing.TB, node ids.Node, cert tls.Certificate) *peer {
 	t.Helper()
 	config, err := pki.ClientTLS(b.ca.Bundle(), func() (*tls.Certificate, error) { return &cert, nil }, clock.Clock{})
 	if err != nil {
@@ -199,7 +199,7 @@ func (b *bundle) peer(t *testing.T, node ids.Node, cert tls.Certificate) *peer {
 	return &peer{Client: &http.Client{Transport: transport}, t: t, url: b.url, node: node}
 }
 
-func csrFor(t *testing.T, key *ecdsa.PrivateKey) string {
+func csrFor(t testing.TB, key *ecdsa.PrivateKey) string {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 	if err != nil {
@@ -208,7 +208,7 @@ func csrFor(t *testing.T, key *ecdsa.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-func mustURL(t *testing.T, s string) *url.URL {
+func mustURL(t testing.TB, s string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(s)
 	if err != nil {
@@ -217,7 +217,7 @@ func mustURL(t *testing.T, s string) *url.URL {
 	return u
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -227,7 +227,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 }
 
 // enrolled is a node with a certificate of the door's own making.
-func (b *bundle) enrolled(t *testing.T) *peer {
+func (b *bundle) enrolled(t testing.TB) *peer {
 	t.Helper()
 	node, token, key := ids.New[ids.Node](), rand.Text(), newKey(t)
 	b.mu.Lock()
@@ -243,7 +243,7 @@ func (b *bundle) enrolled(t *testing.T) *peer {
 	return p
 }
 
-func certificate(t *testing.T, reply wire.EnrolReply, key *ecdsa.PrivateKey) tls.Certificate {
+func certificate(t testing.TB, reply wire.EnrolReply, key *ecdsa.PrivateKey) tls.Certificate {
 	t.Helper()
 	cert := tls.Certificate{PrivateKey: key}
 	for block, rest := pem.Decode([]byte(reply.Certificate)); block != nil; block, rest = pem.Decode(rest) {

@@ -255,7 +255,7 @@ type polled struct {
 }
 
 // waiting starts a poll and returns when it waits.
-func (b *bundle) waiting(t *testing.T, p *peer) <-chan polled {
+func (b *bundle) waiting(t testing.TB, p *peer) <-chan polled {
 	t.Helper()
 	got := make(chan polled, 1)
 	go func() {

@@ -1,0 +1,27 @@
+package nodeapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+)
+
+// BenchmarkHintToHand is from a hint to the task in the node's hands, over real
+// TLS, without a database: the part of R5 that is this door's.
+func BenchmarkHintToHand(b *testing.B) {
+	bundle := setup(b)
+	node := bundle.enrolled(b)
+	for b.Loop() {
+		b.StopTimer()
+		got := bundle.waiting(b, node)
+		b.StartTimer()
+		bundle.put(node.node, wire.Signed{Body: []byte("task")})
+		bundle.hints.Send(nodeapi.Topic(node.node))
+		if r := <-got; r.status != http.StatusOK {
+			b.Fatal(fmt.Sprint(r))
+		}
+	}
+}
