@@ -64,10 +64,10 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	n, err := prepare(ctx, c)
 	late.Stop()
 	leave()
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // asked to end while it was getting ready
+	}
+	if err != nil {
 		return err
 	}
 	n.runner.Start(ctx)

@@ -2,7 +2,6 @@ package policies
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"sync"
 	"testing"

@@ -196,7 +196,7 @@ func (c *Client) call(ctx context.Context, within time.Duration, method, path st
 	if err != nil {
 		return 0, fmt.Errorf("calling the node door: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
 	if err != nil {
 		return 0, fmt.Errorf("reading the node door's reply: %w", err)

@@ -34,6 +34,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	//nolint:contextcheck // its handlers take the context of the request they answer
 	door, err := rest.New(rest.Config{
 		Identity: r.identity, Catalog: r.catalog, Allocations: r.allocations, Inventory: r.inventory, Metering: r.metering, Ledger: r.ledger,
 		Events:  &stream.Server{Facts: &event.Store{DB: pool}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired"
@@ -13,8 +12,7 @@ import (
 )
 
 // policy reads the values that each room decides by, one revision for one
-// decision. The client serves them from memory; before its first read it fails,
-// and a server does not start.
+// decision. They come from memory; a server reads them once before it starts.
 type policy struct{ client *policies.Client }
 
 // askAgain is how long the loop waits for an answer before it asks anew: five
@@ -22,11 +20,7 @@ type policy struct{ client *policies.Client }
 const askAgain = 10 * time.Second
 
 func (p policy) view(scopes ...policies.Scope) policies.View {
-	s, err := p.client.Snapshot(context.Background())
-	if err != nil {
-		return policies.Snapshot{}.For(scopes...) // defaults; only before the first read
-	}
-	return s.For(scopes...)
+	return p.client.Latest().For(scopes...)
 }
 
 func (p policy) loop() reconciler.Limits {
