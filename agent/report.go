@@ -45,7 +45,7 @@ func (n *node) beat(ctx context.Context) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.talk.life = ctx
+	n.talk.life = ctx //nolint:fatcontext // kept, not nested: calls begun later live as long as this node
 	if moved {
 		n.talk.reportAt = time.Time{}
 	}

@@ -127,8 +127,10 @@ func compare(have []Object, snap Snapshot) (d difference) {
 			want.UID = orNew(want.UID)
 			d.created = append(d.created, want)
 		case old.DeletedAt == nil && old.Source.Owner == OwnerAPI:
-			d.foreign = append(d.foreign, Finding{Path: want.Source.Path, Line: want.Source.Line, Column: want.Source.Column,
-				Object: string(want.Kind) + "/" + want.Name, Message: "is managed by the API (managed_by_api)", Expected: "a name that is free, or the object removed there first"})
+			d.foreign = append(d.foreign, Finding{
+				Path: want.Source.Path, Line: want.Source.Line, Column: want.Source.Column,
+				Object: string(want.Kind) + "/" + want.Name, Message: "is managed by the API (managed_by_api)", Expected: "a name that is free, or the object removed there first",
+			})
 		case old.DeletedAt != nil, old.SpecHash != Hash(want.Spec), moved(old, want):
 			want.UID, want.SpecHash = old.UID, old.SpecHash
 			want.DeletedAt = old.DeletedAt
@@ -160,8 +162,10 @@ func moved(old, want Object) bool {
 func (d difference) refused(ctx context.Context, tx pgx.Tx, snap Snapshot, caps Caps, guard Guard) ([]Finding, error) {
 	findings := slices.Clone(d.foreign)
 	if allowed := max(caps.Objects, (len(d.deleted)+d.kept)*caps.Percent/100); len(d.deleted) > allowed {
-		findings = append(findings, Finding{Path: snap.Repository, Message: fmt.Sprintf("removes %d of %d objects (prune_limit)", len(d.deleted), len(d.deleted)+d.kept),
-			Expected: fmt.Sprintf("at most %d in one revision, or an approval", allowed)})
+		findings = append(findings, Finding{
+			Path: snap.Repository, Message: fmt.Sprintf("removes %d of %d objects (prune_limit)", len(d.deleted), len(d.deleted)+d.kept),
+			Expected: fmt.Sprintf("at most %d in one revision, or an approval", allowed),
+		})
 	}
 	if guard == nil || len(d.deleted) == 0 {
 		return findings, nil
@@ -205,8 +209,10 @@ func write(ctx context.Context, tx pgx.Tx, snap Snapshot, d difference) error {
 	}
 	var rows []row
 	for _, o := range slices.Concat(d.created, d.changed) {
-		rows = append(rows, row{o.UID.UUID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec),
-			o.Source.Path, o.Source.Line, o.Source.Column})
+		rows = append(rows, row{
+			o.UID.UUID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec),
+			o.Source.Path, o.Source.Line, o.Source.Column,
+		})
 	}
 	text, err := json.Marshal(rows)
 	if err != nil {

@@ -43,8 +43,10 @@ type Applied struct {
 func QueueSeen(b *pgx.Batch, keys []uuid.UUID, each func(Seen)) {
 	b.Queue(selectSeen, keys).Query(func(rows pgx.Rows) error {
 		var s Seen
-		_, err := pgx.ForEachRow(rows, []any{&s.ID, &s.Node, &s.Phase, &s.Fence, &s.SpecHash, &s.Message, &s.Proven, &s.Complete,
-			&s.StaleAt, &s.Failures, &s.FailedFence}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{
+			&s.ID, &s.Node, &s.Phase, &s.Fence, &s.SpecHash, &s.Message, &s.Proven, &s.Complete,
+			&s.StaleAt, &s.Failures, &s.FailedFence,
+		}, func() error {
 			each(s)
 			return nil
 		})

@@ -52,8 +52,7 @@ func (e *ProblemError) Error() string {
 
 // CodeOf is the code of a refusal by the door, or empty.
 func CodeOf(err error) string {
-	var p *ProblemError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*ProblemError](err); ok {
 		return p.Problem.Code
 	}
 	return ""
@@ -197,7 +196,7 @@ func (c *Client) call(ctx context.Context, within time.Duration, method, path st
 	if err != nil {
 		return 0, fmt.Errorf("calling the node door: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
 	if err != nil {
 		return 0, fmt.Errorf("reading the node door's reply: %w", err)

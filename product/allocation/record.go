@@ -43,8 +43,10 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error 
 		return fmt.Errorf("pricing %s: %w", a.ID, err)
 	}
 	b := &pgx.Batch{}
-	metering.QueueOpen(b, metering.Interval{Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, SKU: a.SKU, GPUs: a.GPUs,
-		PriceMinor: a.PriceMinor, Currency: a.Currency})
+	metering.QueueOpen(b, metering.Interval{
+		Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, SKU: a.SKU, GPUs: a.GPUs,
+		PriceMinor: a.PriceMinor, Currency: a.Currency,
+	})
 	event.Queue(b, s.fact(a, SubjectActive, ActiveFact{Allocation: a.ID.String(), Slots: a.GPUs, ActiveAt: *a.ActiveAt, PriceMinor: price, Currency: a.Currency}))
 	return send(ctx, tx, b, a)
 }
