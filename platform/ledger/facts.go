@@ -21,6 +21,8 @@ type DepletedFact struct {
 // QueueDepleted states that a tenant has run out. The sequence rises with each
 // pass that charges.
 func QueueDepleted(b *pgx.Batch, tenant ids.Tenant, urn string, sequence int64, f DepletedFact) {
-	event.Queue(b, event.Fact{Stream: event.StreamBilling, Subject: SubjectDepleted, Aggregate: "tenant:" + tenant.String(),
-		Sequence: sequence, Tenant: tenant, URN: urn, Payload: f})
+	event.Queue(b, event.Fact{
+		Stream: event.StreamBilling, Subject: SubjectDepleted, Aggregate: "tenant:" + tenant.String(),
+		Sequence: sequence, Tenant: tenant, URN: urn, Payload: f,
+	})
 }
