@@ -123,22 +123,23 @@ func (s *Service) Expire(ctx context.Context, tx pgx.Tx, a Allocation) error {
 }
 
 // Deplete releases every active allocation of a tenant that has run out of
-// money, and returns how many that were.
-func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (int, error) {
+// money, and names them.
+func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (released []string, err error) {
 	rows, err := tx.Query(ctx, lockActive, tenant)
 	if err != nil {
-		return 0, fmt.Errorf("locking active allocations: %w", err)
+		return nil, fmt.Errorf("locking active allocations: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, scan)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, a := range list {
 		if _, err := s.release(ctx, tx, a, ReasonDepleted, identity.Caller{}); err != nil {
-			return 0, err
+			return nil, err
 		}
+		released = append(released, a.ID.String())
 	}
-	return len(list), nil
+	return released, nil
 }
 
 func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch, a Allocation) error {
