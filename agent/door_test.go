@@ -40,6 +40,7 @@ type door struct {
 	server   *http.Server
 	listener net.Listener
 	life     time.Duration // of certificates
+	every    int           // seconds between reports, told with each; 0: not told
 	tokens   map[string]ids.Node
 	mail     map[ids.Node][]wire.Signed
 	results  map[ids.Task][]wire.Result
@@ -142,7 +143,12 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 		d.wait(w, r, node)
 	case fmt.Sprintf(wire.PathReport, node):
 		var body wire.Report
-		d.take(w, wire.Strict(bytesReader(text), &body), func() { d.reports[node] = body })
+		d.take(w, wire.Strict(bytesReader(text), &body), func() {
+			d.reports[node] = body
+			if d.every > 0 {
+				_ = json.NewEncoder(w).Encode(wire.ReportReply{ReportEvery: d.every})
+			}
+		})
 	default:
 		var body wire.Result
 		if err := wire.Strict(bytesReader(text), &body); err != nil {
