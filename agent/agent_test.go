@@ -114,7 +114,7 @@ func TestThePeriodIsLearntWithEachReport(t *testing.T) {
 	t.Parallel()
 
 	d, node := newDoor(t), ids.New[ids.Node]()
-	d.every = 1
+	d.first, d.every = 600, 1
 	run(t, d.config(t.TempDir(), node))
 	d.until("reports by the new period", func() bool { return d.reports[node].Sequence > 2 })
 }

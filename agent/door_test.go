@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -40,6 +41,7 @@ type door struct {
 	server   *http.Server
 	listener net.Listener
 	life     time.Duration // of certificates
+	first    int           // seconds between reports, told at enrolment; 2 when zero
 	every    int           // seconds between reports, told with each; 0: not told
 	tokens   map[string]ids.Node
 	mail     map[ids.Node][]wire.Signed
@@ -203,7 +205,7 @@ func (d *door) issue(w http.ResponseWriter, node ids.Node, csr string) {
 		http.Error(w, "", http.StatusBadRequest)
 		return
 	}
-	d.reply(w, wire.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: d.trust(), ReportEvery: 2})
+	d.reply(w, wire.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: d.trust(), ReportEvery: cmp.Or(d.first, 2)})
 }
 
 func (d *door) trust() wire.Trust {

@@ -258,8 +258,10 @@ func order(c contract) (names []string) {
 	for name := range c.Channels {
 		names = append(names, name)
 	}
-	rank := []string{"provisioningRequested", "provisioningActive", "provisioningFailed", "provisioningReleasingRequested",
-		"provisioningReleasingCompleted", "provisioningReleaseFailed"}
+	rank := []string{
+		"provisioningRequested", "provisioningActive", "provisioningFailed", "provisioningReleasingRequested",
+		"provisioningReleasingCompleted", "provisioningReleaseFailed",
+	}
 	at := func(name string) int {
 		if i := slices.Index(rank, name); i >= 0 {
 			return i
