@@ -222,7 +222,7 @@ What happened, stated once, in the transaction that made it true. A fact reaches
 commits, at least once; losing NATS delays and repeats facts and loses none. Clients without NATS follow the same facts as
 server-sent events at ` + "`/api/v1/events`" + ` (` + "`gpuaas events --follow`" + `), by tenant.
 
-The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3, served at ` + "`/api/asyncapi.json`" + `;
+The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3;
 tests hold every payload against it. A stream takes the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, and DLQ for
 what could not be published ten times while other facts could. Nothing is said on BILLING and PAYMENTS yet.
 
