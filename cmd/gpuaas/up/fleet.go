@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -170,6 +171,10 @@ const restartPause = 200 * time.Millisecond
 
 // superviseAgent starts an agent again whenever it ends, as its unit would.
 func (i *installation) superviseAgent(ctx context.Context, binary string, c agent.Config) {
+	// The kernel sends the parent-death signal when the thread that forked ends,
+	// not the process, so this goroutine keeps its thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for ctx.Err() == nil {
 		cmd := exec.CommandContext(ctx, binary, "run", "--server", c.Server, "--state-dir", c.StateDir, "--driver", c.Driver,
 			"--profile", c.Profile, "--hostname", c.Hostname, "--ca-file", filepath.Join(c.StateDir, "ca.pem"),
@@ -177,6 +182,8 @@ func (i *installation) superviseAgent(ctx context.Context, binary string, c agen
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = stopWithin
 		cmd.Stderr = os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+		dieWithParent(cmd.SysProcAttr)
 		err := cmd.Run()
 		if ctx.Err() == nil {
 			i.cfg.Log.WarnContext(ctx, "agent ended and is started again", "component", "up", "node", c.Hostname, "err", err)
