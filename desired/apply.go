@@ -54,6 +54,9 @@ type Revision struct {
 // much away, or anything from under a live thing, or another owner's object, is
 // kept as a refused revision with its findings and changes nothing else.
 func (s *Store) Apply(ctx context.Context, snap Snapshot, caps Caps, guard Guard) (Revision, error) {
+	if len(snap.Objects) == 0 && !snap.Generated {
+		return Revision{}, errs.New(errs.SpecInvalid, "%s declares nothing; an empty tree is taken for an accident", snap.Repository)
+	}
 	rev := Revision{Source: snap.Repository, Commit: snap.Commit, Objects: len(snap.Objects), Status: "applied"}
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		// One revision of a source at a time; a second replica waits and then
@@ -75,7 +78,7 @@ func (s *Store) Apply(ctx context.Context, snap Snapshot, caps Caps, guard Guard
 			return s.record(ctx, tx, &rev)
 		}
 		if d.empty() {
-			return s.point(ctx, tx, &rev, snap)
+			return s.rest(ctx, tx, &rev, snap)
 		}
 		if err := write(ctx, tx, snap, d); err != nil {
 			return err
@@ -236,17 +239,29 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
 		rev.Findings = []Finding{}
 	}
 	err := tx.QueryRow(ctx, insertRevision, rev.Source, rev.Commit, rev.Status, rev.Objects, rev.Created, rev.Changed, rev.Deleted, rev.Findings).
-		Scan(&rev.Revision)
+		Scan(&rev.Revision, &rev.At)
 	if err != nil {
 		return fmt.Errorf("recording revision: %w", err)
 	}
 	return nil
 }
 
-func (s *Store) point(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
-	if rev.Objects == 0 && !snap.Generated {
-		return errs.New(errs.SpecInvalid, "%s declares nothing; an empty tree is taken for an accident", snap.Repository)
+// rest moves the pointer to a commit that changes no object. A source that stands
+// there already, since another replica was faster, is left as it is.
+func (s *Store) rest(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
+	p, err := pointer(ctx, tx, snap.Repository)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+	case err != nil:
+		return err
+	case p.Commit == snap.Commit && p.TreeHash == snap.TreeHash:
+		rev.Revision, rev.At = p.Revision, p.AppliedAt
+		return nil
 	}
+	return s.point(ctx, tx, rev, snap)
+}
+
+func (s *Store) point(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
 	if err := s.record(ctx, tx, rev); err != nil {
 		return err
 	}

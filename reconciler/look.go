@@ -142,10 +142,15 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 }
 
 func (s allocationSides) due(d dueRow) plan.DueAllocation {
-	return plan.DueAllocation{
+	due := plan.DueAllocation{
 		ID: ids.Allocation{UUID: d.Object}, Asked: d.Asked, Drifting: s.drifting[d.Object],
 		Want: found(s.want, d.Object), Have: found(s.have, d.Object), Progress: found(s.progress, d.Object),
 	}
+	// Only the node that it was placed on can say how an allocation is.
+	if due.Want != nil && due.Have != nil && due.Want.Node != due.Have.Node {
+		due.Have = nil
+	}
+	return due
 }
 
 type objectSides struct {

@@ -131,7 +131,10 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		if err != nil {
 			return Allocation{}, err
 		}
-		err = s.promise(ctx, &a, r, slots, keys, limits)
+		err = func() error {
+			defer s.Inventory.Placed(slots)
+			return s.promise(ctx, &a, r, slots, keys, limits)
+		}()
 		if err == nil {
 			s.Desired.Hint()
 			s.Hints.Send(event.Topic)

@@ -54,7 +54,11 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error 
 // SlotsGone frees what the host has proved clean, and forgets the declaration. A
 // failed allocation stays failed; its slots are free all the same.
 func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof wire.Proof) error {
-	if a.State == Releasing || a.State == ReleaseFailed {
+	switch a.State {
+	case Requested, Provisioning, Active, Released:
+		return nil // nobody has asked for them
+	case Failed:
+	case Releasing, ReleaseFailed:
 		var err error
 		if a, err = s.move(ctx, tx, a, SlotsGone, "", ""); err != nil {
 			return err

@@ -34,6 +34,10 @@ type market struct {
 	mu   sync.Mutex
 	free map[offer][]place.Node
 	read map[offer]time.Time
+	// asked holds the slots of requests that are not over. A reading still shows
+	// them as free, and whoever was given them again would wait, fail, read anew,
+	// and be given the next one's: under load most requests would end so.
+	asked map[uuid.UUID]struct{}
 }
 
 type offer struct{ sku, region string }
@@ -42,7 +46,8 @@ type offer struct{ sku, region string }
 // sells is taken out at once, so that only other processes make it wrong.
 const believeFor = time.Second
 
-// Place chooses n free slots. An empty region means any.
+// Place chooses n free slots. An empty region means any. They are nobody else's
+// here until Placed says that the request is over.
 func (s *Service) Place(ctx context.Context, sku, region string, n int, now time.Time) (Slots, error) {
 	o := offer{sku, region}
 	s.market.mu.Lock()
@@ -71,14 +76,33 @@ func (s *Service) Misplaced(sku, region string) {
 	delete(s.market.read, offer{sku, region})
 }
 
+// Placed ends a request that Place has answered, whatever came of it. What it did
+// not claim shows as free in the next reading.
+func (s *Service) Placed(slots Slots) {
+	s.market.mu.Lock()
+	defer s.market.mu.Unlock()
+	for _, id := range slots.IDs {
+		delete(s.market.asked, id)
+	}
+}
+
 func (m *market) put(o offer, nodes []place.Node, now time.Time) {
 	if m.free == nil {
-		m.free, m.read = map[offer][]place.Node{}, map[offer]time.Time{}
+		m.free, m.read, m.asked = map[offer][]place.Node{}, map[offer]time.Time{}, map[uuid.UUID]struct{}{}
+	}
+	for i := range nodes {
+		nodes[i].Free = slices.DeleteFunc(nodes[i].Free, func(slot place.Slot) bool {
+			_, asked := m.asked[slot.ID.UUID]
+			return asked
+		})
 	}
 	m.free[o], m.read[o] = nodes, now
 }
 
 func (m *market) take(o offer, chosen place.Node) {
+	for _, slot := range chosen.Free {
+		m.asked[slot.ID.UUID] = struct{}{}
+	}
 	for i, n := range m.free[o] {
 		if n.ID == chosen.ID {
 			m.free[o][i].Free = n.Free[len(chosen.Free):]
@@ -135,10 +159,27 @@ func QueueDirty(b *pgx.Batch, id ids.Allocation) { b.Queue(dirtySlots, id) }
 // Free ends an allocation's claims by proof: a slot whose device was scrubbed is
 // clean again, any other is quarantined.
 func (s *Service) Free(ctx context.Context, tx pgx.Tx, id ids.Allocation, p wire.Proof) error {
-	if _, err := tx.Exec(ctx, freeSlots, id, p.Scrubbed, p.Fence); err != nil {
+	scrubbed := p.Scrubbed
+	if scrubbed == nil || len(p.Leftovers) > 0 {
+		scrubbed = []string{} // something is left, so nothing is proved
+	}
+	if _, err := tx.Exec(ctx, freeSlots, id, scrubbed, p.Fence); err != nil {
 		return fmt.Errorf("freeing slots of %s: %w", id, err)
 	}
 	return nil
+}
+
+// GPUsOf names the devices that an allocation holds or once held, sorted.
+func (s *Service) GPUsOf(ctx context.Context, tx pgx.Tx, id ids.Allocation) ([]string, error) {
+	rows, err := tx.Query(ctx, selectHeldGPUs, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading devices of %s: %w", id, err)
+	}
+	gpus, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("reading devices of %s: %w", id, err)
+	}
+	return gpus, nil
 }
 
 // Quarantine keeps an allocation's slots unsold until a person has looked.
