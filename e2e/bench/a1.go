@@ -93,11 +93,11 @@ func throughput(p pairs, n int, id, path string) row {
 
 // stand is our side of A1: the binary that ships, in the API's role.
 type stand struct {
-	lab      *lab
-	url      string // of the database
-	address  string
-	bus      *natsd.Server
-	process  *exec.Cmd
+	lab     *lab
+	url     string // of the database
+	address string
+	bus     *natsd.Server
+	process *exec.Cmd
 	runs    int
 }
 
@@ -144,8 +144,10 @@ func (l *lab) repository(ctx context.Context) (string, error) {
 	}
 	root, to := strings.TrimSpace(string(out)), filepath.Join(l.dir, "repository")
 	for _, args := range [][]string{
-		{"mkdir", "-p", to + "/environments"}, {"cp", "-R", root + "/environments/dev", to + "/environments/"},
-		{"git", "-C", to, "init", "-q"}, {"git", "-C", to, "add", "."},
+		{"mkdir", "-p", to + "/environments"},
+		{"cp", "-R", root + "/environments/dev", to + "/environments/"},
+		{"git", "-C", to, "init", "-q"},
+		{"git", "-C", to, "add", "."},
 		{"git", "-C", to, "-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", "fleet"},
 	} {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // constants and our own paths

@@ -88,8 +88,16 @@ type goal struct {
 }
 
 func goals() []goal {
-	return []goal{{"A1", createAllocation}, {"R1", changedObjects}, {"R2", idleLoop}, {"R5", taskInHand}, {"L1", accrual},
-		{"U1", warmStart}, {"U2", smallInstallation}, {"U3", largeInstallation}}
+	return []goal{
+		{"A1", createAllocation},
+		{"R1", changedObjects},
+		{"R2", idleLoop},
+		{"R5", taskInHand},
+		{"L1", accrual},
+		{"U1", warmStart},
+		{"U2", smallInstallation},
+		{"U3", largeInstallation},
+	}
 }
 
 func (o options) wants(id string) bool {

@@ -230,8 +230,10 @@ func (s script) numbers() string {
 `, connections, int64(first), int64(first), stalls.tenants, int64(first), int64(first), stalls.slotsPerNode)
 }
 
-func (s script) pipelined() string { return s.numbers() + "\\startpipeline\n" + s.body() + "\\endpipeline\n" }
-func (s script) oneByOne() string  { return s.numbers() + s.body() }
+func (s script) pipelined() string {
+	return s.numbers() + "\\startpipeline\n" + s.body() + "\\endpipeline\n"
+}
+func (s script) oneByOne() string { return s.numbers() + s.body() }
 
 var rate = regexp.MustCompile(`tps = ([0-9.]+) \(without initial connection time\)`)
 

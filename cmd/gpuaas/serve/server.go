@@ -15,6 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -29,6 +31,8 @@ type Server struct {
 	stop  context.CancelFunc
 	group *errgroup.Group
 
+	endTraces func(context.Context) error
+
 	apiListener, nodeListener, metricsListener net.Listener
 }
 
@@ -36,6 +40,9 @@ type Server struct {
 // It returns when every door answers.
 func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s := &Server{cfg: cfg}
+	if s.endTraces, err = telemetry.Start(ctx, telemetry.Service{Name: "gpuaas", Version: version.Version, Environment: cfg.Environment}); err != nil {
+		return nil, err
+	}
 	hints := &hint.Bus{}
 	pools, err := openPools(ctx, cfg)
 	if err != nil {
@@ -185,6 +192,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	s.nats.Close()
 	closeAll(s.rooms.pools)
+	if lost := s.endTraces(ctx); lost != nil {
+		s.cfg.Log.WarnContext(ctx, "last traces not sent", "component", "server", "err", lost)
+	}
 	return err
 }
 
