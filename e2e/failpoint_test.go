@@ -133,8 +133,8 @@ func (l *track) suffer(t *testing.T, c crash) {
 	switch c.when {
 	case first:
 		h.begin(armed...)
-		h.answers()
 		l.fires(t, c, hits)
+		<-h.ended
 		story(t, h)
 	case during:
 		h.stop()
@@ -152,6 +152,7 @@ func (l *track) suffer(t *testing.T, c crash) {
 		h.stop()
 		h.begin(armed...)
 		l.fires(t, c, hits)
+		<-h.ended
 		h.release(t, a)
 		h.becomes(t, a, "released")
 	case commits:
@@ -162,6 +163,7 @@ func (l *track) suffer(t *testing.T, c crash) {
 		edit(t, file, "policies: [", fmt.Sprintf("policies: [\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts))
 		commit(t, h.repo, "another policy")
 		l.fires(t, c, hits)
+		<-h.ended
 		story(t, h)
 		edit(t, file, fmt.Sprintf("\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts-1), "")
 	}
@@ -180,9 +182,6 @@ func (l *track) fires(t *testing.T, c crash, hits string) {
 		return err
 	}) {
 		t.FailNow()
-	}
-	if !strings.HasPrefix(c.point, "agent.") {
-		<-l.house.ended
 	}
 }
 
