@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -71,10 +72,10 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	n, err := prepare(ctx, c)
 	late.Stop()
 	leave()
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // asked to end while it was getting ready
+	}
+	if err != nil {
 		return err
 	}
 	n.runner.Start(ctx)
@@ -99,7 +100,7 @@ func (f *fleet) beat(ctx context.Context) {
 		case <-t.C:
 		}
 		f.mu.Lock()
-		nodes := f.nodes[:len(f.nodes):len(f.nodes)]
+		nodes := slices.Clip(f.nodes)
 		f.mu.Unlock()
 		for _, n := range nodes {
 			n.beat(ctx)

@@ -39,13 +39,13 @@ func (n *node) poll(ctx context.Context) {
 
 // take hands a task to the runner; false means that nothing new came of it.
 func (n *node) take(ctx context.Context, task wire.Signed) bool {
-	a := n.runner.Take(task)
+	a := n.runner.Take(task) //nolint:contextcheck // work outlives the poll that brought it
 	if code := wire.CodeOf(a.Refusal); code == wire.KeyUnknown || code == wire.SignatureInvalid {
 		// Perhaps a key of today, which this node has not heard of yet.
 		if err := n.refreshTrust(ctx); err != nil {
 			n.log.WarnContext(ctx, "trust not refreshed", "err", err)
 		} else {
-			a = n.runner.Take(task)
+			a = n.runner.Take(task) //nolint:contextcheck // as above
 		}
 	}
 	if a.Refusal != nil {

@@ -45,7 +45,7 @@ func (n *node) beat(ctx context.Context) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.talk.life = ctx
+	n.talk.life = ctx //nolint:fatcontext // kept, not nested: calls begun later live as long as this node
 	if moved {
 		n.talk.reportAt = time.Time{}
 	}
@@ -83,7 +83,10 @@ func (n *node) report(ctx context.Context) error {
 	n.talk.sequence++
 	r.Sequence = n.talk.sequence
 	n.mu.Unlock()
-	err := n.client.Load().Report(ctx, n.id(), r)
+	reply, err := n.client.Load().Report(ctx, n.id(), r)
+	if reply.ReportEvery > 0 {
+		n.period.Store(int64(reply.ReportEvery))
+	}
 	if client.CodeOf(err) == string(errs.StaleReport) {
 		// Somebody reported as this node with a later boot: a disk was restored,
 		// or copied. Saying it more often does not make it newer.

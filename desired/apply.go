@@ -54,6 +54,9 @@ type Revision struct {
 // much away, or anything from under a live thing, or another owner's object, is
 // kept as a refused revision with its findings and changes nothing else.
 func (s *Store) Apply(ctx context.Context, snap Snapshot, caps Caps, guard Guard) (Revision, error) {
+	if len(snap.Objects) == 0 && !snap.Generated {
+		return Revision{}, errs.New(errs.SpecInvalid, "%s declares nothing; an empty tree is taken for an accident", snap.Repository)
+	}
 	rev := Revision{Source: snap.Repository, Commit: snap.Commit, Objects: len(snap.Objects), Status: "applied"}
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		// One revision of a source at a time; a second replica waits and then
@@ -75,7 +78,7 @@ func (s *Store) Apply(ctx context.Context, snap Snapshot, caps Caps, guard Guard
 			return s.record(ctx, tx, &rev)
 		}
 		if d.empty() {
-			return s.point(ctx, tx, &rev, snap)
+			return s.rest(ctx, tx, &rev, snap)
 		}
 		if err := write(ctx, tx, snap, d); err != nil {
 			return err
@@ -127,8 +130,10 @@ func compare(have []Object, snap Snapshot) (d difference) {
 			want.UID = orNew(want.UID)
 			d.created = append(d.created, want)
 		case old.DeletedAt == nil && old.Source.Owner == OwnerAPI:
-			d.foreign = append(d.foreign, Finding{Path: want.Source.Path, Line: want.Source.Line, Column: want.Source.Column,
-				Object: string(want.Kind) + "/" + want.Name, Message: "is managed by the API (managed_by_api)", Expected: "a name that is free, or the object removed there first"})
+			d.foreign = append(d.foreign, Finding{
+				Path: want.Source.Path, Line: want.Source.Line, Column: want.Source.Column,
+				Object: string(want.Kind) + "/" + want.Name, Message: "is managed by the API (managed_by_api)", Expected: "a name that is free, or the object removed there first",
+			})
 		case old.DeletedAt != nil, old.SpecHash != Hash(want.Spec), moved(old, want):
 			want.UID, want.SpecHash = old.UID, old.SpecHash
 			want.DeletedAt = old.DeletedAt
@@ -160,8 +165,10 @@ func moved(old, want Object) bool {
 func (d difference) refused(ctx context.Context, tx pgx.Tx, snap Snapshot, caps Caps, guard Guard) ([]Finding, error) {
 	findings := slices.Clone(d.foreign)
 	if allowed := max(caps.Objects, (len(d.deleted)+d.kept)*caps.Percent/100); len(d.deleted) > allowed {
-		findings = append(findings, Finding{Path: snap.Repository, Message: fmt.Sprintf("removes %d of %d objects (prune_limit)", len(d.deleted), len(d.deleted)+d.kept),
-			Expected: fmt.Sprintf("at most %d in one revision, or an approval", allowed)})
+		findings = append(findings, Finding{
+			Path: snap.Repository, Message: fmt.Sprintf("removes %d of %d objects (prune_limit)", len(d.deleted), len(d.deleted)+d.kept),
+			Expected: fmt.Sprintf("at most %d in one revision, or an approval", allowed),
+		})
 	}
 	if guard == nil || len(d.deleted) == 0 {
 		return findings, nil
@@ -205,8 +212,10 @@ func write(ctx context.Context, tx pgx.Tx, snap Snapshot, d difference) error {
 	}
 	var rows []row
 	for _, o := range slices.Concat(d.created, d.changed) {
-		rows = append(rows, row{o.UID.UUID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec),
-			o.Source.Path, o.Source.Line, o.Source.Column})
+		rows = append(rows, row{
+			o.UID.UUID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec),
+			o.Source.Path, o.Source.Line, o.Source.Column,
+		})
 	}
 	text, err := json.Marshal(rows)
 	if err != nil {
@@ -230,17 +239,29 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
 		rev.Findings = []Finding{}
 	}
 	err := tx.QueryRow(ctx, insertRevision, rev.Source, rev.Commit, rev.Status, rev.Objects, rev.Created, rev.Changed, rev.Deleted, rev.Findings).
-		Scan(&rev.Revision)
+		Scan(&rev.Revision, &rev.At)
 	if err != nil {
 		return fmt.Errorf("recording revision: %w", err)
 	}
 	return nil
 }
 
-func (s *Store) point(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
-	if rev.Objects == 0 && !snap.Generated {
-		return errs.New(errs.SpecInvalid, "%s declares nothing; an empty tree is taken for an accident", snap.Repository)
+// rest moves the pointer to a commit that changes no object. A source that stands
+// there already, since another replica was faster, is left as it is.
+func (s *Store) rest(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
+	p, err := pointer(ctx, tx, snap.Repository)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+	case err != nil:
+		return err
+	case p.Commit == snap.Commit && p.TreeHash == snap.TreeHash:
+		rev.Revision, rev.At = p.Revision, p.AppliedAt
+		return nil
 	}
+	return s.point(ctx, tx, rev, snap)
+}
+
+func (s *Store) point(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
 	if err := s.record(ctx, tx, rev); err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ const (
 		)
 		SELECT generation, fence, resource_version FROM put, due`
 
+	// A tombstone gives its name away, and stays until it is dropped.
+	updateTombstone = `UPDATE desired_objects SET deleted_at = coalesce(deleted_at, now()) WHERE uid = $1`
+
 	dropObject = `DELETE FROM desired_objects WHERE kind = $1 AND uid = $2`
 
 	raiseEpoch = `
@@ -75,11 +78,11 @@ const (
 			WHERE uid = ANY($1) AND deleted_at IS NULL
 			RETURNING kind, uid
 		)
-		SELECT count(mark_due(kind, uid, now(), 'removed by a revision')) FROM put`
+		SELECT count(mark_due(kind, uid, now(), 'removed by a revision')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
 
 	insertRevision = `
 		INSERT INTO desired_revisions (source, commit, status, objects, created_n, changed_n, deleted_n, findings)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING revision`
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING revision, created_at`
 	movePointer = `
 		INSERT INTO desired_pointer (source, revision, commit, tree_hash) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (source) DO UPDATE SET revision = excluded.revision, commit = excluded.commit, tree_hash = excluded.tree_hash, applied_at = now()`

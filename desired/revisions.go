@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // Pointer is the revision that a source stands at.
@@ -21,8 +22,12 @@ type Pointer struct {
 }
 
 // Pointer reads where a source stands; not_found before its first revision.
-func (s *Store) Pointer(ctx context.Context, source string) (p Pointer, err error) {
-	err = s.DB.QueryRow(ctx, selectPointer, source).Scan(&p.Revision, &p.Commit, &p.TreeHash, &p.AppliedAt)
+func (s *Store) Pointer(ctx context.Context, source string) (Pointer, error) {
+	return pointer(ctx, s.DB, source)
+}
+
+func pointer(ctx context.Context, q pg.Queryer, source string) (p Pointer, err error) {
+	err = q.QueryRow(ctx, selectPointer, source).Scan(&p.Revision, &p.Commit, &p.TreeHash, &p.AppliedAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Pointer{}, errs.New(errs.NotFound, "nothing has been applied from %s yet", source)

@@ -77,6 +77,20 @@ func (s *Store) Respec(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object
 	return s.respec(ctx, tx, have, text)
 }
 
+// Bury gives an object its last spec: the next generation and fence, and a
+// tombstone that stays until what is left of it in the world is gone. Its name is
+// free from now on.
+func (s *Store) Bury(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object, spec any) (Object, error) {
+	o, err := s.Respec(ctx, tx, kind, uid, spec)
+	if err != nil {
+		return Object{}, err
+	}
+	if _, err := tx.Exec(ctx, updateTombstone, uid); err != nil {
+		return Object{}, fmt.Errorf("burying %s %s: %w", kind, o.Name, err)
+	}
+	return o, nil
+}
+
 func (s *Store) respec(ctx context.Context, tx pgx.Tx, have Object, spec []byte) (Object, error) {
 	row := tx.QueryRow(ctx, updateSpec, have.UID, spec, Hash(spec))
 	if err := row.Scan(&have.Generation, &have.Fence, &have.ResourceVersion); err != nil {

@@ -122,7 +122,7 @@ func (l *track) suffer(t *testing.T, c crash) {
 		l.rest(t)
 		l.fresh()
 	}
-	h := l.house
+	h, began := l.house, time.Now()
 	h.t = t
 	hits, gate := filepath.Join(h.dir, "hits"), filepath.Join(h.dir, "gate")
 	_, _ = os.Remove(hits), os.Remove(gate)
@@ -169,6 +169,24 @@ func (l *track) suffer(t *testing.T, c crash) {
 	}
 	l.fires(t, c, hits)
 	h.converges(t, patience, check.Expect{})
+	if strings.HasPrefix(c.point, "job.") && strings.HasSuffix(c.point, ".after_commit") {
+		l.ended(t, began)
+	}
+}
+
+// ended: a job whose effect is committed has ended with it, so a crash after the
+// commit leaves none that runs.
+func (l *track) ended(t *testing.T, since time.Time) {
+	t.Helper()
+	db, err := l.house.sql(t.Context())
+	must(t, err)
+	defer db.Close(t.Context())
+	var left []string
+	must(t, db.QueryRow(t.Context(), `SELECT coalesce(array_agg(kind || ' ' || args::text), '{}') FROM river.river_job
+		WHERE state = 'running' AND attempted_at BETWEEN $1 AND now() - interval '2 seconds'`, since).Scan(&left))
+	if len(left) > 0 {
+		t.Errorf("INV-20 a job ends with its effect: %v", left)
+	}
 }
 
 // fires waits until the point has killed.

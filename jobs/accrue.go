@@ -9,6 +9,8 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
 // Accrue charges the use of one window. The pass itself is one statement and
@@ -31,10 +33,14 @@ type accrue struct {
 
 func (w *accrue) Work(ctx context.Context, job *river.Job[Accrue]) error {
 	err := finish(ctx, w.d.DB, job, "accrue", func(tx pgx.Tx) error {
-		if _, err := w.d.Metering.Accrue(ctx, tx); err != nil {
+		tick, err := w.d.Metering.Accrue(ctx, tx)
+		if err != nil {
 			return fmt.Errorf("accruing: %w", err)
 		}
-		return w.deplete(ctx, tx)
+		if tick == (metering.Tick{}) {
+			return nil // nothing was charged, so no balance has moved
+		}
+		return w.deplete(ctx, tx, tick)
 	})
 	if err == nil {
 		w.d.Hints.Send(event.Topic)
@@ -45,26 +51,34 @@ func (w *accrue) Work(ctx context.Context, job *river.Job[Accrue]) error {
 
 // deplete releases what a tenant can no longer pay for: in the pass that found
 // it, so that the overdraft is at most one window's burn.
-func (w *accrue) deplete(ctx context.Context, tx pgx.Tx) error {
+func (w *accrue) deplete(ctx context.Context, tx pgx.Tx, tick metering.Tick) error {
 	tenants, err := w.d.Metering.Tenants(ctx, tx)
 	if err != nil {
 		return err
 	}
+	b := &pgx.Batch{}
 	for _, t := range tenants {
-		balance, _, err := w.d.Ledger.Balance(ctx, tx, t)
+		balance, currency, err := w.d.Ledger.Balance(ctx, tx, t)
 		if err != nil {
 			return err
 		}
 		if balance > 0 {
 			continue
 		}
-		n, err := w.d.Allocations.Deplete(ctx, tx, t)
+		released, err := w.d.Allocations.Deplete(ctx, tx, t)
 		if err != nil {
 			return fmt.Errorf("releasing what %s can no longer pay: %w", t, err)
 		}
-		w.d.Log.InfoContext(ctx, "balance depleted", "component", "billing", "tenant_id", t, "released", n)
+		if len(released) > 0 {
+			urn := w.d.Allocations.Naming.Name(t.String(), "", "tenant", t.String()).String()
+			ledger.QueueDepleted(b, t, urn, tick.To.Unix(), ledger.DepletedFact{BalanceMinor: balance, Currency: currency, Allocations: released})
+		}
+		w.d.Log.InfoContext(ctx, "balance depleted", "component", "billing", "tenant_id", t, "released", len(released))
 	}
-	return nil
+	if b.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, b).Close()
 }
 
 // every is a schedule whose period policy may change.

@@ -59,7 +59,7 @@ func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.E
 
 // lockDeclared reads an allocation's declaration and holds it.
 func lockDeclared(ctx context.Context, tx pgx.Tx, store *desired.Store, id ids.Allocation) (desired.Object, desired.Allocation, error) {
-	want, err := store.LockUID(ctx, tx, desired.KindAllocation, ids.Object{UUID: id.UUID})
+	want, err := store.LockUID(ctx, tx, desired.KindAllocation, ids.Object(id))
 	if err != nil {
 		return desired.Object{}, desired.Allocation{}, err
 	}

@@ -31,8 +31,19 @@ type keepHouse struct {
 const monthsAhead = 3
 
 func (w *keepHouse) Work(ctx context.Context, _ *river.Job[KeepHouse]) error {
-	return KeepInOrder(ctx, w.d.DB, w.d.Ledger.Seal)
+	if err := KeepInOrder(ctx, w.d.DB, w.d.Ledger.Seal); err != nil {
+		return err
+	}
+	for {
+		n, err := w.d.Allocations.Identity.ForgetReplies(ctx, w.d.DB, forgetAtOnce)
+		if err != nil || n < forgetAtOnce {
+			return err
+		}
+	}
 }
+
+// forgetAtOnce keeps each round short beside requests that store theirs.
+const forgetAtOnce = 5000
 
 // KeepInOrder is one round of it; a server also runs it once before it serves,
 // since it may have been away for longer than the partitions reach.

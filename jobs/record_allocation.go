@@ -40,7 +40,7 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 		if want.Generation != job.Args.Generation || want.Fence != job.Args.Fence {
 			return nil // decided anew since; that decision will be followed
 		}
-		seen, err := w.d.Observed.LockedAllocation(ctx, tx, a.ID)
+		seen, err := w.d.Observed.AllocationIn(ctx, tx, a.ID)
 		if err != nil && errs.CodeOf(err) != errs.NotFound {
 			return err
 		}
@@ -55,14 +55,19 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 }
 
 func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconciler.RecordAllocation, a allocation.Allocation, want desired.Object, seen observed.Allocation) error {
+	if seen.Node != a.Node {
+		seen = observed.Allocation{} // nobody else can say how it is
+	}
+	ready := seen.Fresh && seen.Phase == wire.Ready && seen.Fence == want.Fence && seen.SpecHash == want.SpecHash
+	gone := seen.Proven && seen.Phase == wire.Gone && seen.Fence >= want.Fence && want.DeletedAt != nil
 	switch args.Event {
 	case plan.NodeReady:
-		if seen.Phase != wire.Ready || seen.Fence != want.Fence {
+		if !ready {
 			return nil
 		}
 		return w.d.Allocations.NodeReady(ctx, tx, a)
 	case plan.SlotsGone:
-		if seen.Phase != wire.Gone || seen.Fence < want.Fence || len(seen.Proof) == 0 {
+		if !gone {
 			return nil
 		}
 		var proof wire.Proof
@@ -71,7 +76,11 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 		}
 		return w.d.Allocations.SlotsGone(ctx, tx, a, proof)
 	case plan.GaveUp:
-		return w.d.Allocations.GaveUp(ctx, tx, a, seen.Failures, why(args, seen))
+		if ready || gone {
+			return nil // it came through at the last moment, and the next plan says so
+		}
+		failures := failuresAt(want.Fence, seen)
+		return w.d.Allocations.GaveUp(ctx, tx, a, failures, why(args, failures, seen))
 	case plan.Expired:
 		return w.d.Allocations.Expire(ctx, tx, a)
 	case plan.WentSilent, plan.CameBack:
@@ -79,9 +88,17 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 	return fmt.Errorf("allocation %s: no such event as %q", a.ID, args.Event)
 }
 
+// failuresAt leaves out the failures of orders that were overtaken.
+func failuresAt(fence int64, seen observed.Allocation) int {
+	if seen.FailedFence != fence {
+		return 0
+	}
+	return seen.Failures
+}
+
 // why is what the user is told: the plan's reason, and the host's own words.
-func why(args reconciler.RecordAllocation, seen observed.Allocation) string {
-	if seen.Failures == 0 || seen.Message == "" {
+func why(args reconciler.RecordAllocation, failures int, seen observed.Allocation) string {
+	if failures == 0 || seen.Message == "" {
 		return args.Reason
 	}
 	return args.Reason + ": " + seen.Message

@@ -36,26 +36,33 @@ func (w *releaseAllocation) Work(ctx context.Context, job *river.Job[reconciler.
 	return err
 }
 
-// order is what the host is told. Where nothing is declared the host goes by its
-// own journal: the account's name is not known here.
+// order is what the host is told: by the declaration, or where there is none, by
+// what the rooms remember of it.
 func (w *releaseAllocation) order(ctx context.Context, tx pgx.Tx, args reconciler.ReleaseAllocation) (o nodetask.Order, stands bool, err error) {
-	o = nodetask.Order{Node: args.Node, Allocation: args.Allocation, Type: wire.RevokeUser, Fence: args.Fence, Generation: args.Generation}
-	params := wire.RevokeUserParams{GPUs: []string{}, Mode: "clear"}
-	want, spec, err := lockDeclared(ctx, tx, w.d.Desired, args.Allocation)
+	a, err := w.d.Allocations.Lock(ctx, tx, args.Allocation)
+	if err != nil {
+		return o, false, cancelUnknown(err) // a host takes no order without an account's name
+	}
+	o = nodetask.Order{Node: args.Node, Allocation: a.ID, Type: wire.RevokeUser, Fence: args.Fence, Generation: args.Generation, Trace: a.Trace}
+	params := wire.RevokeUserParams{User: a.Login, UID: a.HostUID, Mode: "clear"}
+	want, spec, err := lockDeclared(ctx, tx, w.d.Desired, a.ID)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
-		o.Params = params
 		// A leak is let go of only while it is one: declared again, a newer plan
 		// decides.
-		return o, args.Generation == 0, nil
+		if stands = args.Generation == 0; stands {
+			params.GPUs, err = w.d.Inventory.GPUsOf(ctx, tx, a.ID)
+		} else {
+			err = nil
+		}
 	case err != nil:
 		return o, false, err
-	case want.Generation != args.Generation || want.Fence != args.Fence || want.Epoch != args.Epoch || !spec.Released:
-		return o, false, nil
+	default:
+		stands = want.Generation == args.Generation && want.Fence == args.Fence && want.Epoch == args.Epoch && spec.Released
+		params.GPUs, o.SpecHash = spec.GPUUUIDs, want.SpecHash
 	}
-	params.User, params.UID, params.GPUs = spec.Login, spec.UID, spec.GPUUUIDs
-	o.Params, o.SpecHash, o.Slots = params, want.SpecHash, spec.GPUUUIDs
-	return o, true, nil
+	o.Params, o.Slots = params, params.GPUs
+	return o, stands, err
 }
 
 // probeNode asks a node for a whole report.

@@ -110,6 +110,35 @@ CREATE TABLE allocation_transitions (
 );
 CREATE TRIGGER allocation_transitions_append_only BEFORE UPDATE OR DELETE ON allocation_transitions FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
+-- +goose StatementBegin
+-- The machine once more, behind the code: a status moves only as listed, and not
+-- without the row that says so.
+CREATE FUNCTION allocation_move_is_listed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF (OLD.status, NEW.status) NOT IN (
+		('requested', 'provisioning'), ('requested', 'releasing'), ('requested', 'failed'),
+		('provisioning', 'active'), ('provisioning', 'releasing'), ('provisioning', 'failed'),
+		('active', 'releasing'), ('releasing', 'released'), ('releasing', 'release_failed'),
+		('release_failed', 'releasing'), ('release_failed', 'released')
+	) THEN
+		RAISE EXCEPTION 'an allocation that is % does not become %', OLD.status, NEW.status USING ERRCODE = 'check_violation';
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE FUNCTION allocation_move_has_a_row() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM allocation_transitions WHERE allocation_id = NEW.id AND version = NEW.version
+		AND from_status = OLD.status AND to_status = NEW.status) THEN
+		RAISE EXCEPTION 'allocation % became % without a row in its history', NEW.id, NEW.status USING ERRCODE = 'check_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER allocations_move_as_listed BEFORE UPDATE OF status ON allocations
+	FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION allocation_move_is_listed();
+CREATE CONSTRAINT TRIGGER allocations_move_with_a_row AFTER UPDATE ON allocations
+	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION allocation_move_has_a_row();
+
 -- What the loop may know of an allocation's progress: the room's published view.
 CREATE VIEW allocation_progress AS
 	SELECT id AS allocation_id, status, status_at, expires_at FROM allocations;
@@ -117,4 +146,5 @@ CREATE VIEW allocation_progress AS
 -- +goose Down
 DROP VIEW allocation_progress, node_progress;
 DROP TABLE allocation_transitions, allocations, enrolment_tokens, slot_claims, slots, gpus, nodes;
+DROP FUNCTION allocation_move_has_a_row, allocation_move_is_listed;
 DROP SEQUENCE allocation_host_uid;

@@ -2,10 +2,11 @@ package observed
 
 const (
 	// The row is compared and moved in one statement; no row comes back when the
-	// report is not newer. "silent" is whether the last word had gone stale.
+	// report is not newer. "blind" is whether the last word had gone stale, or was
+	// half a report and this one is whole.
 	putReport = `
 		WITH last AS (
-			SELECT content_hash, stale_at FROM observed_nodes WHERE node_id = $1 FOR UPDATE
+			SELECT content_hash, stale_at, complete FROM observed_nodes WHERE node_id = $1 FOR UPDATE
 		), put AS (
 			INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
 				content_hash, foreign_use, seen_at, stale_at)
@@ -20,7 +21,7 @@ const (
 			RETURNING content_hash
 		)
 		SELECT coalesce((SELECT content_hash FROM last), ''), content_hash,
-			coalesce((SELECT stale_at <= now() FROM last), true)
+			coalesce((SELECT stale_at <= now() OR $5 AND NOT complete FROM last), true)
 		FROM put`
 
 	wakeNode = `
@@ -30,7 +31,8 @@ const (
 		FROM (SELECT allocation_id FROM observed_allocations WHERE node_id = $1 AND phase <> 'gone' ORDER BY allocation_id) AS held`
 
 	// Only what differs is written and marked. An older fence than the one seen is
-	// a late word and changes nothing.
+	// a late word and changes nothing, and so is a node's word about what another
+	// node holds: an allocation never moves.
 	putSeen = `
 		WITH input AS (
 			SELECT * FROM jsonb_to_recordset($2) AS r(allocation_id uuid, phase text, fence bigint, observed_generation bigint,
@@ -40,9 +42,9 @@ const (
 			SELECT allocation_id, $1, phase, fence, observed_generation, spec_hash, coalesce(step, ''), coalesce(message, ''), nullif(proof, 'null'), now()
 			FROM input ORDER BY allocation_id
 			ON CONFLICT (allocation_id) DO UPDATE SET
-				node_id = excluded.node_id, phase = excluded.phase, fence = excluded.fence, observed_generation = excluded.observed_generation,
+				phase = excluded.phase, fence = excluded.fence, observed_generation = excluded.observed_generation,
 				spec_hash = excluded.spec_hash, step = excluded.step, message = excluded.message, proof = excluded.proof, seen_at = excluded.seen_at
-			WHERE excluded.fence >= o.fence AND (o.phase, o.fence, o.observed_generation, o.spec_hash, o.step, o.message, o.proof)
+			WHERE excluded.node_id = o.node_id AND excluded.fence >= o.fence AND (o.phase, o.fence, o.observed_generation, o.spec_hash, o.step, o.message, o.proof)
 				IS DISTINCT FROM (excluded.phase, excluded.fence, excluded.observed_generation, excluded.spec_hash, excluded.step, excluded.message, excluded.proof)
 			RETURNING allocation_id
 		)
@@ -67,7 +69,7 @@ const (
 			ON CONFLICT (allocation_id) DO UPDATE SET
 				failures = CASE WHEN o.failed_fence = excluded.failed_fence THEN o.failures + 1 ELSE 1 END,
 				failed_fence = excluded.failed_fence, failed_code = excluded.failed_code, message = excluded.message
-			WHERE excluded.failed_fence >= o.failed_fence
+			WHERE excluded.node_id = o.node_id AND excluded.failed_fence >= o.failed_fence
 			RETURNING allocation_id
 		)
 		SELECT mark_due('Allocation', allocation_id, now(), 'a task failed') FROM put`
@@ -80,9 +82,12 @@ const (
 		)
 		SELECT mark_due(kind, uid, now(), 'carried out') FROM put`
 
+	// A proof is one only of the fence that it was made at, and with nothing left.
+	proven = `a.proof IS NOT NULL AND (a.proof->>'fence')::bigint = a.fence
+				AND jsonb_array_length(coalesce(nullif(a.proof->'leftovers', 'null'), '[]')) = 0`
+
 	selectSeen = `
-		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.spec_hash, a.message,
-			a.proof IS NOT NULL AND jsonb_array_length(coalesce(nullif(a.proof->'leftovers', 'null'), '[]')) = 0,
+		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.spec_hash, a.message, ` + proven + `,
 			coalesce(n.complete, false), coalesce(n.stale_at, 'epoch'::timestamptz), a.failures, a.failed_fence
 		FROM observed_allocations a LEFT JOIN observed_nodes n ON n.node_id = a.node_id
 		WHERE a.allocation_id = ANY($1)`
@@ -93,9 +98,12 @@ const (
 	selectNode    = `
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, seen_at, stale_at
 		FROM observed_nodes WHERE node_id = $1`
-	held = `SELECT allocation_id, node_id, phase, fence, observed_generation, step, message, proof, failures, failed_code, seen_at FROM observed_allocations`
+	held = `
+		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.observed_generation, a.step, a.message, a.proof, a.failures, a.failed_code, a.seen_at,
+			a.failed_fence, a.spec_hash, ` + proven + `, coalesce(n.complete AND n.stale_at > now(), false)
+		FROM observed_allocations a LEFT JOIN observed_nodes n ON n.node_id = a.node_id`
 
-	selectHeld  = held + ` WHERE allocation_id = $1`
-	selectMany  = held + ` WHERE allocation_id = ANY($1)`
+	selectHeld  = held + ` WHERE a.allocation_id = $1`
+	selectMany  = held + ` WHERE a.allocation_id = ANY($1)`
 	countSilent = `SELECT count(*) FILTER (WHERE stale_at <= now()), count(*) FROM observed_nodes`
 )

@@ -43,8 +43,10 @@ type Applied struct {
 func QueueSeen(b *pgx.Batch, keys []uuid.UUID, each func(Seen)) {
 	b.Queue(selectSeen, keys).Query(func(rows pgx.Rows) error {
 		var s Seen
-		_, err := pgx.ForEachRow(rows, []any{&s.ID, &s.Node, &s.Phase, &s.Fence, &s.SpecHash, &s.Message, &s.Proven, &s.Complete,
-			&s.StaleAt, &s.Failures, &s.FailedFence}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{
+			&s.ID, &s.Node, &s.Phase, &s.Fence, &s.SpecHash, &s.Message, &s.Proven, &s.Complete,
+			&s.StaleAt, &s.Failures, &s.FailedFence,
+		}, func() error {
 			each(s)
 			return nil
 		})
@@ -124,6 +126,11 @@ type Allocation struct {
 	Failures   int
 	FailedCode string
 	SeenAt     time.Time
+
+	FailedFence int64 // whose tasks the failures are
+	SpecHash    string
+	Proven      bool // gone, and the host's scan found nothing left
+	Fresh       bool // its node's last report is whole and not stale
 }
 
 // Allocation reads it; not_found when no host has spoken of it.
@@ -131,9 +138,9 @@ func (s *Store) Allocation(ctx context.Context, id ids.Allocation) (Allocation, 
 	return allocation(ctx, s.DB, id)
 }
 
-// LockedAllocation reads it inside tx, where a worker decides whether its order
-// still stands.
-func (s *Store) LockedAllocation(ctx context.Context, tx pgx.Tx, id ids.Allocation) (Allocation, error) {
+// AllocationIn reads it inside tx, where a worker decides whether its order still
+// stands. A report that commits meanwhile marks the allocation due again.
+func (s *Store) AllocationIn(ctx context.Context, tx pgx.Tx, id ids.Allocation) (Allocation, error) {
 	return allocation(ctx, tx, id)
 }
 

@@ -35,17 +35,17 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Rep
 		return false, err
 	}
 	var before, after string
-	var silent bool
+	var blind bool
 	err = tx.QueryRow(ctx, putReport, node, r.Boot, r.BootID, r.Sequence, r.Complete, strs(r.Missing), r.Agent, r.Capability,
-		r.Inventory, hash, strs(r.Foreign), staleAfter).Scan(&before, &after, &silent)
+		r.Inventory, hash, strs(r.Foreign), staleAfter).Scan(&before, &after, &blind)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return false, errs.New(errs.StaleReport, "boot %d sequence %d is not newer than the last report", r.Boot, r.Sequence)
 	case err != nil:
 		return false, fmt.Errorf("storing report of %s: %w", node, err)
 	}
-	if silent {
-		// The node was silent, or never spoke: what waited for it may move now.
+	if blind {
+		// Nobody knew how the node was: what waited for it may move now.
 		if _, err := tx.Exec(ctx, wakeNode, node); err != nil {
 			return false, fmt.Errorf("waking what waits for %s: %w", node, err)
 		}

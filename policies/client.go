@@ -43,6 +43,15 @@ func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	return c.Refresh(ctx)
 }
 
+// Latest is Snapshot for those who cannot wait: what is in memory, or the
+// defaults before the first read.
+func (c *Client) Latest() Snapshot {
+	if s := c.current.Load(); s != nil {
+		return *s
+	}
+	return Snapshot{}
+}
+
 // For is Snapshot and its For in one.
 func (c *Client) For(ctx context.Context, scopes ...Scope) (View, error) {
 	s, err := c.Snapshot(ctx)

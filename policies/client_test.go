@@ -2,7 +2,6 @@ package policies
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
@@ -19,7 +18,7 @@ import (
 func setup(t *testing.T) (*Client, *pgxpool.Pool) {
 	t.Helper()
 	pool := pgtest.Clone(t)
-	return &Client{DB: pool, Hints: &hint.Bus{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, pool
+	return &Client{DB: pool, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler)}, pool
 }
 
 func set(t *testing.T, c *Client, pool *pgxpool.Pool, key string, scope Scope, value any) {

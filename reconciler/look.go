@@ -105,12 +105,16 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 		return s
 	}
 	desired.QueueAllocations(b, keys, func(d desired.DeclaredAllocation) {
-		s.want[d.ID.UUID] = plan.Want{Node: d.Node, Generation: d.Generation, Fence: d.Fence, Epoch: d.Epoch,
-			SpecHash: d.SpecHash, Slots: d.Slots, Released: d.Released}
+		s.want[d.ID.UUID] = plan.Want{
+			Node: d.Node, Generation: d.Generation, Fence: d.Fence, Epoch: d.Epoch,
+			SpecHash: d.SpecHash, Slots: d.Slots, Released: d.Released,
+		}
 	})
 	observed.QueueSeen(b, keys, func(o observed.Seen) {
-		s.have[o.ID.UUID] = plan.Have{Node: o.Node, Phase: o.Phase, Fence: o.Fence, SpecHash: o.SpecHash, Message: o.Message,
-			Proven: o.Proven, Complete: o.Complete, StaleAt: o.StaleAt, Failures: o.Failures, FailedFence: o.FailedFence}
+		s.have[o.ID.UUID] = plan.Have{
+			Node: o.Node, Phase: o.Phase, Fence: o.Fence, SpecHash: o.SpecHash, Message: o.Message,
+			Proven: o.Proven, Complete: o.Complete, StaleAt: o.StaleAt, Failures: o.Failures, FailedFence: o.FailedFence,
+		}
 	})
 	b.Queue(selectProgress, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
@@ -138,10 +142,15 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 }
 
 func (s allocationSides) due(d dueRow) plan.DueAllocation {
-	return plan.DueAllocation{
+	due := plan.DueAllocation{
 		ID: ids.Allocation{UUID: d.Object}, Asked: d.Asked, Drifting: s.drifting[d.Object],
 		Want: found(s.want, d.Object), Have: found(s.have, d.Object), Progress: found(s.progress, d.Object),
 	}
+	// Only the node that it was placed on can say how an allocation is.
+	if due.Want != nil && due.Have != nil && due.Want.Node != due.Have.Node {
+		due.Have = nil
+	}
+	return due
 }
 
 type objectSides struct {
@@ -172,8 +181,10 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 
 func (s objectSides) due(d dueRow) plan.DueObject {
 	w, a := s.want[d.Object], s.applied[d.Object]
-	due := plan.DueObject{Kind: d.Kind, Object: d.Object, Generation: w.Generation, Epoch: w.Epoch, SpecHash: w.SpecHash,
-		Deleted: w.Deleted, AppliedGeneration: a.Generation, AppliedHash: a.SpecHash, Gone: a.Gone, Asked: d.Asked}
+	due := plan.DueObject{
+		Kind: d.Kind, Object: d.Object, Generation: w.Generation, Epoch: w.Epoch, SpecHash: w.SpecHash,
+		Deleted: w.Deleted, AppliedGeneration: a.Generation, AppliedHash: a.SpecHash, Gone: a.Gone, Asked: d.Asked,
+	}
 	if at, ok := s.stale[d.Object]; ok && d.Kind == desired.KindNode {
 		due.Silence = &plan.Silence{StaleAt: at, Reachable: s.reachable[d.Object]}
 	}

@@ -106,8 +106,7 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 			return err
 		}
 		taken = len(due)
-		acted, err = l.answer(ctx, tx, due, limits)
-		if err != nil {
+		if acted, err = l.answer(ctx, tx, due, limits); err != nil {
 			return err
 		}
 		failpoint.Hit("loop.pass.before_commit")
@@ -118,13 +117,9 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 	}
 	if acted {
 		failpoint.Hit("loop.pass.after_commit")
-		l.Hints.Send(HintJobs)
 	}
 	return taken, nil
 }
-
-// HintJobs is the topic sent when a pass has left jobs behind.
-const HintJobs = "jobs"
 
 // answer plans for due objects and writes the whole answer in tx.
 func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limits) (acted bool, err error) {
@@ -140,10 +135,7 @@ func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limit
 	if err != nil {
 		return false, err
 	}
-	if err := l.store(ctx, tx, p, held, due); err != nil {
-		return false, err
-	}
-	return len(p.Actions) > len(held), nil
+	return len(p.Actions) > len(held), l.store(ctx, tx, p, held, due, now)
 }
 
 // step is one slice of the sweep: it proves that no hint, mark or job was lost

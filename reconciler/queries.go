@@ -25,12 +25,20 @@ const (
 	selectDrifting  = `SELECT DISTINCT object_id FROM drift WHERE object_id = ANY($1) AND status = 'open'`
 
 	settleDue = `DELETE FROM reconcile_due WHERE object_id = ANY($1)`
-	keepDue   = `
-		INSERT INTO reconcile_due (kind, object_id, due_at, reason, asked_verb, asked_event, asked_fence, asked_generation, asked_failures, asked_until)
+
+	// The rows that this pass holds are put off.
+	nextLooks = `
 		SELECT * FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::int[], $10::timestamptz[])
-		ON CONFLICT (kind, object_id) DO UPDATE SET due_at = excluded.due_at, reason = excluded.reason, asked_verb = excluded.asked_verb,
-			asked_event = excluded.asked_event, asked_fence = excluded.asked_fence, asked_generation = excluded.asked_generation,
-			asked_failures = excluded.asked_failures, asked_until = excluded.asked_until`
+			AS look(kind, object_id, due_at, reason, asked_verb, asked_event, asked_fence, asked_generation, asked_failures, asked_until)`
+	keepDue = `
+		UPDATE reconcile_due d SET due_at = look.due_at, reason = look.reason, asked_verb = look.asked_verb, asked_event = look.asked_event,
+			asked_fence = look.asked_fence, asked_generation = look.asked_generation, asked_failures = look.asked_failures, asked_until = look.asked_until
+		FROM (` + nextLooks + `) AS look WHERE (d.kind, d.object_id) = (look.kind, look.object_id)`
+	// A swept object had no row to hold. One that has come meanwhile is a mark, and
+	// a mark is never put off by a look that was taken before it.
+	addDue = `
+		INSERT INTO reconcile_due (kind, object_id, due_at, reason, asked_verb, asked_event, asked_fence, asked_generation, asked_failures, asked_until)
+		` + nextLooks + ` ORDER BY object_id ON CONFLICT (kind, object_id) DO NOTHING`
 
 	insertPlan    = `INSERT INTO plans (id, hash, actions, held) VALUES ($1, $2, $3, $4)`
 	insertActions = `
@@ -38,8 +46,11 @@ const (
 		SELECT $1, number, kind, object_id, node_id, verb, event, fence, generation, epoch, reason, held, judged
 		FROM jsonb_to_recordset($2) AS r(number int, kind text, object_id uuid, node_id uuid, verb text, event text,
 			fence bigint, generation bigint, epoch bigint, reason text, held text, judged boolean)`
-	countJudged = `
-		SELECT count(*) FROM plans p JOIN plan_actions a ON a.plan_id = p.id
+	// One plan with judged actions at a time: two that count at once would both
+	// find the whole budget.
+	lockJudged   = `SELECT pg_advisory_xact_lock(hashtext('reconciler judged'))`
+	selectJudged = `
+		SELECT DISTINCT a.object_id FROM plans p JOIN plan_actions a ON a.plan_id = p.id
 		WHERE a.judged AND a.verb = 'release' AND a.held = '' AND p.created_at > now() - $1::interval`
 
 	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id < $1 ORDER BY id DESC LIMIT $2`

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,16 +22,12 @@ import (
 // breaker's period only when the plan holds something to count.
 func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (map[int]string, error) {
 	budget := check.Budget{Releases: limits.MassReleases}
-	for _, a := range p.Actions {
-		if !a.Judged {
-			continue
+	if slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Judged }) {
+		spent, err := judged(ctx, tx)
+		if err != nil {
+			return nil, err
 		}
-		var spent int
-		if err := tx.QueryRow(ctx, countJudged, massPeriod).Scan(&spent); err != nil {
-			return nil, fmt.Errorf("counting judged releases: %w", err)
-		}
-		budget.Releases = max(budget.Releases-spent, 0)
-		break
+		budget.Releases, budget.Spent = max(budget.Releases-len(spent), 0), spent
 	}
 	held := map[int]string{}
 	for _, h := range check.Plan(p, budget) {
@@ -41,10 +38,31 @@ func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits)
 	return held, nil
 }
 
+// judged names what the platform has released by its own judgement in the
+// breaker's period.
+func judged(ctx context.Context, tx pgx.Tx) (map[uuid.UUID]bool, error) {
+	if _, err := tx.Exec(ctx, lockJudged); err != nil {
+		return nil, fmt.Errorf("waiting for other plans: %w", err)
+	}
+	rows, err := tx.Query(ctx, selectJudged, massPeriod)
+	if err != nil {
+		return nil, fmt.Errorf("counting judged releases: %w", err)
+	}
+	spent := map[uuid.UUID]bool{}
+	var object uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&object}, func() error {
+		spent[object] = true
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("counting judged releases: %w", err)
+	}
+	return spent, nil
+}
+
 // store writes a pass: its plan when it has actions, their jobs, the drift it
 // found, and what of the due set remains. An empty plan writes nothing but the
 // due rows that it settled.
-func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]string, due []dueRow) error {
+func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]string, due []dueRow, now time.Time) error {
 	b := &pgx.Batch{}
 	if len(p.Actions) > 0 {
 		if err := queuePlan(b, p, held); err != nil {
@@ -58,16 +76,20 @@ func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]s
 			b.Queue(healDrift, d.Object)
 		}
 	}
-	queueDue(b, p.Next, due)
+	queueDue(b, p.Next, due, now)
 	if b.Len() > 0 {
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("storing plan: %w", err)
 		}
 	}
+	asks := make(map[uuid.UUID]int64, len(p.Next))
+	for _, n := range p.Next {
+		asks[n.Object] = n.Asked.Until.UnixMilli()
+	}
 	jobs := make([]river.InsertManyParams, 0, len(p.Actions))
 	for i, a := range p.Actions {
 		if _, no := held[i]; !no {
-			jobs = append(jobs, river.InsertManyParams{Args: job(a)})
+			jobs = append(jobs, river.InsertManyParams{Args: job(a, asks[a.Object])})
 		}
 	}
 	if len(jobs) == 0 {
@@ -115,19 +137,22 @@ func queuePlan(b *pgx.Batch, p plan.Plan, held map[int]string) error {
 
 // queueDue settles the taken rows: those with a next look stay with its time,
 // the others leave. A swept object gets a row only when something is awaited.
-func queueDue(b *pgx.Batch, next []plan.Next, due []dueRow) {
-	stays := make(map[uuid.UUID]plan.Next, len(next))
+func queueDue(b *pgx.Batch, next []plan.Next, due []dueRow, now time.Time) {
+	looks := make(map[uuid.UUID]plan.Next, len(next))
 	for _, n := range next {
-		stays[n.Object] = n
+		looks[n.Object] = n
 	}
 	var gone []uuid.UUID
-	var n columns
+	var kept, added columns
 	for _, d := range due {
-		switch look, ok := stays[d.Object]; {
-		case ok && d.DueAt != nil && d.DueAt.Equal(look.At) && d.Asked == look.Asked:
-			// Swept, and already waiting for exactly this.
-		case ok:
-			n.add(look)
+		look, again := looks[d.Object]
+		switch {
+		case again && d.DueAt == nil:
+			added.add(look)
+		case again && d.waitsFor(look, now):
+			// Swept, and it will be looked at in time.
+		case again:
+			kept.add(look)
 		case d.DueAt != nil:
 			gone = append(gone, d.Object)
 		}
@@ -135,9 +160,13 @@ func queueDue(b *pgx.Batch, next []plan.Next, due []dueRow) {
 	if len(gone) > 0 {
 		b.Queue(settleDue, gone)
 	}
-	if len(n.object) > 0 {
-		b.Queue(keepDue, n.kind, n.object, n.at, n.reason, n.verb, n.event, n.fence, n.generation, n.failures, n.until)
-	}
+	kept.queue(b, keepDue)
+	added.queue(b, addDue)
+}
+
+// waitsFor says whether a row that is not due yet leads to the look all the same.
+func (d dueRow) waitsFor(look plan.Next, now time.Time) bool {
+	return d.DueAt.After(now) && !d.DueAt.After(look.At) && d.Asked == look.Asked
 }
 
 // columns are rows turned, as unnest takes them.
@@ -161,4 +190,10 @@ func (c *columns) add(n plan.Next) {
 		until = &n.Asked.Until
 	}
 	c.until = append(c.until, until)
+}
+
+func (c *columns) queue(b *pgx.Batch, sql string) {
+	if len(c.object) > 0 {
+		b.Queue(sql, c.kind, c.object, c.at, c.reason, c.verb, c.event, c.fence, c.generation, c.failures, c.until)
+	}
 }

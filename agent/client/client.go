@@ -52,8 +52,7 @@ func (e *ProblemError) Error() string {
 
 // CodeOf is the code of a refusal by the door, or empty.
 func CodeOf(err error) string {
-	var p *ProblemError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*ProblemError](err); ok {
 		return p.Problem.Code
 	}
 	return ""
@@ -169,10 +168,11 @@ func (c *Client) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.
 	return err
 }
 
-// Report delivers what the node sees of itself.
-func (c *Client) Report(ctx context.Context, node ids.Node, r wire.Report) error {
-	_, err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(wire.PathReport, node), r, nil)
-	return err
+// Report delivers what the node sees of itself, and learns when to do so again.
+func (c *Client) Report(ctx context.Context, node ids.Node, r wire.Report) (wire.ReportReply, error) {
+	var reply wire.ReportReply
+	_, err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(wire.PathReport, node), r, &reply)
+	return reply, err
 }
 
 func (c *Client) call(ctx context.Context, within time.Duration, method, path string, body, into any) (int, error) {
@@ -197,7 +197,7 @@ func (c *Client) call(ctx context.Context, within time.Duration, method, path st
 	if err != nil {
 		return 0, fmt.Errorf("calling the node door: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
 	if err != nil {
 		return 0, fmt.Errorf("reading the node door's reply: %w", err)

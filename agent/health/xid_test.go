@@ -28,8 +28,10 @@ func TestEventsOfAKernelLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	gpus := []wire.GPU{
-		{PCI: "0000:53:00.0", Health: wire.Healthy}, {PCI: "0000:64:00.0", Health: wire.Healthy},
-		{PCI: "0000:75:00.0", Health: wire.Healthy}, {PCI: "0000:86:00.0", Health: wire.Unknown},
+		{PCI: "0000:53:00.0", Health: wire.Healthy},
+		{PCI: "0000:64:00.0", Health: wire.Healthy},
+		{PCI: "0000:75:00.0", Health: wire.Healthy},
+		{PCI: "0000:86:00.0", Health: wire.Unknown},
 	}
 	health.Apply(gpus, events)
 	want := []wire.GPU{

@@ -77,7 +77,7 @@ func (r *Runner) Start(ctx context.Context) {
 	for _, record := range r.Journal.All() {
 		if last := record.Last(); last.Result == nil {
 			r.Log.InfoContext(ctx, "task resumed", "task_id", last.Envelope.Task, "fence", last.Envelope.Fence)
-			r.work(last.Envelope)
+			r.work(last.Envelope) //nolint:contextcheck // work outlives calls; it lives as long as the runner
 		}
 	}
 }

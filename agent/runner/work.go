@@ -141,8 +141,7 @@ func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) 
 
 func (r *Runner) failed(e wire.Envelope, err error) *wire.Result {
 	result := r.result(e, wire.Failed, wire.StepFailed, err.Error())
-	var at *stepError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*stepError](err); ok {
 		result.Step, result.Code = at.step.Name, at.step.Code
 	}
 	if code := wire.CodeOf(err); code != "" {

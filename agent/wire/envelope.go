@@ -35,8 +35,7 @@ func Refuse(code Refusal, format string, args ...any) error {
 
 // CodeOf is the code of a refusal, or empty.
 func CodeOf(err error) Refusal {
-	var r *RefusedError
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r.Code
 	}
 	return ""

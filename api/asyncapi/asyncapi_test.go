@@ -21,6 +21,7 @@ var good = map[string]map[string]any{
 	"provisioning.releasing.requested": {"reason": "user", "requested_by": "user:" + id},
 	"provisioning.releasing.completed": {"released_at": "2026-01-02T03:04:05.678Z", "seconds": 60, "cost_minor": 9, "currency": "EUR"},
 	"provisioning.release_failed":      {"release_failed_reason": "ScrubFailed", "attempts": 3, "slots": 2},
+	"billing.balance_depleted":         {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
 }
 
 func encode(t *testing.T, v any) []byte {
@@ -35,7 +36,12 @@ func encode(t *testing.T, v any) []byte {
 func payloadOf(subject string) map[string]any {
 	p := maps.Clone(good[subject])
 	p["urn"] = "core42:aicloud:-:" + id + ":" + id + ":allocation:" + id
-	p["tenant_id"], p["project_id"], p["allocation_id"] = id, id, id
+	p["tenant_id"] = id
+	if strings.HasPrefix(subject, "provisioning.") {
+		p["project_id"], p["allocation_id"] = id, id
+	} else {
+		p["project_id"] = nil // a balance belongs to the tenant
+	}
 	return p
 }
 

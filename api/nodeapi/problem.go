@@ -43,8 +43,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who caller, hand
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who caller, err error) {
 	problem := wire.Problem{Code: string(errs.Internal), Message: "something failed on our side", CorrelationID: uuid.NewString()}
 	status := http.StatusInternalServerError
-	var coded *errs.Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*errs.Error](err); ok {
 		if known, ok := statusOf[coded.Code]; ok {
 			status = known
 			problem.Code, problem.Message = string(coded.Code), coded.Message

@@ -141,7 +141,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		err = errors.Join(err, server.Close())
 	}
-	<-ended
+	<-ended //nolint:errcheck // http.ErrServerClosed by now
 	return err
 }
 

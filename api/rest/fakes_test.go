@@ -280,9 +280,11 @@ var node1 = inventory.Node{ID: ids.New[ids.Node](), Name: "sim-1", SKU: h100.Nam
 func (machines) Capacity(context.Context) ([]inventory.Capacity, error) {
 	return []inventory.Capacity{{SKU: h100.Name, Region: "eu-1", Nodes: 1, Total: 8, Free: 5, Claimed: 3}}, nil
 }
+
 func (machines) Nodes(context.Context, string, int) ([]inventory.Node, error) {
 	return []inventory.Node{node1}, nil
 }
+
 func (machines) Node(_ context.Context, name string) (inventory.Node, []inventory.Device, error) {
 	if name != node1.Name {
 		return inventory.Node{}, nil, errs.New(errs.NotFound, "no node is named %s", name)
@@ -295,6 +297,7 @@ type meter struct{}
 func (meter) Usage(context.Context, ids.Tenant, time.Time, time.Time, ids.Allocation, int) ([]metering.Usage, error) {
 	return []metering.Usage{{Allocation: ids.New[ids.Allocation](), Project: ids.New[ids.Project](), SKU: h100.Name, GPUs: 2, PriceMinor: 289, Currency: "EUR", Seconds: 600, CostMinor: 96, StartedAt: t0}}, nil
 }
+
 func (meter) CostOf(_ context.Context, of []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
 	return map[ids.Allocation]money.Minor{of[0]: 96}, nil
 }
@@ -329,15 +332,18 @@ func (intent) Get(_ context.Context, _ desired.Kind, _, name string) (desired.Ob
 	}
 	return declared, nil
 }
+
 func (intent) List(context.Context, desired.Kind, string, int) ([]desired.Object, error) {
 	return []desired.Object{declared}, nil
 }
+
 func (intent) Revisions(context.Context, int64, int) ([]desired.Revision, error) {
 	return []desired.Revision{
 		{Revision: 8, Source: "fleet", Commit: "bad", Status: "invalid", Findings: []desired.Finding{{Path: "nodes.cue", Line: 3, Column: 1, Message: "negative price"}}, At: t0},
 		{Revision: 7, Source: "fleet", Commit: "good", Status: "applied", At: t0},
 	}, nil
 }
+
 func (intent) Pointer(context.Context, string) (desired.Pointer, error) {
 	return desired.Pointer{Revision: 7, Commit: "good"}, nil
 }
@@ -349,6 +355,7 @@ var plan1 = rest.Plan{ID: ids.New[ids.Plan](), CreatedAt: t0, Status: "applied",
 func (history) Plans(context.Context, ids.Plan, int) ([]rest.Plan, error) {
 	return []rest.Plan{plan1}, nil
 }
+
 func (history) Plan(_ context.Context, id ids.Plan) (rest.Plan, []rest.PlanAction, error) {
 	if id != plan1.ID {
 		return rest.Plan{}, nil, errs.New(errs.NotFound, "no such plan")

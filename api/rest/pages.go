@@ -139,7 +139,7 @@ func (s *Server) signOut(c *gin.Context) {
 			return
 		}
 	}
-	gone := sessionCookie(c.Request, "")
+	gone := sessionCookie(c.Request, "") //nolint:gosec // Secure wherever the request came over TLS
 	gone.MaxAge = -1
 	http.SetCookie(c.Writer, gone)
 	c.Redirect(http.StatusSeeOther, "/")

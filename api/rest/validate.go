@@ -132,8 +132,7 @@ func read(req *http.Request) ([]byte, error) {
 		buf.Grow(int(req.ContentLength) + bytes.MinRead)
 	}
 	if _, err := buf.ReadFrom(req.Body); err != nil {
-		var over *http.MaxBytesError
-		if errors.As(err, &over) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, tooLarge()
 		}
 		return nil, errs.New(errs.BadRequest, "the body broke off").Because(err)
@@ -228,8 +227,7 @@ func plain(err error) string {
 	if errors.As(err, &found) && found.Reason != "" {
 		return found.Reason
 	}
-	var parse *openapi3filter.ParseError
-	if errors.As(err, &parse) {
+	if parse, ok := errors.AsType[*openapi3filter.ParseError](err); ok {
 		return fmt.Sprintf("is not well-formed: %s", parse.Reason)
 	}
 	var request *openapi3filter.RequestError

@@ -262,14 +262,15 @@ func TestSlowClientsAreLetGo(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, func(s *stream.Server) { s.Patience = 100 * time.Millisecond })
+	for range 20_000 { // 20 MB: more than the sockets between us hold
+		b.record.state(b.mine, "provisioning.active")
+	}
+	// Only now: the server closes a connection that asks for nothing.
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(b.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for range 20_000 { // 20 MB: more than the sockets between us hold
-		b.record.state(b.mine, "provisioning.active")
-	}
 	if _, err := conn.Write([]byte("GET /?after=0 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}

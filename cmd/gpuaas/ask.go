@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"strings"
 )
@@ -18,9 +19,13 @@ func (a *app) mustAsk(yes bool, what string) error {
 }
 
 // confirm asks for a yes.
-func (a *app) confirm(question, declined string) error {
+func (a *app) confirm(ctx context.Context, question, declined string) error {
 	_, _ = fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	switch strings.ToLower(a.line()) {
+	said, err := a.line(ctx)
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(said) {
 	case "y", "yes":
 		return nil
 	}
@@ -28,16 +33,27 @@ func (a *app) confirm(question, declined string) error {
 }
 
 // confirmName asks for the name of what is about to end: a yes is typed too fast.
-func (a *app) confirmName(name, what, declined string) error {
+func (a *app) confirmName(ctx context.Context, name, what, declined string) error {
 	_, _ = fmt.Fprintf(a.Err, "%s\nType its name to go on: ", what)
-	if a.line() == name {
-		return nil
+	said, err := a.line(ctx)
+	if err != nil || said == name {
+		return err
 	}
 	return &failure{Message: declined, Code: codeDeclined, Try: "type " + name + ", or --yes", Exit: exitFailure}
 }
 
-// line reads an answer; the end of input is an empty one.
-func (a *app) line() string {
-	text, _ := bufio.NewReader(a.In).ReadString('\n')
-	return strings.TrimSpace(text)
+// line reads an answer; the end of input is an empty one. Nothing interrupts a
+// read of a terminal, so Ctrl-C leaves it behind; the process ends right after.
+func (a *app) line(ctx context.Context) (string, error) {
+	said := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(a.In).ReadString('\n')
+		said <- strings.TrimSpace(text)
+	}()
+	select {
+	case text := <-said:
+		return text, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }

@@ -85,7 +85,7 @@ func (a *app) create(ctx context.Context, f creation) error {
 	}
 	_, _ = fmt.Fprint(a.Err, text)
 	if !f.yes {
-		if err := a.confirm("Create this allocation?", "nothing was created"); err != nil {
+		if err := a.confirm(ctx, "Create this allocation?", "nothing was created"); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -75,6 +76,40 @@ func TestFourLines(t *testing.T) {
 	if want := "Error: two lines\nCode: c\nTry: this\nCorrelation: -\n"; b.String() != want {
 		t.Errorf("%q", b.String())
 	}
+}
+
+// Ctrl-C at the question: 130, and nothing was done.
+func TestInterruptedQuestion(t *testing.T) {
+	t.Parallel()
+	f, server := newFake(t)
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	never, hold := io.Pipe() // a person who thinks
+	defer func() { _ = hold.Close() }()
+	a := world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
+	a.In, a.Out, a.Err, a.Terminal = never, io.Discard, after("Create this allocation?", cancel), true
+	if code := a.execute(ctx, []string{"alloc", "create", "--sku", "h100-80gb"}); code != exitInterrupted {
+		t.Errorf("exit %d", code)
+	}
+	if len(f.items) != 0 {
+		t.Error("it was created")
+	}
+}
+
+// after calls back once a text was written.
+type onText struct {
+	text string
+	do   func()
+}
+
+func after(text string, do func()) io.Writer { return onText{text, do} }
+
+func (o onText) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(o.text)) {
+		o.do()
+	}
+	return len(p), nil
 }
 
 // Ctrl-C while waiting: 130, and the allocation is left alone.

@@ -96,6 +96,12 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := httptest.NewRecorder()
 	f.answer(answer, r, route.Operation.OperationID, params)
 	if answer.Code == dropped {
+		// Half an answer: before its first byte Go's transport would repeat the
+		// call by itself, because of the key.
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "{")
+		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}
 	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{

@@ -124,7 +124,7 @@ func newKeysDelete(a *app) *cobra.Command {
 				return err
 			}
 			if !yes {
-				if err := a.confirmName(args[0], "The key "+args[0]+" will log in to no new allocation.", "nothing was removed"); err != nil {
+				if err := a.confirmName(cmd.Context(), args[0], "The key "+args[0]+" will log in to no new allocation.", "nothing was removed"); err != nil {
 					return err
 				}
 			}

@@ -42,7 +42,7 @@ func (a *app) release(ctx context.Context, ref string, yes, wait bool, timeout t
 	one := found.Value
 	if !yes {
 		what := fmt.Sprintf("%s (%d × %s, %s, cost so far %s) is wiped and cannot come back.", one.Name, one.Gpus, one.Sku, one.Status, amount(one.Cost))
-		if err := a.confirmName(one.Name, what, "nothing was released"); err != nil {
+		if err := a.confirmName(ctx, one.Name, what, "nothing was released"); err != nil {
 			return err
 		}
 	}

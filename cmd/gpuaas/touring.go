@@ -45,7 +45,7 @@ func (t *tour) startOwn(ctx context.Context) (stop func(failed error), err error
 		return nil, fmt.Errorf("finding own binary: %w", err)
 	}
 	args := []string{"up", "--headless", "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--ready-file", ready}
-	t.print("No installation runs here. Starting one for the tour:\n$ gpuaas %s\n", strings.Join(args, " "))
+	t.print("Starting an installation for the tour:\n$ gpuaas %s\n", strings.Join(args, " "))
 	// It outlives ctx a little: the tour tidies up through it.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	up := exec.CommandContext(running, self, args...) //nolint:gosec // our own binary
@@ -62,7 +62,7 @@ func (t *tour) startOwn(ctx context.Context) (stop func(failed error), err error
 	stop = func(failed error) {
 		cancel()
 		<-ended //nolint:errcheck // how it ended is in its log
-		if failed == nil {
+		if failed == nil || errors.Is(failed, context.Canceled) {
 			_ = os.RemoveAll(dir)
 			return
 		}

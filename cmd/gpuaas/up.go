@@ -55,7 +55,7 @@ func newUp() *cobra.Command {
 
 // explain prints the findings of a refused fleet, each at its place.
 func explain(cmd *cobra.Command, err error) error {
-	var invalid *up.Invalid
+	var invalid *up.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}

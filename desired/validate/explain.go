@@ -58,7 +58,7 @@ func (e *explainer) unknownFields(at string, v cue.Value) {
 // freeNames checks the names in a struct whose names are the author's: labels.
 func (e *explainer) freeNames(at string, v cue.Value) {
 	var path []cue.Selector
-	for _, p := range strings.Split(at, ".") {
+	for p := range strings.SplitSeq(at, ".") {
 		path = append(path, cue.Str(p).Optional())
 	}
 	pattern := e.definition.LookupPath(cue.MakePath(path...))

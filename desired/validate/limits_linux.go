@@ -17,7 +17,7 @@ const dataSlack = 128 << 20
 // restrict sets the kernel's limits. RLIMIT_AS is of no use to a Go program: the
 // runtime reserves more address space than the limit before main begins.
 func restrict(l Limits) error {
-	seconds := uint64(max(1, l.CPU/time.Second)) //nolint:gosec // positive
+	seconds := uint64(max(1, l.CPU/time.Second))
 	for _, limit := range []struct {
 		name     string
 		resource int

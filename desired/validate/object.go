@@ -63,7 +63,7 @@ func refusal(findings []desired.Finding) error {
 	first := findings[0]
 	e := errs.New(errs.SpecInvalid, "%s", first.Message).At(first.Field).With("findings", lines)
 	if first.Expected != "" {
-		e.Try("expected %s", first.Expected)
+		e = e.Try("expected %s", first.Expected)
 	}
 	if len(findings) > 1 {
 		e.Message = fmt.Sprintf("%s, and %d more", first.Message, len(findings)-1)

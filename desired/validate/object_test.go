@@ -37,8 +37,10 @@ func specs() map[desired.Kind]any {
 		desired.KindSKU:         desired.SKU{DisplayName: "D", GPUModel: "Tesla T4", MemoryGiB: 16, Isolation: "host_user", MaxGPUs: 4, Active: true, Price: desired.Price{Currency: "EUR", AmountMinor: 35}},
 		desired.KindOSImage:     desired.OSImage{DisplayName: "D", Digest: "sha256:" + strings.Repeat("0", 64), Default: true},
 		desired.KindNode:        desired.Node{SKU: "t4", Region: "r", Onboarding: "simulated", GPUs: 4, Slicing: "whole_gpu", Hardware: "t4-4", Cordoned: true},
-		desired.KindAllocation: desired.Allocation{Tenant: someID, Project: someID, User: someID, SKU: "t4", GPUs: 1, Node: someID, Slots: []string{someID},
-			GPUUUIDs: []string{"GPU-1"}, Login: "a1", UID: 70001, Keys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA me@here"}, Released: true, Reason: "asked", ExpireAt: &expire},
+		desired.KindAllocation: desired.Allocation{
+			Tenant: someID, Project: someID, User: someID, SKU: "t4", GPUs: 1, Node: someID, Slots: []string{someID},
+			GPUUUIDs: []string{"GPU-1"}, Login: "a1", UID: 70001, Keys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA me@here"}, Released: true, Reason: "asked", ExpireAt: &expire,
+		},
 	}
 }
 
@@ -61,7 +63,7 @@ func TestSpecsMirrorTheSchema(t *testing.T) {
 		if err := json.Unmarshal(o.Spec, back.Interface()); err != nil {
 			t.Fatal(err)
 		}
-		if p, ok := back.Interface().(*desired.Policy); ok {
+		if p, ok := reflect.TypeAssert[*desired.Policy](back); ok {
 			p.Value = int(p.Value.(float64)) // any decodes so
 		}
 		if diff := cmp.Diff(spec, back.Elem().Interface()); diff != "" {

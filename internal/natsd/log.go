@@ -15,13 +15,17 @@ type logger struct {
 func (l logger) Noticef(format string, v ...any) {
 	l.log.Debug("nats", "text", fmt.Sprintf(format, v...))
 }
+
 func (l logger) Debugf(format string, v ...any) {
 	l.log.Debug("nats", "text", fmt.Sprintf(format, v...))
 }
+
 func (l logger) Tracef(format string, v ...any) {
 	l.log.Debug("nats", "text", fmt.Sprintf(format, v...))
 }
+
 func (l logger) Warnf(format string, v ...any) { l.log.Warn("nats", "text", fmt.Sprintf(format, v...)) }
+
 func (l logger) Errorf(format string, v ...any) {
 	l.log.Error("nats", "text", fmt.Sprintf(format, v...))
 }

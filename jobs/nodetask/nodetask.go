@@ -90,7 +90,7 @@ func (s *Store) Hint(node ids.Node) { s.Hints.Send(Topic(node)) }
 // makeRoom settles what waits for the same allocation and counts the attempt.
 func makeRoom(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
 	if o.Allocation == (ids.Allocation{}) {
-		err := tx.QueryRow(ctx, countNodeTasks, o.Node, o.Type).Scan(&waits)
+		err := tx.QueryRow(ctx, settleNodeTasks, o.Node, o.Type).Scan(&waits)
 		if err != nil {
 			return 0, false, fmt.Errorf("reading mailbox: %w", err)
 		}
@@ -122,12 +122,9 @@ func (s *Store) sign(o Order, attempt int) (wire.Signed, wire.Envelope, error) {
 		Slots: o.Slots, Generation: o.Generation, Fence: o.Fence, Attempt: attempt, Type: o.Type, Params: params,
 		SpecHash: o.SpecHash, NotBefore: now.Add(-skew), ExpiresAt: now.Add(lifetime), Nonce: hex.EncodeToString(nonce), Trace: o.Trace,
 	}
-	if env.Slots == nil {
-		env.Slots = []string{}
-	}
-	body, err := json.Marshal(env)
+	body, err := env.Canonical()
 	if err != nil {
-		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("encoding task: %w", err)
+		return wire.Signed{}, wire.Envelope{}, err
 	}
 	signature, err := s.Signer.Sign(env.Kid, body)
 	if err != nil {
@@ -164,14 +161,15 @@ func (s *Store) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.P
 	})
 }
 
-// Finish accepts a result by compare-and-set on task, node, fence and attempt.
+// Finish accepts a result by compare-and-set on task, node, allocation, fence and
+// attempt: a node speaks for nothing but what it was asked.
 // The same result again is no second result.
 func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Result) (first bool, err error) {
 	status := "succeeded"
 	if r.Outcome != wire.Succeeded {
 		status = "failed"
 	}
-	tag, err := tx.Exec(ctx, finishTask, r.Task, node, r.Fence, r.Attempt, status, string(r.Code), r.Message, r.Step)
+	tag, err := tx.Exec(ctx, finishTask, r.Task, node, r.Fence, r.Attempt, status, string(r.Code), r.Message, r.Step, null(r.Allocation))
 	if err != nil {
 		return false, fmt.Errorf("accepting result: %w", err)
 	}
@@ -179,7 +177,7 @@ func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Res
 		return true, nil
 	}
 	var same bool
-	if err := tx.QueryRow(ctx, sameResult, r.Task, node, r.Fence, r.Attempt, status).Scan(&same); err != nil {
+	if err := tx.QueryRow(ctx, sameResult, r.Task, node, r.Fence, r.Attempt, status, null(r.Allocation)).Scan(&same); err != nil {
 		return false, fmt.Errorf("accepting result: %w", err)
 	}
 	if !same {

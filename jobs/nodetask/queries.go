@@ -18,7 +18,12 @@ const (
 			coalesce((SELECT max(attempt) FROM node_tasks WHERE allocation_id = $1 AND fence = $2), 0),
 			EXISTS (SELECT FROM live WHERE fence = $2 AND type = $3 AND expires_at > now())`
 
-	countNodeTasks = `
+	// A node that is away for long would gather a question with each plan.
+	settleNodeTasks = `
+		WITH ended AS (
+			UPDATE node_tasks SET status = 'expired', finished_at = now()
+			WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL AND status IN ('queued', 'delivered', 'running') AND expires_at <= now()
+		)
 		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL
 			AND status IN ('queued', 'delivered', 'running') AND expires_at > now())`
 
@@ -43,7 +48,9 @@ const (
 
 	finishTask = `
 		UPDATE node_tasks SET status = $5, code = $6, message = $7, step = $8, finished_at = now()
-		WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status IN ('queued', 'delivered', 'running')`
+		WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND allocation_id IS NOT DISTINCT FROM $9
+			AND status IN ('queued', 'delivered', 'running')`
 	sameResult = `
-		SELECT EXISTS (SELECT FROM node_tasks WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status = $5)`
+		SELECT EXISTS (SELECT FROM node_tasks WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status = $5
+			AND allocation_id IS NOT DISTINCT FROM $6)`
 )

@@ -41,7 +41,7 @@ func (t *term) send(ctx context.Context, l *line, batch []Event) *flight {
 		}
 		expected := l.last
 		if l.chained {
-			expected += uint64(i) //nolint:gosec // an index
+			expected += uint64(i)
 		}
 		msg, err := t.relay.message(e, l.stream, expected)
 		if err != nil {

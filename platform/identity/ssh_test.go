@@ -49,6 +49,7 @@ func bits(t *testing.T, n int) string {
 // dsa is the key of RFC-sized zeros: its type alone must be enough to refuse it.
 const dsa = "ssh-dss AAAAB3NzaC1kc3MAAAADAQABAAAAAwEAAQAAAAMBAAEAAAADAQAB"
 
+//nolint:paralleltest // it sets GODEBUG, to make a key as weak as it must refuse
 func TestSSHKeysThatAreRefused(t *testing.T) {
 	b := setup(t)
 	good, private := ed(t)

@@ -142,8 +142,10 @@ func TestTransferThatIsWrongIsRefused(t *testing.T) {
 		})
 	}
 	err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
-		return b.Transfer(t.Context(), tx, ledger.Transfer{Kind: "correction", Reference: "x", Currency: "USD",
-			Lines: []ledger.Line{{Account: b.balance, Amount: 5}, {Account: other, Amount: -5}}})
+		return b.Transfer(t.Context(), tx, ledger.Transfer{
+			Kind: "correction", Reference: "x", Currency: "USD",
+			Lines: []ledger.Line{{Account: b.balance, Amount: 5}, {Account: other, Amount: -5}},
+		})
 	})
 	if err == nil {
 		t.Error("posted USD to accounts in EUR")

@@ -68,8 +68,10 @@ var chargeUsage = ledger.UsageStatement(ledger.Charges{
 })
 
 // Both ends of the window cut an interval; what is due between the cuts is its cost.
-const within = `greatest(least(coalesce(r.end_s, ` + second + `), $3::bigint) - r.start_s, 0)`
-const before = `greatest(least(coalesce(r.end_s, ` + second + `), $2::bigint) - r.start_s, 0)`
+const (
+	within = `greatest(least(coalesce(r.end_s, ` + second + `), $3::bigint) - r.start_s, 0)`
+	before = `greatest(least(coalesce(r.end_s, ` + second + `), $2::bigint) - r.start_s, 0)`
+)
 
 // An allocation has one SKU, size and price for life, and more than one interval
 // only when its use was interrupted.

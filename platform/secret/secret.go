@@ -33,10 +33,10 @@ const maxAge = time.Second
 const (
 	insertCertificate = `
 		WITH last AS (
-			UPDATE certificates SET status = 'superseded' WHERE node_id = $2 AND status = 'active' AND created_at < now() - $4::interval
+			UPDATE certificates SET status = 'superseded', not_after = least(not_after, now() + $4::interval) WHERE node_id = $2 AND status = 'active'
 		)
 		INSERT INTO certificates (serial, node_id, status, not_after) VALUES ($1, $2, 'active', $3)`
-	selectCertificates = `SELECT serial, node_id FROM certificates WHERE status = 'active' AND not_after > now()`
+	selectCertificates = `SELECT serial, node_id FROM certificates WHERE status IN ('active', 'superseded') AND not_after > now()`
 	revokeCertificates = `UPDATE certificates SET status = 'revoked' WHERE node_id = $1 AND status IN ('active', 'superseded')`
 )
 

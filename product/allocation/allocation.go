@@ -164,8 +164,10 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots i
 	inventory.QueueClaim(b, a.ID, slots)
 	queueInsert(b, *a)
 	desired.QueuePut(b, declaration) // marks it due
-	audit.Queue(b, audit.Entry{Tenant: a.Tenant, Actor: r.Caller.Actor(), Action: "allocation.create", Target: a.URN(s.Naming),
-		CorrelationID: r.Caller.CorrelationID, After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name}})
+	audit.Queue(b, audit.Entry{
+		Tenant: a.Tenant, Actor: r.Caller.Actor(), Action: "allocation.create", Target: a.URN(s.Naming),
+		CorrelationID: r.Caller.CorrelationID, After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name},
+	})
 	event.Queue(b, s.requested(*a, r.Caller))
 	return s.commit(ctx, b, "allocation.request")
 }
@@ -213,7 +215,7 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	if err != nil {
 		return Allocation{}, err
 	}
-	now := s.Clock.Now()
+	now := s.Clock.Now().Truncate(time.Microsecond) // as the database will say it
 	a := Allocation{
 		ID: ids.New[ids.Allocation](), Tenant: r.Caller.Tenant, Project: r.Caller.Project, User: r.Caller.User,
 		Name: r.Name, SKU: r.SKU, Region: r.Region, GPUs: r.GPUs, PriceMinor: offer.PriceMinor, Currency: offer.Currency,
@@ -245,6 +247,8 @@ func declare(a Allocation, slots inventory.Slots, keys []string) (desired.Object
 	if err != nil {
 		return desired.Object{}, fmt.Errorf("encoding declaration: %w", err)
 	}
-	return desired.Object{Kind: desired.KindAllocation, Scope: a.Project.String(), Name: a.Name, UID: ids.Object{UUID: a.ID.UUID},
-		Labels: a.Labels, Spec: text, Source: desired.Source{Owner: desired.OwnerAPI}}, nil
+	return desired.Object{
+		Kind: desired.KindAllocation, Scope: a.Project.String(), Name: a.Name, UID: ids.Object{UUID: a.ID.UUID},
+		Labels: a.Labels, Spec: text, Source: desired.Source{Owner: desired.OwnerAPI},
+	}, nil
 }

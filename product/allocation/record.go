@@ -43,8 +43,10 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error 
 		return fmt.Errorf("pricing %s: %w", a.ID, err)
 	}
 	b := &pgx.Batch{}
-	metering.QueueOpen(b, metering.Interval{Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, SKU: a.SKU, GPUs: a.GPUs,
-		PriceMinor: a.PriceMinor, Currency: a.Currency})
+	metering.QueueOpen(b, metering.Interval{
+		Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, SKU: a.SKU, GPUs: a.GPUs,
+		PriceMinor: a.PriceMinor, Currency: a.Currency,
+	})
 	event.Queue(b, s.fact(a, SubjectActive, ActiveFact{Allocation: a.ID.String(), Slots: a.GPUs, ActiveAt: *a.ActiveAt, PriceMinor: price, Currency: a.Currency}))
 	return send(ctx, tx, b, a)
 }
@@ -52,7 +54,11 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error 
 // SlotsGone frees what the host has proved clean, and forgets the declaration. A
 // failed allocation stays failed; its slots are free all the same.
 func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof wire.Proof) error {
-	if a.State == Releasing || a.State == ReleaseFailed {
+	switch a.State {
+	case Requested, Provisioning, Active, Released:
+		return nil // nobody has asked for them
+	case Failed:
+	case Releasing, ReleaseFailed:
 		var err error
 		if a, err = s.move(ctx, tx, a, SlotsGone, "", ""); err != nil {
 			return err
@@ -121,22 +127,23 @@ func (s *Service) Expire(ctx context.Context, tx pgx.Tx, a Allocation) error {
 }
 
 // Deplete releases every active allocation of a tenant that has run out of
-// money, and returns how many that were.
-func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (int, error) {
+// money, and names them.
+func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (released []string, err error) {
 	rows, err := tx.Query(ctx, lockActive, tenant)
 	if err != nil {
-		return 0, fmt.Errorf("locking active allocations: %w", err)
+		return nil, fmt.Errorf("locking active allocations: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, scan)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, a := range list {
 		if _, err := s.release(ctx, tx, a, ReasonDepleted, identity.Caller{}); err != nil {
-			return 0, err
+			return nil, err
 		}
+		released = append(released, a.ID.String())
 	}
-	return len(list), nil
+	return released, nil
 }
 
 func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch, a Allocation) error {

@@ -52,12 +52,25 @@ func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key
 		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
-		return Allocation{}, err
+		return Allocation{}, s.repeated(ctx, k, err)
 	}
 	failpoint.Hit("allocation.release.after_commit")
 	s.Desired.Hint()
 	s.Hints.Send(event.Topic)
 	return a, nil
+}
+
+// repeated explains a refusal to whoever sent the same request twice at once: not
+// that it was released, but that the other one is being answered.
+func (s *Service) repeated(ctx context.Context, k identity.Key, refused error) error {
+	_, _, found, err := s.Identity.Replay(ctx, k)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		return errs.New(errs.IdempotencyInFlight, "a request with this idempotency key is at work").Try("repeat it in a moment").Because(refused)
+	}
+	return refused
 }
 
 // accepted is the status that the door answers a release with.
@@ -104,7 +117,7 @@ func (s *Service) bury(ctx context.Context, tx pgx.Tx, a Allocation, reason stri
 	// Asked again after it had failed, the fence rises all the same, so that what
 	// is still on its way is void.
 	spec.Released, spec.Reason = true, reason
-	_, err = s.Desired.Respec(ctx, tx, desired.KindAllocation, uid, spec)
+	_, err = s.Desired.Bury(ctx, tx, desired.KindAllocation, uid, spec)
 	return err
 }
 

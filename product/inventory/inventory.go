@@ -45,11 +45,12 @@ func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Node, name stri
 
 // Retire takes a node out of the fleet; refused while anything is claimed on it.
 func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Node) error {
-	tag, err := tx.Exec(ctx, retireNode, id)
+	var retired int
+	err := tx.QueryRow(ctx, retireNode, id).Scan(&retired)
 	switch {
 	case err != nil:
 		return fmt.Errorf("retiring node %s: %w", id, err)
-	case tag.RowsAffected() == 0:
+	case retired == 0:
 		return errs.New(errs.NodeInUse, "node %s still has claimed slots", id)
 	}
 	return nil
@@ -100,7 +101,7 @@ func (s *Service) Seen(ctx context.Context, tx pgx.Tx, id ids.Node, r wire.Repor
 		b.Queue(missGPUs, id, gpuUUIDs(r.Inventory.GPUs))
 	}
 	b.Queue(putSlots, id)
-	b.Queue(quarantineSlots, id)
+	b.Queue(quarantineSlots, id, foreign(r))
 	b.Queue(setSeen, id, string(health), message)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("recording inventory of %s: %w", id, err)
@@ -131,6 +132,17 @@ func assess(r wire.Report, expected int) (health wire.Health, message string) {
 		return wire.Degraded, "used by what nobody ordered: " + strings.Join(r.Foreign, ", ")
 	}
 	return health, message
+}
+
+// foreign names the devices that something uses which nobody ordered. The host's
+// words begin with the device.
+func foreign(r wire.Report) []string {
+	used := []string{}
+	for _, words := range r.Foreign {
+		gpu, _, _ := strings.Cut(words, ": ")
+		used = append(used, gpu)
+	}
+	return used
 }
 
 func gpuUUIDs(gpus []wire.GPU) []string {

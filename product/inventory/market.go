@@ -135,10 +135,27 @@ func QueueDirty(b *pgx.Batch, id ids.Allocation) { b.Queue(dirtySlots, id) }
 // Free ends an allocation's claims by proof: a slot whose device was scrubbed is
 // clean again, any other is quarantined.
 func (s *Service) Free(ctx context.Context, tx pgx.Tx, id ids.Allocation, p wire.Proof) error {
-	if _, err := tx.Exec(ctx, freeSlots, id, p.Scrubbed, p.Fence); err != nil {
+	scrubbed := p.Scrubbed
+	if scrubbed == nil || len(p.Leftovers) > 0 {
+		scrubbed = []string{} // something is left, so nothing is proved
+	}
+	if _, err := tx.Exec(ctx, freeSlots, id, scrubbed, p.Fence); err != nil {
 		return fmt.Errorf("freeing slots of %s: %w", id, err)
 	}
 	return nil
+}
+
+// GPUsOf names the devices that an allocation holds or once held, sorted.
+func (s *Service) GPUsOf(ctx context.Context, tx pgx.Tx, id ids.Allocation) ([]string, error) {
+	rows, err := tx.Query(ctx, selectHeldGPUs, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading devices of %s: %w", id, err)
+	}
+	gpus, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("reading devices of %s: %w", id, err)
+	}
+	return gpus, nil
 }
 
 // Quarantine keeps an allocation's slots unsold until a person has looked.

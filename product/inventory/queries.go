@@ -9,10 +9,25 @@ const (
 			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' ELSE n.lifecycle END,
 			version = n.version + 1, updated_at = now()`
 	// A node that is sold as something else sells its slots as that, once free.
-	resellSlots = `UPDATE slots SET sku = $2, region = $3, updated_at = now() WHERE node_id = $1 AND (sku, region) <> ($2, $3)`
-	retireNode  = `
-		UPDATE nodes SET lifecycle = 'retired', version = version + 1, updated_at = now()
-		WHERE id = $1 AND NOT EXISTS (SELECT FROM slots WHERE node_id = $1 AND status IN ('claimed', 'dirty'))`
+	// One that was retired and is declared again is on the market again.
+	resellSlots = `
+		UPDATE slots SET sku = $2, region = $3, updated_at = now(),
+			status = CASE WHEN reason = 'retired' THEN 'clean' ELSE status END, reason = CASE WHEN reason = 'retired' THEN '' ELSE reason END
+		WHERE node_id = $1 AND ((sku, region) <> ($2, $3) OR reason = 'retired')`
+	// The slots are locked before they are looked at, and taken off the market with
+	// the node: a claim that waits for them finds none clean.
+	retireNode = `
+		WITH held AS (
+			SELECT id, status FROM slots WHERE node_id = $1 ORDER BY id FOR UPDATE
+		), gone AS (
+			UPDATE nodes SET lifecycle = 'retired', version = version + 1, updated_at = now()
+			WHERE id = $1 AND NOT EXISTS (SELECT FROM held WHERE status IN ('claimed', 'dirty'))
+			RETURNING id
+		), off AS (
+			UPDATE slots SET status = 'quarantined', reason = 'retired', updated_at = now()
+			FROM gone WHERE slots.node_id = gone.id AND slots.status = 'clean'
+		)
+		SELECT count(*) FROM gone`
 	countClaims = `
 		SELECT node_id, count(*) FROM slots WHERE node_id = ANY($1) AND status IN ('claimed', 'dirty') GROUP BY node_id`
 	setReachability = `
@@ -35,8 +50,8 @@ const (
 	missGPUs = `
 		UPDATE gpus SET present = false, health = 'unhealthy', reasons = ARRAY['missing from a complete report'], updated_at = now()
 		WHERE node_id = $1 AND NOT uuid = ANY($2) AND present`
-	// One slot a device under the whole_gpu profile. A slot starts dirty when the
-	// device is in use by something that nobody ordered; the host says so.
+	// One slot a device under the whole_gpu profile. What is wrong with a new
+	// device is seen by the statement after this one.
 	putSlots = `
 		INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status)
 		SELECT gen_random_uuid(), g.node_id, g.uuid, n.sku, n.region, 'clean'
@@ -45,15 +60,16 @@ const (
 	// A device that is sick is not sold; one that is claimed stays with its holder
 	// and is quarantined when it is freed. One that recovered is sold again only
 	// if health alone had kept it back.
+	// The same holds for one that something uses which nobody ordered.
 	quarantineSlots = `
-		UPDATE slots s SET
-			status = CASE WHEN g.health IN ('healthy', 'degraded') THEN 'clean' ELSE 'quarantined' END,
-			reason = CASE WHEN g.health IN ('healthy', 'degraded') THEN '' ELSE 'unhealthy' END,
-			updated_at = now()
-		FROM gpus g
-		WHERE g.uuid = s.gpu_uuid AND s.node_id = $1
-			AND (s.status = 'clean' AND g.health NOT IN ('healthy', 'degraded')
-				OR s.status = 'quarantined' AND s.reason = 'unhealthy' AND g.health IN ('healthy', 'degraded'))`
+		UPDATE slots s SET status = CASE WHEN now_is.reason = '' THEN 'clean' ELSE 'quarantined' END, reason = now_is.reason, updated_at = now()
+		FROM (
+			SELECT uuid, CASE WHEN health NOT IN ('healthy', 'degraded') THEN 'unhealthy' WHEN uuid = ANY($2) THEN 'foreign use' ELSE '' END AS reason
+			FROM gpus WHERE node_id = $1
+		) AS now_is
+		WHERE now_is.uuid = s.gpu_uuid AND s.node_id = $1
+			AND (s.status = 'clean' AND now_is.reason <> ''
+				OR s.status = 'quarantined' AND s.reason IN ('unhealthy', 'foreign use') AND s.reason <> now_is.reason)`
 	setSeen = `
 		UPDATE nodes SET health = $2, message = $3, reachability = 'reachable', version = version + 1, updated_at = now(),
 			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning', 'enrolled', 'offline') THEN 'active' ELSE lifecycle END
@@ -64,7 +80,9 @@ const (
 		SELECT $1, id, now() + $3::interval FROM nodes WHERE id = $2 AND lifecycle <> 'retired'
 		RETURNING expires_at`
 	spendToken = `
-		UPDATE enrolment_tokens SET used_at = now() WHERE secret_hash = $1 AND used_at IS NULL AND expires_at > now() RETURNING node_id`
+		UPDATE enrolment_tokens SET used_at = now() WHERE secret_hash = $1 AND used_at IS NULL AND expires_at > now()
+			AND EXISTS (SELECT FROM nodes n WHERE n.id = node_id AND n.lifecycle <> 'retired')
+		RETURNING node_id`
 	setEnrolled = `
 		UPDATE nodes SET lifecycle = 'enrolled', version = version + 1, updated_at = now()
 		WHERE id = $1 AND lifecycle IN ('declared', 'commissioning')`
@@ -78,7 +96,10 @@ const (
 	claimSlots = `
 		WITH free AS (
 			-- In id order, so that claims on the same slots queue and never deadlock.
-			SELECT id FROM slots WHERE id = ANY($2) AND status = 'clean' ORDER BY id FOR UPDATE
+			-- The node is looked at again: whoever placed may have believed an old reading.
+			SELECT s.id FROM slots s JOIN nodes n ON n.id = s.node_id
+			WHERE s.id = ANY($2) AND s.status = 'clean' AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned
+			ORDER BY s.id FOR UPDATE OF s
 		), taken AS (
 			UPDATE slots SET status = 'claimed', updated_at = now() FROM free WHERE slots.id = free.id RETURNING slots.id
 		)
@@ -101,6 +122,10 @@ const (
 	quarantineClaimed = `
 		UPDATE slots SET status = 'quarantined', reason = $2, updated_at = now()
 		WHERE status IN ('claimed', 'dirty') AND id IN (SELECT slot_id FROM slot_claims WHERE allocation_id = $1 AND upper_inf(period))`
+
+	// Sorted by bytes, as an envelope wants them.
+	selectHeldGPUs = `
+		SELECT gpu_uuid FROM slots WHERE id IN (SELECT slot_id FROM slot_claims WHERE allocation_id = $1) ORDER BY gpu_uuid COLLATE "C"`
 
 	selectCapacity = `
 		SELECT s.sku, s.region, count(DISTINCT s.node_id), count(*),

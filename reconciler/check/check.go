@@ -6,6 +6,8 @@ package check
 import (
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
@@ -20,6 +22,8 @@ type Held struct {
 // Budget bounds what the platform may do by its own judgement.
 type Budget struct {
 	Releases int // allocations it may still release in this period
+	// Spent holds those that it has released already: to ask again costs nothing.
+	Spent map[uuid.UUID]bool
 }
 
 // Plan returns the actions of p that must be held.
@@ -62,14 +66,12 @@ func refuse(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]boo
 // spend takes a judged action out of the budget. What a user, a lease or a
 // balance asked for is not judged and costs nothing.
 func spend(a plan.Action, b *Budget) string {
-	if !a.Judged {
-		return ""
-	}
 	switch {
-	case a.Verb == plan.Release && b.Releases == 0:
+	case !a.Judged || a.Verb != plan.Release || b.Spent[a.Object]:
+		return ""
+	case b.Releases <= 0:
 		return "too many releases by the platform's own judgement; a person must look"
-	case a.Verb == plan.Release:
-		b.Releases--
 	}
+	b.Releases--
 	return ""
 }

@@ -128,8 +128,10 @@ func TestObjectCases(t *testing.T) {
 }
 
 func node(staleAt time.Time, reachable bool) plan.DueObject {
-	return plan.DueObject{Kind: desired.KindNode, Generation: 1, SpecHash: "1", AppliedGeneration: 1, AppliedHash: "1",
-		Silence: &plan.Silence{StaleAt: staleAt, Reachable: reachable}}
+	return plan.DueObject{
+		Kind: desired.KindNode, Generation: 1, SpecHash: "1", AppliedGeneration: 1, AppliedHash: "1",
+		Silence: &plan.Silence{StaleAt: staleAt, Reachable: reachable},
+	}
 }
 
 func show(p plan.Plan) string {

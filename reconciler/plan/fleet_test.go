@@ -44,8 +44,10 @@ type fleet struct {
 }
 
 func newFleet() *fleet {
-	f := &fleet{now: t0, want: map[ids.Allocation]*plan.Want{}, have: map[ids.Allocation]*host{}, progress: map[ids.Allocation]*plan.Progress{},
-		asked: map[ids.Allocation]plan.Asked{}, drifting: map[ids.Allocation]bool{}, ever: map[ids.Allocation]int64{}}
+	f := &fleet{
+		now: t0, want: map[ids.Allocation]*plan.Want{}, have: map[ids.Allocation]*host{}, progress: map[ids.Allocation]*plan.Progress{},
+		asked: map[ids.Allocation]plan.Asked{}, drifting: map[ids.Allocation]bool{}, ever: map[ids.Allocation]int64{},
+	}
 	for i := range 2 {
 		id := ids.Allocation{UUID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%012d", i+1))}
 		f.names = append(f.names, id)

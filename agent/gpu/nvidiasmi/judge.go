@@ -2,6 +2,7 @@ package nvidiasmi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/health"
@@ -11,11 +12,8 @@ import (
 // judge lowers the health of g by what the tool says. The driver's own verdict,
 // the recovery action, comes first: it knows what a counter means.
 func (dev device) judge(g *wire.GPU) {
-	for _, s := range []string{dev.Total, dev.Used, dev.Util, dev.Temp, dev.Draw, dev.Remapped.Text} {
-		if isLost(s) {
-			health.Worsen(g, wire.Unhealthy, "lost: fallen off the bus")
-			break
-		}
+	if slices.ContainsFunc([]string{dev.Total, dev.Used, dev.Util, dev.Temp, dev.Draw, dev.Remapped.Text}, isLost) {
+		health.Worsen(g, wire.Unhealthy, "lost: fallen off the bus")
 	}
 	if action := known(dev.Recovery); action != "" {
 		health.Worsen(g, wire.Unhealthy, "driver asks for recovery: "+strings.ToLower(action))

@@ -175,12 +175,12 @@ func (dev device) gpu(index int) (wire.GPU, error) {
 	if pci := known(dev.PCI); pci != "" {
 		g.PCI = health.PCIAddress(pci)
 	}
-	g.MemoryMiB, _ = quantity(dev.Total, "MiB")
-	g.UsedMiB, _ = quantity(dev.Used, "MiB")
+	g.MemoryMiB = quantity(dev.Total, "MiB")
+	g.UsedMiB = quantity(dev.Used, "MiB")
 	g.PowerLimitMW = milliwatts(dev.Limit, dev.OldLimit)
 	g.PowerMW = milliwatts(dev.Draw, dev.AvgDraw, dev.OldDraw)
-	util, _ := quantity(dev.Util, "%")
-	celsius, _ := quantity(dev.Temp, "C")
+	util := quantity(dev.Util, "%")
+	celsius := quantity(dev.Temp, "C")
 	g.Utilisation, g.Celsius = int(util), int(celsius)
 	for _, p := range dev.Processes {
 		if strings.Contains(p.Type, "C") { // graphics alone is the host's own display
@@ -222,12 +222,13 @@ func integer(s string) (int64, bool) {
 }
 
 // quantity reads "81559 MiB".
-func quantity(s, unit string) (int64, bool) {
+func quantity(s, unit string) int64 {
 	number, ok := strings.CutSuffix(known(s), " "+unit)
 	if !ok {
-		return 0, false
+		return 0
 	}
-	return integer(number)
+	n, _ := integer(number)
+	return n
 }
 
 // milliwatts reads the first of "700.00 W" that is known.

@@ -156,7 +156,7 @@ func locked(path string, do func() error) error {
 	if err != nil {
 		return fmt.Errorf("locking simulated host: %w", err)
 	}
-	defer lock.Close() // which also unlocks
+	defer func() { _ = lock.Close() }() // which also unlocks
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("locking simulated host: %w", err)
 	}

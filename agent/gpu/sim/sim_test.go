@@ -123,8 +123,11 @@ func TestFaultsShowAndHeal(t *testing.T) {
 		health wire.Health
 		reason string
 	}{
-		{wire.Unhealthy, "xid 79: fallen off the bus"}, {wire.Unhealthy, "xid 48: double-bit memory error"},
-		{wire.Degraded, "xid 31: application memory fault"}, {wire.Healthy, ""}, {wire.Healthy, ""},
+		{wire.Unhealthy, "xid 79: fallen off the bus"},
+		{wire.Unhealthy, "xid 48: double-bit memory error"},
+		{wire.Degraded, "xid 31: application memory fault"},
+		{wire.Healthy, ""},
+		{wire.Healthy, ""},
 	} {
 		if g := got.GPUs[i]; g.Health != want.health || !strings.Contains(strings.Join(g.Reasons, ";"), want.reason) {
 			t.Errorf("GPU %d: %s %v", i, g.Health, g.Reasons)

@@ -34,13 +34,15 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	//nolint:contextcheck // its handlers take the context of the request they answer
 	door, err := rest.New(rest.Config{
 		Identity: r.identity, Catalog: r.catalog, Allocations: r.allocations, Inventory: r.inventory, Metering: r.metering, Ledger: r.ledger,
 		Events:  &stream.Server{Facts: &event.Store{DB: pool}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
 		Desired: r.desired, Plans: plans{&reconciler.History{DB: pool}}, DB: pool,
 		Seen: r.seen, EnrolmentToken: r.enrolmentToken(s.cfg.naming()),
 		Naming: s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
-		Ready: pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Limits: func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
+		Ready:  pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	})
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
@@ -71,8 +73,10 @@ func (p plans) Plan(ctx context.Context, id ids.Plan) (rest.Plan, []rest.PlanAct
 	one, actions, err := p.history.Plan(ctx, id)
 	shown := make([]rest.PlanAction, len(actions))
 	for i, a := range actions {
-		shown[i] = rest.PlanAction{Number: a.Number, Kind: a.Kind, Object: a.Object, Verb: a.Verb, Event: a.Event, Fence: a.Fence,
-			Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held}
+		shown[i] = rest.PlanAction{
+			Number: a.Number, Kind: a.Kind, Object: a.Object, Verb: a.Verb, Event: a.Event, Fence: a.Fence,
+			Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
+		}
 		if a.Node != nil {
 			shown[i].Node = &ids.Node{UUID: *a.Node}
 		}

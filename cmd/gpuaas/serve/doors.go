@@ -15,8 +15,10 @@ import (
 // serveNodes opens the door for agents.
 func (s *Server) serveNodes(ctx context.Context) error {
 	r := s.rooms
-	in := &nodeapi.Intake{DB: r.pool(RoleNode), Tasks: r.tasks, Observed: r.observed, Inventory: r.inventory,
-		Certificates: r.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter}
+	in := &nodeapi.Intake{
+		DB: r.pool(RoleNode), Tasks: r.tasks, Observed: r.observed, Inventory: r.inventory,
+		Certificates: r.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter,
+	}
 	door := &nodeapi.Server{
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.authority, Keys: r.keys,
 		Nodes: in, Tasks: in, Reports: in, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,

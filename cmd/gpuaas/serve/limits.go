@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired"
@@ -13,8 +12,7 @@ import (
 )
 
 // policy reads the values that each room decides by, one revision for one
-// decision. The client serves them from memory; before its first read it fails,
-// and a server does not start.
+// decision. They come from memory; a server reads them once before it starts.
 type policy struct{ client *policies.Client }
 
 // askAgain is how long the loop waits for an answer before it asks anew: five
@@ -22,11 +20,7 @@ type policy struct{ client *policies.Client }
 const askAgain = 10 * time.Second
 
 func (p policy) view(scopes ...policies.Scope) policies.View {
-	s, err := p.client.Snapshot(context.Background())
-	if err != nil {
-		return policies.Snapshot{}.For(scopes...) // defaults; only before the first read
-	}
-	return s.For(scopes...)
+	return p.client.Latest().For(scopes...)
 }
 
 func (p policy) loop() reconciler.Limits {
@@ -45,9 +39,14 @@ func (p policy) loop() reconciler.Limits {
 	}
 }
 
-func (p policy) request(c identity.Caller) allocation.Limits {
-	v := p.view(policies.In(policies.LevelTenant, c.TenantName), policies.In(policies.LevelProject, c.Project.String()),
+// of reads along a caller's scopes: the tenant by its name, as files write it.
+func (p policy) of(c identity.Caller) policies.View {
+	return p.view(policies.In(policies.LevelTenant, c.TenantName), policies.In(policies.LevelProject, c.Project.String()),
 		policies.In(policies.LevelUser, c.User.String()))
+}
+
+func (p policy) request(c identity.Caller) allocation.Limits {
+	v := p.of(c)
 	return allocation.Limits{
 		PerUser:       int(v.Int(policies.AllocationMaxConcurrentPerUser)),
 		PerProject:    int(v.Int(policies.AllocationMaxConcurrentPerProject)),

@@ -126,8 +126,10 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	r.certificates = &secret.Certificates{DB: node}
 	r.inventory = &inventory.Service{DB: api, Hints: hints}
 	r.tasks = &nodetask.Store{DB: node, Signer: r.keys, Hints: hints, Clock: c.Clock}
-	r.allocations = &allocation.Service{DB: api, Desired: r.desired, Inventory: r.inventory, Catalog: r.catalog, Identity: r.identity,
-		Limits: r.policy.request, Naming: c.naming(), Hints: hints, Clock: c.Clock}
+	r.allocations = &allocation.Service{
+		DB: api, Desired: r.desired, Inventory: r.inventory, Catalog: r.catalog, Identity: r.identity,
+		Limits: r.policy.request, Naming: c.naming(), Hints: hints, Clock: c.Clock,
+	}
 	if r.jobs, err = r.jobClient(c); err != nil {
 		return nil, err
 	}

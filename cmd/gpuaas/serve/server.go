@@ -34,8 +34,8 @@ type Server struct {
 
 // Start brings the roles up in order: schema, bus, policies, rooms, listeners.
 // It returns when every door answers.
-func Start(ctx context.Context, cfg Config) (s *Server, err error) {
-	s = &Server{cfg: cfg}
+func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
+	s := &Server{cfg: cfg}
 	hints := &hint.Bus{}
 	pools, err := openPools(ctx, cfg)
 	if err != nil {
@@ -65,7 +65,7 @@ func Start(ctx context.Context, cfg Config) (s *Server, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.run()
+	return s, s.run(context.WithoutCancel(ctx))
 }
 
 // open takes the ports before anything runs, so that a taken one is a refusal
@@ -86,7 +86,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// abandon lets go of what a failed start has taken.
 func (s *Server) abandon() {
+	if s.stop != nil {
+		s.stop()
+	}
 	for _, l := range []net.Listener{s.apiListener, s.nodeListener, s.metricsListener} {
 		if l != nil {
 			_ = l.Close()
@@ -97,10 +101,10 @@ func (s *Server) abandon() {
 	}
 }
 
-// run starts each role as one goroutine that ends with the server.
-func (s *Server) run() error {
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
+// run starts each role as one goroutine that ends with the server, not with the
+// context of its start.
+func (s *Server) run(ctx context.Context) error {
+	ctx, s.stop = context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	s.group = group
 	r := s.rooms

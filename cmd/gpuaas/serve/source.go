@@ -216,8 +216,10 @@ func (s *syncer) inUse(ctx context.Context, tx pgx.Tx, removed []desired.Object)
 	var findings []desired.Finding
 	for n, slots := range used {
 		o := byNode[n]
-		findings = append(findings, desired.Finding{Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: "Node/" + o.Name,
-			Message: fmt.Sprintf("is removed, but %d of its slots are in use (node_in_use)", slots), Expected: "the allocations on it released first"})
+		findings = append(findings, desired.Finding{
+			Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: "Node/" + o.Name,
+			Message: fmt.Sprintf("is removed, but %d of its slots are in use (node_in_use)", slots), Expected: "the allocations on it released first",
+		})
 	}
 	return findings, nil
 }

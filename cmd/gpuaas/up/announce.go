@@ -29,8 +29,10 @@ func (i *installation) seedTenant(ctx context.Context) (seeded, error) {
 	if err != nil {
 		return seeded{}, err
 	}
-	return seeded{tenant: "dev", project: s.Project.String(), admin: s.Admin.Key, operator: s.Operator.Key, dev: s.Dev.Key,
-		balance: s.Balance, currency: s.Currency}, nil
+	return seeded{
+		tenant: "dev", project: s.Project.String(), admin: s.Admin.Key, operator: s.Operator.Key, dev: s.Dev.Key,
+		balance: s.Balance, currency: s.Currency,
+	}, nil
 }
 
 // fleetWithin is how long the first screen waits for the nodes: it should not
@@ -38,8 +40,10 @@ func (i *installation) seedTenant(ctx context.Context) (seeded, error) {
 const fleetWithin = 2 * time.Second
 
 func (i *installation) announce(ctx context.Context) error {
-	store, err := profile.Write(i.cfg.Profile, profile.Profile{URL: i.server.URL(), Token: i.seed.dev, Project: i.seed.project,
-		DataDir: i.cfg.Dir, InternalURL: i.server.NodeURL(), RiverURL: i.server.URL() + rest.RiverPath + "/", MetricsURL: i.server.MetricsURL()})
+	store, err := profile.Write(i.cfg.Profile, profile.Profile{
+		URL: i.server.URL(), Token: i.seed.dev, Project: i.seed.project,
+		DataDir: i.cfg.Dir, InternalURL: i.server.NodeURL(), RiverURL: i.server.URL() + rest.RiverPath + "/", MetricsURL: i.server.MetricsURL(),
+	})
 	if err != nil {
 		return err
 	}

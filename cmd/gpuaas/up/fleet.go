@@ -48,8 +48,10 @@ func (i *installation) generated() []desired.Object {
 		if err != nil {
 			continue // it came from JSON
 		}
-		more = append(more, desired.Object{Kind: desired.KindNode, Name: fmt.Sprintf("sim-%05d", n), Spec: spec,
-			Source: desired.Source{Owner: desired.OwnerGit, Path: "--sim-nodes", Line: 1, Column: 1}})
+		more = append(more, desired.Object{
+			Kind: desired.KindNode, Name: fmt.Sprintf("sim-%05d", n), Spec: spec,
+			Source: desired.Source{Owner: desired.OwnerGit, Path: "--sim-nodes", Line: 1, Column: 1},
+		})
 	}
 	return more
 }
@@ -171,19 +173,17 @@ const restartPause = 200 * time.Millisecond
 
 // superviseAgent starts an agent again whenever it ends, as its unit would.
 func (i *installation) superviseAgent(ctx context.Context, binary string, c agent.Config) {
-	// The kernel sends the parent-death signal when the thread that forked ends,
-	// not the process, so this goroutine keeps its thread.
-	runtime.LockOSThread()
+	runtime.LockOSThread() // see endsWithUs
 	defer runtime.UnlockOSThread()
 	for ctx.Err() == nil {
+		//nolint:gosec // our own binary, with our own arguments
 		cmd := exec.CommandContext(ctx, binary, "run", "--server", c.Server, "--state-dir", c.StateDir, "--driver", c.Driver,
 			"--profile", c.Profile, "--hostname", c.Hostname, "--ca-file", filepath.Join(c.StateDir, "ca.pem"),
-			"--token-file", filepath.Join(c.StateDir, "token")) //nolint:gosec // our own binary, our own arguments
+			"--token-file", filepath.Join(c.StateDir, "token"))
+		cmd.SysProcAttr = endsWithUs()
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = stopWithin
 		cmd.Stderr = os.Stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-		dieWithParent(cmd.SysProcAttr)
 		err := cmd.Run()
 		if ctx.Err() == nil {
 			i.cfg.Log.WarnContext(ctx, "agent ended and is started again", "component", "up", "node", c.Hostname, "err", err)

@@ -25,7 +25,7 @@ func (i *installation) readFleet(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(findings) > 0:
-		return &Invalid{findings}
+		return &InvalidError{findings}
 	}
 	for _, o := range objects {
 		if o.Kind == desired.KindEnvironment {
@@ -78,7 +78,7 @@ func (i *installation) apply(ctx context.Context) error {
 		return err
 	}
 	if len(rev.Findings) > 0 {
-		return &Invalid{rev.Findings}
+		return &InvalidError{rev.Findings}
 	}
 	return i.server.Simulate(ctx, i.generated())
 }

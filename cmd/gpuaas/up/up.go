@@ -42,10 +42,10 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Invalid is the refusal of a fleet with faults, each at its place.
-type Invalid struct{ Findings []desired.Finding }
+// InvalidError is the refusal of a fleet with faults, each at its place.
+type InvalidError struct{ Findings []desired.Finding }
 
-func (e *Invalid) Error() string {
+func (e *InvalidError) Error() string {
 	return fmt.Sprintf("the declared fleet has %d faults; nothing was started", len(e.Findings))
 }
 

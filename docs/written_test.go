@@ -1,0 +1,74 @@
+package docs
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	variable = regexp.MustCompile(`"((?:GPUAAS_[A-Z_]+|DATABASE_URL|NATS_URL|PORT|XDG_CONFIG_HOME|NO_COLOR|CI|CREDENTIALS_DIRECTORY))"`)
+	room     = regexp.MustCompile(`(?m)^-- room: (\S+)|^CREATE (?:TABLE|VIEW) (\w+)`)
+	require  = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`)
+)
+
+// TestVariablesAreWritten: an environment variable that code reads is documented.
+func TestVariablesAreWritten(t *testing.T) {
+	t.Parallel()
+	text := read(t, "docs/reference/configuration.md")
+	found := 0
+	for _, source := range sources(t) {
+		for _, match := range variable.FindAllStringSubmatch(source, -1) {
+			found++
+			if !strings.Contains(text, "`"+match[1]) {
+				t.Errorf("%s is read, and docs/reference/configuration.md does not say so", match[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Fatalf("only %d variables found: this test reads nothing", found)
+	}
+}
+
+// TestTablesAreWritten: each table and view stands in the chapter of its room.
+func TestTablesAreWritten(t *testing.T) {
+	t.Parallel()
+	chapter := map[string]string{}
+	for _, part := range strings.Split(read(t, "docs/reference/database.md"), "\n## ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		chapter[name] = text
+	}
+	found := 0
+	for _, file := range []string{"00002_spine.sql", "00003_platform.sql", "00004_facts.sql", "00005_product.sql"} {
+		owner := ""
+		for _, match := range room.FindAllStringSubmatch(read(t, "migrations/"+file), -1) {
+			if match[1] != "" {
+				owner = match[1]
+				continue
+			}
+			found++
+			if !strings.Contains(chapter[owner], "`"+match[2]+"`") {
+				t.Errorf("%s of room %s is not in its chapter of docs/reference/database.md", match[2], owner)
+			}
+		}
+	}
+	if found < 30 {
+		t.Fatalf("only %d tables found: this test reads nothing", found)
+	}
+}
+
+// TestModulesAreWritten: each module that we ask for by name is listed with its version.
+func TestModulesAreWritten(t *testing.T) {
+	t.Parallel()
+	text := read(t, "docs/dependencies.md")
+	found := 0
+	for _, match := range require.FindAllStringSubmatch(read(t, "go.mod"), -1) {
+		found++
+		if !strings.Contains(text, "`"+match[1]+"` | "+match[2]+" |") {
+			t.Errorf("%s %s is not in docs/dependencies.md", match[1], match[2])
+		}
+	}
+	if found < 20 {
+		t.Fatalf("only %d modules found: this test reads nothing", found)
+	}
+}
