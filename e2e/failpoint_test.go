@@ -40,7 +40,7 @@ func crashes() (list []crash) {
 		"loop.pass.before_commit": {2, 3, 4}, "loop.pass.after_commit": {2, 3, 4}, "job.record.before_commit": {2}, "job.record.after_commit": {2},
 		"nodeapi.report.before_commit": {2, 3}, "nodeapi.report.after_commit": {2, 3}, "nodeapi.result.after_commit": {2},
 		"relay.after_publish": {2, 3}, "relay.after_position": {2, 3}, "agent.task.before_journal": {2}, "agent.task.after_journal": {2},
-		"agent.step.before_do": {2, 3, 4, 5, 6}, "agent.step.after_do": {2, 3, 4, 5, 6}, "agent.task.before_result": {2}, "agent.task.after_result": {2},
+		"agent.step.before_do": {2, 3, 4, 5}, "agent.step.after_do": {2, 3, 4, 5}, "agent.task.before_result": {2}, "agent.task.after_result": {2},
 	}
 	for _, p := range failpoint.Points {
 		switch {

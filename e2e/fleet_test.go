@@ -93,7 +93,7 @@ func source(t *testing.T, h *house) string {
 	t.Helper()
 	p, err := h.profile("default")
 	must(t, err)
-	reply, err := caller.Get(p.URL + "/healthz")
+	reply, err := caller.Get(p.URL + "/api/v1/healthz")
 	must(t, err)
 	defer reply.Body.Close()
 	var all map[string]any
