@@ -97,6 +97,7 @@ func (h *house) becomes(t testing.TB, a allocation, status string) bool {
 	t.Helper()
 	return until(t, patience, a.Name+" becomes "+status, func() error {
 		h.revive()
+		time.Sleep(5 * look) // below the rate limit
 		var now allocation
 		if _, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &now); err != nil {
 			return err

@@ -40,7 +40,7 @@ func crashes() (list []crash) {
 		"loop.pass.before_commit": {2, 3, 4}, "loop.pass.after_commit": {2, 3, 4}, "job.record.before_commit": {2}, "job.record.after_commit": {2},
 		"nodeapi.report.before_commit": {2, 3}, "nodeapi.report.after_commit": {2, 3}, "nodeapi.result.after_commit": {2},
 		"relay.after_publish": {2, 3}, "relay.after_position": {2, 3}, "agent.task.before_journal": {2}, "agent.task.after_journal": {2},
-		"agent.step.before_do": {2, 3, 4, 5, 6}, "agent.step.after_do": {2, 3, 4, 5, 6}, "agent.task.before_result": {2}, "agent.task.after_result": {2},
+		"agent.step.before_do": {2, 3, 4, 5}, "agent.step.after_do": {2, 3, 4, 5}, "agent.task.before_result": {2}, "agent.task.after_result": {2},
 	}
 	for _, p := range failpoint.Points {
 		switch {
@@ -122,7 +122,7 @@ func (l *track) suffer(t *testing.T, c crash) {
 		l.rest(t)
 		l.fresh()
 	}
-	h := l.house
+	h, began := l.house, time.Now()
 	h.t = t
 	hits, gate := filepath.Join(h.dir, "hits"), filepath.Join(h.dir, "gate")
 	_, _ = os.Remove(hits), os.Remove(gate)
@@ -133,8 +133,8 @@ func (l *track) suffer(t *testing.T, c crash) {
 	switch c.when {
 	case first:
 		h.begin(armed...)
-		h.answers()
 		l.fires(t, c, hits)
+		<-h.ended
 		story(t, h)
 	case during:
 		h.stop()
@@ -152,6 +152,7 @@ func (l *track) suffer(t *testing.T, c crash) {
 		h.stop()
 		h.begin(armed...)
 		l.fires(t, c, hits)
+		<-h.ended
 		h.release(t, a)
 		h.becomes(t, a, "released")
 	case commits:
@@ -162,11 +163,30 @@ func (l *track) suffer(t *testing.T, c crash) {
 		edit(t, file, "policies: [", fmt.Sprintf("policies: [\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts))
 		commit(t, h.repo, "another policy")
 		l.fires(t, c, hits)
+		<-h.ended
 		story(t, h)
 		edit(t, file, fmt.Sprintf("\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts-1), "")
 	}
 	l.fires(t, c, hits)
 	h.converges(t, patience, check.Expect{})
+	if strings.HasPrefix(c.point, "job.") && strings.HasSuffix(c.point, ".after_commit") {
+		l.ended(t, began)
+	}
+}
+
+// ended: a job whose effect is committed has ended with it, so a crash after the
+// commit leaves none that runs.
+func (l *track) ended(t *testing.T, since time.Time) {
+	t.Helper()
+	db, err := l.house.sql(t.Context())
+	must(t, err)
+	defer db.Close(t.Context())
+	var left []string
+	must(t, db.QueryRow(t.Context(), `SELECT coalesce(array_agg(kind || ' ' || args::text), '{}') FROM river.river_job
+		WHERE state = 'running' AND attempted_at BETWEEN $1 AND now() - interval '2 seconds'`, since).Scan(&left))
+	if len(left) > 0 {
+		t.Errorf("INV-20 a job ends with its effect: %v", left)
+	}
 }
 
 // fires waits until the point has killed.
@@ -180,9 +200,6 @@ func (l *track) fires(t *testing.T, c crash, hits string) {
 		return err
 	}) {
 		t.FailNow()
-	}
-	if !strings.HasPrefix(c.point, "agent.") {
-		<-l.house.ended
 	}
 }
 
