@@ -93,11 +93,11 @@ func throughput(p pairs, n int, id, path string) row {
 
 // stand is our side of A1: the binary that ships, in the API's role.
 type stand struct {
-	lab      *lab
-	url      string // of the database
-	address  string
-	bus      *natsd.Server
-	process  *exec.Cmd
+	lab     *lab
+	url     string // of the database
+	address string
+	bus     *natsd.Server
+	process *exec.Cmd
 	runs    int
 }
 

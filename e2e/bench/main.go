@@ -53,6 +53,7 @@ type options struct {
 	Out   string   // JSON goes here as well
 	Scale float64  // of the sizes; 1 is what the goals are stated for
 	Idle  time.Duration
+	Smoke bool // one pair instead of many, and no time to settle: proves only that it runs
 	Table io.Writer
 	Log   io.Writer
 }

@@ -39,7 +39,9 @@ func token(n int) string {
 // open fills an empty database with a marketplace: tenants who can pay, nodes
 // that report, slots that are clean, and policies that let everybody through.
 func (m market) open(ctx context.Context, l *lab, url string) error {
-	id := func(prefix, number string) string { return fmt.Sprintf("('%s' || (%d + %s))::uuid", prefix, int64(first), number) }
+	id := func(prefix, number string) string {
+		return fmt.Sprintf("('%s' || (%d + %s))::uuid", prefix, int64(first), number)
+	}
 	tenants, nodes, slots := fmt.Sprintf("generate_series(0, %d) i", m.tenants-1), fmt.Sprintf("generate_series(0, %d) i", m.nodes-1),
 		fmt.Sprintf("generate_series(0, %d) i", m.slots()-1)
 	node, gpu := id(nodePrefix, fmt.Sprintf("i / %d", m.slotsPerNode)), "'GPU-"+slotPrefix+"' || ("+fmt.Sprint(int64(first))+" + i)"

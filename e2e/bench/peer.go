@@ -41,7 +41,7 @@ func (s *stand) capture(ctx context.Context) (script, error) {
 	if err := s.lab.exec(ctx, s.url, `ALTER SYSTEM SET log_statement = 'all'`, `SELECT pg_reload_conf()`); err != nil {
 		return nil, err
 	}
-	wait(ctx, settle)
+	s.lab.settle(ctx)
 	from, err := os.Stat(s.lab.cluster.LogFile())
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's log: %w", err)
@@ -230,8 +230,10 @@ func (s script) numbers() string {
 `, connections, int64(first), int64(first), stalls.tenants, int64(first), int64(first), stalls.slotsPerNode)
 }
 
-func (s script) pipelined() string { return s.numbers() + "\\startpipeline\n" + s.body() + "\\endpipeline\n" }
-func (s script) oneByOne() string  { return s.numbers() + s.body() }
+func (s script) pipelined() string {
+	return s.numbers() + "\\startpipeline\n" + s.body() + "\\endpipeline\n"
+}
+func (s script) oneByOne() string { return s.numbers() + s.body() }
 
 var rate = regexp.MustCompile(`tps = ([0-9.]+) \(without initial connection time\)`)
 

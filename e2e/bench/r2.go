@@ -38,7 +38,7 @@ func idleLoop(ctx context.Context, l *lab) ([]row, error) {
 		return nil, fmt.Errorf("starting the loop: %w", err)
 	}
 	defer func() { cancel(); _ = loop.Wait() }() // it was told to end
-	wait(ctx, settle)
+	l.settle(ctx)
 	before, err := one[[]int64](ctx, url, work)
 	if err != nil {
 		return nil, err
@@ -67,9 +67,15 @@ func idleLoop(ctx context.Context, l *lab) ([]row, error) {
 	}, nil
 }
 
-// settle is until a fresh loop has opened its connections and prepared its
+// settle waits until what was started has opened its connections and prepared its
 // statements.
-const settle = 3 * time.Second
+func (l *lab) settle(ctx context.Context) {
+	d := 3 * time.Second
+	if l.Smoke {
+		d /= 10
+	}
+	wait(ctx, d)
+}
 
 func wait(ctx context.Context, d time.Duration) {
 	select {

@@ -185,4 +185,3 @@ func largeInstallation(ctx context.Context, l *lab) ([]row, error) {
 		wait(ctx, 20*poll)
 	}
 }
-
