@@ -64,8 +64,10 @@ func (m market) open(ctx context.Context, l *lab, url string) error {
 		`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) SELECT ` + id(slotPrefix, "i") + `, ` + node + `, ` + gpu + `, '` + sku + `', 'eu', 'clean' FROM ` + slots,
 		`UPDATE policy_revision SET revision = revision + 1`,
 	}
-	for key, most := range map[string]int{"allocation.max_concurrent_per_user": 1000, "allocation.max_concurrent_per_project": 10_000,
-		"allocation.max_concurrent_per_tenant": 100_000, "ratelimit.mutation_per_minute": 100_000, "ratelimit.burst": 100_000} {
+	for key, most := range map[string]int{
+		"allocation.max_concurrent_per_user": 1000, "allocation.max_concurrent_per_project": 10_000,
+		"allocation.max_concurrent_per_tenant": 100_000, "ratelimit.mutation_per_minute": 100_000, "ratelimit.burst": 100_000,
+	} {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO policy_values (key, scope, value, revision) SELECT '%s', 'platform', '%d', revision FROM policy_revision`, key, most))
 	}
 	return l.exec(ctx, url, append(statements, `VACUUM ANALYZE`)...)
