@@ -123,8 +123,11 @@ func (l *lab) serveAPI(ctx context.Context, url string) (*stand, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "server", "--roles=api", "--repository", repository, "--listen", free[0], "--metrics-listen", free[1],
-		"--state-dir", filepath.Join(l.dir, "server")) //nolint:gosec // our own binary
+	args := []string{
+		"server", "--roles=api", "--repository", repository, "--listen", free[0], "--metrics-listen", free[1],
+		"--state-dir", filepath.Join(l.dir, "server"),
+	}
+	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // our own binary
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+url, "NATS_URL="+bus.URL())
 	cmd.Stdout, cmd.Stderr = said, said
 	gentle(cmd)

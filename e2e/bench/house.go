@@ -78,7 +78,7 @@ func (l *lab) house(ctx context.Context, url string, slots int) (*house, error) 
 		h.close(ctx)
 		return nil, err
 	}
-	wait(ctx, settle)
+	l.settle(ctx)
 	return h, nil
 }
 
