@@ -259,7 +259,9 @@ func TestFactsKeepTheirContract(t *testing.T) {
 	w.Move(t, gone.ID, func(tx pgx.Tx, a allocation.Allocation) error {
 		return w.Allocations.SlotsGone(t.Context(), tx, a, allocationtest.Proof(fence, allocationtest.GPU(node, 1)))
 	})
-	giveUp := func(tx pgx.Tx, a allocation.Allocation) error { return w.Allocations.GaveUp(t.Context(), tx, a, 3, "why") }
+	giveUp := func(tx pgx.Tx, a allocation.Allocation) error {
+		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "why")
+	}
 	w.Move(t, w.Request(t, 1).ID, giveUp)
 	if _, err := w.Allocations.Release(t.Context(), w.Operator, identity.Key{}, active.ID, nil); err != nil {
 		t.Fatal(err)
