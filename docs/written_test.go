@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	variable = regexp.MustCompile(`"((?:GPUAAS_[A-Z_]+|DATABASE_URL|NATS_URL|PORT|XDG_CONFIG_HOME|NO_COLOR|CI|CREDENTIALS_DIRECTORY))"`)
+	variable = regexp.MustCompile(`"((?:GPUAAS_[A-Z_]+|DATABASE_URL|NATS_URL|PORT|XDG_CONFIG_HOME|NO_COLOR|CI|CREDENTIALS_DIRECTORY|OTEL_EXPORTER_OTLP_ENDPOINT))"`)
 	room     = regexp.MustCompile(`(?m)^-- room: (\S+)|^CREATE (?:TABLE|VIEW) (\w+)`)
 	require  = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`)
 )
