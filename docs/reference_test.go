@@ -170,7 +170,7 @@ const errorText = `# Error codes
 Every refusal carries one of these words. The HTTP API answers with an envelope, the command line with four lines:
 
 ` + "```json" + `
-{"code": "sku_unavailable", "message": "no node has 8 free GPUs of t4", "correlation_id": "…",
+{"code": "sku_unavailable", "message": "no node has 8 GPUs of t4 free", "correlation_id": "…",
  "details": {"suggestion": "…"}, "type": "/docs/reference/errors#sku_unavailable", "title": "…", "status": 409, "instance": "…"}
 ` + "```" + `
 

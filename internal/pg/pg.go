@@ -52,7 +52,7 @@ func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Po
 	}
 	cfg.MaxConns = size
 	if telemetry.Wanted() {
-		cfg.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTrimSQLInSpanName())
+		cfg.ConnConfig.Tracer = otelpgx.NewTracer()
 	}
 	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
 		"application_name":                    application,

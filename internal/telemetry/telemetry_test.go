@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
-//nolint:paralleltest // the collector is named in the environment
+// The collector is named in the environment, so these run one after the other.
 func TestSpansReachTheCollector(t *testing.T) {
 	got := make(chan string, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,6 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 }
 
-//nolint:paralleltest // as above
 func TestNothingIsSentUnasked(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")

@@ -289,7 +289,7 @@ func TestFactsKeepTheirContract(t *testing.T) {
 		if json.Unmarshal(payload, &about) != nil || !strings.HasPrefix(about.URN, "core42:aicloud:eu1:"+w.Caller.Tenant.String()) || about.Tenant != w.Caller.Tenant.String() {
 			t.Errorf("%s is about %+v", subject, about)
 		}
-		if want := "corr-1"; correlation != want && !(correlation == "corr-2" && strings.Contains(subject, "releas")) {
+		if want := "corr-1"; correlation != want && (correlation != "corr-2" || !strings.Contains(subject, "releas")) {
 			t.Errorf("%s carries correlation %q", subject, correlation)
 		}
 		return nil
@@ -327,8 +327,7 @@ func everyone(n int, do func(i int) error) (won int, failures map[errs.Code]int)
 				return
 			}
 			code := errs.CodeOf(err)
-			var sql *pgconn.PgError
-			if errors.As(err, &sql) {
+			if sql, ok := errors.AsType[*pgconn.PgError](err); ok {
 				code = errs.Code(sql.Code + " " + sql.Message)
 			}
 			failures[code]++

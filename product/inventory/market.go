@@ -67,11 +67,18 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 		}
 	}
 	if !ok {
-		return Slots{}, errs.New(errs.SKUUnavailable, "no node has %d free GPUs of %s", n, sku).
+		return Slots{}, errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(n), sku).
 			Try("try fewer GPUs, another SKU, or wait for a release").With("sku", sku).With("gpus", n)
 	}
 	s.market.take(o, chosen)
 	return slotsOf(chosen), nil
+}
+
+func counted(gpus int) string {
+	if gpus == 1 {
+		return "a GPU"
+	}
+	return fmt.Sprintf("%d GPUs", gpus)
 }
 
 // Misplaced forgets what is believed of a SKU, after a claim has failed.
