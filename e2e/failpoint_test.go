@@ -130,7 +130,7 @@ func (l *track) suffer(t *testing.T, c crash) {
 		l.rest(t)
 		l.fresh()
 	}
-	h, began := l.house, time.Now()
+	h := l.house
 	h.t = t
 	hits, gate := filepath.Join(h.dir, "hits"), filepath.Join(h.dir, "gate")
 	_, _ = os.Remove(hits), os.Remove(gate)
@@ -178,20 +178,21 @@ func (l *track) suffer(t *testing.T, c crash) {
 	l.fires(t, c, hits)
 	h.converges(t, patience, check.Expect{})
 	if strings.HasPrefix(c.point, "job.") && strings.HasSuffix(c.point, ".after_commit") {
-		l.ended(t, began)
+		l.ended(t)
 	}
 }
 
 // ended: a job whose effect is committed has ended with it, so a crash after the
 // commit leaves none that runs.
-func (l *track) ended(t *testing.T, since time.Time) {
+func (l *track) ended(t *testing.T) {
 	t.Helper()
 	db, err := l.house.sql(t.Context())
 	must(t, err)
 	defer db.Close(t.Context())
 	var left []string
+	// Begun between this crash's start and the start after it: by the one that died.
 	must(t, db.QueryRow(t.Context(), `SELECT coalesce(array_agg(kind || ' ' || args::text), '{}') FROM river.river_job
-		WHERE state = 'running' AND attempted_at BETWEEN $1 AND now() - interval '2 seconds'`, since).Scan(&left))
+		WHERE state = 'running' AND attempted_at BETWEEN $1 AND $2`, l.house.before, l.house.since).Scan(&left))
 	if len(left) > 0 {
 		t.Errorf("INV-20 a job ends with its effect: %v", left)
 	}

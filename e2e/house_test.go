@@ -37,7 +37,9 @@ type house struct {
 	up     *exec.Cmd
 	ended  chan struct{} // closed when up has ended
 	starts int
-	names  int
+	// When up was started last, and the time before that.
+	since, before time.Time
+	names         int
 }
 
 // newHouse prepares one; nothing runs yet. It is gone with the test, however the
@@ -118,6 +120,7 @@ func (h *house) own(more ...string) []string {
 func (h *house) begin(env ...string) {
 	h.t.Helper()
 	h.starts++
+	h.before, h.since = h.since, time.Now()
 	_ = os.Remove(h.path("ready"))
 	out, err := os.OpenFile(h.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(h.t, err)
