@@ -72,3 +72,11 @@ func TestModulesAreWritten(t *testing.T) {
 		t.Fatalf("only %d modules found: this test reads nothing", found)
 	}
 }
+
+// TestDiagramIsCopied: the drawing of the states is the one that the machine's own test makes.
+func TestDiagramIsCopied(t *testing.T) {
+	t.Parallel()
+	if !strings.Contains(read(t, "docs/architecture.md"), "```mermaid\n"+read(t, "product/allocation/testdata/state.mmd")+"```") {
+		t.Error("docs/architecture.md draws another machine than product/allocation/testdata/state.mmd: copy it")
+	}
+}

@@ -125,8 +125,10 @@ func (h *house) begin(env ...string) {
 	out, err := os.OpenFile(h.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(h.t, err)
 	defer out.Close()
-	args := append([]string{"up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-		"--data-dir", h.data(), "--ready-file", h.path("ready")}, h.args...)
+	args := append([]string{
+		"up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+		"--data-dir", h.data(), "--ready-file", h.path("ready"),
+	}, h.args...)
 	h.up = exec.Command(filepath.Join(bins, "gpuaas"), args...)
 	h.up.Dir, h.up.Env, h.up.Stdout, h.up.Stderr = h.repo, h.own(env...), out, out
 	h.ended = launch(h.t, h.up)

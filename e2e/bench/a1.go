@@ -93,11 +93,11 @@ func throughput(p pairs, n int, id, path string) row {
 
 // stand is our side of A1: the binary that ships, in the API's role.
 type stand struct {
-	lab      *lab
-	url      string // of the database
-	address  string
-	bus      *natsd.Server
-	process  *exec.Cmd
+	lab     *lab
+	url     string // of the database
+	address string
+	bus     *natsd.Server
+	process *exec.Cmd
 	runs    int
 }
 
@@ -123,8 +123,11 @@ func (l *lab) serveAPI(ctx context.Context, url string) (*stand, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "server", "--roles=api", "--repository", repository, "--listen", free[0], "--metrics-listen", free[1],
-		"--state-dir", filepath.Join(l.dir, "server")) //nolint:gosec // our own binary
+	args := []string{
+		"server", "--roles=api", "--repository", repository, "--listen", free[0], "--metrics-listen", free[1],
+		"--state-dir", filepath.Join(l.dir, "server"),
+	}
+	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // our own binary
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+url, "NATS_URL="+bus.URL())
 	cmd.Stdout, cmd.Stderr = said, said
 	gentle(cmd)
@@ -144,8 +147,10 @@ func (l *lab) repository(ctx context.Context) (string, error) {
 	}
 	root, to := strings.TrimSpace(string(out)), filepath.Join(l.dir, "repository")
 	for _, args := range [][]string{
-		{"mkdir", "-p", to + "/environments"}, {"cp", "-R", root + "/environments/dev", to + "/environments/"},
-		{"git", "-C", to, "init", "-q"}, {"git", "-C", to, "add", "."},
+		{"mkdir", "-p", to + "/environments"},
+		{"cp", "-R", root + "/environments/dev", to + "/environments/"},
+		{"git", "-C", to, "init", "-q"},
+		{"git", "-C", to, "add", "."},
 		{"git", "-C", to, "-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", "fleet"},
 	} {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // constants and our own paths

@@ -78,7 +78,7 @@ func (l *lab) house(ctx context.Context, url string, slots int) (*house, error) 
 		h.close(ctx)
 		return nil, err
 	}
-	wait(ctx, settle)
+	l.settle(ctx)
 	return h, nil
 }
 
@@ -109,10 +109,12 @@ func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 	tasks := &nodetask.Store{DB: node, Signer: keys, Hints: h.hints, Clock: c}
 	certificates := &secret.Certificates{DB: node}
 	h.inventory = &inventory.Service{DB: api, Hints: h.hints}
-	h.allocations = &allocation.Service{DB: api, Desired: store, Inventory: h.inventory, Catalog: offers, Identity: people, Naming: ids.DefaultNaming,
+	h.allocations = &allocation.Service{
+		DB: api, Desired: store, Inventory: h.inventory, Catalog: offers, Identity: people, Naming: ids.DefaultNaming,
 		Hints: h.hints, Clock: c, Limits: func(identity.Caller) allocation.Limits {
 			return allocation.Limits{PerUser: 1000, PerProject: 10_000, PerTenant: 100_000, MaxGPUs: 8, MinimumRunway: time.Hour}
-		}}
+		},
+	}
 	h.jobs, err = jobs.NewClient(work, &jobs.Deps{
 		DB: work, Desired: store, Observed: seen, Tasks: tasks, Allocations: h.allocations, Inventory: h.inventory, Catalog: offers,
 		Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.log}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
@@ -121,10 +123,14 @@ func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	in := &nodeapi.Intake{DB: node, Tasks: tasks, Observed: seen, Inventory: h.inventory, Certificates: certificates, Hints: h.hints, Clock: c,
-		StaleAfter: func() time.Duration { return window }}
-	h.door = &nodeapi.Server{TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Keys: keys, Nodes: in, Tasks: in, Reports: in,
-		Hints: h.hints, Log: l.log, Clock: c}
+	in := &nodeapi.Intake{
+		DB: node, Tasks: tasks, Observed: seen, Inventory: h.inventory, Certificates: certificates, Hints: h.hints, Clock: c,
+		StaleAfter: func() time.Duration { return window },
+	}
+	h.door = &nodeapi.Server{
+		TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Keys: keys, Nodes: in, Tasks: in, Reports: in,
+		Hints: h.hints, Log: l.log, Clock: c,
+	}
 	return nil
 }
 
@@ -214,8 +220,10 @@ func (h *house) take(ctx context.Context, agent *client.Client, node ids.Node) {
 // declare asks for one allocation. It returns when the commit has.
 func (h *house) declare(ctx context.Context, i int) (key string, committed time.Time, err error) {
 	n := fmt.Sprint(int64(first) + int64(i%16))
-	caller := identity.Caller{User: ids.From[ids.User](uuid.MustParse(userPrefix + n)), Tenant: ids.From[ids.Tenant](uuid.MustParse(tenantPrefix + n)),
-		Project: ids.From[ids.Project](uuid.MustParse(projectPrefix + n)), TenantName: "t", Role: "user", ProjectRole: "admin"}
+	caller := identity.Caller{
+		User: ids.From[ids.User](uuid.MustParse(userPrefix + n)), Tenant: ids.From[ids.Tenant](uuid.MustParse(tenantPrefix + n)),
+		Project: ids.From[ids.Project](uuid.MustParse(projectPrefix + n)), TenantName: "t", Role: "user", ProjectRole: "admin",
+	}
 	a, err := h.allocations.Request(ctx, allocation.Request{Caller: caller, SKU: sku, GPUs: 1})
 	return a.ID.String(), clock.Clock{}.Now(), err
 }

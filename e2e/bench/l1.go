@@ -84,4 +84,3 @@ func accrual(ctx context.Context, l *lab) ([]row, error) {
 
 // leastPairs is how many pairs a ratio is made of.
 const leastPairs = 5
-

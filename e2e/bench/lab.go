@@ -35,7 +35,7 @@ func newLab(o options) (*lab, error) {
 		return nil, fmt.Errorf("making the bench's folder: %w", err)
 	}
 	// The database's own user has to reach its folder below.
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above
+	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("opening the bench's folder: %w", err)
 	}
 	return &lab{options: o, dir: dir, log: quiet(o.Log), fleets: map[int]string{}}, nil

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +27,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // a program's own root
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := start(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -49,10 +50,11 @@ func start(ctx context.Context) error {
 
 // options say what to measure and how large.
 type options struct {
-	Only  []string // ids, or the beginnings of ids; none: all
+	Only  []string // goals by id; none: all
 	Out   string   // JSON goes here as well
 	Scale float64  // of the sizes; 1 is what the goals are stated for
 	Idle  time.Duration
+	Smoke bool // one pair instead of many, and no time to settle: proves only that it runs
 	Table io.Writer
 	Log   io.Writer
 }
@@ -88,17 +90,20 @@ type goal struct {
 }
 
 func goals() []goal {
-	return []goal{{"A1", createAllocation}, {"R1", changedObjects}, {"R2", idleLoop}, {"R5", taskInHand}, {"L1", accrual},
-		{"U1", warmStart}, {"U2", smallInstallation}, {"U3", largeInstallation}}
+	return []goal{
+		{"A1", createAllocation},
+		{"R1", changedObjects},
+		{"R2", idleLoop},
+		{"R5", taskInHand},
+		{"L1", accrual},
+		{"U1", warmStart},
+		{"U2", smallInstallation},
+		{"U3", largeInstallation},
+	}
 }
 
 func (o options) wants(id string) bool {
-	for _, only := range o.Only {
-		if only == id {
-			return true
-		}
-	}
-	return len(o.Only) == 0
+	return len(o.Only) == 0 || slices.Contains(o.Only, id)
 }
 
 // run measures what is asked for, one goal after the other.

@@ -39,7 +39,9 @@ func token(n int) string {
 // open fills an empty database with a marketplace: tenants who can pay, nodes
 // that report, slots that are clean, and policies that let everybody through.
 func (m market) open(ctx context.Context, l *lab, url string) error {
-	id := func(prefix, number string) string { return fmt.Sprintf("('%s' || (%d + %s))::uuid", prefix, int64(first), number) }
+	id := func(prefix, number string) string {
+		return fmt.Sprintf("('%s' || (%d + %s))::uuid", prefix, int64(first), number)
+	}
 	tenants, nodes, slots := fmt.Sprintf("generate_series(0, %d) i", m.tenants-1), fmt.Sprintf("generate_series(0, %d) i", m.nodes-1),
 		fmt.Sprintf("generate_series(0, %d) i", m.slots()-1)
 	node, gpu := id(nodePrefix, fmt.Sprintf("i / %d", m.slotsPerNode)), "'GPU-"+slotPrefix+"' || ("+fmt.Sprint(int64(first))+" + i)"
@@ -62,8 +64,10 @@ func (m market) open(ctx context.Context, l *lab, url string) error {
 		`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) SELECT ` + id(slotPrefix, "i") + `, ` + node + `, ` + gpu + `, '` + sku + `', 'eu', 'clean' FROM ` + slots,
 		`UPDATE policy_revision SET revision = revision + 1`,
 	}
-	for key, most := range map[string]int{"allocation.max_concurrent_per_user": 1000, "allocation.max_concurrent_per_project": 10_000,
-		"allocation.max_concurrent_per_tenant": 100_000, "ratelimit.mutation_per_minute": 100_000, "ratelimit.burst": 100_000} {
+	for key, most := range map[string]int{
+		"allocation.max_concurrent_per_user": 1000, "allocation.max_concurrent_per_project": 10_000,
+		"allocation.max_concurrent_per_tenant": 100_000, "ratelimit.mutation_per_minute": 100_000, "ratelimit.burst": 100_000,
+	} {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO policy_values (key, scope, value, revision) SELECT '%s', 'platform', '%d', revision FROM policy_revision`, key, most))
 	}
 	return l.exec(ctx, url, append(statements, `VACUUM ANALYZE`)...)

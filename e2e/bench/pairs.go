@@ -20,6 +20,9 @@ type pairs struct {
 // alternate runs a b a b … after one warm-up of each; before comes ahead of every
 // run and is not measured.
 func (l *lab) alternate(ctx context.Context, n int, before func(context.Context) error, a, b side) (p pairs, err error) {
+	if l.Smoke {
+		n = 1
+	}
 	for i := range n + 1 {
 		for _, s := range []struct {
 			do   side

@@ -41,7 +41,7 @@ func (s *stand) capture(ctx context.Context) (script, error) {
 	if err := s.lab.exec(ctx, s.url, `ALTER SYSTEM SET log_statement = 'all'`, `SELECT pg_reload_conf()`); err != nil {
 		return nil, err
 	}
-	wait(ctx, settle)
+	s.lab.settle(ctx)
 	from, err := os.Stat(s.lab.cluster.LogFile())
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's log: %w", err)
@@ -230,8 +230,10 @@ func (s script) numbers() string {
 `, connections, int64(first), int64(first), stalls.tenants, int64(first), int64(first), stalls.slotsPerNode)
 }
 
-func (s script) pipelined() string { return s.numbers() + "\\startpipeline\n" + s.body() + "\\endpipeline\n" }
-func (s script) oneByOne() string  { return s.numbers() + s.body() }
+func (s script) pipelined() string {
+	return s.numbers() + "\\startpipeline\n" + s.body() + "\\endpipeline\n"
+}
+func (s script) oneByOne() string { return s.numbers() + s.body() }
 
 var rate = regexp.MustCompile(`tps = ([0-9.]+) \(without initial connection time\)`)
 
@@ -256,8 +258,11 @@ func (l *lab) pgbench(ctx context.Context, database, name, text string, n int) (
 		return nil, fmt.Errorf("reading the database's address: %w", err)
 	}
 	return func(ctx context.Context) (time.Duration, error) {
-		cmd := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-c", strconv.Itoa(connections), "-j", "1", "-t", strconv.Itoa(n/connections),
-			"-D", "i=0", "-f", file, "-h", at.Query().Get("host"), "-U", at.User.Username(), strings.TrimPrefix(at.Path, "/")) //nolint:gosec // our own script
+		args := []string{
+			"-n", "-M", "prepared", "-c", strconv.Itoa(connections), "-j", "1", "-t", strconv.Itoa(n / connections),
+			"-D", "i=0", "-f", file, "-h", at.Query().Get("host"), "-U", at.User.Username(), strings.TrimPrefix(at.Path, "/"),
+		}
+		cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // our own script
 		out, err := cmd.CombinedOutput()
 		m := rate.FindSubmatch(out)
 		if err != nil || m == nil {

@@ -89,8 +89,10 @@ func newLoop(pool *pgxpool.Pool, l *lab) (*reconciler.Loop, error) {
 // limits are the defaults of the policies.
 func limits() reconciler.Limits {
 	return reconciler.Limits{
-		Limits: plan.Limits{ProvisionDeadline: 15 * time.Minute, ReleaseDeadline: 15 * time.Minute, ProvisionAttempts: 3, ReleaseAttempts: 5,
-			AskAgain: 10 * time.Second},
+		Limits: plan.Limits{
+			ProvisionDeadline: 15 * time.Minute, ReleaseDeadline: 15 * time.Minute, ProvisionAttempts: 3, ReleaseAttempts: 5,
+			AskAgain: 10 * time.Second,
+		},
 		Enabled: true, SweepEvery: 5 * time.Minute, MassReleases: 10,
 	}
 }

@@ -52,7 +52,7 @@ func taskInHand(ctx context.Context, l *lab) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	queue, err := plainRiver(ctx, url, n)
+	queue, err := l.plainRiver(ctx, url, n)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (w *noWorker) Work(_ context.Context, job *river.Job[noJob]) error {
 }
 
 // plainRiver is River with the settings that it comes with.
-func plainRiver(ctx context.Context, url string, n int) ([]float64, error) {
+func (l *lab) plainRiver(ctx context.Context, url string, n int) ([]float64, error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
@@ -209,7 +209,7 @@ func plainRiver(ctx context.Context, url string, n int) ([]float64, error) {
 		return nil, fmt.Errorf("starting River: %w", err)
 	}
 	defer func() { _ = client.StopAndCancel(context.WithoutCancel(ctx)) }()
-	wait(ctx, settle)
+	l.settle(ctx)
 	return stream(ctx, n, a, func(ctx context.Context, i int) (string, time.Time, error) {
 		key := fmt.Sprint(i)
 		_, err := client.Insert(ctx, noJob{key}, nil)

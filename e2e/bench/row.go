@@ -30,16 +30,14 @@ type row struct {
 	Note    string  `json:"note,omitempty"`
 }
 
-func met(ok bool) *bool { return &ok }
-
 // atMost and atLeast judge the ratio.
 func (r row) atMost(limit float64) row {
-	r.Goal, r.Met = fmt.Sprintf("≤ %g", limit), met(r.Ratio <= limit)
+	r.Goal, r.Met = fmt.Sprintf("≤ %g", limit), new(r.Ratio <= limit)
 	return r
 }
 
 func (r row) atLeast(limit float64) row {
-	r.Goal, r.Met = fmt.Sprintf("≥ %g", limit), met(r.Ratio >= limit)
+	r.Goal, r.Met = fmt.Sprintf("≥ %g", limit), new(r.Ratio >= limit)
 	return r
 }
 

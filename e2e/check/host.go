@@ -42,8 +42,10 @@ func Hosts(agents string, live []string) (found []Finding, err error) {
 			if runner.Over(r) && last.Told || last.Envelope.Type == wire.ProvisionUser && last.Told && allowed[userOf(last.Envelope)] {
 				continue
 			}
-			found = append(found, Finding{"INV-47 every task ended and was told",
-				fmt.Sprintf("%s: %s of %s, result %+v, told %v", h.Hostname, last.Envelope.Type, r.Allocation, last.Result, last.Told)})
+			found = append(found, Finding{
+				"INV-47 every task ended and was told",
+				fmt.Sprintf("%s: %s of %s, result %+v, told %v", h.Hostname, last.Envelope.Type, r.Allocation, last.Result, last.Told),
+			})
 		}
 	}
 	return found, nil
