@@ -33,6 +33,7 @@ type house struct {
 	dir  string
 	repo string // the checkout that up runs in
 	args []string
+	temp string // TMPDIR of its processes; empty: the test's
 
 	up     *exec.Cmd
 	ended  chan struct{} // closed when up has ended
@@ -113,6 +114,9 @@ func (h *house) log() string             { return h.path("up.log") }
 // own is the environment without what would lead to another installation.
 func (h *house) own(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GPUAAS_") && !strings.HasPrefix(e, "GPUAAS_PG_BIN=") })
+	if h.temp != "" {
+		env = append(env, "TMPDIR="+h.temp)
+	}
 	return append(append(env, "GPUAAS_CONFIG_DIR="+h.path("config"), "NO_COLOR=1"), more...)
 }
 
