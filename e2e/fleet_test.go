@@ -36,9 +36,18 @@ func TestFaultyFleet(t *testing.T) {
 			h := newHouse(t)
 			edit(t, filepath.Join(h.repo, "environments", "dev", c.file), c.from, c.to)
 			commit(t, h.repo, "broken")
+			golden := filepath.Join("testdata", "faulty", strings.ReplaceAll(rule, " ", "_")+".golden")
 			got := h.cli("up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", h.data())
 			if got.code != 1 || !regexp.MustCompile(c.at).MatchString(got.err) || !strings.Contains(got.err, "nothing was started") {
 				t.Errorf("exit %d:\n%s", got.code, got.err)
+			}
+			if os.Getenv("E2E_UPDATE") != "" {
+				must(t, os.WriteFile(golden, []byte(got.err), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			must(t, err)
+			if got.err != string(want) {
+				t.Errorf("said\n%s\ninstead of\n%s", got.err, want)
 			}
 			if got := h.cli("validate", "environments/dev"); got.code != 1 || !regexp.MustCompile(c.at).MatchString(got.out+got.err) {
 				t.Errorf("validate: exit %d:\n%s%s", got.code, got.out, got.err)

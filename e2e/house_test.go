@@ -33,11 +33,14 @@ type house struct {
 	dir  string
 	repo string // the checkout that up runs in
 	args []string
+	temp string // TMPDIR of its processes; empty: the test's
 
 	up     *exec.Cmd
 	ended  chan struct{} // closed when up has ended
 	starts int
-	names  int
+	// When up was started last, and the time before that.
+	since, before time.Time
+	names         int
 }
 
 // newHouse prepares one; nothing runs yet. It is gone with the test, however the
@@ -111,6 +114,9 @@ func (h *house) log() string             { return h.path("up.log") }
 // own is the environment without what would lead to another installation.
 func (h *house) own(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GPUAAS_") && !strings.HasPrefix(e, "GPUAAS_PG_BIN=") })
+	if h.temp != "" {
+		env = append(env, "TMPDIR="+h.temp)
+	}
 	return append(append(env, "GPUAAS_CONFIG_DIR="+h.path("config"), "NO_COLOR=1"), more...)
 }
 
@@ -118,6 +124,7 @@ func (h *house) own(more ...string) []string {
 func (h *house) begin(env ...string) {
 	h.t.Helper()
 	h.starts++
+	h.before, h.since = h.since, time.Now()
 	_ = os.Remove(h.path("ready"))
 	out, err := os.OpenFile(h.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(h.t, err)

@@ -97,6 +97,11 @@ func TestNATSAway(t *testing.T) {
 	}
 	b.start()
 	h.published(t, b)
+	must(t, b.cmd.Process.Signal(syscall.SIGSTOP)) // it takes everything and answers nothing
+	story(t, h)
+	b.kill()
+	b.start()
+	h.published(t, b)
 	story(t, h)
 	b.kill() // right after
 	b.start()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,11 +78,15 @@ func TestCtrlCKeepsData(t *testing.T) {
 func TestTour(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	must(t, os.MkdirAll(filepath.Join(h.dir, "tmp"), 0o711))
-	must(t, os.Chmod(filepath.Join(h.dir, "tmp"), 0o711))
-	t.Logf("the tour's own installation lies in %s", h.dir)
+	// Its own installation comes to lie in here, where this test finds what it leaves.
+	h.temp = h.path("tmp")
+	must(t, os.Mkdir(h.temp, 0o711))
+	must(t, os.Chmod(h.temp, 0o711))
 	got := h.cli("tour")
 	if got.code != 0 {
 		t.Errorf("exit %d\n%s\n%s", got.code, got.out, got.err)
+	}
+	if left, err := os.ReadDir(h.temp); err != nil || len(left) > 0 || len(h.processes()) > 0 {
+		t.Errorf("the tour left %v and %v, %v", left, h.processes(), err)
 	}
 }
