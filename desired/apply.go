@@ -210,7 +210,7 @@ func write(ctx context.Context, tx pgx.Tx, snap Snapshot, d difference) error {
 		Line        int               `json:"line"`
 		Col         int               `json:"col"`
 	}
-	var rows []row
+	rows := []row{} // a revision may only remove
 	for _, o := range slices.Concat(d.created, d.changed) {
 		rows = append(rows, row{
 			o.UID.UUID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec),

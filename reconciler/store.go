@@ -82,16 +82,7 @@ func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]s
 			return fmt.Errorf("storing plan: %w", err)
 		}
 	}
-	asks := make(map[uuid.UUID]int64, len(p.Next))
-	for _, n := range p.Next {
-		asks[n.Object] = n.Asked.Until.UnixMilli()
-	}
-	jobs := make([]river.InsertManyParams, 0, len(p.Actions))
-	for i, a := range p.Actions {
-		if _, no := held[i]; !no {
-			jobs = append(jobs, river.InsertManyParams{Args: job(a, asks[a.Object])})
-		}
-	}
+	jobs := jobsOf(p, held)
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -99,6 +90,26 @@ func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]s
 		return fmt.Errorf("enqueueing jobs: %w", err)
 	}
 	return nil
+}
+
+// jobsOf leaves out what is held. A node is asked once for all that it holds: one
+// statement inserts the jobs, and it refuses two that are the same to River.
+func jobsOf(p plan.Plan, held map[int]string) (jobs []river.InsertManyParams) {
+	asks := make(map[uuid.UUID]int64, len(p.Next))
+	for _, n := range p.Next {
+		asks[n.Object] = n.Asked.Until.UnixMilli()
+	}
+	asked := map[ids.Node]bool{}
+	for i, a := range p.Actions {
+		if _, no := held[i]; no || a.Verb == plan.Probe && asked[a.Node] {
+			continue
+		}
+		if a.Verb == plan.Probe {
+			asked[a.Node] = true
+		}
+		jobs = append(jobs, river.InsertManyParams{Args: job(a, asks[a.Object])})
+	}
+	return jobs
 }
 
 // queuePlan writes all actions of a plan by two statements, however many.

@@ -1,0 +1,343 @@
+package nodetask_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+)
+
+const gpu = "GPU-00000001-0001-7000-8000-000000000001"
+
+type bundle struct {
+	*nodetask.Store
+
+	t    *testing.T
+	db   *pgxpool.Pool
+	keys *pki.Keyring
+	node ids.Node
+	a    ids.Allocation
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	db := pgtest.Clone(t)
+	keys, err := pki.OpenKeyring(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bundle{
+		&nodetask.Store{DB: db, Signer: keys, Hints: &hint.Bus{}},
+		t, db, keys, ids.New[ids.Node](), ids.New[ids.Allocation](),
+	}
+}
+
+func (b *bundle) order(fence int64) nodetask.Order {
+	return nodetask.Order{
+		Node: b.node, Allocation: b.a, Type: wire.ProvisionUser, Fence: fence, Generation: fence, SpecHash: "h", Slots: []string{gpu},
+		Params: wire.ProvisionUserParams{User: "u1", UID: 200001, PublicKeys: []string{}, GPUs: []string{gpu}},
+	}
+}
+
+func (b *bundle) put(o nodetask.Order) error {
+	return pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error { return b.Put(b.t.Context(), tx, o) })
+}
+
+func (b *bundle) mustPut(o nodetask.Order) {
+	b.t.Helper()
+	if err := b.put(o); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// next is what the node gets, opened as the node opens it.
+func (b *bundle) next() (wire.Envelope, bool) {
+	b.t.Helper()
+	signed, ok, err := b.Next(b.t.Context(), b.node)
+	if err != nil || !ok {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return wire.Envelope{}, false
+	}
+	env, err := wire.Open(signed, b.keys.Public())
+	if err != nil {
+		b.t.Fatalf("the node refuses it: %v", err)
+	}
+	if _, err := env.Order(); err != nil {
+		b.t.Fatalf("the node refuses what it asks for: %v", err)
+	}
+	return env, true
+}
+
+func (b *bundle) take() wire.Envelope {
+	b.t.Helper()
+	env, ok := b.next()
+	if !ok {
+		b.t.Fatal("the mailbox is empty")
+	}
+	return env
+}
+
+func (b *bundle) finish(node ids.Node, r wire.Result) (first bool, err error) {
+	err = pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error {
+		first, err = b.Finish(b.t.Context(), tx, node, r)
+		return err
+	})
+	return first, err
+}
+
+// tasks is the mailbox as "fence.attempt status", in order.
+func (b *bundle) tasks() string {
+	b.t.Helper()
+	rows, err := b.db.Query(b.t.Context(), `SELECT fence || '.' || attempt || ' ' || status FROM node_tasks ORDER BY created_at, id`)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.Join(list, ", ")
+}
+
+// age lets time go by for what is in the mailbox.
+func (b *bundle) age(d time.Duration) {
+	b.t.Helper()
+	if _, err := b.db.Exec(b.t.Context(), `UPDATE node_tasks SET created_at = created_at - $1::interval, delivered_at = delivered_at - $1::interval,
+		expires_at = expires_at - $1::interval`, d); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func resultOf(e wire.Envelope, o wire.Outcome) wire.Result {
+	return wire.Result{Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation, Outcome: o}
+}
+
+// The envelope names everything that the node must check, and is signed over its
+// canonical bytes.
+func TestEnvelope(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.mustPut(b.order(3))
+	e := b.take()
+	if e.Node != b.node || e.Allocation != b.a || e.Fence != 3 || e.Generation != 3 || e.Attempt != 1 || e.Type != wire.ProvisionUser || e.SpecHash != "h" || len(e.Nonce) != 32 {
+		t.Errorf("%+v", e)
+	}
+	if life := e.ExpiresAt.Sub(e.NotBefore); life != 7*time.Minute || e.Fresh(time.Now()) != nil {
+		t.Errorf("lives %s: %v", life, e.Fresh(time.Now()))
+	}
+}
+
+// What an order comes to, given what is in the mailbox already.
+func TestPut(t *testing.T) {
+	t.Parallel()
+	release := func(o nodetask.Order) nodetask.Order {
+		o.Type, o.Params = wire.RevokeUser, wire.RevokeUserParams{User: "u1", UID: 200001, GPUs: []string{gpu}, Mode: "clear"}
+		return o
+	}
+	done := func(b *bundle) {
+		if _, err := b.finish(b.node, resultOf(b.take(), wire.Succeeded)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		before func(*bundle)
+		put    func(*bundle) nodetask.Order
+		code   errs.Code
+		want   string
+	}{
+		"the same while it waits":      {nil, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 queued"},
+		"the same on its way":          {func(b *bundle) { b.take() }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 delivered"},
+		"a newer fence":                {nil, func(b *bundle) nodetask.Order { return b.order(3) }, "", "2.1 superseded, 3.1 queued"},
+		"a newer fence, on its way":    {func(b *bundle) { b.take() }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 superseded, 3.1 queued"},
+		"an older fence":               {nil, func(b *bundle) nodetask.Order { return b.order(1) }, errs.TaskSuperseded, "2.1 queued"},
+		"an older fence than one done": {done, func(b *bundle) nodetask.Order { return b.order(1) }, errs.TaskSuperseded, "2.1 succeeded"},
+		"again after it was done":      {done, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 succeeded, 2.2 queued"},
+		"again after it expired":       {func(b *bundle) { b.age(time.Hour) }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 expired, 2.2 queued"},
+		"another order at this fence":  {nil, func(b *bundle) nodetask.Order { return release(b.order(2)) }, "", "2.1 expired, 2.2 queued"},
+		"for another allocation": {nil, func(b *bundle) nodetask.Order {
+			o := b.order(1)
+			o.Allocation = ids.New[ids.Allocation]()
+			return o
+		}, "", "2.1 queued, 1.1 queued"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.mustPut(b.order(2))
+			if c.before != nil {
+				c.before(b)
+			}
+			if err := b.put(c.put(b)); errs.CodeOf(err) != c.code {
+				t.Error(err)
+			}
+			if got := b.tasks(); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// Eight workers with one order leave one task.
+func TestPutAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.mustPut(b.order(1))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := b.put(b.order(1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := b.tasks(); got != "1.1 queued" {
+		t.Error(got)
+	}
+}
+
+// A question about the node waits once, and does not pile up while it is away.
+func TestProbesDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	probe := nodetask.Order{Node: b.node, Type: wire.Probe, Params: wire.ProbeParams{}}
+	b.mustPut(probe)
+	b.mustPut(probe)
+	b.age(time.Hour)
+	b.mustPut(probe)
+	if got := b.tasks(); got != "0.1 expired, 0.1 queued" {
+		t.Error(got)
+	}
+	if e := b.take(); e.Type != wire.Probe {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A delivery of which nothing is heard is made again, until something is.
+func TestDeliveredAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.mustPut(b.order(1))
+	first := b.take()
+	if _, ok := b.next(); ok {
+		t.Error("delivered twice at once")
+	}
+	b.age(6 * time.Second)
+	again := b.take()
+	if again.Task != first.Task || again.Nonce != first.Nonce {
+		t.Error("the second delivery is another task")
+	}
+	if err := b.Step(t.Context(), b.node, first.Task, wire.Progress{Fence: 1, Attempt: 1, Step: "account", Number: 2, Of: 5}); err != nil {
+		t.Fatal(err)
+	}
+	b.age(6 * time.Second)
+	if _, ok := b.next(); ok {
+		t.Error("delivered though it is at work")
+	}
+	b.mustPut(b.order(2))
+	b.node = ids.New[ids.Node]()
+	if _, ok := b.next(); ok {
+		t.Error("delivered to another node")
+	}
+}
+
+// What has expired is not handed out, and the oldest is first.
+func TestNextInOrder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.mustPut(b.order(1))
+	b.age(time.Hour)
+	if _, ok := b.next(); ok {
+		t.Error("an expired order was handed out")
+	}
+	var want []ids.Allocation
+	for range 3 {
+		b.a = ids.New[ids.Allocation]()
+		want = append(want, b.a)
+		b.mustPut(b.order(1))
+	}
+	for i, a := range want {
+		if got := b.take().Allocation; got != a {
+			t.Errorf("number %d is %s, want %s", i, got, a)
+		}
+	}
+}
+
+// INV-41 and INV-45: a result is accepted from the node that was asked, for what it
+// was asked, once; the same again is fine, anything else was overtaken.
+func TestINV45Finish(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*bundle, *wire.Result)
+		node   ids.Node
+	}{
+		"another node":       {nil, ids.New[ids.Node]()},
+		"another task":       {func(_ *bundle, r *wire.Result) { r.Task = ids.New[ids.Task]() }, ids.Node{}},
+		"another fence":      {func(_ *bundle, r *wire.Result) { r.Fence++ }, ids.Node{}},
+		"another attempt":    {func(_ *bundle, r *wire.Result) { r.Attempt++ }, ids.Node{}},
+		"another allocation": {func(_ *bundle, r *wire.Result) { r.Allocation = ids.New[ids.Allocation]() }, ids.Node{}},
+		"no allocation":      {func(_ *bundle, r *wire.Result) { r.Allocation = ids.Allocation{} }, ids.Node{}},
+		"overtaken":          {func(b *bundle, _ *wire.Result) { b.mustPut(b.order(2)) }, ids.Node{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.mustPut(b.order(1))
+			r, node := resultOf(b.take(), wire.Succeeded), b.node
+			if c.change != nil {
+				c.change(b, &r)
+			}
+			if c.node != (ids.Node{}) {
+				node = c.node
+			}
+			diff := pgtest.Diff(t, b.db)
+			if _, err := b.finish(node, r); errs.CodeOf(err) != errs.TaskSuperseded || diff() != "" {
+				t.Errorf("%v\n%s", err, diff())
+			}
+			if err := b.Step(t.Context(), node, r.Task, wire.Progress{Fence: r.Fence, Attempt: r.Attempt}); name != "another allocation" && name != "no allocation" && errs.CodeOf(err) != errs.TaskSuperseded {
+				t.Errorf("progress: %v", err)
+			}
+		})
+	}
+
+	b := setup(t)
+	b.mustPut(b.order(1))
+	r := resultOf(b.take(), wire.Failed)
+	r.Code, r.Message, r.Step = wire.StepFailed, "no", "account"
+	if first, err := b.finish(b.node, r); err != nil || !first {
+		t.Errorf("first %v, %v", first, err)
+	}
+	diff := pgtest.Diff(t, b.db)
+	if first, err := b.finish(b.node, r); err != nil || first || diff() != "" {
+		t.Errorf("the same again: first %v, %v\n%s", first, err, diff())
+	}
+	r.Outcome = wire.Succeeded
+	if _, err := b.finish(b.node, r); errs.CodeOf(err) != errs.TaskSuperseded {
+		t.Errorf("the other outcome: %v", err)
+	}
+}
+
+// A parameter that does not encode is our fault and is said so, before anything is
+// written.
+func TestPutRefusesWhatItCannotSay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	o := b.order(1)
+	o.Params = func() {}
+	if err := b.put(o); err == nil || errs.CodeOf(err) != errs.Internal {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,15 @@
+package nodetask
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"node_tasks"}, map[string]string{
+		"settleTasks": settleTasks, "settleNodeTasks": settleNodeTasks, "insertTask": insertTask, "takeTask": takeTask,
+		"stepTask": stepTask, "finishTask": finishTask, "sameResult": sameResult,
+	})
+}

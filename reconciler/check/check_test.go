@@ -1,0 +1,67 @@
+package check_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/reconciler/check"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+func act(v plan.Verb, slots ...string) plan.Action {
+	return plan.Action{Verb: v, Kind: desired.KindAllocation, Object: uuid.New(), Reason: "why", Slots: slots}
+}
+
+func with(a plan.Action, change func(*plan.Action)) plan.Action {
+	change(&a)
+	return a
+}
+
+// Each rule with what it lets pass, and what a planner with that fault would have
+// asked for.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	judged := func(a *plan.Action) { a.Judged = true }
+	blind := func(a *plan.Action) { a.Blind = true }
+	one, leak := act(plan.Ensure, "g1"), with(act(plan.Release), judged)
+	for name, c := range map[string]struct {
+		actions []plan.Action
+		budget  check.Budget
+		want    string // number: beginning of the reason
+	}{
+		"a sound plan":                   {[]plan.Action{act(plan.Ensure, "g1"), act(plan.Ensure, "g2"), act(plan.Release, "g1"), act(plan.Record), act(plan.Probe)}, check.Budget{}, ""},
+		"no reason":                      {[]plan.Action{with(one, func(a *plan.Action) { a.Reason = "" })}, check.Budget{}, "0: an action needs a reason"},
+		"two actions for one object":     {[]plan.Action{one, with(act(plan.Release), func(a *plan.Action) { a.Object = one.Object })}, check.Budget{}, "1: a second action"},
+		"ensure in the dark":             {[]plan.Action{with(one, blind)}, check.Budget{}, "0: acts on a report"},
+		"release in the dark":            {[]plan.Action{with(act(plan.Release), blind)}, check.Budget{}, "0: acts on a report"},
+		"a question in the dark":         {[]plan.Action{with(act(plan.Probe), blind), with(act(plan.Record), blind)}, check.Budget{}, ""},
+		"a slot twice":                   {[]plan.Action{one, act(plan.Ensure, "g0", "g1")}, check.Budget{}, "1: slot g1 is already given"},
+		"a slot of what is held":         {[]plan.Action{with(one, blind), act(plan.Ensure, "g1")}, check.Budget{}, "0: acts on a report"},
+		"more judgement than allowed":    {[]plan.Action{leak, with(act(plan.Release), judged), with(act(plan.Release), judged)}, check.Budget{Releases: 1}, "1: too many, 2: too many"},
+		"what a user asked for is free":  {[]plan.Action{act(plan.Release), act(plan.Release)}, check.Budget{}, ""},
+		"healing costs nothing":          {[]plan.Action{with(one, judged)}, check.Budget{}, ""},
+		"asked before, asked again":      {[]plan.Action{leak, with(act(plan.Release), judged)}, check.Budget{Spent: map[uuid.UUID]bool{leak.Object: true}}, "1: too many"},
+		"held for another reason is not": {[]plan.Action{with(leak, blind), with(act(plan.Release), judged)}, check.Budget{Releases: 1}, "0: acts on a report"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			held := check.Plan(plan.Plan{Actions: c.actions}, c.budget)
+			wants := strings.Split(c.want, ", ")
+			if c.want == "" {
+				wants = nil
+			}
+			if len(held) != len(wants) {
+				t.Fatalf("held %+v", held)
+			}
+			for i, want := range wants {
+				if got := fmt.Sprintf("%d: %s", held[i].Number, held[i].Why); !strings.HasPrefix(got, want) {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+		})
+	}
+}

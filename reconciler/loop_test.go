@@ -1,0 +1,353 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func (s *scene) lines(text string) {
+	s.t.Helper()
+	for line := range strings.Lines(text) {
+		s.line(strings.TrimSpace(line))
+	}
+}
+
+func (s *scene) count(sql string, args ...any) (n int) {
+	s.t.Helper()
+	if err := s.db.QueryRow(s.t.Context(), sql, args...).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// Four loops on one due set plan each object once.
+func TestLoopsShareTheDueSet(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	const n = 2500 // more than two batches
+	s.exec(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) SELECT gen_random_uuid(), 'SKU', 's' || i, '{}', 'h', 'api' FROM generate_series(1, $1) i`, n)
+	s.exec(`INSERT INTO reconcile_due (kind, object_id, due_at, reason) SELECT kind, uid, now(), 'marked' FROM desired_objects`)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for {
+				taken, err := s.Pass(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				if err != nil || taken == 0 {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for taken := 1; taken > 0; { // what one of them held while the others ended
+		taken = s.pass()
+	}
+	if planned, objects, jobs := s.count(`SELECT count(*) FROM plan_actions`), s.count(`SELECT count(DISTINCT object_id) FROM plan_actions`), s.count(`SELECT count(*) FROM river.river_job`); planned != n || objects != n || jobs != n {
+		t.Errorf("%d actions for %d objects, %d jobs", planned, objects, jobs)
+	}
+}
+
+// A mark that comes while a pass holds the row is there after it, whether the pass
+// settles the row or puts it off.
+func TestMarkDuringAPassIsKept(t *testing.T) {
+	t.Parallel()
+	for name, rows := range map[string]string{
+		"settled": "due x kind=SKU",
+		"put off": "declare x kind=SKU\ndue x kind=SKU",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, pgtest.Clone(t))
+			s.lines(rows)
+			marked := make(chan error, 1)
+			s.Loop.Limits = func() Limits { return s.limits }
+			err := pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
+				due, err := takeDue(t.Context(), tx, batch)
+				if err != nil || len(due) != 1 {
+					return fmt.Errorf("took %d: %w", len(due), err)
+				}
+				go func() {
+					_, err := s.db.Exec(t.Context(), `SELECT mark_due('SKU', $1, now(), 'during')`, s.id("x"))
+					marked <- err
+				}()
+				s.waitBlocked()
+				_, err = s.answer(t.Context(), tx, due, s.limits)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := <-marked; err != nil {
+				t.Fatal(err)
+			}
+			if got := s.listed(`SELECT reason FROM reconcile_due WHERE due_at <= now()`); got != "during\n" {
+				t.Errorf("due now: %q", got)
+			}
+		})
+	}
+}
+
+// waitBlocked returns when a session waits for a lock.
+func (s *scene) waitBlocked() {
+	s.t.Helper()
+	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); {
+		if s.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0 {
+			return
+		}
+	}
+	s.t.Fatal("nobody waits")
+}
+
+// INV-05: what the due set has lost the sweep finds, by the same path.
+func TestINV05SweepFindsWhatWasLost(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	s.lines("declare lost kind=SKU\ndeclare done kind=SKU\ncarried done kind=SKU")
+	var sweep sweep
+	for range 3 {
+		if err := s.step(t.Context(), &sweep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.plan(); got != "ensure SKU lost @0 : declared\n" {
+		t.Errorf("planned %q", got)
+	}
+	if got := s.remains(); !strings.HasPrefix(got, "SKU lost +10s") && !strings.HasPrefix(got, "SKU lost +9s") {
+		t.Errorf("due %q", got)
+	}
+}
+
+// INV-16: a sweep over a fleet at rest writes nothing; that reports move the time
+// of the next look does not either.
+func TestINV16IdleSweep(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	s.lines("node n1\ndeclare n1 kind=Node\ncarried n1 kind=Node\ndue n1 kind=Node\ndeclare a\nstate a active expires=1h\nseen a phase=ready\ndue a")
+	s.pass()
+	s.exec(`UPDATE observed_nodes SET stale_at = stale_at + interval '20 s'`)
+	rest := pgtest.Diff(t, s.db, pgtest.Also("river.river_job"))
+	var sweep sweep
+	for range 4 {
+		if err := s.step(t.Context(), &sweep); err != nil {
+			t.Fatal(err)
+		}
+		s.pass()
+	}
+	if left := rest(); left != "" {
+		t.Errorf("wrote\n%s", left)
+	}
+}
+
+// A sweep takes no look that is older than a mark for the last word.
+func TestSweepDoesNotPutAMarkOff(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	s.lines("declare x kind=SKU")
+	tx, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT mark_due('SKU', $1, now(), 'fresh')`, s.id("x")); err != nil {
+		t.Fatal(err)
+	}
+	swept := make(chan error, 1)
+	go func() { var sweep sweep; swept <- s.step(t.Context(), &sweep) }()
+	s.waitBlocked()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-swept; err != nil {
+		t.Fatal(err)
+	}
+	if got := s.listed(`SELECT reason FROM reconcile_due WHERE due_at <= now()`); got != "fresh\n" {
+		t.Errorf("due now: %q", got)
+	}
+}
+
+// INV-62: the budget is one for all loops and for the whole period, and asking
+// again for a release that was asked for costs nothing.
+func TestINV62Breaker(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	s.line("node n1")
+	for i := range 6 {
+		s.lines(fmt.Sprintf("seen leak%d phase=ready fence=3", i))
+	}
+	released := func() int { return s.count(`SELECT count(DISTINCT object_id) FROM plan_actions WHERE held = ''`) }
+	for i := range 2 {
+		s.lines(fmt.Sprintf("due leak%d", i))
+	}
+	s.pass()
+	for range 3 { // the host does not answer
+		s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
+		s.pass()
+	}
+	if n, asked := released(), s.count(`SELECT count(*) FROM plan_actions WHERE held = ''`); n != 2 || asked != 8 {
+		t.Errorf("%d released, asked for %d times", n, asked)
+	}
+	for i := 2; i < 6; i++ {
+		s.lines(fmt.Sprintf("due leak%d", i))
+	}
+	s.pass()
+	if n := released(); n != 2 || s.count(`SELECT count(*) FROM reconcile_due`) != 6 {
+		t.Errorf("%d released; due\n%s", n, s.remains())
+	}
+	s.exec(`UPDATE plans SET created_at = created_at - interval '11 minutes'`)
+	s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
+	s.pass()
+	if n := released(); n != 4 {
+		t.Errorf("%d released in the next period", n)
+	}
+}
+
+// INV-62 with two loops that count at once.
+func TestINV62BreakerForAllLoops(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	s.line("node n1")
+	for i := range 4 {
+		s.lines(fmt.Sprintf("seen leak%d phase=ready fence=3", i))
+	}
+	var both sync.WaitGroup
+	for half := range 2 {
+		both.Go(func() {
+			err := pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
+				due := []dueRow{}
+				for i := range 2 {
+					due = append(due, dueRow{Kind: desired.KindAllocation, Object: s.fixed(fmt.Sprintf("leak%d", 2*half+i))})
+				}
+				_, err := s.answer(t.Context(), tx, due, s.limits)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	if n := s.count(`SELECT count(*) FROM plan_actions WHERE held = ''`); n != 2 {
+		t.Errorf("%d released", n)
+	}
+}
+
+// Switched off, the loop takes nothing; switched on, it finds everything.
+func TestSwitchedOff(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Tx(t))
+	s.lines("declare x kind=SKU\ndue x kind=SKU")
+	s.limits.Enabled = false
+	diff := pgtest.Diff(t, s.db)
+	var sweep sweep
+	if n, err := s.pass(), s.step(t.Context(), &sweep); n != 0 || err != nil || diff() != "" {
+		t.Errorf("took %d, %v\n%s", n, err, diff())
+	}
+	s.limits.Enabled = true
+	if s.pass() != 1 {
+		t.Error("it is lost")
+	}
+}
+
+// A pass that fails leaves all as it was, and due.
+func TestFailedPassLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	s.lines("declare x kind=SKU\ndue x kind=SKU")
+	s.exec(`ALTER TABLE river.river_job RENAME TO away`)
+	diff := pgtest.Diff(t, s.db)
+	if _, err := s.Pass(t.Context()); err == nil || diff() != "" {
+		t.Errorf("%v\n%s", err, diff())
+	}
+	s.exec(`ALTER TABLE river.away RENAME TO river_job`)
+	if s.pass() != 1 || s.count(`SELECT count(*) FROM river.river_job`) != 1 {
+		t.Error("it was not planned again")
+	}
+}
+
+// INV-21: a job that is done is no reason not to ask again, one that is not done is.
+func TestINV21AskedAgain(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]int{"available": 1, "running": 1, "retryable": 1, "completed": 2, "cancelled": 2, "discarded": 2} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, pgtest.Tx(t))
+			s.lines("node n1\ndeclare a\nstate a requested\ndue a")
+			s.pass()
+			s.exec(`UPDATE river.river_job SET state = $1::text::river.river_job_state, attempted_at = now(), finalized_at = CASE WHEN $1::text IN ('completed', 'cancelled', 'discarded') THEN now() END`, state)
+			s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
+			s.pass()
+			if n := s.count(`SELECT count(*) FROM river.river_job`); n != want {
+				t.Errorf("%d jobs, want %d", n, want)
+			}
+		})
+	}
+}
+
+// Run works off what is due when it is hinted at, and ends with its context.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	s.lines("declare x kind=SKU\ndue x kind=SKU")
+	for until := time.Now().Add(5 * time.Second); s.count(`SELECT count(*) FROM river.river_job`) == 0; s.Hints.Send(desired.HintDue) {
+		if time.Now().After(until) {
+			t.Fatal("nothing was planned")
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// The history says what was planned and why, from the newest.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Tx(t))
+	h := &History{DB: s.db}
+	s.lines("node n1\ndeclare a\nstate a active\nseen a phase=broken message=keys\ndue a\ndeclare x kind=SKU")
+	s.pass()
+	s.line("due x kind=SKU")
+	s.pass()
+	plans, err := h.Plans(t.Context(), ids.Plan{}, 10)
+	if err != nil || len(plans) != 2 || plans[0].Actions != 1 || plans[0].Status != "applied" {
+		t.Fatalf("%+v, %v", plans, err)
+	}
+	older, err := h.Plans(t.Context(), plans[0].ID, 10)
+	if err != nil || len(older) != 1 || older[0].ID != plans[1].ID {
+		t.Errorf("%+v, %v", older, err)
+	}
+	p, actions, err := h.Plan(t.Context(), older[0].ID)
+	if err != nil || p != older[0] || len(actions) != 1 || actions[0].Reason != "drifted: keys" || actions[0].Node == nil || *actions[0].Node != s.id("n1") {
+		t.Errorf("%+v %+v, %v", p, actions, err)
+	}
+	if of, err := h.Of(t.Context(), s.id("a"), 10); err != nil || len(of) != 1 || of[0].Reason != actions[0].Reason {
+		t.Errorf("%+v, %v", of, err)
+	}
+	if drift, err := h.DriftOf(t.Context(), s.id("a"), 10); err != nil || len(drift) != 1 || drift[0].Status != "open" || drift[0].Field != "keys" {
+		t.Errorf("%+v, %v", drift, err)
+	}
+	if _, _, err := h.Plan(t.Context(), ids.New[ids.Plan]()); errs.CodeOf(err) != errs.NotFound {
+		t.Error(err)
+	}
+	s.exec(`UPDATE reconcile_due SET due_at = now() - interval '5 s' WHERE kind = 'SKU'`)
+	load, err := h.Load(t.Context())
+	if err != nil || len(load) != 2 || load[0].Drifting != 1 || load[1].Due != 1 || load[1].OldestFor != 5*time.Second {
+		t.Errorf("%+v, %v", load, err)
+	}
+}

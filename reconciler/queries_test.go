@@ -1,0 +1,18 @@
+package reconciler
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"reconcile_due", "plans", "plan_actions", "drift"}, map[string]string{
+		"selectDue": selectDue, "selectSwept": selectSwept, "selectProgress": selectProgress, "selectReachable": selectReachable,
+		"selectDrifting": selectDrifting, "settleDue": settleDue, "keepDue": keepDue, "addDue": addDue, "insertPlan": insertPlan,
+		"insertActions": insertActions, "lockJudged": lockJudged, "selectJudged": selectJudged, "selectPlans": selectPlans,
+		"selectPlan": selectPlan, "selectActions": selectActions, "selectDriftOf": selectDriftOf, "selectLoad": selectLoad,
+		"openDrift": openDrift, "healDrift": healDrift,
+	})
+}
