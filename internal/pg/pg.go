@@ -48,6 +48,7 @@ func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Po
 		return nil, fmt.Errorf("reading DATABASE_URL: %w", err)
 	}
 	cfg.MaxConns = size
+	cfg.AfterConnect = speakUUID
 	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
 		"application_name":                    application,
 		"timezone":                            "UTC",
