@@ -48,6 +48,7 @@ func changedObjects(ctx context.Context, l *lab) ([]row, error) {
 		return nil, err
 	}
 	r := p.row("R1", fmt.Sprintf("one pass, %d of %d objects changed", k, large.n), k).atMost(1.2)
+	r.CPUOurs, r.CPUPeer = 0, 0 // what brings the hosts up to date between two passes takes more than they do
 	r.Note = fmt.Sprintf("peer: the same pass over %d objects", small.n)
 	return []row{r}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -97,5 +98,9 @@ func loopProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	debug.SetGCPercent(collectAt)
 	return loop.Run(ctx)
 }
+
+// collectAt is how the server has it.
+const collectAt = 300

@@ -54,6 +54,7 @@ func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Po
 	if telemetry.Wanted() {
 		cfg.ConnConfig.Tracer = otelpgx.NewTracer()
 	}
+	cfg.AfterConnect = speakUUID
 	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
 		"application_name":                    application,
 		"timezone":                            "UTC",
