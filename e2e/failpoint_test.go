@@ -177,8 +177,9 @@ func (l *track) suffer(t *testing.T, c crash) {
 	}
 	l.fires(t, c, hits)
 	h.converges(t, patience, check.Expect{})
-	// At a first start others of its kind run beside it, and die as they should.
-	if what, ok := strings.CutPrefix(c.point, "job."); ok && strings.HasSuffix(what, ".after_commit") && c.when != first {
+	// When a revision is carried out others of its kind run beside it, and die as
+	// they should.
+	if what, ok := strings.CutPrefix(c.point, "job."); ok && strings.HasSuffix(what, ".after_commit") && (c.when == during || c.when == charge) {
 		l.ended(t, strings.TrimSuffix(what, ".after_commit"))
 	}
 }
