@@ -54,7 +54,9 @@ func stream(t *testing.T, h *house, workers int) (stop func() int) {
 			}
 		})
 	}
-	return func() int { close(quit); wg.Wait(); return n }
+	end := sync.OnceFunc(func() { close(quit); wg.Wait() })
+	t.Cleanup(end) // also when the test gives up before
+	return func() int { end(); return n }
 }
 
 // patiently is stubborn, but leaves the starting again to somebody else.
@@ -118,22 +120,27 @@ func TestPostgresKilledMidFlow(t *testing.T) {
 	delivered(t, h)
 }
 
-// backend is a process of the postmaster that serves a client.
-func backend(t *testing.T, postmaster int) int {
+// backend is a process of the postmaster that serves a client; after a restart
+// there is none for a moment.
+func backend(t *testing.T, postmaster int) (pid int) {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	must(t, err)
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || parent(pid) != postmaster {
-			continue
+	if !until(t, patience, "a backend", func() error {
+		entries, err := os.ReadDir("/proc")
+		for _, e := range entries {
+			n, notOne := strconv.Atoi(e.Name())
+			if notOne != nil || parent(n) != postmaster {
+				continue
+			}
+			if line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")); bytes.Contains(line, []byte("[local]")) {
+				pid = n
+				return nil
+			}
 		}
-		if line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")); bytes.Contains(line, []byte("[local]")) {
-			return pid
-		}
+		return fmt.Errorf("the postmaster serves nobody (%v)", err)
+	}) {
+		t.FailNow()
 	}
-	t.Fatal("the postmaster serves nobody")
-	return 0
+	return pid
 }
 
 func parent(pid int) int {
