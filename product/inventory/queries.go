@@ -7,7 +7,9 @@ const (
 		ON CONFLICT (id) DO UPDATE SET name = excluded.name, sku = excluded.sku, region = excluded.region, onboarding = excluded.onboarding,
 			expected_gpus = excluded.expected_gpus, hardware = excluded.hardware, cordoned = excluded.cordoned,
 			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' ELSE n.lifecycle END,
-			version = n.version + 1, updated_at = now()`
+			version = n.version + 1, updated_at = now()
+		WHERE n.lifecycle = 'retired' OR (n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.hardware, n.cordoned) IS DISTINCT FROM
+			(excluded.name, excluded.sku, excluded.region, excluded.onboarding, excluded.expected_gpus, excluded.hardware, excluded.cordoned)`
 	// A node that is sold as something else sells its slots as that, once free.
 	// One that was retired and is declared again is on the market again.
 	resellSlots = `
@@ -20,7 +22,7 @@ const (
 		WITH held AS (
 			SELECT id, status FROM slots WHERE node_id = $1 ORDER BY id FOR UPDATE
 		), gone AS (
-			UPDATE nodes SET lifecycle = 'retired', version = version + 1, updated_at = now()
+			UPDATE nodes SET lifecycle = 'retired', version = version + (lifecycle <> 'retired')::int, updated_at = now()
 			WHERE id = $1 AND NOT EXISTS (SELECT FROM held WHERE status IN ('claimed', 'dirty'))
 			RETURNING id
 		), off AS (

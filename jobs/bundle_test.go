@@ -1,0 +1,224 @@
+package jobs_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// bundle is a world with workers at work. What the loop would enqueue the test
+// enqueues itself.
+type bundle struct {
+	*allocationtest.World
+
+	t        *testing.T
+	deps     *jobs.Deps
+	client   *river.Client[pgx.Tx]
+	node     ids.Node
+	sequence int64
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	w := allocationtest.New(t, 1_000_000)
+	keys, err := pki.OpenKeyring(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	b := &bundle{World: w, t: t, deps: &jobs.Deps{
+		DB: w.DB, Desired: w.Desired, Observed: &observed.Store{DB: w.DB}, Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints},
+		Allocations: w.Allocations, Inventory: w.Inventory, Catalog: w.Catalog, Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet},
+		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
+	}}
+	b.node = w.Node(t, "node-1", 4)
+	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
+		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
+		TestOnly: true, Queues: map[string]river.QueueConfig{
+			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.client.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { <-b.client.Stopped() }) // the test's context has ended it
+	return b
+}
+
+// work has one job worked, and returns how it ended.
+func (b *bundle) work(args river.JobArgs) *rivertype.JobRow {
+	b.t.Helper()
+	inserted, err := b.client.Insert(b.t.Context(), args, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	// The row says sooner than an event that the job's own commit has ended it.
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		job, err := b.client.JobGet(b.t.Context(), inserted.Job.ID)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if job.FinalizedAt != nil || len(job.Errors) > 0 {
+			return job
+		}
+	}
+	b.t.Fatalf("%s did not end", args.Kind())
+	return nil
+}
+
+// done has it worked and expects it to be completed.
+func (b *bundle) done(args river.JobArgs) {
+	b.t.Helper()
+	if job := b.work(args); job.State != rivertype.JobStateCompleted {
+		b.t.Fatalf("%s ended as %s: %+v", args.Kind(), job.State, job.Errors)
+	}
+}
+
+// twice expects that working it again changes nothing, and returns what the first
+// time changed.
+func (b *bundle) twice(args river.JobArgs) string {
+	b.t.Helper()
+	// What is carried out is marked, and a mark that is due already is no second one.
+	diff := pgtest.Diff(b.t, b.DB, pgtest.Without("reconcile_due"), pgtest.Mask("seen_at", "updated_at"))
+	b.done(args)
+	first := diff()
+	b.done(args)
+	if second := diff(); withoutTimes(second) != withoutTimes(first) {
+		b.t.Errorf("%s worked twice:\n%s\nonce:\n%s", args.Kind(), second, first)
+	}
+	return first
+}
+
+// withoutTimes leaves out rows of which only a time has changed.
+func withoutTimes(diff string) string {
+	var kept []string
+	for line := range strings.Lines(diff) {
+		if !strings.HasSuffix(strings.TrimSpace(line), "…") || strings.Count(line, " → ") > 2 {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// nothing expects that the job completes without any effect.
+func (b *bundle) nothing(why string, args river.JobArgs) {
+	b.t.Helper()
+	diff := pgtest.Diff(b.t, b.DB)
+	b.done(args)
+	if left := diff(); left != "" {
+		b.t.Errorf("%s, and yet %s changed\n%s", why, args.Kind(), left)
+	}
+}
+
+// says has the node report the allocation.
+func (b *bundle) says(node ids.Node, seen ...wire.AllocationSeen) {
+	b.t.Helper()
+	b.sequence++
+	b.Do(b.t, func(tx pgx.Tx) error {
+		r := allocationtest.Report(node, 4)
+		r.Sequence, r.Allocations = b.sequence, seen
+		_, err := b.deps.Observed.Report(b.t.Context(), tx, node, r, time.Minute)
+		return err
+	})
+}
+
+// is what a host would say of what is declared now.
+func (b *bundle) is(a allocation.Allocation, phase wire.Phase) wire.AllocationSeen {
+	o := b.Declared(b.t, a.ID)
+	seen := wire.AllocationSeen{Allocation: a.ID, Phase: phase, Fence: o.Fence, Generation: o.Generation, SpecHash: o.SpecHash}
+	if phase == wire.Gone {
+		p := allocationtest.Proof(o.Fence)
+		for i := range 4 {
+			p.Scrubbed = append(p.Scrubbed, allocationtest.GPU(b.node, i))
+		}
+		seen.Proof = &p
+	}
+	return seen
+}
+
+func (b *bundle) ensure(a allocation.Allocation) reconciler.EnsureAllocation {
+	o := b.Declared(b.t, a.ID)
+	return reconciler.EnsureAllocation{Allocation: a.ID, Generation: o.Generation, Fence: o.Fence, Epoch: o.Epoch, Reason: "why"}
+}
+
+func (b *bundle) release(a allocation.Allocation) reconciler.ReleaseAllocation {
+	o := b.Declared(b.t, a.ID)
+	return reconciler.ReleaseAllocation{Allocation: a.ID, Node: a.Node, Generation: o.Generation, Fence: o.Fence, Epoch: o.Epoch, Reason: "why"}
+}
+
+func (b *bundle) state(a allocation.Allocation) allocation.State {
+	b.t.Helper()
+	now, err := b.Allocations.Get(b.t.Context(), b.Caller, a.ID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return now.State
+}
+
+// order is what waits for the node, opened as it opens it.
+func (b *bundle) order() (wire.Envelope, wire.Order) {
+	b.t.Helper()
+	signed, ok, err := b.deps.Tasks.Next(b.t.Context(), b.node)
+	if err != nil || !ok {
+		b.t.Fatalf("nothing waits for the node: %v", err)
+	}
+	e, err := wire.Open(signed, b.deps.Tasks.Signer.(*pki.Keyring).Public())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	o, err := e.Order()
+	if err != nil {
+		b.t.Fatalf("the node refuses it: %v", err)
+	}
+	return e, o
+}
+
+func (b *bundle) count(sql string, args ...any) (n int) {
+	b.t.Helper()
+	if err := b.DB.QueryRow(b.t.Context(), sql, args...).Scan(&n); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func (b *bundle) exec(sql string, args ...any) {
+	b.t.Helper()
+	if _, err := b.DB.Exec(b.t.Context(), sql, args...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// declare puts an object of a room that needs no host, and returns its order.
+func (b *bundle) declare(kind desired.Kind, name, spec string) reconciler.CarryObject {
+	b.t.Helper()
+	var o desired.Object
+	b.Do(b.t, func(tx pgx.Tx) (err error) {
+		o, err = b.Desired.Put(b.t.Context(), tx, desired.Object{Kind: kind, Name: name, Spec: []byte(spec)})
+		return err
+	})
+	return reconciler.CarryObject{ObjectKind: kind, Object: o.UID.UUID, Generation: o.Generation, Epoch: o.Epoch, Reason: "declared"}
+}

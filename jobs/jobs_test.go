@@ -1,0 +1,329 @@
+package jobs_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// The planner speaks of states in the words of the room that owns them.
+func TestINV04PlanSpeaksTheRoomsWords(t *testing.T) {
+	t.Parallel()
+	planned := []plan.State{plan.Requested, plan.Provisioning, plan.Active, plan.Releasing, plan.Released, plan.Failed, plan.ReleaseFailed}
+	var words, rooms []string
+	for _, s := range planned {
+		words = append(words, string(s))
+	}
+	for _, s := range allocation.States() {
+		rooms = append(rooms, string(s))
+	}
+	if !slices.Equal(words, rooms) {
+		t.Errorf("the planner says %v, the room %v", words, rooms)
+	}
+	for event, planned := range map[allocation.Event]plan.Event{allocation.NodeReady: plan.NodeReady, allocation.SlotsGone: plan.SlotsGone, allocation.GaveUp: plan.GaveUp} {
+		if string(event) != string(planned) {
+			t.Errorf("the planner says %s, the room %s", planned, event)
+		}
+	}
+}
+
+func TestEnsure(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Node(t, "node-2", 8)
+	a := b.Request(t, 2)
+	b.twice(b.ensure(a))
+	e, o := b.order()
+	if b.state(a) != allocation.Provisioning || e.Allocation != a.ID || e.Fence != 1 || o.User != a.Login || o.UID != a.HostUID || len(o.GPUs) != 2 {
+		t.Errorf("%s, ordered %+v %+v", b.state(a), e, o)
+	}
+
+	// INV-22: what has changed since the plan was made is seen under the lock.
+	for why, change := range map[string]func(*reconciler.EnsureAllocation){
+		"another generation": func(e *reconciler.EnsureAllocation) { e.Generation++ },
+		"another fence":      func(e *reconciler.EnsureAllocation) { e.Fence-- },
+		"another epoch":      func(e *reconciler.EnsureAllocation) { e.Epoch++ },
+	} {
+		args := b.ensure(b.Request(t, 1))
+		change(&args)
+		b.nothing(why, args)
+	}
+	overtaken := b.ensure(a)
+	b.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error {
+		return b.Allocations.GaveUp(t.Context(), tx, a, 1, "why")
+	})
+	b.nothing("it was given up", overtaken)
+	b.nothing("it is a tombstone", b.ensure(a))
+
+	if job := b.work(reconciler.EnsureAllocation{Allocation: ids.New[ids.Allocation](), Generation: 1, Fence: 1}); job.State != rivertype.JobStateCancelled {
+		t.Errorf("of one that nobody knows: %s", job.State)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.Releasing(t, 2)
+	args := b.release(a)
+	b.twice(args)
+	if e, o := b.order(); e.Type != wire.RevokeUser || e.Fence != 2 || o.User != a.Login || len(o.GPUs) != 2 {
+		t.Errorf("ordered %+v %+v", e, o)
+	}
+	for why, change := range map[string]func(*reconciler.ReleaseAllocation){
+		"another generation":    func(e *reconciler.ReleaseAllocation) { e.Generation++ },
+		"another fence":         func(e *reconciler.ReleaseAllocation) { e.Fence-- },
+		"another epoch":         func(e *reconciler.ReleaseAllocation) { e.Epoch++ },
+		"it is declared by now": func(e *reconciler.ReleaseAllocation) { e.Generation = 0 },
+	} {
+		stale := args
+		change(&stale)
+		b.nothing(why, stale)
+	}
+	b.nothing("it is still wanted", b.release(b.Active(t, 1)))
+	if job := b.work(reconciler.ReleaseAllocation{Allocation: ids.New[ids.Allocation](), Node: b.node, Fence: 3}); job.State != rivertype.JobStateCancelled {
+		t.Errorf("of one that nobody knows: %s", job.State)
+	}
+}
+
+// What a host still holds though it is declared no more is let go of by what the
+// rooms remember: a host takes no order without an account and devices.
+func TestReleaseOfALeak(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.Releasing(t, 2)
+	b.says(b.node, b.is(a, wire.Gone))
+	b.done(record(b, a, plan.SlotsGone))
+	if b.state(a) != allocation.Released {
+		t.Fatal(b.state(a))
+	}
+	b.twice(reconciler.ReleaseAllocation{Allocation: a.ID, Node: b.node, Fence: 3, Reason: "not desired"})
+	if e, o := b.order(); e.Fence != 3 || o.User != a.Login || o.UID != a.HostUID || len(o.GPUs) != 2 {
+		t.Errorf("ordered %+v %+v", e, o)
+	}
+}
+
+func record(b *bundle, a allocation.Allocation, e plan.Event) reconciler.RecordAllocation {
+	o := b.Declared(b.t, a.ID)
+	return reconciler.RecordAllocation{Allocation: a.ID, Event: e, Generation: o.Generation, Fence: o.Fence, Reason: "why"}
+}
+
+func TestRecordNodeReady(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.Request(t, 1)
+	args := record(b, a, plan.NodeReady)
+	b.nothing("nothing was reported", args)
+	other := b.is(a, wire.Ready)
+	other.SpecHash = "another"
+	b.says(b.node, other)
+	b.nothing("it is ready with another spec", args)
+	b.says(b.node, b.is(a, wire.Broken))
+	b.nothing("it is broken", args)
+	b.says(b.node, b.is(a, wire.Ready))
+	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
+	b.nothing("the report is stale", args)
+	b.exec(`UPDATE observed_nodes SET stale_at = now() + interval '1 min'`)
+	b.exec(`UPDATE observed_allocations SET node_id = gen_random_uuid()`)
+	b.nothing("another node says so", args)
+	b.exec(`UPDATE observed_allocations SET node_id = $1`, b.node)
+	b.twice(args)
+	if b.state(a) != allocation.Active || b.count(`SELECT count(*) FROM usage_records WHERE end_s IS NULL`) != 1 {
+		t.Error(b.state(a))
+	}
+	args.Fence--
+	b.nothing("another fence", args)
+	if job := b.work(reconciler.RecordAllocation{Allocation: ids.New[ids.Allocation](), Event: plan.NodeReady}); job.State != rivertype.JobStateCancelled {
+		t.Errorf("of one that nobody knows: %s", job.State)
+	}
+}
+
+// INV-03 and INV-46: slots come free by a proof of their own fence, of their own
+// node, with nothing left, and by no other word.
+func TestINV46RecordSlotsGone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.Releasing(t, 2)
+	args, proof := record(b, a, plan.SlotsGone), b.is(a, wire.Gone)
+	for why, change := range map[string]func(*wire.AllocationSeen){
+		"it is there":              func(s *wire.AllocationSeen) { s.Phase = wire.Ready },
+		"no proof":                 func(s *wire.AllocationSeen) { s.Proof = nil },
+		"something is left":        func(s *wire.AllocationSeen) { s.Proof.Leftovers = []string{"/home/u"} },
+		"the proof is of fence 1":  func(s *wire.AllocationSeen) { s.Proof.Fence = 1 },
+		"gone at the fence before": func(s *wire.AllocationSeen) { s.Fence, s.Proof.Fence = 1, 1 },
+	} {
+		b.exec(`DELETE FROM observed_allocations`)
+		word, p := proof, *proof.Proof
+		word.Proof = &p
+		change(&word)
+		b.says(b.node, word)
+		b.nothing(why, args)
+	}
+	b.exec(`DELETE FROM observed_allocations`)
+	b.says(b.node, proof)
+	b.done(args)
+	if b.state(a) != allocation.Released || b.count(`SELECT count(*) FROM slots WHERE status = 'clean'`) != 4 {
+		t.Error(b.state(a))
+	}
+	if job := b.work(args); job.State != rivertype.JobStateCancelled { // nothing is declared any more
+		t.Errorf("worked again: %s", job.State)
+	}
+}
+
+// An attempt that came through at the last moment is not given up; one whose host
+// nobody can see is.
+func TestRecordGaveUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.Request(t, 1)
+	args := record(b, a, plan.GaveUp)
+	b.says(b.node, b.is(a, wire.Ready))
+	b.nothing("it is ready", args)
+	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
+	b.Do(t, func(tx pgx.Tx) error {
+		return b.deps.Observed.Failed(t.Context(), tx, b.node, wire.Result{Allocation: a.ID, Fence: 1, Code: wire.StepFailed, Message: "disk full"})
+	})
+	b.twice(args)
+	got, err := b.Allocations.Get(t.Context(), b.Caller, a.ID)
+	if err != nil || got.State != allocation.Failed || got.Message != "why: disk full" {
+		t.Errorf("%s: %s, %v", got.State, got.Message, err)
+	}
+
+	r := b.Releasing(t, 1)
+	args = record(b, r, plan.GaveUp)
+	b.says(b.node, b.is(r, wire.Gone))
+	b.nothing("it is gone", args)
+	b.exec(`DELETE FROM observed_allocations`)
+	b.twice(args)
+	if b.state(r) != allocation.ReleaseFailed {
+		t.Error(b.state(r))
+	}
+}
+
+func TestRecordExpired(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.Active(t, 1)
+	args := record(b, a, plan.Expired)
+	b.twice(args)
+	if b.state(a) != allocation.Releasing {
+		t.Error(b.state(a))
+	}
+}
+
+func TestRecordNode(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	silent, back := reconciler.RecordNode{Node: b.node, Event: plan.WentSilent}, reconciler.RecordNode{Node: b.node, Event: plan.CameBack}
+	b.nothing("it never spoke", silent)
+	b.says(b.node)
+	b.nothing("it spoke again", silent)
+	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
+	b.twice(silent)
+	b.nothing("it is silent", back)
+	b.says(b.node)
+	b.twice(back)
+	if n, _, err := b.Inventory.Node(t.Context(), "node-1"); err != nil || n.Reachability != "reachable" || n.Lifecycle != "active" {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.twice(reconciler.ProbeNode{Node: b.node, Reason: "why"})
+	if e, _ := b.order(); e.Type != wire.Probe {
+		t.Errorf("%+v", e)
+	}
+	b.nothing("no node is meant", reconciler.ProbeNode{})
+}
+
+// Each kind is carried out by its room, once for a generation, and let go of.
+func TestCarry(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for kind, c := range map[desired.Kind]struct{ spec, table string }{
+		desired.KindSKU:         {`{"displayName":"A","gpuModel":"A100","memoryGiB":40,"isolation":"host_user","maxGPUs":4,"active":true,"price":{"currency":"EUR","amountMinor":5}}`, "sku_catalog"},
+		desired.KindOSImage:     {`{"displayName":"U","digest":"sha256:00","default":false}`, "os_images"},
+		desired.KindNode:        {`{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2}`, "nodes"},
+		desired.KindPolicy:      {`{"key":"allocation.max_concurrent_per_user","scope":"platform","value":3}`, "policy_values"},
+		desired.KindRole:        {`{"operations":["*"]}`, "observed_objects"},
+		desired.KindEnvironment: {`{"vendor":"v"}`, "observed_objects"},
+	} {
+		args := b.declare(kind, "thing", c.spec)
+		if diff := b.twice(args); !strings.Contains(diff, "+ "+c.table+" ") || !strings.Contains(diff, "+ observed_objects ") {
+			t.Errorf("%s: carried out as\n%s", kind, diff)
+		}
+		stale := args
+		stale.Generation--
+		b.nothing("another generation", stale)
+		b.exec(`UPDATE desired_objects SET deleted_at = now(), generation = generation + 1 WHERE uid = $1`, args.Object)
+		args.Generation++
+		b.twice(args)
+		if n := b.count(`SELECT count(*) FROM observed_objects WHERE uid = $1 AND gone AND generation = 2`, args.Object); n != 1 {
+			t.Errorf("%s is not known to be gone", kind)
+		}
+		if job := b.work(reconciler.CarryObject{ObjectKind: kind, Object: ids.New[ids.Object]().UUID, Generation: 1}); job.State != rivertype.JobStateCancelled {
+			t.Errorf("%s that nobody declared: %s", kind, job.State)
+		}
+	}
+}
+
+// INV-19 and INV-20: effect and end of a job are one commit. When the commit fails
+// neither is there, and the next try does both.
+func TestINV20OneCommit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.Request(t, 1)
+	b.exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''the machine dies here''; END'`)
+	b.exec(`CREATE CONSTRAINT TRIGGER dies AFTER INSERT ON node_tasks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()`)
+	args := b.ensure(a)
+	job := b.work(args)
+	if job.State != rivertype.JobStateRetryable && job.State != rivertype.JobStateAvailable || b.count(`SELECT count(*) FROM node_tasks`) != 0 || b.state(a) != allocation.Requested {
+		t.Errorf("%s, %s", job.State, b.state(a))
+	}
+	b.exec(`DROP TRIGGER dies ON node_tasks`)
+	b.exec(`DELETE FROM river.river_job WHERE state <> 'running'`) // INV-21: lost, and asked for again
+	b.done(args)
+	if b.count(`SELECT count(*) FROM node_tasks`) != 1 || b.state(a) != allocation.Provisioning {
+		t.Error(b.state(a))
+	}
+}
+
+// A pass charges, and releases what a tenant can no longer pay for, in one commit.
+func TestAccrueDepletes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a, waiting := b.Active(t, 2), b.Request(t, 1)
+	b.exec(`UPDATE usage_records SET start_s = start_s - 3600 * 2001`) // 2 GPUs × 2.50 € × 2001 h of 10,000 €
+	b.done(jobs.Accrue{})
+	balance, _, err := b.Ledger.Balance(t.Context(), b.DB, b.Caller.Tenant)
+	if err != nil || balance > 0 || b.state(a) != allocation.Releasing || b.state(waiting) != allocation.Requested {
+		t.Errorf("balance %d: %s, %s, %v", balance, b.state(a), b.state(waiting), err)
+	}
+	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject LIKE 'billing.%'`); n != 1 {
+		t.Errorf("stated %d times", n)
+	}
+}
+
+// Housekeeping forgets replies that are past their day, and no others.
+func TestKeepHouse(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.exec(`INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, response, created_at)
+		SELECT $1, 'POST', '/', i::text, '', 201, '{}', now() - i * interval '10 hours' FROM generate_series(1, 5) i`, b.Caller.User)
+	b.done(jobs.KeepHouse{})
+	if n := b.count(`SELECT count(*) FROM idempotency_keys`); n != 2 {
+		t.Errorf("%d are left", n)
+	}
+}
