@@ -290,10 +290,19 @@ func join(path, name string) string {
 func plain(err error) string {
 	var found *openapi3.SchemaError
 	if errors.As(err, &found) && found.Reason != "" {
+		// For a parameter it is another library's list, one finding to a line.
+		if _, finding, listed := strings.Cut(found.Reason, "\n- at '"); listed {
+			_, finding, _ = strings.Cut(finding, ": ")
+			finding, _, _ = strings.Cut(finding, "\n")
+			return finding
+		}
 		return found.Reason
 	}
 	if parse, ok := errors.AsType[*openapi3filter.ParseError](err); ok {
 		return fmt.Sprintf("is not well-formed: %s", parse.Reason)
+	}
+	if strings.HasPrefix(err.Error(), malformedParameter) {
+		return "is not well-formed" // the rest is about our types
 	}
 	var request *openapi3filter.RequestError
 	if errors.As(err, &request) && request.Err != nil {
@@ -302,10 +311,12 @@ func plain(err error) string {
 	return err.Error()
 }
 
+// malformedParameter begins the generated server's words about one.
+const malformedParameter = "Invalid format for parameter "
+
 // fieldOf finds the parameter's name in an error of the generated server.
 func fieldOf(err error) string {
-	const before = "Invalid format for parameter "
-	if _, rest, found := strings.Cut(err.Error(), before); found {
+	if _, rest, found := strings.Cut(err.Error(), malformedParameter); found {
 		name, _, _ := strings.Cut(rest, ":")
 		return name
 	}
