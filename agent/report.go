@@ -120,6 +120,7 @@ func (n *node) look(ctx context.Context) wire.Report {
 		miss("journal", fmt.Errorf("%s", wire.JournalLost))
 	}
 	if n.runner.Host == nil {
+		r.Refuses = []wire.Type{wire.ProvisionUser, wire.RevokeUser}
 		for _, g := range r.Inventory.GPUs { // nothing was handed out here
 			if g.Processes > 0 {
 				r.Foreign = append(r.Foreign, fmt.Sprintf("%s: %d processes that no task accounts for", g.UUID, g.Processes))

@@ -31,7 +31,7 @@ func readBook(t *testing.T) book {
 		b.targets = append(b.targets, match[1])
 	}
 	name := "?"
-	for _, l := range strings.Split(read(t, "docs/reference/cli.md"), "\n") {
+	for l := range strings.SplitSeq(read(t, "docs/reference/cli.md"), "\n") {
 		if match := command.FindStringSubmatch(l); match != nil {
 			name = match[1]
 			b.flags[name] = append([]string{"help", "h"}, b.flags[""]...)

@@ -170,7 +170,7 @@ const errorText = `# Error codes
 Every refusal carries one of these words. The HTTP API answers with an envelope, the command line with four lines:
 
 ` + "```json" + `
-{"code": "sku_unavailable", "message": "no node has 8 free GPUs of t4", "correlation_id": "…",
+{"code": "sku_unavailable", "message": "no node has 8 GPUs of t4 free", "correlation_id": "…",
  "details": {"suggestion": "…"}, "type": "/docs/reference/errors#sku_unavailable", "title": "…", "status": 409, "instance": "…"}
 ` + "```" + `
 
@@ -224,7 +224,7 @@ server-sent events at ` + "`/api/v1/events`" + ` (` + "`gpuaas events --follow`"
 
 The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3;
 tests hold every payload against it. A stream takes the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, and DLQ for
-what could not be published ten times while other facts could. Nothing is said on BILLING and PAYMENTS yet.
+what could not be published ten times while other facts could. Nothing is said on PAYMENTS yet.
 
 Whoever consumes facts: keep the ids you have worked on, drop what is not above the last sequence of its aggregate, and ignore
 fields that you do not know.

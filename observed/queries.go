@@ -10,7 +10,9 @@ const (
 		), put AS (
 			INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
 				content_hash, foreign_use, seen_at, stale_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now(), now() + $12::interval)
+			-- From the lock: read any later, the row would be this statement's own, and
+			-- every report would be taken for news.
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now(), now() + $12::interval FROM (SELECT count(*) FROM last) AS locked
 			ON CONFLICT (node_id) DO UPDATE SET
 				boot = excluded.boot, boot_id = excluded.boot_id, sequence = excluded.sequence, complete = excluded.complete,
 				missing = excluded.missing, agent = excluded.agent, capability = excluded.capability,

@@ -82,10 +82,14 @@ func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]s
 			return fmt.Errorf("storing plan: %w", err)
 		}
 	}
+	asks := make(map[uuid.UUID]int64, len(p.Next))
+	for _, n := range p.Next {
+		asks[n.Object] = n.Asked.Until.UnixMilli()
+	}
 	jobs := make([]river.InsertManyParams, 0, len(p.Actions))
 	for i, a := range p.Actions {
 		if _, no := held[i]; !no {
-			jobs = append(jobs, river.InsertManyParams{Args: job(a)})
+			jobs = append(jobs, river.InsertManyParams{Args: job(a, asks[a.Object])})
 		}
 	}
 	if len(jobs) == 0 {

@@ -197,6 +197,9 @@ type Report struct {
 	Missing     []string         `json:"missing,omitempty"` // what could not be read, when not complete
 	Inventory   Inventory        `json:"inventory"`
 	Allocations []AllocationSeen `json:"allocations"`
+	// Refuses lists the task types that this agent's driver does not carry out. A
+	// node that refuses to provision has nothing to sell.
+	Refuses []Type `json:"refuses,omitempty"`
 	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
 	Foreign []string `json:"foreign,omitempty"`
 }

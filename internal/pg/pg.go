@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 // DB begins transactions: a pool, or in tests a transaction that is rolled back.
@@ -49,6 +52,9 @@ func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Po
 	}
 	cfg.MaxConns = size
 	cfg.AfterConnect = speakUUID
+	if telemetry.Wanted() {
+		cfg.ConnConfig.Tracer = otelpgx.NewTracer()
+	}
 	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
 		"application_name":                    application,
 		"timezone":                            "UTC",

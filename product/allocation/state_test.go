@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
@@ -31,18 +33,23 @@ func TestINV04Diagram(t *testing.T) {
 			fmt.Fprintf(&b, "    %s --> [*]\n", s)
 		}
 	}
-	const golden = "testdata/state.mmd"
+	golden(t, "testdata/state.mmd", b.String())
+}
+
+// golden compares with a file that is read in review.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(golden)
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.String() != string(want) {
-		t.Errorf("the machine has changed; run with -update and read the difference:\n%s", b.String())
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s has changed; run with -update and read the difference:\n%s", path, diff)
 	}
 }
 

@@ -59,14 +59,26 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 			return Slots{}, err
 		}
 		s.market.put(o, nodes, now)
-		chosen, ok = place.Choose(nodes, n)
+		if chosen, ok = place.Choose(s.market.free[o], n); !ok {
+			// All that is left is asked for by requests that are not over. Some of
+			// them may yet be refused, or be this very one sent twice: queue behind
+			// them, and let the claim say.
+			chosen, ok = place.Choose(nodes, n)
+		}
 	}
 	if !ok {
-		return Slots{}, errs.New(errs.SKUUnavailable, "no node has %d free GPUs of %s", n, sku).
+		return Slots{}, errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(n), sku).
 			Try("try fewer GPUs, another SKU, or wait for a release").With("sku", sku).With("gpus", n)
 	}
 	s.market.take(o, chosen)
 	return slotsOf(chosen), nil
+}
+
+func counted(gpus int) string {
+	if gpus == 1 {
+		return "a GPU"
+	}
+	return fmt.Sprintf("%d GPUs", gpus)
 }
 
 // Misplaced forgets what is believed of a SKU, after a claim has failed.
@@ -90,13 +102,14 @@ func (m *market) put(o offer, nodes []place.Node, now time.Time) {
 	if m.free == nil {
 		m.free, m.read, m.asked = map[offer][]place.Node{}, map[offer]time.Time{}, map[uuid.UUID]struct{}{}
 	}
-	for i := range nodes {
-		nodes[i].Free = slices.DeleteFunc(nodes[i].Free, func(slot place.Slot) bool {
+	free := slices.Clone(nodes)
+	for i := range free {
+		free[i].Free = slices.DeleteFunc(slices.Clone(free[i].Free), func(slot place.Slot) bool {
 			_, asked := m.asked[slot.ID.UUID]
 			return asked
 		})
 	}
-	m.free[o], m.read[o] = nodes, now
+	m.free[o], m.read[o] = free, now
 }
 
 func (m *market) take(o offer, chosen place.Node) {
@@ -105,7 +118,7 @@ func (m *market) take(o offer, chosen place.Node) {
 	}
 	for i, n := range m.free[o] {
 		if n.ID == chosen.ID {
-			m.free[o][i].Free = n.Free[len(chosen.Free):]
+			m.free[o][i].Free = n.Free[min(len(chosen.Free), len(n.Free)):]
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -30,6 +32,8 @@ type Server struct {
 	sync  *syncer
 	stop  context.CancelFunc
 	group *errgroup.Group
+
+	endTraces func(context.Context) error
 
 	apiListener, nodeListener, metricsListener net.Listener
 }
@@ -46,6 +50,9 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 		debug.SetGCPercent(collectAt)
 	}
 	s := &Server{cfg: cfg}
+	if s.endTraces, err = telemetry.Start(ctx, telemetry.Service{Name: "gpuaas", Version: version.Version, Environment: cfg.Environment}); err != nil {
+		return nil, err
+	}
 	hints := &hint.Bus{}
 	pools, err := openPools(ctx, cfg)
 	if err != nil {
@@ -195,6 +202,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	s.nats.Close()
 	closeAll(s.rooms.pools)
+	if lost := s.endTraces(ctx); lost != nil {
+		s.cfg.Log.WarnContext(ctx, "last traces not sent", "component", "server", "err", lost)
+	}
 	return err
 }
 

@@ -1,0 +1,351 @@
+package observed_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/observed"
+)
+
+const minute = time.Minute
+
+type bundle struct {
+	observed.Store
+
+	t    *testing.T
+	tx   pgx.Tx
+	node ids.Node
+	a    ids.Allocation
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	tx := pgtest.Tx(t)
+	return &bundle{observed.Store{DB: tx}, t, tx, ids.New[ids.Node](), ids.New[ids.Allocation]()}
+}
+
+// report is whole, and says that allocations are in a phase at a fence.
+func report(boot, sequence int64, seen ...wire.AllocationSeen) wire.Report {
+	return wire.Report{
+		Capability: 1, Agent: "1", BootID: fmt.Sprint("boot-", boot), Boot: boot, Sequence: sequence, Complete: true, Allocations: seen,
+		Inventory: wire.Inventory{GPUs: []wire.GPU{{UUID: "GPU-1", Health: wire.Healthy}}},
+	}
+}
+
+func (b *bundle) is(phase wire.Phase, fence int64) wire.AllocationSeen {
+	return wire.AllocationSeen{Allocation: b.a, Phase: phase, Fence: fence, Generation: fence, SpecHash: "h"}
+}
+
+// says takes a report of the node and forgets which marks stood before.
+func (b *bundle) says(r wire.Report) (changed bool) {
+	b.t.Helper()
+	b.unmark()
+	changed, err := b.Report(b.t.Context(), b.tx, b.node, r, minute)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return changed
+}
+
+func (b *bundle) unmark() { b.exec(`DELETE FROM reconcile_due`) }
+
+func (b *bundle) exec(sql string, args ...any) {
+	b.t.Helper()
+	if _, err := b.tx.Exec(b.t.Context(), sql, args...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// due lists the reasons of the marks, by kind.
+func (b *bundle) due() string {
+	b.t.Helper()
+	rows, err := b.tx.Query(b.t.Context(), `SELECT kind || ': ' || reason FROM reconcile_due ORDER BY 1`)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.Join(list, ", ")
+}
+
+func (b *bundle) seen() observed.Allocation {
+	b.t.Helper()
+	a, err := b.AllocationIn(b.t.Context(), b.tx, b.a)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return a
+}
+
+// for the loop: what it reads of the allocation.
+func (b *bundle) looked() (s observed.Seen) {
+	b.t.Helper()
+	batch := &pgx.Batch{}
+	observed.QueueSeen(batch, []uuid.UUID{b.a.UUID}, func(got observed.Seen) { s = got })
+	if err := b.tx.SendBatch(b.t.Context(), batch).Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// A report is believed only when it is newer: by boot first, since a sequence
+// begins anew with each.
+func TestNewerWins(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		boot, sequence int64
+		newer          bool
+	}{{1, 5, true}, {1, 5, false}, {1, 4, false}, {1, 6, true}, {2, 1, true}, {1, 900, false}, {2, 1, false}, {2, 2, true}} {
+		diff := pgtest.Diff(t, b.tx)
+		_, err := b.Report(t.Context(), b.tx, b.node, report(c.boot, c.sequence), minute)
+		switch {
+		case c.newer && err != nil:
+			t.Errorf("boot %d sequence %d: %v", c.boot, c.sequence, err)
+		case !c.newer && (errs.CodeOf(err) != errs.StaleReport || diff() != ""):
+			t.Errorf("boot %d sequence %d was believed: %v\n%s", c.boot, c.sequence, err, diff())
+		}
+	}
+}
+
+// A report that says nothing new is one row, whatever its counters say.
+func TestUnchangedIsOneRow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if !b.says(report(1, 1, b.is(wire.Ready, 1))) {
+		t.Error("the first report is nothing new")
+	}
+	b.unmark()
+	diff := pgtest.Diff(t, b.tx)
+	again := report(1, 2, b.is(wire.Ready, 1))
+	again.Inventory.GPUs[0].PowerMW, again.Inventory.GPUs[0].Celsius, again.Inventory.GPUs[0].UsedMiB = 400, 70, 9
+	if b.says(again) {
+		t.Error("counters are news")
+	}
+	// now() stands still within a transaction, so only the sequence moves.
+	want := fmt.Sprintf("~ observed_nodes node_id=%q: sequence: 1 → 2\n", b.node)
+	if got := diff(); got != want {
+		t.Errorf("wrote\n%swant\n%s", got, want)
+	}
+}
+
+// What changed is marked, and only that.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.says(report(1, 1, b.is(wire.Working, 1)))
+	if got := b.due(); got != "Allocation: reported, Node: reports have begun" {
+		t.Errorf("first words: %s", got)
+	}
+	b.says(report(1, 2, b.is(wire.Ready, 1)))
+	if got := b.due(); got != "Allocation: reported" {
+		t.Errorf("a change: %s", got)
+	}
+	sick := report(1, 3, b.is(wire.Ready, 1))
+	sick.Inventory.GPUs[0].Health = wire.Unhealthy
+	if !b.says(sick) || b.due() != "" {
+		t.Errorf("a sick device: %s", b.due())
+	}
+}
+
+// Only a whole report proves that something is not there, and then it is gone
+// without proof: nothing is known to be clean.
+func TestAbsence(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.says(report(1, 1, b.is(wire.Ready, 3)))
+	half := report(1, 2)
+	half.Complete, half.Missing = false, []string{"host"}
+	b.says(half)
+	if a := b.seen(); a.Phase != wire.Ready || a.Fresh || b.looked().Complete {
+		t.Errorf("half a report: %+v", a)
+	}
+	b.says(report(1, 3))
+	if a := b.seen(); a.Phase != wire.Gone || a.Fence != 3 || a.Proven || !a.Fresh || !strings.Contains(b.due(), "Allocation") {
+		t.Errorf("a whole one: %+v, due %s", a, b.due())
+	}
+	b.says(report(1, 4))
+	if b.due() != "" {
+		t.Errorf("forgotten twice: %s", b.due())
+	}
+}
+
+// A proof counts at its own fence and with nothing left.
+func TestProof(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		proof *wire.Proof
+		want  bool
+	}{
+		"clean":              {&wire.Proof{Fence: 3, Leftovers: []string{}}, true},
+		"clean, said by nil": {&wire.Proof{Fence: 3}, true},
+		"leftovers":          {&wire.Proof{Fence: 3, Leftovers: []string{"/home/u"}}, false},
+		"of an older fence":  {&wire.Proof{Fence: 2}, false},
+		"none":               {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			gone := b.is(wire.Gone, 3)
+			gone.Proof = c.proof
+			b.says(report(1, 1, gone))
+			if b.looked().Proven != c.want || b.seen().Proven != c.want {
+				t.Errorf("proven: %v, %v", b.looked().Proven, b.seen().Proven)
+			}
+			b.says(report(1, 2)) // the host has dropped its record: what it proved stands
+			if b.looked().Proven != c.want {
+				t.Errorf("forgotten with its record: %v", b.looked().Proven)
+			}
+		})
+	}
+}
+
+// INV-45: a late word of an older fence changes nothing, and (INV-41) a node's word
+// about what another one holds neither.
+func TestINV45LateAndForeignWords(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.says(report(1, 1, b.is(wire.Ready, 5)))
+	b.says(report(1, 2, b.is(wire.Gone, 4)))
+	if a := b.seen(); a.Phase != wire.Ready || a.Fence != 5 || b.due() != "" {
+		t.Errorf("after a late word %+v, due %s", a, b.due())
+	}
+	own := b.node
+	b.node = ids.New[ids.Node]()
+	gone := b.is(wire.Gone, 9)
+	gone.Proof = &wire.Proof{Fence: 9, Scrubbed: []string{"GPU-1"}}
+	b.says(report(1, 1, gone))
+	b.failed(wire.Result{Allocation: b.a, Fence: 9})
+	if a := b.seen(); a.Phase != wire.Ready || a.Fence != 5 || a.Node != own || a.Failures != 0 {
+		t.Errorf("another node changed it to %+v", a)
+	}
+}
+
+func (b *bundle) failed(r wire.Result) {
+	b.t.Helper()
+	if err := b.Failed(b.t.Context(), b.tx, b.node, r); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Failures are counted for one fence: those of an order that was overtaken do not
+// count against the next, and a late one not at all.
+func TestFailuresPerFence(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		fence    int64
+		failures int
+		at       int64
+	}{{2, 1, 2}, {2, 2, 2}, {3, 1, 3}, {2, 1, 3}, {3, 2, 3}} {
+		b.failed(wire.Result{Allocation: b.a, Fence: c.fence, Code: wire.StepFailed, Message: "no"})
+		if a := b.seen(); a.Failures != c.failures || a.FailedFence != c.at || a.Proven || a.Message != "no" {
+			t.Errorf("after a failure at %d: %+v", c.fence, a)
+		}
+	}
+	if b.due() != "Allocation: a task failed" {
+		t.Errorf("due: %s", b.due())
+	}
+}
+
+// A node that comes back, or whose report is whole again, wakes what waits for it;
+// what is gone waits for nothing.
+func TestWhoComesBackWakes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.says(report(1, 1, b.is(wire.Ready, 1)))
+	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
+	if silent, known, err := b.Silent(t.Context(), b.tx, b.node); !silent || !known || err != nil {
+		t.Errorf("silent %v, known %v, %v", silent, known, err)
+	}
+	if silent, all, err := b.SilentNodes(t.Context()); silent != 1 || all != 1 || err != nil {
+		t.Errorf("%d of %d are silent, %v", silent, all, err)
+	}
+	b.says(report(1, 2, b.is(wire.Ready, 1)))
+	if got := b.due(); got != "Allocation: its node reports again, Node: reports have begun" {
+		t.Errorf("back: %s", got)
+	}
+	half := report(1, 3, b.is(wire.Ready, 1))
+	half.Complete = false
+	b.says(half)
+	if got := b.due(); got != "" {
+		t.Errorf("half a report: %s", got)
+	}
+	half.Sequence = 4
+	b.says(half)
+	if got := b.due(); got != "" {
+		t.Errorf("half a report again: %s", got)
+	}
+	b.says(report(1, 5, b.is(wire.Ready, 1)))
+	if got := b.due(); !strings.Contains(got, "its node reports again") {
+		t.Errorf("whole again: %s", got)
+	}
+	b.says(report(1, 6))
+	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
+	b.says(report(1, 7))
+	if got := b.due(); got != "Node: reports have begun" {
+		t.Errorf("with nothing left: %s", got)
+	}
+}
+
+func TestReads(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for name, err := range map[string]error{
+		"node":       second(b.Node(t.Context(), b.node)),
+		"allocation": second(b.Allocation(t.Context(), b.a)),
+	} {
+		if errs.CodeOf(err) != errs.NotFound {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, known, err := b.Silent(t.Context(), b.tx, b.node); known || err != nil {
+		t.Errorf("known %v, %v", known, err)
+	}
+	b.says(report(1, 1, b.is(wire.Ready, 1)))
+	n, err := b.Node(t.Context(), b.node)
+	if err != nil || !n.Complete || len(n.Inventory.GPUs) != 1 || n.StaleAt.Sub(n.SeenAt) != minute {
+		t.Errorf("%+v, %v", n, err)
+	}
+	all, err := b.Allocations(t.Context(), []ids.Allocation{b.a, ids.New[ids.Allocation]()})
+	if err != nil || len(all) != 1 || all[b.a].SpecHash != "h" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// What a room has carried out is kept per declaration and marks it.
+func TestApplied(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	uid := uuid.New()
+	var got []observed.Applied
+	for _, want := range []observed.Applied{{UID: uid, Generation: 1, SpecHash: "a"}, {UID: uid, Generation: 2, SpecHash: "b", Gone: true}} {
+		b.unmark()
+		if err := b.Applied(t.Context(), b.tx, "SKU", uid, want.Generation, want.SpecHash, want.Gone); err != nil {
+			t.Fatal(err)
+		}
+		got = nil
+		batch := &pgx.Batch{}
+		observed.QueueApplied(batch, []uuid.UUID{uid}, func(a observed.Applied) { got = append(got, a) })
+		if err := b.tx.SendBatch(t.Context(), batch).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, []observed.Applied{want}) || b.due() != "SKU: carried out" {
+			t.Errorf("%+v, due %s", got, b.due())
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package observed
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"observed_nodes", "observed_allocations", "observed_objects"}, map[string]string{
+		"putReport": putReport, "wakeNode": wakeNode, "putSeen": putSeen, "forget": forget, "countFailure": countFailure,
+		"putApplied": putApplied, "selectSeen": selectSeen, "selectApplied": selectApplied, "selectSilence": selectSilence,
+		"selectSilent": selectSilent, "selectNode": selectNode, "selectHeld": selectHeld, "selectMany": selectMany, "countSilent": countSilent,
+	})
+}

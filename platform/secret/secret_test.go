@@ -1,0 +1,135 @@
+package secret
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"certificates"}, map[string]string{
+		"insertCertificate": insertCertificate, "selectCertificates": selectCertificates, "revokeCertificates": revokeCertificates,
+	})
+}
+
+type bundle struct {
+	*Certificates
+
+	t    *testing.T
+	db   *pgxpool.Pool
+	node ids.Node
+	now  time.Time
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	db := pgtest.Clone(t)
+	return &bundle{&Certificates{DB: db}, t, db, ids.New[ids.Node](), time.Now()}
+}
+
+func (b *bundle) do(do func(pgx.Tx) error) {
+	b.t.Helper()
+	if err := pgx.BeginFunc(b.t.Context(), b.db, do); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) issue(serial string) {
+	b.t.Helper()
+	b.do(func(tx pgx.Tx) error {
+		return b.Issued(b.t.Context(), tx, b.node, serial, time.Now().Add(24*time.Hour))
+	})
+}
+
+func (b *bundle) stands(serial string) bool {
+	b.t.Helper()
+	err := b.Check(b.t.Context(), b.node, serial, b.now)
+	if err != nil && errs.CodeOf(err) != errs.CertificateRevoked {
+		b.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// INV-40: within a second of the commit no request passes, on a server that has
+// heard nothing of it.
+func TestINV40RevokedWithinASecond(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.issue("01")
+	if !b.stands("01") {
+		t.Fatal("a fresh certificate does not stand")
+	}
+	b.do(func(tx pgx.Tx) error { return b.Revoke(t.Context(), tx, b.node) })
+	b.now = b.now.Add(maxAge)
+	if b.stands("01") {
+		t.Error("it stands a second after it was revoked")
+	}
+	fallen, err := b.Fallen(t.Context(), []string{"01", "02"}, b.now)
+	if err != nil || len(fallen) != 2 {
+		t.Errorf("fallen: %v, %v", fallen, err)
+	}
+}
+
+// An answer may be lost on the way: what was in force before stays so for the
+// overlap, however old it is, and then no longer.
+func TestRenewedOverlaps(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.issue("01")
+	if _, err := b.db.Exec(t.Context(), `UPDATE certificates SET created_at = now() - interval '12 hours'`); err != nil {
+		t.Fatal(err)
+	}
+	b.issue("02")
+	b.issue("03") // the second answer was lost, too
+	for _, serial := range []string{"01", "02", "03"} {
+		if !b.stands(serial) {
+			t.Errorf("%s does not stand", serial)
+		}
+	}
+	if _, err := b.db.Exec(t.Context(), `UPDATE certificates SET not_after = not_after - $1::interval`, overlap); err != nil {
+		t.Fatal(err)
+	}
+	b.now = b.now.Add(maxAge)
+	for serial, want := range map[string]bool{"01": false, "02": false, "03": true} {
+		if b.stands(serial) != want {
+			t.Errorf("%s after the overlap: %v", serial, !want)
+		}
+	}
+	b.do(func(tx pgx.Tx) error { return b.Revoke(t.Context(), tx, b.node) })
+	var left int
+	if err := b.db.QueryRow(t.Context(), `SELECT count(*) FROM certificates WHERE status <> 'revoked'`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d certificates survive their node's revocation, %v", left, err)
+	}
+}
+
+// INV-41: a serial stands for its own node only.
+func TestINV41ForeignSerial(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.issue("01")
+	b.node = ids.New[ids.Node]()
+	if b.stands("01") {
+		t.Error("another node's serial stands")
+	}
+}
+
+// A certificate may be used before the table is read again.
+func TestAddedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if b.stands("01") {
+		t.Fatal("nothing was issued")
+	}
+	b.issue("01")
+	b.Added(b.node, "01")
+	if !b.stands("01") {
+		t.Error("it has to wait")
+	}
+}

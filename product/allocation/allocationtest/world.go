@@ -1,0 +1,185 @@
+// Package allocationtest builds the world that an allocation lives in: a tenant
+// with money, something for sale, and nodes that have reported. Everything is made
+// by the rooms themselves, on a database of the test's own.
+package allocationtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// SKU is what the world sells, at Price cents per GPU and hour.
+const (
+	SKU    = "h100"
+	Region = "eu1"
+	Price  = 250
+)
+
+// World is one installation. Allocations is the server under test.
+type World struct {
+	DB          *pgxpool.Pool
+	Allocations *allocation.Service
+	Inventory   *inventory.Service
+	Desired     *desired.Store
+	Catalog     *catalog.Service
+	Ledger      *ledger.Service
+	Hints       *hint.Bus
+	Limits      allocation.Limits // what policy says; change it before a request
+	Caller      identity.Caller   // of the tenant that has money
+	Operator    identity.Caller   // another person of it
+}
+
+// New makes a world whose tenant has a balance, and in which nothing is free yet.
+func New(t testing.TB, balance money.Minor) *World {
+	t.Helper()
+	db, hints := pgtest.Clone(t), &hint.Bus{}
+	w := &World{
+		DB: db, Hints: hints, Desired: &desired.Store{DB: db, Hints: hints}, Catalog: &catalog.Service{DB: db, Hints: hints},
+		Ledger: &ledger.Service{DB: db},
+		Limits: allocation.Limits{PerUser: 1000, PerProject: 1000, PerTenant: 1000, MaxGPUs: 8, MinimumRunway: time.Hour},
+	}
+	w.Allocations = w.Server()
+	w.Inventory = w.Allocations.Inventory
+	w.Do(t, func(tx pgx.Tx) error {
+		seed, err := w.Allocations.Identity.SeedDevelopment(t.Context(), tx, false)
+		if err != nil {
+			return err
+		}
+		w.Caller = identity.Caller{User: seed.Dev.ID, Tenant: seed.Tenant, Project: seed.Project, CorrelationID: "corr-1"}
+		w.Operator = identity.Caller{User: seed.Operator.ID, Tenant: seed.Tenant, Project: seed.Project, CorrelationID: "corr-2"}
+		if _, err := w.Ledger.EnsureAccounts(t.Context(), tx, seed.Tenant, "EUR"); err != nil {
+			return err
+		}
+		if balance > 0 {
+			if err := w.Ledger.TestCredit(t.Context(), tx, seed.Tenant, balance, "world"); err != nil {
+				return err
+			}
+		}
+		return w.Catalog.Declare(t.Context(), tx, catalog.SKU{
+			ID: ids.New[ids.Object](), Name: SKU, DisplayName: "H100", GPUModel: "NVIDIA H100 80GB HBM3", MemoryGiB: 80,
+			Isolation: "host_user", MaxGPUs: 8, Active: true, Currency: "EUR", PriceMinor: Price,
+		})
+	})
+	return w
+}
+
+// Server is one more server on the same database: it believes what it has read
+// itself, and nothing of what the others have sold.
+func (w *World) Server() *allocation.Service {
+	return &allocation.Service{
+		DB: w.DB, Desired: w.Desired, Inventory: &inventory.Service{DB: w.DB, Hints: w.Hints}, Catalog: w.Catalog,
+		Identity: &identity.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
+		Naming: ids.DefaultNaming, Hints: w.Hints,
+	}
+}
+
+// Do commits what do does.
+func (w *World) Do(t testing.TB, do func(pgx.Tx) error) {
+	t.Helper()
+	if err := pgx.BeginFunc(t.Context(), w.DB, do); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Node declares a node and has it report n healthy GPUs.
+func (w *World) Node(t testing.TB, name string, n int) ids.Node {
+	t.Helper()
+	node := ids.New[ids.Node]()
+	w.Do(t, func(tx pgx.Tx) error {
+		spec := desired.Node{SKU: SKU, Region: Region, Onboarding: "simulated", GPUs: n}
+		if err := w.Inventory.Declare(t.Context(), tx, node, name, spec); err != nil {
+			return err
+		}
+		return w.Inventory.Seen(t.Context(), tx, node, Report(node, n))
+	})
+	return node
+}
+
+// Report is what a healthy node says of itself.
+func Report(node ids.Node, n int) wire.Report {
+	r := wire.Report{Capability: 1, Agent: "1.0.0", BootID: "b", Boot: 1, Sequence: 1, Complete: true, Allocations: []wire.AllocationSeen{}}
+	for i := range n {
+		r.Inventory.GPUs = append(r.Inventory.GPUs, wire.GPU{Index: i, UUID: GPU(node, i), Model: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559, Health: wire.Healthy})
+	}
+	return r
+}
+
+// GPU is the UUID of a node's device.
+func GPU(node ids.Node, i int) string {
+	text := node.String()
+	return fmt.Sprintf("GPU-%s-%04x%s", text[28:], i, text[13:])
+}
+
+// Request asks for n GPUs and expects them.
+func (w *World) Request(t testing.TB, n int) allocation.Allocation {
+	t.Helper()
+	a, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: SKU, GPUs: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Move lets a locked allocation take an event, and returns it as it is then.
+func (w *World) Move(t testing.TB, id ids.Allocation, event func(pgx.Tx, allocation.Allocation) error) allocation.Allocation {
+	t.Helper()
+	var a allocation.Allocation
+	w.Do(t, func(tx pgx.Tx) (err error) {
+		if a, err = w.Allocations.Lock(t.Context(), tx, id); err != nil {
+			return err
+		}
+		if err := event(tx, a); err != nil {
+			return err
+		}
+		a, err = w.Allocations.Lock(t.Context(), tx, id)
+		return err
+	})
+	return a
+}
+
+// Active asks for n GPUs and has the node prepare them.
+func (w *World) Active(t testing.TB, n int) allocation.Allocation {
+	t.Helper()
+	return w.Move(t, w.Request(t, n).ID, func(tx pgx.Tx, a allocation.Allocation) error { return w.Allocations.NodeReady(t.Context(), tx, a) })
+}
+
+// Releasing has it released by the caller, too.
+func (w *World) Releasing(t testing.TB, n int) allocation.Allocation {
+	t.Helper()
+	a, err := w.Allocations.Release(t.Context(), w.Caller, identity.Key{}, w.Active(t, n).ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Declared is an allocation's declaration.
+func (w *World) Declared(t testing.TB, id ids.Allocation) (o desired.Object) {
+	t.Helper()
+	w.Do(t, func(tx pgx.Tx) (err error) {
+		o, err = w.Desired.LockUID(t.Context(), tx, desired.KindAllocation, ids.Object(id))
+		return err
+	})
+	return o
+}
+
+// Proof is a host's proof that every device of the world's nodes is clean.
+func Proof(fence int64, gpus ...string) wire.Proof {
+	return wire.Proof{Fence: fence, Checks: []string{"no_account"}, Leftovers: []string{}, Scrubbed: gpus}
+}

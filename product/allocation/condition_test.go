@@ -1,0 +1,46 @@
+package allocation_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// What a person is told in each state, in one line: type=status(reason).
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	was := func(s allocation.State) allocation.Allocation {
+		return allocation.Allocation{State: s, ActiveAt: &at, StatusAt: at, Message: "why"}
+	}
+	for name, c := range map[string]struct {
+		a    allocation.Allocation
+		seen allocation.Seen
+		want string
+	}{
+		"requested":    {allocation.Allocation{State: allocation.Requested}, allocation.Seen{}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"tried again":  {allocation.Allocation{State: allocation.Provisioning}, allocation.Seen{Reported: true, Failures: 1, Message: "disk full"}, "Ready=False(Progressing) Reconciling=True(ProgressingWithRetry) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"active":       {was(allocation.Active), allocation.Seen{Reported: true, Phase: "ready"}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"broken":       {was(allocation.Active), allocation.Seen{Reported: true, Phase: "broken", Message: "keys"}, "Ready=False(Progressing) Drifted=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
+		"not spoken":   {was(allocation.Active), allocation.Seen{}, "Ready=Unknown(StaleReport) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
+		"releasing":    {was(allocation.Releasing), allocation.Seen{Reported: true}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"released":     {was(allocation.Released), allocation.Seen{}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"failed":       {allocation.Allocation{State: allocation.Failed, Message: "why"}, allocation.Seen{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=False(Suspended) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"not released": {was(allocation.ReleaseFailed), allocation.Seen{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+	} {
+		c.seen.Generation = 7
+		var got []string
+		for _, k := range allocation.Conditions(c.a, c.seen) {
+			got = append(got, fmt.Sprintf("%s=%s(%s)", k.Type, k.Status, k.Reason))
+			if k.ObservedGeneration != 7 {
+				t.Errorf("%s: %s observed generation %d", name, k.Type, k.ObservedGeneration)
+			}
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, text, c.want)
+		}
+	}
+}

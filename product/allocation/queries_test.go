@@ -1,0 +1,15 @@
+package allocation
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
+		"insertAllocation": insertAllocation, "countLive": countLive, "moveAllocation": moveAllocation, "lockActive": lockActive,
+		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectTimeline": selectTimeline,
+	})
+}

@@ -1,0 +1,352 @@
+package allocation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gpuaas/gpuaas/api/asyncapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+)
+
+const rich = 1_000_000
+
+// A request writes exactly these rows, in one commit: whatever else appears here
+// is a write that nobody meant.
+func TestRequestWritesThis(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	w.Node(t, "node-1", 2)
+
+	diff := pgtest.Diff(t, w.DB, pgtest.MaskIDs(), pgtest.MaskTimes(), pgtest.Mask("xid", "seq", "spec_hash", "period", "spec", "body_hash"))
+	_, err := w.Allocations.Request(t.Context(), allocation.Request{
+		Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 2, Name: "train", Labels: map[string]string{"team": "a"}, TTL: time.Hour,
+		Key:    identity.Key{Principal: w.Caller.User, Method: "POST", Route: "/allocations", Key: "k1"},
+		Answer: func(a allocation.Allocation) any { return map[string]string{"name": a.Name} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/request.diff", diff())
+}
+
+// INV-01: 64 claimers through two servers that believe different things. No slot
+// has two holders, nobody gets half, nobody deadlocks, and who gets nothing is told
+// so.
+func TestINV01OneHolder(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	for i := range 4 {
+		w.Node(t, fmt.Sprintf("node-%d", i), 4)
+	}
+	servers := []*allocation.Service{w.Allocations, w.Server()}
+	won, failures := everyone(64, func(i int) error {
+		_, err := servers[i%2].Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1 + i%3})
+		return err
+	})
+	for code, n := range failures {
+		if code != errs.SKUUnavailable {
+			t.Errorf("%d requests ended as %s", n, code)
+		}
+	}
+	var slots, holders, claims, promised, free int
+	must(t, w.DB.QueryRow(t.Context(), `
+		SELECT count(DISTINCT slot_id), count(DISTINCT allocation_id), count(*), (SELECT sum(gpus) FROM allocations),
+			(SELECT count(*) FROM slots WHERE status = 'clean')
+		FROM slot_claims`).Scan(&slots, &holders, &claims, &promised, &free))
+	if slots != claims || holders != won || claims != promised || claims+free != 16 {
+		t.Errorf("%d requests won: %d claims on %d slots by %d holders, %d promised, %d free", won, claims, slots, holders, promised, free)
+	}
+}
+
+// INV-02: claims on the same slots in other orders queue up, they never deadlock.
+func TestINV02WholeNodesWithoutDeadlock(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	w.Node(t, "node-1", 8)
+	won, failures := everyone(32, func(i int) error {
+		_, err := w.Server().Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 8})
+		return err
+	})
+	if won != 1 || failures[errs.SKUUnavailable] != 31 {
+		t.Errorf("%d won, the others %v", won, failures)
+	}
+}
+
+// INV-06: one key, one effect; the others are told that it is at work, and with
+// another body that the key is taken.
+func TestINV06OneEffectPerKey(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	w.Node(t, "node-1", 8)
+	key := identity.Key{Principal: w.Caller.User, Method: "POST", Route: "/allocations", Key: "k", BodyHash: [32]byte{1}}
+	request := func(_ int) error {
+		_, err := w.Allocations.Request(t.Context(), allocation.Request{
+			Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Key: key,
+			Answer: func(a allocation.Allocation) any { return map[string]any{"id": a.ID} },
+		})
+		return err
+	}
+	won, failures := everyone(32, request)
+	if won != 1 || failures[errs.IdempotencyInFlight] != 31 {
+		t.Errorf("%d won, the others %v", won, failures)
+	}
+	status, body, found, err := w.Allocations.Identity.Replay(t.Context(), key)
+	var answer struct{ ID string }
+	if err != nil || !found || status != 201 || json.Unmarshal(body, &answer) != nil {
+		t.Fatalf("replayed %d %s %v %v", status, body, found, err)
+	}
+	if id := one[string](t, w, `SELECT id::text FROM allocations`); id != answer.ID {
+		t.Errorf("the replay names %s, the row is %s", answer.ID, id)
+	}
+	key.BodyHash = [32]byte{2}
+	if _, _, _, err := w.Allocations.Identity.Replay(t.Context(), key); errs.CodeOf(err) != errs.IdempotencyKeyReused {
+		t.Errorf("another body: %v", err)
+	}
+	if errs.CodeOf(request(0)) != errs.IdempotencyInFlight || one[int](t, w, `SELECT count(*)::int FROM allocations`) != 1 {
+		t.Error("another body under the same key had an effect")
+	}
+}
+
+// INV-07: at one below a cap, 100 at once make one. The balance is such a cap.
+func TestINV07Caps(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	for name, c := range map[string]struct {
+		cap func(*allocation.Limits)
+	}{
+		"user":    {func(l *allocation.Limits) { l.PerUser = limit }},
+		"project": {func(l *allocation.Limits) { l.PerProject = limit }},
+		"tenant":  {func(l *allocation.Limits) { l.PerTenant = limit }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := allocationtest.New(t, rich)
+			for i := range 7 {
+				w.Node(t, fmt.Sprintf("node-%d", i), 16)
+			}
+			for range limit - 1 {
+				w.Request(t, 1)
+			}
+			c.cap(&w.Limits)
+			servers := []*allocation.Service{w.Allocations, w.Server()}
+			won, failures := everyone(100, func(i int) error {
+				_, err := servers[i%2].Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1})
+				return err
+			})
+			if won != 1 || failures[errs.ConcurrencyLimitReached] != 99 {
+				t.Errorf("%d won, the others %v", won, failures)
+			}
+		})
+	}
+}
+
+// The balance must bear the burn of the runway, and an empty one bears nothing.
+func TestINV07Balance(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		balance money.Minor
+		runway  time.Duration
+		gpus    int
+		won     bool
+	}{
+		"enough":           {2 * allocationtest.Price, time.Hour, 2, true},
+		"one cent short":   {2*allocationtest.Price - 1, time.Hour, 2, false},
+		"nothing":          {0, 0, 1, false},
+		"a cent, no burn":  {1, 0, 1, true},
+		"half an hour":     {allocationtest.Price / 2, 30 * time.Minute, 1, true},
+		"half an hour × 2": {allocationtest.Price / 2, 30 * time.Minute, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := allocationtest.New(t, c.balance)
+			w.Node(t, "node-1", 2)
+			w.Limits.MinimumRunway = c.runway
+			diff := pgtest.Diff(t, w.DB)
+			_, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: c.gpus})
+			switch {
+			case c.won && err != nil:
+				t.Error(err)
+			case !c.won && (errs.CodeOf(err) != errs.InsufficientBalance || diff() != ""):
+				t.Errorf("%v, and it left\n%s", err, diff())
+			}
+		})
+	}
+}
+
+// What is refused leaves nothing behind, and says which field.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	w.Node(t, "node-1", 4)
+	w.Limits.MaxTTL = time.Hour
+	if _, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "taken"}); err != nil {
+		t.Fatal(err)
+	}
+	diff := pgtest.Diff(t, w.DB)
+	for name, c := range map[string]struct {
+		r     allocation.Request
+		code  errs.Code
+		field string
+	}{
+		"no GPU":         {allocation.Request{SKU: allocationtest.SKU}, errs.ValidationError, "gpus"},
+		"too many":       {allocation.Request{SKU: allocationtest.SKU, GPUs: 9}, errs.ValidationError, "gpus"},
+		"too long":       {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, TTL: 2 * time.Hour}, errs.ValidationError, "ttl_seconds"},
+		"negative":       {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, TTL: -1}, errs.ValidationError, "ttl_seconds"},
+		"unknown SKU":    {allocation.Request{SKU: "b300", GPUs: 1}, errs.SKUUnknown, "sku"},
+		"no room":        {allocation.Request{SKU: allocationtest.SKU, GPUs: 4}, errs.SKUUnavailable, ""},
+		"another region": {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, Region: "us1"}, errs.SKUUnavailable, ""},
+		"name taken":     {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, Name: "taken"}, errs.AlreadyExists, "name"},
+	} {
+		c.r.Caller = w.Caller
+		_, err := w.Allocations.Request(t.Context(), c.r)
+		var coded *errs.Error
+		if !errors.As(err, &coded) || coded.Code != c.code || coded.Field != c.field {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left := diff(); left != "" {
+		t.Errorf("refusals left\n%s", left)
+	}
+}
+
+// A name is taken for as long as its holder lives, and no longer: not by one that
+// failed and is still being cleaned up.
+func TestNameIsFreeAfterFailure(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	w.Node(t, "node-1", 2)
+	request := func() (allocation.Allocation, error) {
+		return w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "train"})
+	}
+	first, err := request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Move(t, first.ID, func(tx pgx.Tx, a allocation.Allocation) error {
+		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "no key fits")
+	})
+	second, err := request()
+	if err != nil {
+		t.Fatalf("the name of a failed allocation: %v", err)
+	}
+	if a, b := w.Declared(t, first.ID), w.Declared(t, second.ID); a.DeletedAt == nil || b.DeletedAt != nil {
+		t.Errorf("tombstone %v, successor %v", a.DeletedAt, b.DeletedAt)
+	}
+}
+
+// Facts are what the contract of facts says, and carry who they are about.
+func TestFactsKeepTheirContract(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	node := w.Node(t, "node-1", 3)
+	active := w.Active(t, 1)
+	gone := w.Releasing(t, 1)
+	fence := w.Declared(t, gone.ID).Fence
+	w.Move(t, gone.ID, func(tx pgx.Tx, a allocation.Allocation) error {
+		return w.Allocations.SlotsGone(t.Context(), tx, a, allocationtest.Proof(fence, allocationtest.GPU(node, 1)))
+	})
+	giveUp := func(tx pgx.Tx, a allocation.Allocation) error {
+		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "why")
+	}
+	w.Move(t, w.Request(t, 1).ID, giveUp)
+	if _, err := w.Allocations.Release(t.Context(), w.Operator, identity.Key{}, active.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Move(t, active.ID, giveUp)
+
+	contract, err := asyncapi.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := w.DB.Query(t.Context(), `SELECT subject, payload, correlation_id, sequence FROM outbox_events ORDER BY seq`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, subject, payload, correlation, sequence := map[string]int{}, "", []byte{}, "", int64(0)
+	_, err = pgx.ForEachRow(rows, []any{&subject, &payload, &correlation, &sequence}, func() error {
+		seen[subject]++
+		if err := contract.Payload(subject, payload); err != nil {
+			t.Errorf("%s: %v\n%s", subject, err, payload)
+		}
+		var about struct {
+			URN    string `json:"urn"`
+			Tenant string `json:"tenant_id"`
+		}
+		if json.Unmarshal(payload, &about) != nil || !strings.HasPrefix(about.URN, "core42:aicloud:eu1:"+w.Caller.Tenant.String()) || about.Tenant != w.Caller.Tenant.String() {
+			t.Errorf("%s is about %+v", subject, about)
+		}
+		if want := "corr-1"; correlation != want && (correlation != "corr-2" || !strings.Contains(subject, "releas")) {
+			t.Errorf("%s carries correlation %q", subject, correlation)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{
+		allocation.SubjectRequested, allocation.SubjectActive, allocation.SubjectFailed, allocation.SubjectReleasing,
+		allocation.SubjectReleased, allocation.SubjectReleaseFailed,
+	} {
+		if seen[s] == 0 {
+			t.Errorf("no %s was stated", s)
+		}
+	}
+	if n := one[int](t, w, `SELECT count(*)::int FROM (SELECT 1 FROM outbox_events GROUP BY aggregate, sequence HAVING count(*) > 1) twice`); n > 0 {
+		t.Errorf("%d positions of an aggregate are used twice", n)
+	}
+}
+
+// everyone runs n at once and counts how they end.
+func everyone(n int, do func(i int) error) (won int, failures map[errs.Code]int) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	failures = map[errs.Code]int{}
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			err := do(i)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+				return
+			}
+			code := errs.CodeOf(err)
+			if sql, ok := errors.AsType[*pgconn.PgError](err); ok {
+				code = errs.Code(sql.Code + " " + sql.Message)
+			}
+			failures[code]++
+		})
+	}
+	close(start)
+	all.Wait()
+	return won, failures
+}
+
+func one[T any](t *testing.T, w *allocationtest.World, sql string, args ...any) (v T) {
+	t.Helper()
+	must(t, w.DB.QueryRow(context.WithoutCancel(t.Context()), sql, args...).Scan(&v))
+	return v
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

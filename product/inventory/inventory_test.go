@@ -1,0 +1,476 @@
+package inventory_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+type bundle struct {
+	*inventory.Service
+
+	t  *testing.T
+	db *pgxpool.Pool
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	db := pgtest.Clone(t)
+	return &bundle{&inventory.Service{DB: db}, t, db}
+}
+
+func (b *bundle) do(do func(pgx.Tx) error) {
+	b.t.Helper()
+	if err := pgx.BeginFunc(b.t.Context(), b.db, do); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) declare(id ids.Node, name string, change func(*desired.Node)) {
+	b.t.Helper()
+	spec := desired.Node{SKU: "h100", Region: "eu1", Onboarding: "manual", GPUs: 2}
+	if change != nil {
+		change(&spec)
+	}
+	b.do(func(tx pgx.Tx) error { return b.Declare(b.t.Context(), tx, id, name, spec) })
+}
+
+func (b *bundle) seen(id ids.Node, r wire.Report) {
+	b.t.Helper()
+	b.do(func(tx pgx.Tx) error { return b.Seen(b.t.Context(), tx, id, r) })
+}
+
+// node has two GPUs, g0 and g1 behind its name.
+func (b *bundle) node(name string) ids.Node {
+	b.t.Helper()
+	id := ids.New[ids.Node]()
+	b.declare(id, name, nil)
+	b.seen(id, report(name))
+	return id
+}
+
+func report(name string) wire.Report {
+	return wire.Report{Complete: true, Inventory: wire.Inventory{GPUs: []wire.GPU{
+		{Index: 0, UUID: name + "-g0", Model: "H100", MemoryMiB: 81559, Health: wire.Healthy},
+		{Index: 1, UUID: name + "-g1", Model: "H100", MemoryMiB: 81559, Health: wire.Healthy},
+	}}}
+}
+
+func sick(r wire.Report, i int) wire.Report {
+	r.Inventory.GPUs[i].Health, r.Inventory.GPUs[i].Reasons = wire.Unhealthy, []string{"xid 79"}
+	return r
+}
+
+// slots is each device's slot of node n, as "status reason".
+func (b *bundle) slots() string {
+	b.t.Helper()
+	_, devices, err := b.Node(b.t.Context(), "n")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var list []string
+	for _, d := range devices {
+		list = append(list, strings.TrimSpace(d.SlotStatus+" "+d.SlotReason))
+	}
+	return strings.Join(list, ", ")
+}
+
+// claim places and claims n slots for a new allocation.
+func (b *bundle) claim(n int) (ids.Allocation, error) {
+	slots, err := b.Place(b.t.Context(), "h100", "", n, time.Now())
+	if err != nil {
+		return ids.Allocation{}, err
+	}
+	return b.take(slots)
+}
+
+func (b *bundle) take(slots inventory.Slots) (ids.Allocation, error) {
+	id := ids.New[ids.Allocation]()
+	return id, pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		inventory.QueueClaim(batch, id, slots)
+		return tx.SendBatch(b.t.Context(), batch).Close()
+	})
+}
+
+func (b *bundle) free(id ids.Allocation, p wire.Proof) {
+	b.t.Helper()
+	b.do(func(tx pgx.Tx) error { return b.Free(b.t.Context(), tx, id, p) })
+}
+
+// A slot follows the health of its device, and only that: one that is claimed
+// stays with its holder, and one that anything else keeps back stays kept back.
+func TestSlotsFollowReports(t *testing.T) {
+	t.Parallel()
+	foreign := report("n")
+	foreign.Foreign = []string{"n-g0: process 7 (miner) of uid 0"}
+	missing := report("n")
+	missing.Inventory.GPUs = missing.Inventory.GPUs[:1]
+	partly := missing
+	partly.Complete, partly.Missing = false, []string{"inventory"}
+	degraded := report("n")
+	degraded.Inventory.GPUs[0].Health = wire.Degraded
+
+	for name, c := range map[string]struct {
+		reports []wire.Report
+		want    string
+		health  string
+	}{
+		"healthy":                   {[]wire.Report{report("n")}, "clean, clean", "healthy"},
+		"sick":                      {[]wire.Report{sick(report("n"), 1)}, "clean, quarantined unhealthy", "degraded"},
+		"sick and well again":       {[]wire.Report{sick(report("n"), 1), report("n")}, "clean, clean", "healthy"},
+		"degraded is sold":          {[]wire.Report{degraded}, "clean, clean", "degraded"},
+		"missing":                   {[]wire.Report{missing}, "clean, quarantined unhealthy", "unhealthy"},
+		"missing and back":          {[]wire.Report{missing, report("n")}, "clean, clean", "healthy"},
+		"half a report proves none": {[]wire.Report{partly}, "clean, clean", "unknown"},
+		"used by nobody's order":    {[]wire.Report{foreign}, "quarantined foreign use, clean", "degraded"},
+		"no longer used":            {[]wire.Report{foreign, report("n")}, "clean, clean", "healthy"},
+		"used, then sick":           {[]wire.Report{foreign, sick(report("n"), 0)}, "quarantined unhealthy, clean", "degraded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.node("n")
+			for _, r := range c.reports {
+				b.seen(id, r)
+			}
+			n, _, err := b.Node(t.Context(), "n")
+			if got := b.slots(); err != nil || got != c.want || n.Health != c.health {
+				t.Errorf("%s, node %s (%s), %v; want %s, %s", got, n.Health, n.Message, err, c.want, c.health)
+			}
+			again := pgtest.Diff(t, b.db)
+			b.seen(id, c.reports[len(c.reports)-1])
+			if left := again(); left != "" {
+				t.Errorf("the same report again wrote\n%s", left)
+			}
+		})
+	}
+}
+
+func TestNewNodeWithSickDevice(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := ids.New[ids.Node]()
+	b.declare(id, "n", nil)
+	b.seen(id, sick(report("n"), 0))
+	if got := b.slots(); got != "quarantined unhealthy, clean" {
+		t.Error(got)
+	}
+}
+
+// INV-03: what comes back is clean only as far as the proof goes.
+func TestINV03FreedByProof(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		proof wire.Proof
+		sick  bool
+		want  string
+	}{
+		"both scrubbed":     {wire.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}}, false, "clean, clean"},
+		"one scrubbed":      {wire.Proof{Fence: 3, Scrubbed: []string{"n-g1"}}, false, "quarantined no scrub proof, clean"},
+		"none":              {wire.Proof{Fence: 3}, false, "quarantined no scrub proof, quarantined no scrub proof"},
+		"something is left": {wire.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}, Leftovers: []string{"/home/u"}}, false, "quarantined no scrub proof, quarantined no scrub proof"},
+		"sick meanwhile":    {wire.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}}, true, "quarantined unhealthy, clean"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.node("n")
+			a, err := b.claim(2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.sick {
+				b.seen(id, sick(report("n"), 0))
+				if got := b.slots(); got != "claimed, claimed" {
+					t.Errorf("taken from its holder: %s", got)
+				}
+			}
+			b.free(a, c.proof)
+			if got := b.slots(); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			again := pgtest.Diff(t, b.db)
+			b.free(a, wire.Proof{Fence: 9, Scrubbed: []string{"n-g0", "n-g1"}})
+			if left := again(); left != "" {
+				t.Errorf("a second proof for claims that have ended wrote\n%s", left)
+			}
+		})
+	}
+}
+
+// Dirty and quarantined slots are not sold, nor is anything of a node that is
+// cordoned, silent, retired or has not reported. A server that believes an older
+// reading is put right by the claim itself.
+func TestNotForSale(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*bundle, ids.Node)
+	}{
+		"cordoned": {func(b *bundle, id ids.Node) { b.declare(id, "n", func(n *desired.Node) { n.Cordoned = true }) }},
+		"silent": {func(b *bundle, id ids.Node) {
+			b.do(func(tx pgx.Tx) error { return b.Silent(b.t.Context(), tx, id, true) })
+		}},
+		"retired":     {func(b *bundle, id ids.Node) { b.do(func(tx pgx.Tx) error { return b.Retire(b.t.Context(), tx, id) }) }},
+		"another SKU": {func(b *bundle, id ids.Node) { b.declare(id, "n", func(n *desired.Node) { n.SKU = "a100" }) }},
+		"cannot provision": {func(b *bundle, id ids.Node) {
+			r := report("n")
+			r.Refuses = []wire.Type{wire.ProvisionUser}
+			b.seen(id, r)
+		}},
+		"sick": {func(b *bundle, id ids.Node) { b.seen(id, sick(sick(report("n"), 0), 1)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.node("n")
+			believed, err := b.Place(t.Context(), "h100", "eu1", 1, time.Now())
+			if err != nil || believed.Node != id || believed.Region != "eu1" {
+				t.Fatalf("%+v, %v", believed, err)
+			}
+			c.change(b, id)
+			if name != "another SKU" { // what was bought as one thing stays that
+				if _, err := b.take(believed); errs.CodeOf(err) != errs.SKUUnavailable {
+					t.Errorf("a claim on an old belief: %v", err)
+				}
+			}
+			b.Misplaced("h100", "eu1")
+			if s, err := b.Place(t.Context(), "h100", "eu1", 1, time.Now()); errs.CodeOf(err) != errs.SKUUnavailable {
+				t.Errorf("placed on %+v: %v", s, err)
+			}
+		})
+	}
+}
+
+// What a server has sold it does not offer again, though it reads the table only
+// once a second; what comes free it finds when it has nothing left.
+func TestPlaceRemembersItsSales(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.node("n")
+	b.node("m")
+	now := time.Now()
+	var sold []string
+	for range 4 {
+		s, err := b.Place(t.Context(), "h100", "", 1, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sold = append(sold, s.GPUs...)
+		if _, err := b.take(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if slices.Sort(sold); !slices.Equal(sold, []string{"m-g0", "m-g1", "n-g0", "n-g1"}) {
+		t.Errorf("sold %v", sold)
+	}
+	if _, err := b.Place(t.Context(), "h100", "", 1, now); errs.CodeOf(err) != errs.SKUUnavailable {
+		t.Error(err)
+	}
+	b.node("o")
+	if s, err := b.Place(t.Context(), "h100", "", 2, now); err != nil || !slices.Equal(s.GPUs, []string{"o-g0", "o-g1"}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestSilenceAndReturn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.node("n")
+	for _, c := range []struct {
+		silent bool
+		want   string
+	}{{false, "active reachable"}, {true, "offline stale"}, {true, "offline stale"}, {false, "active reachable"}} {
+		b.do(func(tx pgx.Tx) error { return b.Silent(t.Context(), tx, id, c.silent) })
+		if n, _, err := b.Node(t.Context(), "n"); err != nil || n.Lifecycle+" "+n.Reachability != c.want {
+			t.Errorf("silent %v: %s %s, %v", c.silent, n.Lifecycle, n.Reachability, err)
+		}
+	}
+}
+
+// A node leaves the fleet with nobody on it, and comes back when it is declared.
+func TestRetire(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.node("n")
+	a, err := b.claim(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	retire := func() error {
+		return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { return b.Retire(t.Context(), tx, id) })
+	}
+	diff := pgtest.Diff(t, b.db)
+	if err := retire(); errs.CodeOf(err) != errs.NodeInUse || diff() != "" {
+		t.Errorf("retired under a claim: %v\n%s", err, diff())
+	}
+	b.do(func(tx pgx.Tx) error {
+		used, err := b.InUse(t.Context(), tx, []ids.Node{id, ids.New[ids.Node]()})
+		if len(used) != 1 || used[id] != 1 {
+			t.Errorf("in use: %v", used)
+		}
+		return err
+	})
+	b.free(a, wire.Proof{Scrubbed: []string{"n-g0"}})
+	if err := retire(); err != nil {
+		t.Error(err)
+	}
+	if list, err := b.Nodes(t.Context(), "", 10); err != nil || len(list) != 0 {
+		t.Errorf("a retired node is listed: %v %v", list, err)
+	}
+	b.declare(id, "n", nil)
+	b.seen(id, report("n"))
+	if n, _, err := b.Node(t.Context(), "n"); err != nil || n.Lifecycle != "active" || b.slots() != "clean, clean" {
+		t.Errorf("declared again: %s, %s, %v", n.Lifecycle, b.slots(), err)
+	}
+}
+
+// A node is not retired under a claim that is being made at the same moment.
+func TestRetireBesideClaims(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		b := setup(t)
+		id := b.node("n")
+		slots, err := b.Place(t.Context(), "h100", "", 1, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var claimed, retired error
+		var both sync.WaitGroup
+		both.Go(func() { _, claimed = b.take(slots) })
+		both.Go(func() {
+			retired = pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { return b.Retire(t.Context(), tx, id) })
+		})
+		both.Wait()
+		if (claimed == nil) == (retired == nil) {
+			t.Fatalf("claimed: %v, retired: %v", claimed, retired)
+		}
+	}
+}
+
+// INV-39: of fifty who show one token, one is let in; and not for ever.
+func TestINV39TokenOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := ids.New[ids.Node]()
+	b.declare(id, "n", nil)
+	issue := func() (token string) {
+		b.do(func(tx pgx.Tx) (err error) {
+			token, _, err = b.EnrolmentToken(t.Context(), tx, id)
+			return err
+		})
+		return token
+	}
+	use := func(token string) error {
+		return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
+			got, err := b.UseToken(t.Context(), tx, token)
+			if err == nil && got != id {
+				err = fmt.Errorf("it is the token of %s", got)
+			}
+			return err
+		})
+	}
+	token := issue()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	won := 0
+	for range 50 {
+		all.Go(func() {
+			err := use(token)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else if errs.CodeOf(err) != errs.EnrolmentTokenInvalid {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if won != 1 {
+		t.Errorf("%d were let in", won)
+	}
+	if n, _, err := b.Node(t.Context(), "n"); err != nil || n.Lifecycle != "enrolled" {
+		t.Errorf("%s, %v", n.Lifecycle, err)
+	}
+
+	late := issue()
+	if _, err := b.db.Exec(t.Context(), `UPDATE enrolment_tokens SET expires_at = now() - interval '1 second' WHERE used_at IS NULL`); err != nil {
+		t.Fatal(err)
+	}
+	retired := issue()
+	b.do(func(tx pgx.Tx) error { return b.Retire(t.Context(), tx, id) })
+	for name, token := range map[string]string{"late": late, "unknown": "gpe_x", "of a retired node": retired} {
+		if err := use(token); errs.CodeOf(err) != errs.EnrolmentTokenInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
+		_, _, err := b.EnrolmentToken(t.Context(), tx, id)
+		return err
+	})
+	if errs.CodeOf(err) != errs.NotFound {
+		t.Errorf("a token for a retired node: %v", err)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		t.Error("the cause reaches the client")
+	}
+}
+
+// INV-01's backstop: one holder at any instant, whatever a statement tries.
+func TestOneHolderByConstraint(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.node("n")
+	if _, err := b.claim(1); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.db.Exec(t.Context(), `INSERT INTO slot_claims SELECT slot_id, gen_random_uuid(), tstzrange(now(), NULL) FROM slot_claims`)
+	if err == nil || !strings.Contains(err.Error(), "slot_claims_one_holder") {
+		t.Error(err)
+	}
+}
+
+// Capacity counts slots, without the names of hosts.
+func TestCapacity(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.node("n")
+	quiet := b.node("m")
+	b.do(func(tx pgx.Tx) error { return b.Silent(t.Context(), tx, quiet, true) })
+	a, err := b.claim(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := inventory.Capacity{SKU: "h100", Region: "eu1", Nodes: 2, Total: 4, Free: 1, Claimed: 1}
+	if list, err := b.Capacity(t.Context()); err != nil || len(list) != 1 || list[0] != want {
+		t.Errorf("%+v, %v", list, err)
+	}
+	b.do(func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		inventory.QueueDirty(batch, a)
+		return tx.SendBatch(t.Context(), batch).Close()
+	})
+	want.Claimed, want.Dirty = 0, 1
+	if list, err := b.Capacity(t.Context()); err != nil || list[0] != want {
+		t.Errorf("%+v, %v", list, err)
+	}
+	n, devices, err := b.Node(t.Context(), "n")
+	if err != nil || n.Occupancy() != "partial" || devices[0].Holder == nil || *devices[0].Holder != a.UUID {
+		t.Errorf("%s %+v %v", n.Occupancy(), devices, err)
+	}
+}

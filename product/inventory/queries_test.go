@@ -1,0 +1,19 @@
+package inventory
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"nodes", "gpus", "slots", "slot_claims", "enrolment_tokens"}, map[string]string{
+		"declareNode": declareNode, "resellSlots": resellSlots, "retireNode": retireNode, "countClaims": countClaims,
+		"setReachability": setReachability, "lockNode": lockNode, "putGPUs": putGPUs, "missGPUs": missGPUs, "putSlots": putSlots,
+		"quarantineSlots": quarantineSlots, "setSeen": setSeen, "insertToken": insertToken, "spendToken": spendToken,
+		"setEnrolled": setEnrolled, "selectFree": selectFree, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
+		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectCapacity": selectCapacity,
+		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "selectDevices": selectDevices,
+	})
+}
