@@ -1,8 +1,10 @@
 package nodeapi
 
 import (
+	"bytes"
 	"crypto"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"time"
@@ -169,13 +171,22 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, into any) error
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return errs.New(errs.MediaTypeUnsupported, "the body must be application/json")
 	}
-	err := wire.Strict(http.MaxBytesReader(w, r.Body, limit), into)
-	var large *http.MaxBytesError
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	switch {
-	case errors.As(err, &large):
+	case isTooLarge(err):
 		return errs.New(errs.BodyTooLarge, "the body is larger than %d bytes", limit)
 	case err != nil:
-		return errs.Invalid("body", "%v", err)
+		return errs.Invalid("body", "could not be read").Because(err)
+	case bytes.Contains(text, []byte(`\u0000`)):
+		return errs.Invalid("body", "holds the character U+0000, which no table can keep")
+	}
+	if err := wire.Strict(bytes.NewReader(text), into); err != nil {
+		return errs.Invalid("body", "is not what this call takes").Because(err)
 	}
 	return nil
+}
+
+func isTooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
 }

@@ -12,16 +12,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/version"
 )
-
-// version is set by the linker.
-var version = ""
 
 const usage = `Usage: gpuaas-agent COMMAND [flags]
 
@@ -59,7 +56,7 @@ func command(ctx context.Context, args []string, out, errOut io.Writer, env func
 	case "inventory":
 		err = inventory(ctx, args[1:], out, errOut, env)
 	case "version", "--version":
-		_, err = fmt.Fprintf(out, "gpuaas-agent %s, envelope %d, capability %d\n", build(), wire.Version, wire.Capability)
+		_, err = fmt.Fprintf(out, "gpuaas-agent %s, envelope %d, capability %d\n", version.Version, wire.Version, wire.Capability)
 	case "help", "-h", "--help":
 		_, err = fmt.Fprint(out, usage)
 	default:
@@ -109,14 +106,4 @@ func inventory(ctx context.Context, args []string, out, errOut io.Writer, env fu
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
 	return e.Encode(found)
-}
-
-func build() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "development"
 }

@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gpuaas/gpuaas/agent"
+	"github.com/gpuaas/gpuaas/internal/version"
 )
 
 // settings are the keys of the configuration file, and the flags of the same
@@ -124,7 +125,7 @@ func (s *settings) complete() error {
 func (s settings) config(log *slog.Logger, env func(string) string) (agent.Config, error) {
 	c := agent.Config{
 		Server: s.Server, StateDir: s.StateDir, Token: s.token(env), CAFingerprint: s.CAFingerprint,
-		Driver: s.Driver, Profile: s.Profile, SMI: s.SMI, Hostname: s.Hostname, Version: build(), Log: log,
+		Driver: s.Driver, Profile: s.Profile, SMI: s.SMI, Hostname: s.Hostname, Version: version.Version, Log: log,
 	}
 	if s.CAFile != "" {
 		text, err := os.ReadFile(s.CAFile)

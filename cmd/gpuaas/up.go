@@ -29,6 +29,9 @@ func newUp() *cobra.Command {
 			if agents != "shared" && agents != "processes" {
 				return errs.Invalid("--agents", "is shared or processes, not %q", agents)
 			}
+			if cfg.SimNodes < -1 {
+				return errs.Invalid("--sim-nodes", "is -1 or more, not %d", cfg.SimNodes)
+			}
 			log, err := newLog(level, slog.LevelWarn)
 			if err != nil {
 				return err

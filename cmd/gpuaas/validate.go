@@ -3,15 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/git"
 	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 func newValidate(a *app) *cobra.Command {
@@ -31,22 +30,28 @@ type validated struct {
 }
 
 func (a *app) validate(ctx context.Context, dir string) error {
-	files, err := readTree(dir)
-	if err != nil {
+	// Read as a server would: what it refuses, a commit with it would be refused for.
+	tree, err := git.ReadPath(ctx, dir, git.DefaultLimits())
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+		f := usage("there is no file or folder at %s", dir)
+		f.Try = "gpuaas validate environments/dev"
+		return f
+	case err != nil:
 		return err
 	}
-	result, err := validate.Run(ctx, files)
-	if err != nil {
-		return fmt.Errorf("validating %s: %w", dir, err)
+	result := validate.Result{Findings: tree.Findings}
+	if len(tree.Findings) == 0 {
+		if result, err = validate.Run(ctx, tree.Files); err != nil {
+			return fmt.Errorf("validating %s: %w", dir, err)
+		}
 	}
-	v := validated{Valid: result.OK(), Files: len(files), Objects: map[string]int{}, Findings: []desired.Finding{}}
+	v := validated{Valid: result.OK(), Files: len(tree.Files), Objects: map[string]int{}, Findings: result.Findings}
 	for _, o := range result.Objects {
 		v.Objects[string(o.Kind)]++
 	}
-	for _, f := range result.Findings {
-		// As the person would open it, from where the person stands.
-		f.Path = filepath.Join(dir, filepath.FromSlash(f.Path))
-		v.Findings = append(v.Findings, f)
+	if v.Findings == nil {
+		v.Findings = []desired.Finding{}
 	}
 	if err := a.showValidated(dir, v); err != nil {
 		return err
@@ -90,42 +95,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// Far above the largest fleet that one folder should hold, far below what would
-// hurt: somebody who names the wrong folder learns it at once.
-const treeLimit = 16 << 20
-
-// readTree reads what validate would read from a commit: no hidden files, no
-// links, because Git stores the link and not what it points to.
-func readTree(dir string) (map[string][]byte, error) {
-	if found, err := os.Stat(dir); err != nil || !found.IsDir() {
-		f := usage("%s is no folder", dir)
-		f.Try = "gpuaas validate environments/dev"
-		return nil, f
-	}
-	files, size := map[string][]byte{}, 0
-	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), "."):
-			return fs.SkipDir
-		case !entry.Type().IsRegular() || !validate.Readable(path):
-			return nil
-		}
-		text, err := os.ReadFile(filepath.Join(dir, path))
-		if err != nil {
-			return err
-		}
-		if size += len(text); size > treeLimit {
-			return fmt.Errorf("more than %d MiB of declarations", treeLimit>>20)
-		}
-		files[path] = text
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", dir, err)
-	}
-	return files, nil
 }

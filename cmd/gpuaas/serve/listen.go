@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 	"syscall"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // ports is how many ports after a taken one are tried.
@@ -17,11 +19,11 @@ const ports = 50
 func listen(ctx context.Context, address string, roam bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("address %q: %w", address, err)
+		return nil, errs.Invalid("listen", "%q is no address", address).Try("write it as 127.0.0.1:8080; port 0 takes a free one")
 	}
 	first, err := strconv.Atoi(port)
 	if err != nil || first < 0 || first > 65535 {
-		return nil, fmt.Errorf("address %q: the port must be between 0 and 65535", address)
+		return nil, errs.Invalid("listen", "the port of %q must be between 0 and 65535", address)
 	}
 	var cfg net.ListenConfig
 	for n := first; ; n++ {

@@ -26,8 +26,6 @@ type Source struct {
 	// WorkTree also takes uncommitted files, for development.
 	WorkTree bool
 	Builtin  map[string][]byte
-	// More declares beside the files, such as a simulated fleet of any size.
-	More func() []desired.Object
 }
 
 // builtin names the files inside the binary as a source.
@@ -84,9 +82,6 @@ func (s *Source) Read(ctx context.Context, known string) (git.Tree, []desired.Ob
 	result, err := validate.Run(ctx, t.Files)
 	if err != nil {
 		return t, nil, nil, fmt.Errorf("validating %s: %w", s.Name(), err)
-	}
-	if s.More != nil && result.OK() {
-		result.Objects = append(result.Objects, s.More()...)
 	}
 	for i := range result.Objects {
 		o := &result.Objects[i].Source

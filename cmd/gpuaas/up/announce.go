@@ -117,6 +117,8 @@ func (i *installation) origin() string {
 	switch i.commit {
 	case git.WorkTreeCommit:
 		return i.source.Name() + ", with uncommitted files"
+	case i.source.Name():
+		return "the files inside this binary; no checkout was found"
 	default:
 		return strings.TrimSpace(i.source.Name() + " " + i.commit[:min(len(i.commit), 12)])
 	}
