@@ -191,7 +191,9 @@ func TestINV13Guard(t *testing.T) {
 	if err != nil || rev.Status != "waiting_approval" || asked != "s19" || diff() != "" {
 		t.Errorf("%s, asked for %q, %v\n%s", counts(rev), asked, err, diff())
 	}
-	guard = func(context.Context, pgx.Tx, []desired.Object) ([]desired.Finding, error) { return nil, errors.New("broken") }
+	guard = func(context.Context, pgx.Tx, []desired.Object) ([]desired.Finding, error) {
+		return nil, errors.New("broken")
+	}
 	if _, err := b.Apply(b.ctx, snapshot("c2", many(19, nil)...), caps, guard); err == nil || diff() != "" {
 		t.Errorf("the guard broke: %v\n%s", err, diff())
 	}

@@ -335,7 +335,7 @@ func TestApplied(t *testing.T) {
 	var got []observed.Applied
 	for _, want := range []observed.Applied{{UID: uid, Generation: 1, SpecHash: "a"}, {UID: uid, Generation: 2, SpecHash: "b", Gone: true}} {
 		b.unmark()
-		if err := b.Store.Applied(t.Context(), b.tx, "SKU", uid, want.Generation, want.SpecHash, want.Gone); err != nil {
+		if err := b.Applied(t.Context(), b.tx, "SKU", uid, want.Generation, want.SpecHash, want.Gone); err != nil {
 			t.Fatal(err)
 		}
 		got = nil

@@ -75,10 +75,10 @@ func sick(r wire.Report, i int) wire.Report {
 	return r
 }
 
-// slots is each device's slot, as "status reason".
-func (b *bundle) slots(name string) string {
+// slots is each slot of the node n, as "status reason".
+func (b *bundle) slots() string {
 	b.t.Helper()
-	_, devices, err := b.Node(b.t.Context(), name)
+	_, devices, err := b.Node(b.t.Context(), "n")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestSlotsFollowReports(t *testing.T) {
 				b.seen(id, r)
 			}
 			n, _, err := b.Node(t.Context(), "n")
-			if got := b.slots("n"); err != nil || got != c.want || n.Health != c.health {
+			if got := b.slots(); err != nil || got != c.want || n.Health != c.health {
 				t.Errorf("%s, node %s (%s), %v; want %s, %s", got, n.Health, n.Message, err, c.want, c.health)
 			}
 			again := pgtest.Diff(t, b.db)
@@ -167,7 +167,7 @@ func TestNewNodeWithSickDevice(t *testing.T) {
 	id := ids.New[ids.Node]()
 	b.declare(id, "n", nil)
 	b.seen(id, sick(report("n"), 0))
-	if got := b.slots("n"); got != "quarantined unhealthy, clean" {
+	if got := b.slots(); got != "quarantined unhealthy, clean" {
 		t.Error(got)
 	}
 }
@@ -196,12 +196,12 @@ func TestINV03FreedByProof(t *testing.T) {
 			}
 			if c.sick {
 				b.seen(id, sick(report("n"), 0))
-				if got := b.slots("n"); got != "claimed, claimed" {
+				if got := b.slots(); got != "claimed, claimed" {
 					t.Errorf("taken from its holder: %s", got)
 				}
 			}
 			b.free(a, c.proof)
-			if got := b.slots("n"); got != c.want {
+			if got := b.slots(); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			again := pgtest.Diff(t, b.db)
@@ -329,8 +329,8 @@ func TestRetire(t *testing.T) {
 	}
 	b.declare(id, "n", nil)
 	b.seen(id, report("n"))
-	if n, _, err := b.Node(t.Context(), "n"); err != nil || n.Lifecycle != "active" || b.slots("n") != "clean, clean" {
-		t.Errorf("declared again: %s, %s, %v", n.Lifecycle, b.slots("n"), err)
+	if n, _, err := b.Node(t.Context(), "n"); err != nil || n.Lifecycle != "active" || b.slots() != "clean, clean" {
+		t.Errorf("declared again: %s, %s, %v", n.Lifecycle, b.slots(), err)
 	}
 }
 
