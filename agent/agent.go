@@ -35,7 +35,8 @@ type node struct {
 
 	identity atomic.Pointer[enrol.Identity]
 	client   atomic.Pointer[client.Client]
-	share    float64 // of the renewal's jitter, drawn once
+	period   atomic.Int64 // seconds between reports, as last told; 0 before the first
+	share    float64      // of the renewal's jitter, drawn once
 
 	// changing is held while the identity is replaced: a renewal and a new trust
 	// that cross must not undo each other.
@@ -232,6 +233,9 @@ func (n *node) id() ids.Node { return n.identity.Load().Node }
 // reportEvery is how often the node reports when nothing changes.
 func (n *node) reportEvery() time.Duration {
 	const usual = 10 * time.Second // the policy's default
+	if s := n.period.Load(); s > 0 {
+		return time.Duration(s) * time.Second
+	}
 	if s := n.identity.Load().ReportEvery; s > 0 {
 		return time.Duration(s) * time.Second
 	}

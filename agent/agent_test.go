@@ -108,6 +108,17 @@ func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
 	d.until("the result", func() bool { return len(d.results[e.Task]) > 0 && d.reports[node].Sequence > last })
 }
 
+// The period is policy. An agent that kept to the one it enrolled with would be
+// taken for silent.
+func TestThePeriodIsLearntWithEachReport(t *testing.T) {
+	t.Parallel()
+
+	d, node := newDoor(t), ids.New[ids.Node]()
+	d.first, d.every = 600, 1
+	run(t, d.config(t.TempDir(), node))
+	d.until("reports by the new period", func() bool { return d.reports[node].Sequence > 2 })
+}
+
 func TestRenewalHasANewKeyAndKeepsTheNode(t *testing.T) {
 	t.Parallel()
 

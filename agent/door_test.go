@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -40,6 +41,8 @@ type door struct {
 	server   *http.Server
 	listener net.Listener
 	life     time.Duration // of certificates
+	first    int           // seconds between reports, told at enrolment; 2 when zero
+	every    int           // seconds between reports, told with each; 0: not told
 	tokens   map[string]ids.Node
 	mail     map[ids.Node][]wire.Signed
 	results  map[ids.Task][]wire.Result
@@ -142,7 +145,12 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 		d.wait(w, r, node)
 	case fmt.Sprintf(wire.PathReport, node):
 		var body wire.Report
-		d.take(w, wire.Strict(bytesReader(text), &body), func() { d.reports[node] = body })
+		d.take(w, wire.Strict(bytesReader(text), &body), func() {
+			d.reports[node] = body
+			if d.every > 0 {
+				_ = json.NewEncoder(w).Encode(wire.ReportReply{ReportEvery: d.every})
+			}
+		})
 	default:
 		var body wire.Result
 		if err := wire.Strict(bytesReader(text), &body); err != nil {
@@ -197,7 +205,7 @@ func (d *door) issue(w http.ResponseWriter, node ids.Node, csr string) {
 		http.Error(w, "", http.StatusBadRequest)
 		return
 	}
-	d.reply(w, wire.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: d.trust(), ReportEvery: 2})
+	d.reply(w, wire.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: d.trust(), ReportEvery: cmp.Or(d.first, 2)})
 }
 
 func (d *door) trust() wire.Trust {

@@ -53,6 +53,14 @@ type fleet struct {
 }
 
 func (f *fleet) run(ctx context.Context, c Config) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	lock, err := hold(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // which also unlocks
 	select {
 	case f.starts <- struct{}{}:
 	case <-ctx.Done():
@@ -65,7 +73,7 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	late.Stop()
 	leave()
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // asked to end while it was getting ready
+		return nil // asked to end while it was getting ready
 	}
 	if err != nil {
 		return err

@@ -83,7 +83,10 @@ func (n *node) report(ctx context.Context) error {
 	n.talk.sequence++
 	r.Sequence = n.talk.sequence
 	n.mu.Unlock()
-	err := n.client.Load().Report(ctx, n.id(), r)
+	reply, err := n.client.Load().Report(ctx, n.id(), r)
+	if reply.ReportEvery > 0 {
+		n.period.Store(int64(reply.ReportEvery))
+	}
 	if client.CodeOf(err) == string(errs.StaleReport) {
 		// Somebody reported as this node with a later boot: a disk was restored,
 		// or copied. Saying it more often does not make it newer.
@@ -117,6 +120,7 @@ func (n *node) look(ctx context.Context) wire.Report {
 		miss("journal", fmt.Errorf("%s", wire.JournalLost))
 	}
 	if n.runner.Host == nil {
+		r.Refuses = []wire.Type{wire.ProvisionUser, wire.RevokeUser}
 		for _, g := range r.Inventory.GPUs { // nothing was handed out here
 			if g.Processes > 0 {
 				r.Foreign = append(r.Foreign, fmt.Sprintf("%s: %d processes that no task accounts for", g.UUID, g.Processes))

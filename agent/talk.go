@@ -219,13 +219,16 @@ func (n *node) sayReport(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	if err := n.report(ctx); err != nil {
-		n.mu.Lock()
+	err := n.report(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch next := now.Add(n.reportEvery()); {
+	case err != nil:
 		n.talk.reportAt = time.Time{}
-		n.mu.Unlock()
-		return err
+	case next.Before(n.talk.reportAt): // it was just told to speak more often
+		n.talk.reportAt = next
 	}
-	return nil
+	return err
 }
 
 func (n *node) sayRenewal(ctx context.Context) error {

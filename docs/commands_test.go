@@ -12,9 +12,10 @@ var (
 	command   = regexp.MustCompile(`^#+ gpuaas(?: ([a-z -]+))?$`)
 	longFlag  = regexp.MustCompile(`--([a-z][a-z-]*)`)
 	shortFlag = regexp.MustCompile(`(?m)^\s+-([a-z]), --`)
-	// A command starts its line or its code span, behind a prompt or a
-	// conjunction: prose in a block is not taken for one.
-	ours = regexp.MustCompile(`(?:^|^\$ |^\s+\$ |&& |; |\| )((?:bin/)?gpuaas|make)((?: [^|&;]*)?)(?:$|[|&;])`)
+	// A command starts its line or its code span, behind a prompt or an operator
+	// of the shell: prose in a block is not taken for one.
+	operator = regexp.MustCompile(`&&|[;|]`)
+	ours     = regexp.MustCompile(`^(?:\$ )?((?:bin/)?gpuaas|make)((?: .*)?)$`)
 )
 
 // book is what a person may type: commands with the flags of each.
@@ -30,7 +31,7 @@ func readBook(t *testing.T) book {
 		b.targets = append(b.targets, match[1])
 	}
 	name := "?"
-	for _, l := range strings.Split(read(t, "docs/reference/cli.md"), "\n") {
+	for l := range strings.SplitSeq(read(t, "docs/reference/cli.md"), "\n") {
 		if match := command.FindStringSubmatch(l); match != nil {
 			name = match[1]
 			b.flags[name] = append([]string{"help", "h"}, b.flags[""]...)
@@ -50,15 +51,16 @@ func readBook(t *testing.T) book {
 // fault says what is wrong with one line of code, or "".
 func (b book) fault(code string) string {
 	code, _, _ = strings.Cut(code, "  #")
-	for _, match := range ours.FindAllStringSubmatch(strings.TrimSuffix(strings.TrimSpace(code), " \\"), -1) {
-		words := strings.Fields(match[2])
-		if match[1] == "make" {
-			if why := b.makes(words); why != "" {
-				return why
-			}
+	for _, part := range operator.Split(strings.TrimSuffix(code, " \\"), -1) {
+		match := ours.FindStringSubmatch(strings.TrimSpace(part))
+		if match == nil {
 			continue
 		}
-		if why := b.runs(words); why != "" {
+		why := b.runs(strings.Fields(match[2]))
+		if match[1] == "make" {
+			why = b.makes(strings.Fields(match[2]))
+		}
+		if why != "" {
 			return why
 		}
 	}

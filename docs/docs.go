@@ -5,4 +5,4 @@
 // They read files in process, so that the test cache knows what they rest on.
 package docs
 
-//go:generate go test . -run TestReference -update
+//go:generate go test -tags nomsgpack -run TestReference . -update

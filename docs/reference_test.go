@@ -170,7 +170,7 @@ const errorText = `# Error codes
 Every refusal carries one of these words. The HTTP API answers with an envelope, the command line with four lines:
 
 ` + "```json" + `
-{"code": "sku_unavailable", "message": "no node has 8 free GPUs of t4", "correlation_id": "…",
+{"code": "sku_unavailable", "message": "no node has 8 GPUs of t4 free", "correlation_id": "…",
  "details": {"suggestion": "…"}, "type": "/docs/reference/errors#sku_unavailable", "title": "…", "status": 409, "instance": "…"}
 ` + "```" + `
 
@@ -222,9 +222,9 @@ What happened, stated once, in the transaction that made it true. A fact reaches
 commits, at least once; losing NATS delays and repeats facts and loses none. Clients without NATS follow the same facts as
 server-sent events at ` + "`/api/v1/events`" + ` (` + "`gpuaas events --follow`" + `), by tenant.
 
-The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3, served at ` + "`/api/asyncapi.json`" + `;
+The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3;
 tests hold every payload against it. A stream takes the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, and DLQ for
-what could not be published ten times while other facts could. Nothing is said on BILLING and PAYMENTS yet.
+what could not be published ten times while other facts could. Nothing is said on PAYMENTS yet.
 
 Whoever consumes facts: keep the ids you have worked on, drop what is not above the last sequence of its aggregate, and ignore
 fields that you do not know.
@@ -258,8 +258,10 @@ func order(c contract) (names []string) {
 	for name := range c.Channels {
 		names = append(names, name)
 	}
-	rank := []string{"provisioningRequested", "provisioningActive", "provisioningFailed", "provisioningReleasingRequested",
-		"provisioningReleasingCompleted", "provisioningReleaseFailed"}
+	rank := []string{
+		"provisioningRequested", "provisioningActive", "provisioningFailed", "provisioningReleasingRequested",
+		"provisioningReleasingCompleted", "provisioningReleaseFailed",
+	}
 	at := func(name string) int {
 		if i := slices.Index(rank, name); i >= 0 {
 			return i

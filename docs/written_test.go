@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	variable = regexp.MustCompile(`"((?:GPUAAS_[A-Z_]+|DATABASE_URL|NATS_URL|PORT|XDG_CONFIG_HOME|NO_COLOR|CI|CREDENTIALS_DIRECTORY))"`)
+	variable = regexp.MustCompile(`"((?:GPUAAS_[A-Z_]+|DATABASE_URL|NATS_URL|PORT|XDG_CONFIG_HOME|NO_COLOR|CI|CREDENTIALS_DIRECTORY|OTEL_EXPORTER_OTLP_ENDPOINT))"`)
 	room     = regexp.MustCompile(`(?m)^-- room: (\S+)|^CREATE (?:TABLE|VIEW) (\w+)`)
 	require  = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`)
 )
@@ -70,5 +70,13 @@ func TestModulesAreWritten(t *testing.T) {
 	}
 	if found < 20 {
 		t.Fatalf("only %d modules found: this test reads nothing", found)
+	}
+}
+
+// TestDiagramIsCopied: the drawing of the states is the one that the machine's own test makes.
+func TestDiagramIsCopied(t *testing.T) {
+	t.Parallel()
+	if !strings.Contains(read(t, "docs/architecture.md"), "```mermaid\n"+read(t, "product/allocation/testdata/state.mmd")+"```") {
+		t.Error("docs/architecture.md draws another machine than product/allocation/testdata/state.mmd: copy it")
 	}
 }

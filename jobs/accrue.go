@@ -20,9 +20,11 @@ type Accrue struct{}
 // Kind names the job to River.
 func (Accrue) Kind() string { return "accrue" }
 
-// InsertOpts keeps one pass waiting at most, however many triggers there are.
+// InsertOpts lets every trigger be a job. Were they unique, the pass of a worker
+// that was killed would keep all others away until it is rescued, after 90 s; a
+// pass beside another one does nothing.
 func (Accrue) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 5, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 5}
 }
 
 type accrue struct {

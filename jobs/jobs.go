@@ -16,11 +16,13 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
+	"github.com/riverqueue/rivercontrib/otelriver"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
@@ -84,6 +86,9 @@ const (
 // of one that only enqueues.
 func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx.Tx], error) {
 	cfg := &river.Config{Schema: migrations.RiverSchema, Logger: log}
+	if telemetry.Wanted() {
+		cfg.Middleware = []rivertype.Middleware{otelriver.NewMiddleware(&otelriver.MiddlewareConfig{EnableSemanticMetrics: true})}
+	}
 	if d != nil {
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}

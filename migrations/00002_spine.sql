@@ -106,7 +106,8 @@ CREATE TABLE reconcile_due (
 	asked_generation bigint NOT NULL DEFAULT 0,
 	asked_failures   int NOT NULL DEFAULT 0,
 	asked_until      timestamptz,
-	PRIMARY KEY (kind, object_id)
+	-- By object first: the loop asks for keys of any kind.
+	PRIMARY KEY (object_id, kind)
 ) WITH (fillfactor = 70);
 CREATE INDEX reconcile_due_by_time ON reconcile_due (due_at);
 

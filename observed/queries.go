@@ -88,10 +88,13 @@ const (
 	proven = `a.proof IS NOT NULL AND (a.proof->>'fence')::bigint = a.fence
 				AND jsonb_array_length(coalesce(nullif(a.proof->'leftovers', 'null'), '[]')) = 0`
 
+	// OFFSET 0 keeps the look at the node a look-up by key. As a plain join it
+	// became a hash of the whole fleet for a thousand keys.
 	selectSeen = `
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.spec_hash, a.message, ` + proven + `,
 			coalesce(n.complete, false), coalesce(n.stale_at, 'epoch'::timestamptz), a.failures, a.failed_fence
-		FROM observed_allocations a LEFT JOIN observed_nodes n ON n.node_id = a.node_id
+		FROM observed_allocations a LEFT JOIN LATERAL (
+			SELECT complete, stale_at FROM observed_nodes WHERE node_id = a.node_id OFFSET 0) n ON true
 		WHERE a.allocation_id = ANY($1)`
 
 	selectApplied = `SELECT uid, generation, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`

@@ -17,12 +17,18 @@ const (
 	QueueRecord    = "record"
 )
 
+// Every kind carries Ask, which time of asking it belongs to. A worker that was
+// killed leaves its job running, as far as River knows, until the rescuer comes
+// after minutes: without Ask the loop's next question would be dropped as the
+// same one, and a lost job would cost minutes instead of seconds.
+
 // EnsureAllocation asks for one allocation's task to be in its node's mailbox.
 type EnsureAllocation struct {
 	Allocation ids.Allocation `json:"allocation" river:"unique"`
 	Generation int64          `json:"generation" river:"unique"`
 	Fence      int64          `json:"fence" river:"unique"`
 	Epoch      int64          `json:"epoch" river:"unique"`
+	Ask        int64          `json:"ask" river:"unique"`
 	Reason     string         `json:"reason"`
 }
 
@@ -34,12 +40,14 @@ type ReleaseAllocation struct {
 	Generation int64          `json:"generation" river:"unique"`
 	Fence      int64          `json:"fence" river:"unique"`
 	Epoch      int64          `json:"epoch" river:"unique"`
+	Ask        int64          `json:"ask" river:"unique"`
 	Reason     string         `json:"reason"`
 }
 
 // ProbeNode asks a node for a whole report.
 type ProbeNode struct {
 	Node   ids.Node `json:"node" river:"unique"`
+	Ask    int64    `json:"ask" river:"unique"`
 	Reason string   `json:"reason"`
 }
 
@@ -49,6 +57,7 @@ type RecordAllocation struct {
 	Event      plan.Event     `json:"event" river:"unique"`
 	Generation int64          `json:"generation" river:"unique"`
 	Fence      int64          `json:"fence" river:"unique"`
+	Ask        int64          `json:"ask" river:"unique"`
 	Reason     string         `json:"reason"`
 }
 
@@ -56,6 +65,7 @@ type RecordAllocation struct {
 type RecordNode struct {
 	Node   ids.Node   `json:"node" river:"unique"`
 	Event  plan.Event `json:"event" river:"unique"`
+	Ask    int64      `json:"ask" river:"unique"`
 	Reason string     `json:"reason"`
 }
 
@@ -65,6 +75,7 @@ type CarryObject struct {
 	Object     uuid.UUID    `json:"object" river:"unique"`
 	Generation int64        `json:"generation" river:"unique"`
 	Epoch      int64        `json:"epoch" river:"unique"`
+	Ask        int64        `json:"ask" river:"unique"`
 	Reason     string       `json:"reason"`
 }
 
@@ -105,20 +116,20 @@ func unfinished() []rivertype.JobState {
 
 // job turns an action into the job that carries it out, and nothing else: the
 // action has already decided everything.
-func job(a plan.Action) river.JobArgs {
+func job(a plan.Action, ask int64) river.JobArgs {
 	allocation, node := ids.Allocation{UUID: a.Object}, a.Node
 	switch {
 	case a.Verb == plan.Probe:
-		return ProbeNode{Node: node, Reason: a.Reason}
+		return ProbeNode{Node: node, Ask: ask, Reason: a.Reason}
 	case a.Kind == desired.KindAllocation && a.Verb == plan.Ensure:
-		return EnsureAllocation{allocation, a.Generation, a.Fence, a.Epoch, a.Reason}
+		return EnsureAllocation{allocation, a.Generation, a.Fence, a.Epoch, ask, a.Reason}
 	case a.Kind == desired.KindAllocation && a.Verb == plan.Release:
-		return ReleaseAllocation{allocation, node, a.Generation, a.Fence, a.Epoch, a.Reason}
+		return ReleaseAllocation{allocation, node, a.Generation, a.Fence, a.Epoch, ask, a.Reason}
 	case a.Kind == desired.KindAllocation:
-		return RecordAllocation{allocation, a.Event, a.Generation, a.Fence, a.Reason}
+		return RecordAllocation{allocation, a.Event, a.Generation, a.Fence, ask, a.Reason}
 	case a.Verb == plan.Record:
-		return RecordNode{node, a.Event, a.Reason}
+		return RecordNode{node, a.Event, ask, a.Reason}
 	default:
-		return CarryObject{a.Kind, a.Object, a.Generation, a.Epoch, a.Reason}
+		return CarryObject{a.Kind, a.Object, a.Generation, a.Epoch, ask, a.Reason}
 	}
 }

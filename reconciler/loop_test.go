@@ -209,7 +209,8 @@ func TestINV62Breaker(t *testing.T) {
 	s.exec(`DELETE FROM reconcile_due WHERE object_id IN (SELECT object_id FROM plan_actions WHERE held = '')`) // the host has answered
 	s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
 	s.pass()
-	if n := released(); n != 4 {
+	// Which ones is open: those that did not answer are asked again, too.
+	if n := s.count(`SELECT count(*) FROM plan_actions a JOIN plans p ON p.id = a.plan_id WHERE a.held = '' AND p.created_at > now() - interval '1 minute'`); n != 2 {
 		t.Errorf("%d released in the next period", n)
 	}
 }

@@ -9,14 +9,16 @@ const (
 	// A row that another replica holds is left out: it is being looked at.
 	selectSwept = `
 		WITH keys AS (SELECT * FROM unnest($1::text[], $2::uuid[]) AS k(kind, object_id)),
-		mine AS (
+		there AS MATERIALIZED (
+			SELECT kind, object_id FROM reconcile_due WHERE object_id = ANY($2)
+		), mine AS (
 			SELECT d.* FROM reconcile_due d WHERE d.object_id = ANY($2) FOR UPDATE SKIP LOCKED
 		)
 		SELECT k.kind, k.object_id, m.due_at, coalesce(m.asked_verb, ''), coalesce(m.asked_event, ''), coalesce(m.asked_fence, 0),
 			coalesce(m.asked_generation, 0), coalesce(m.asked_failures, 0), m.asked_until
 		FROM keys k LEFT JOIN mine m ON (m.kind, m.object_id) = (k.kind, k.object_id)
-		WHERE m.object_id IS NOT NULL OR NOT EXISTS (
-			SELECT FROM reconcile_due d WHERE (d.kind, d.object_id) = (k.kind, k.object_id))`
+			LEFT JOIN there t ON (t.kind, t.object_id) = (k.kind, k.object_id)
+		WHERE m.object_id IS NOT NULL OR t.object_id IS NULL`
 
 	// The allocation room's published view.
 	selectProgress = `SELECT allocation_id, status, status_at, expires_at FROM allocation_progress WHERE allocation_id = ANY($1)`

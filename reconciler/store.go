@@ -95,6 +95,10 @@ func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]s
 // jobsOf leaves out what is held. A node is asked once for all that it holds: one
 // statement inserts the jobs, and it refuses two that are the same to River.
 func jobsOf(p plan.Plan, held map[int]string) (jobs []river.InsertManyParams) {
+	asks := make(map[uuid.UUID]int64, len(p.Next))
+	for _, n := range p.Next {
+		asks[n.Object] = n.Asked.Until.UnixMilli()
+	}
 	asked := map[ids.Node]bool{}
 	for i, a := range p.Actions {
 		if _, no := held[i]; no || a.Verb == plan.Probe && asked[a.Node] {
@@ -103,7 +107,7 @@ func jobsOf(p plan.Plan, held map[int]string) (jobs []river.InsertManyParams) {
 		if a.Verb == plan.Probe {
 			asked[a.Node] = true
 		}
-		jobs = append(jobs, river.InsertManyParams{Args: job(a)})
+		jobs = append(jobs, river.InsertManyParams{Args: job(a, asks[a.Object])})
 	}
 	return jobs
 }

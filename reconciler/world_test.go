@@ -168,7 +168,7 @@ func (s *scene) plan() string {
 }
 
 func (s *scene) jobs() string {
-	return s.listed(`SELECT kind || ' ' || (args - 'reason')::text FROM river.river_job`)
+	return s.listed(`SELECT kind || ' ' || (args - 'reason' - 'ask')::text FROM river.river_job`)
 }
 
 func (s *scene) remains() string {

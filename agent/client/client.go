@@ -168,10 +168,11 @@ func (c *Client) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.
 	return err
 }
 
-// Report delivers what the node sees of itself.
-func (c *Client) Report(ctx context.Context, node ids.Node, r wire.Report) error {
-	_, err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(wire.PathReport, node), r, nil)
-	return err
+// Report delivers what the node sees of itself, and learns when to do so again.
+func (c *Client) Report(ctx context.Context, node ids.Node, r wire.Report) (wire.ReportReply, error) {
+	var reply wire.ReportReply
+	_, err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(wire.PathReport, node), r, &reply)
+	return reply, err
 }
 
 func (c *Client) call(ctx context.Context, within time.Duration, method, path string, body, into any) (int, error) {

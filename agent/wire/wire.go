@@ -31,7 +31,7 @@ const (
 	PathWait   = "/internal/v1/nodes/%s/tasks/wait"        // GET → Signed (200) or nothing (204) after WaitFor
 	PathResult = "/internal/v1/nodes/%s/tasks/%s/result"   // POST Result → 204, 409 task_superseded
 	PathStep   = "/internal/v1/nodes/%s/tasks/%s/progress" // POST Progress → 204
-	PathReport = "/internal/v1/nodes/%s/report"            // PUT Report → 204, 409 stale_report
+	PathReport = "/internal/v1/nodes/%s/report"            // PUT Report → ReportReply, 409 stale_report
 )
 
 // WaitFor is how long the node door holds a poll open before it answers 204.
@@ -197,6 +197,9 @@ type Report struct {
 	Missing     []string         `json:"missing,omitempty"` // what could not be read, when not complete
 	Inventory   Inventory        `json:"inventory"`
 	Allocations []AllocationSeen `json:"allocations"`
+	// Refuses lists the task types that this agent's driver does not carry out. A
+	// node that refuses to provision has nothing to sell.
+	Refuses []Type `json:"refuses,omitempty"`
 	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
 	Foreign []string `json:"foreign,omitempty"`
 }
@@ -288,6 +291,12 @@ type EnrolReply struct {
 	NotAfter    time.Time `json:"not_after"`
 	Trust       Trust     `json:"trust"`
 	ReportEvery int       `json:"report_seconds"`
+}
+
+// ReportReply tells the node when to speak next. The period is policy and may
+// change at any time; a node that kept to an old one would be taken for silent.
+type ReportReply struct {
+	ReportEvery int `json:"report_seconds"` // 0: as before
 }
 
 // Trust is what a node believes the control plane by.

@@ -86,11 +86,7 @@ func (s *Server) issue(csr string, made *pki.Certificate) func(ids.Node) (string
 }
 
 func (s *Server) identity(node ids.Node, made pki.Certificate) wire.EnrolReply {
-	reply := wire.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: s.believe()}
-	if s.ReportEvery != nil {
-		reply.ReportEvery = int(s.ReportEvery(node) / time.Second)
-	}
-	return reply
+	return wire.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: s.believe(), ReportEvery: s.period(node)}
 }
 
 func (s *Server) believe() wire.Trust {
@@ -145,8 +141,16 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request, who caller) erro
 	if err := s.Reports.Report(r.Context(), who.Node, body); err != nil {
 		return err
 	}
-	s.done(w)
+	s.write(w, r, http.StatusOK, wire.ReportReply{ReportEvery: s.period(who.Node)})
 	return nil
+}
+
+// period is how often a node should report, in seconds; 0 leaves it to the node.
+func (s *Server) period(node ids.Node) int {
+	if s.ReportEvery == nil {
+		return 0
+	}
+	return int(s.ReportEvery(node) / time.Second)
 }
 
 func taskOf(r *http.Request) (ids.Task, error) {

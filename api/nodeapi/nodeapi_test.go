@@ -34,7 +34,7 @@ func endpoints(t *testing.T, node ids.Node) map[string]endpoint {
 		"wait":     {"GET", fmt.Sprintf(wire.PathWait, node), nil, 200},
 		"result":   {"POST", fmt.Sprintf(wire.PathResult, node, task), wire.Result{Task: task}, 204},
 		"progress": {"POST", fmt.Sprintf(wire.PathStep, node, task), wire.Progress{}, 204},
-		"report":   {"PUT", fmt.Sprintf(wire.PathReport, node), wire.Report{}, 204},
+		"report":   {"PUT", fmt.Sprintf(wire.PathReport, node), wire.Report{}, 200},
 	}
 }
 

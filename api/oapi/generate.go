@@ -3,4 +3,4 @@
 // hand, and it decides nothing.
 package oapi
 
-//go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen -config config.yaml ../openapi/openapi.yaml
+//go:generate go tool oapi-codegen -config config.yaml ../openapi/openapi.yaml

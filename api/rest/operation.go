@@ -3,6 +3,7 @@ package rest
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"regexp"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -22,6 +23,7 @@ type operation struct {
 	project projectMode
 	query   map[string]bool // the names that are known
 	checked []*openapi3.Parameter
+	bounded map[string]bounds     // headers of which only the length matters
 	body    *openapi3.RequestBody // nil when it takes none
 	schema  *openapi3.Schema      // of the body
 	route   *routers.Route
@@ -45,12 +47,13 @@ func operationsOf(doc *openapi3.T) (map[route]*operation, error) {
 	all := map[route]*operation{}
 	for _, o := range openapi.Operations(doc) {
 		op := &operation{
-			id:     o.OperationID,
-			public: o.Security != nil && len(*o.Security) == 0,
-			write:  o.Method != http.MethodGet && o.Method != http.MethodHead,
-			class:  ClassRead,
-			query:  map[string]bool{},
-			route:  &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
+			id:      o.OperationID,
+			public:  o.Security != nil && len(*o.Security) == 0,
+			write:   o.Method != http.MethodGet && o.Method != http.MethodHead,
+			class:   ClassRead,
+			query:   map[string]bool{},
+			bounded: map[string]bounds{},
+			route:   &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
 		}
 		if op.allowed = allowed(op.id); op.allowed == 0 {
 			return nil, fmt.Errorf("operation %s has no entry in the roles", op.id)
@@ -83,5 +86,22 @@ func (op *operation) takeParameters(o openapi.Operation) {
 		// The generated server reads ids and numbers itself, and says what is
 		// wrong with them; names, enums and lengths are ours to check.
 		op.checked = append(op.checked, p)
+		if b, ok := boundsOf(p); ok {
+			op.bounded[p.Name] = b
+		}
 	}
+}
+
+// bounds of a text's length, in characters.
+type bounds struct{ least, most uint64 }
+
+// boundsOf says how long a header may be, if its schema says nothing else.
+func boundsOf(p *openapi3.Parameter) (bounds, bool) {
+	s := p.Schema.Value
+	if p.In != openapi3.ParameterInHeader || !s.Type.Is(openapi3.TypeString) || s.MaxLength == nil {
+		return bounds{}, false
+	}
+	only := openapi3.Schema{Type: s.Type, MinLength: s.MinLength, MaxLength: s.MaxLength, Origin: s.Origin}
+	same := reflect.DeepEqual(only, *s) //nolint:govet // a schema that was parsed holds no error
+	return bounds{s.MinLength, *s.MaxLength}, same
 }

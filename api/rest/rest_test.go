@@ -294,6 +294,8 @@ func TestAllocationRequestLimits(t *testing.T) {
 		"a lease lasts a minute":      {`{"sku":"x","ttl_seconds":1}`, "ttl_seconds"},
 		"null is no default":          {`{"sku":"x","region":null}`, "region"},
 		"field names match exactly":   {`{"sku":"x","GPUs":4}`, "GPUs"},
+		"no zero byte in text":        {`{"sku":"x","labels":{"a":"\u0000"}}`, "labels.a"},
+		"no zero byte in a name":      {`{"sku":"x","labels":{"\u0000":"a"}}`, "labels"},
 		"the first of unknown fields": {`{"sku":"x","b":1,"a":1}`, "a"},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -319,6 +321,12 @@ func TestQueryAndPathParametersAreChecked(t *testing.T) {
 		"times are RFC 3339": {"/api/v1/billing/usage?from=yesterday", "from"},
 		"ids are UUIDs":      {"/api/v1/allocations/otter", "id"},
 		"kinds are known":    {"/api/v1/admin/desired/Pod", "kind"},
+		"no zero byte":       {"/api/v1/allocations?sku=%00", "sku"},
+		"UTF-8":              {"/api/v1/allocations?name=%ff", "name"},
+		"no zero byte, path": {"/api/v1/skus/%00", "sku"},
+		"UTF-8, path":        {"/api/v1/admin/nodes/%ff", "name"},
+		"nothing dropped":    {"/api/v1/allocations?status=active;sku=a", "query"},
+		"escapes are whole":  {"/api/v1/allocations?%zz", "query"},
 		"periods run on":     {"/api/v1/billing/usage?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "to"},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -330,6 +338,8 @@ func TestQueryAndPathParametersAreChecked(t *testing.T) {
 			w := b.do(t, ask{method: "GET", path: c.path, token: token})
 			if p := problem(t, w); w.Code != http.StatusBadRequest || p.Code != oapi.ErrorCodeValidationError || p.Details["field"] != c.field {
 				t.Errorf("got %d %s at %v: %s", w.Code, p.Code, p.Details["field"], p.Message)
+			} else if strings.Contains(p.Message, "schema") || strings.Contains(p.Message, "unmarshal") {
+				t.Errorf("speaks of how it was found: %q", p.Message)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ func newAllocCreate(a *app) *cobra.Command {
 	f := creation{gpus: 1, timeout: 10 * time.Minute}
 	cmd := &cobra.Command{
 		Use: "create --sku NAME", Short: "Ask for GPUs: shows price, balance and how long it lasts, then asks", Args: cobra.NoArgs,
-		Example: `  gpuaas alloc create --sku h100-80gb --gpus 2 --ttl 2h --wait
+		Example: `  gpuaas alloc create --sku h100-sxm --gpus 2 --ttl 2h --wait
   gpuaas alloc create --sku t4 --dry-run`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.create(cmd.Context(), f) },
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-//go:generate go test . -tags nomsgpack -run TestReference -update
+//go:generate go test -tags nomsgpack -run TestReference . -update
 
 var update = flag.Bool("update", false, "rewrite docs/reference/cli.md")
 
 // TestReference holds the page about the command line against the commands, so
 // that neither can be changed alone. Not parallel: PORT is a default of a flag.
-func TestReference(t *testing.T) { //nolint:paralleltest // sets the environment
+func TestReference(t *testing.T) {
 	t.Setenv("PORT", "")
 	const path = "../../docs/reference/cli.md"
 	text := reference(newRoot(world(t, nil)))

@@ -116,7 +116,7 @@ func TestDevelopmentEnvironmentIsValid(t *testing.T) {
 		count[o.Kind]++
 	}
 	want := map[desired.Kind]int{
-		desired.KindEnvironment: 1, desired.KindPolicy: 3, desired.KindSKU: 4, desired.KindOSImage: 1, desired.KindNode: 3,
+		desired.KindEnvironment: 1, desired.KindPolicy: 4, desired.KindSKU: 4, desired.KindOSImage: 1, desired.KindNode: 3,
 	}
 	if diff := cmp.Diff(want, count); diff != "" {
 		t.Error(diff)

@@ -4,8 +4,11 @@
 // GPUAAS_FAILPOINT=name[:n] ends the process with SIGKILL at the n-th hit of
 // name (the first by default): nothing is flushed and no deferred call runs,
 // just as when the machine takes the process away. GPUAAS_FAILPOINT_LOG names a
-// file to which each hit is appended, so that a test can assert that the chosen
-// point was reached. Both work only in a binary built with -tags failpoint.
+// file to which the hit is appended, so that a test can assert that the chosen
+// point was reached; a point that stands in it already kills nobody again.
+// GPUAAS_FAILPOINT_GATE names a file before whose existence no hit counts, so
+// that a start can be left behind. All work only in a binary built with
+// -tags failpoint.
 package failpoint
 
 // Points lists every failpoint of the product. A test holds it against the

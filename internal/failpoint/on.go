@@ -3,6 +3,7 @@
 package failpoint
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 var (
 	armed, after = parse(os.Getenv("GPUAAS_FAILPOINT"))
 	logFile      = os.Getenv("GPUAAS_FAILPOINT_LOG")
+	gate         = os.Getenv("GPUAAS_FAILPOINT_GATE")
 	hits         atomic.Int64
 )
 
@@ -26,15 +28,37 @@ func parse(s string) (name string, n int64) {
 
 // Hit ends the process when name is armed and this is the hit it was armed for.
 func Hit(name string) {
-	if armed == "" || name != armed || hits.Add(1) != after {
+	if armed == "" || name != armed || !open() || hits.Add(1) != after || !note(name) {
 		return
-	}
-	if logFile != "" {
-		if f, err := os.OpenFile(logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-			_, _ = f.WriteString(name + "\n")
-			_ = f.Sync()
-		}
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // the signal is on its way; nothing after the point may run
+}
+
+func open() bool {
+	if gate == "" {
+		return true
+	}
+	_, err := os.Stat(gate)
+	return err == nil
+}
+
+// note writes the hit down. One that stands there already has done its work: a
+// supervisor starts a killed process again with the same environment, and a
+// second kill at the same point would only be repeated for ever.
+func note(name string) (first bool) {
+	if logFile == "" {
+		return true
+	}
+	line := []byte(name + "\n")
+	if text, err := os.ReadFile(logFile); err == nil && bytes.Contains(text, line) {
+		return false
+	}
+	f, err := os.OpenFile(logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return true
+	}
+	_, _ = f.Write(line)
+	_ = f.Sync()
+	return true
 }

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 // DB begins transactions: a pool, or in tests a transaction that is rolled back.
@@ -48,6 +51,10 @@ func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Po
 		return nil, fmt.Errorf("reading DATABASE_URL: %w", err)
 	}
 	cfg.MaxConns = size
+	if telemetry.Wanted() {
+		cfg.ConnConfig.Tracer = otelpgx.NewTracer()
+	}
+	cfg.AfterConnect = speakUUID
 	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
 		"application_name":                    application,
 		"timezone":                            "UTC",

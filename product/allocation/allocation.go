@@ -131,7 +131,10 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		if err != nil {
 			return Allocation{}, err
 		}
-		err = s.promise(ctx, &a, r, slots, keys, limits)
+		err = func() error {
+			defer s.Inventory.Placed(slots)
+			return s.promise(ctx, &a, r, slots, keys, limits)
+		}()
 		if err == nil {
 			s.Desired.Hint()
 			s.Hints.Send(event.Topic)
@@ -174,14 +177,7 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots i
 
 // commit sends a batch as one transaction.
 func (s *Service) commit(ctx context.Context, b *pgx.Batch, point string) error {
-	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return err
-		}
-		failpoint.Hit(point + ".before_commit")
-		return nil
-	})
-	if err != nil {
+	if err := pg.Commit(ctx, s.DB, b, func() { failpoint.Hit(point + ".before_commit") }); err != nil {
 		return err
 	}
 	failpoint.Hit(point + ".after_commit")

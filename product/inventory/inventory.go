@@ -4,12 +4,14 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +104,13 @@ func (s *Service) Seen(ctx context.Context, tx pgx.Tx, id ids.Node, r wire.Repor
 	}
 	b.Queue(putSlots, id)
 	b.Queue(quarantineSlots, id, foreign(r))
-	b.Queue(setSeen, id, string(health), message)
+	lifecycle := "active"
+	if slices.Contains(r.Refuses, wire.ProvisionUser) {
+		// It may be looked at, but what it cannot hand out it must not sell.
+		lifecycle = "enrolled"
+		message = cmp.Or(message, "its agent carries out no allocations")
+	}
+	b.Queue(setSeen, id, string(health), message, lifecycle)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("recording inventory of %s: %w", id, err)
 	}

@@ -75,7 +75,7 @@ func sick(r wire.Report, i int) wire.Report {
 	return r
 }
 
-// slots is each slot of the node n, as "status reason".
+// slots is each device's slot of node n, as "status reason".
 func (b *bundle) slots() string {
 	b.t.Helper()
 	_, devices, err := b.Node(b.t.Context(), "n")
@@ -227,7 +227,12 @@ func TestNotForSale(t *testing.T) {
 		}},
 		"retired":     {func(b *bundle, id ids.Node) { b.do(func(tx pgx.Tx) error { return b.Retire(b.t.Context(), tx, id) }) }},
 		"another SKU": {func(b *bundle, id ids.Node) { b.declare(id, "n", func(n *desired.Node) { n.SKU = "a100" }) }},
-		"sick":        {func(b *bundle, id ids.Node) { b.seen(id, sick(sick(report("n"), 0), 1)) }},
+		"cannot provision": {func(b *bundle, id ids.Node) {
+			r := report("n")
+			r.Refuses = []wire.Type{wire.ProvisionUser}
+			b.seen(id, r)
+		}},
+		"sick": {func(b *bundle, id ids.Node) { b.seen(id, sick(sick(report("n"), 0), 1)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -34,6 +34,10 @@ type market struct {
 	mu   sync.Mutex
 	free map[offer][]place.Node
 	read map[offer]time.Time
+	// asked holds the slots of requests that are not over. A reading still shows
+	// them as free, and whoever was given them again would wait, fail, read anew,
+	// and be given the next one's: under load most requests would end so.
+	asked map[uuid.UUID]struct{}
 }
 
 type offer struct{ sku, region string }
@@ -42,7 +46,8 @@ type offer struct{ sku, region string }
 // sells is taken out at once, so that only other processes make it wrong.
 const believeFor = time.Second
 
-// Place chooses n free slots. An empty region means any.
+// Place chooses n free slots. An empty region means any. They are nobody else's
+// here until Placed says that the request is over.
 func (s *Service) Place(ctx context.Context, sku, region string, n int, now time.Time) (Slots, error) {
 	o := offer{sku, region}
 	s.market.mu.Lock()
@@ -54,14 +59,26 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 			return Slots{}, err
 		}
 		s.market.put(o, nodes, now)
-		chosen, ok = place.Choose(nodes, n)
+		if chosen, ok = place.Choose(s.market.free[o], n); !ok {
+			// All that is left is asked for by requests that are not over. Some of
+			// them may yet be refused, or be this very one sent twice: queue behind
+			// them, and let the claim say.
+			chosen, ok = place.Choose(nodes, n)
+		}
 	}
 	if !ok {
-		return Slots{}, errs.New(errs.SKUUnavailable, "no node has %d free GPUs of %s", n, sku).
+		return Slots{}, errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(n), sku).
 			Try("try fewer GPUs, another SKU, or wait for a release").With("sku", sku).With("gpus", n)
 	}
 	s.market.take(o, chosen)
 	return slotsOf(chosen), nil
+}
+
+func counted(gpus int) string {
+	if gpus == 1 {
+		return "a GPU"
+	}
+	return fmt.Sprintf("%d GPUs", gpus)
 }
 
 // Misplaced forgets what is believed of a SKU, after a claim has failed.
@@ -71,17 +88,37 @@ func (s *Service) Misplaced(sku, region string) {
 	delete(s.market.read, offer{sku, region})
 }
 
+// Placed ends a request that Place has answered, whatever came of it. What it did
+// not claim shows as free in the next reading.
+func (s *Service) Placed(slots Slots) {
+	s.market.mu.Lock()
+	defer s.market.mu.Unlock()
+	for _, id := range slots.IDs {
+		delete(s.market.asked, id)
+	}
+}
+
 func (m *market) put(o offer, nodes []place.Node, now time.Time) {
 	if m.free == nil {
-		m.free, m.read = map[offer][]place.Node{}, map[offer]time.Time{}
+		m.free, m.read, m.asked = map[offer][]place.Node{}, map[offer]time.Time{}, map[uuid.UUID]struct{}{}
 	}
-	m.free[o], m.read[o] = nodes, now
+	free := slices.Clone(nodes)
+	for i := range free {
+		free[i].Free = slices.DeleteFunc(slices.Clone(free[i].Free), func(slot place.Slot) bool {
+			_, asked := m.asked[slot.ID.UUID]
+			return asked
+		})
+	}
+	m.free[o], m.read[o] = free, now
 }
 
 func (m *market) take(o offer, chosen place.Node) {
+	for _, slot := range chosen.Free {
+		m.asked[slot.ID.UUID] = struct{}{}
+	}
 	for i, n := range m.free[o] {
 		if n.ID == chosen.ID {
-			m.free[o][i].Free = n.Free[len(chosen.Free):]
+			m.free[o][i].Free = n.Free[min(len(chosen.Free), len(n.Free)):]
 		}
 	}
 }

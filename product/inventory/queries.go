@@ -74,8 +74,8 @@ const (
 				OR s.status = 'quarantined' AND s.reason IN ('unhealthy', 'foreign use') AND s.reason <> now_is.reason)`
 	setSeen = `
 		UPDATE nodes SET health = $2, message = $3, reachability = 'reachable', version = version + 1, updated_at = now(),
-			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning', 'enrolled', 'offline') THEN 'active' ELSE lifecycle END
-		WHERE id = $1 AND (health, message, reachability, lifecycle) IS DISTINCT FROM ($2, $3, 'reachable', 'active')`
+			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning', 'enrolled', 'offline', 'active') THEN $4 ELSE lifecycle END
+		WHERE id = $1 AND (health, message, reachability, lifecycle) IS DISTINCT FROM ($2, $3, 'reachable', $4)`
 
 	insertToken = `
 		INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pki"
@@ -117,7 +119,7 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	if _, err := r.policy.client.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	r.desired = &desired.Store{DB: api, Hints: hints}
+	r.desired = &desired.Store{DB: api, Hints: hints, Check: checkLater()}
 	r.observed = &observed.Store{DB: node}
 	r.identity = &identity.Service{DB: api, Clock: c.Clock}
 	r.catalog = &catalog.Service{DB: api, Clock: c.Clock, Hints: hints}
@@ -134,6 +136,19 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 		return nil, err
 	}
 	return r, nil
+}
+
+// checkLater validates what the API writes by the schema of its kind. The schema
+// is compiled by the first such write: most servers see none, and it costs memory.
+func checkLater() func(desired.Object) error {
+	compile := sync.OnceValues(validate.New)
+	return func(o desired.Object) error {
+		c, err := compile()
+		if err != nil {
+			return err
+		}
+		return c.Check(o)
+	}
 }
 
 // jobClient works where this process has that role, and only enqueues elsewhere.

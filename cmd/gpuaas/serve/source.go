@@ -115,13 +115,19 @@ func (s *syncer) run(ctx context.Context) error {
 		if _, err := s.once(ctx); err != nil && ctx.Err() == nil {
 			s.say(ctx, err.Error())
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(s.rooms.policy.pollEvery()):
+		// In slices: the first revision may have just set the period, and a new one
+		// would otherwise count only after the old one has passed.
+		for waited := time.Duration(0); waited < s.rooms.policy.pollEvery(); waited += pollSlice {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(pollSlice):
+			}
 		}
 	}
 }
+
+const pollSlice = time.Second
 
 // once applies the source's present tree if it is not the one applied.
 func (s *syncer) once(ctx context.Context) (desired.Revision, error) {

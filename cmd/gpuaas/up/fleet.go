@@ -155,7 +155,7 @@ func (i *installation) prepareProcess(ctx context.Context, c agent.Config) error
 	if err := os.WriteFile(filepath.Join(c.StateDir, "ca.pem"), c.CA, 0o600); err != nil {
 		return fmt.Errorf("writing the CA: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(c.StateDir, "identity", "node.pem")); err == nil {
+	if _, err := os.Stat(filepath.Join(c.StateDir, "identity", "identity.json")); err == nil {
 		return nil
 	}
 	token, err := c.Token(ctx)

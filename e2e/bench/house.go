@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/agent/client"
+	"github.com/gpuaas/gpuaas/agent/enrol"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// house is the loop, the workers and the node door in one process, as `gpuaas up`
+// has them, with one agent that only takes its tasks.
+type house struct {
+	pools       []*pgxpool.Pool
+	hints       *hint.Bus
+	allocations *allocation.Service
+	inventory   *inventory.Service
+	jobs        *river.Client[pgx.Tx]
+	authority   *pki.Local
+	door        *nodeapi.Server
+	received    *arrivals
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	once    sync.Once
+}
+
+// Connections of each role, as the server has them.
+const (
+	apiConns, nodeConns, loopConns, workConns = 16, 10, 4, 16
+)
+
+// window is how often use is charged; nothing is in use here.
+const window = time.Hour
+
+func (l *lab) house(ctx context.Context, url string, slots int) (*house, error) {
+	m := market{tenants: 16, nodes: 1, slotsPerNode: slots + 8}
+	if err := m.open(ctx, l, url); err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	h := &house{hints: &hint.Bus{}, received: newArrivals(), stop: stop}
+	if err := h.furnish(ctx, l, url); err != nil {
+		h.close(ctx)
+		return nil, err
+	}
+	if err := h.live(ctx, running, l); err != nil {
+		h.close(ctx)
+		return nil, err
+	}
+	l.settle(ctx)
+	return h, nil
+}
+
+func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
+	pool := func(role string, size int32) (p *pgxpool.Pool) {
+		if err == nil {
+			p, err = pg.Open(ctx, url, role, size)
+			h.pools = append(h.pools, p)
+		}
+		return p
+	}
+	api, node, loop, work := pool("api", apiConns), pool("node", nodeConns), pool("reconcile", loopConns), pool("work", workConns)
+	if err != nil {
+		return err
+	}
+	c, secrets := clock.Clock{}, filepath.Join(l.dir, "secrets")
+	if h.authority, err = pki.Open(filepath.Join(secrets, "ca"), c); err != nil {
+		return err
+	}
+	keys, err := pki.OpenKeyring(filepath.Join(secrets, "keys"))
+	if err != nil {
+		return err
+	}
+	store := &desired.Store{DB: api, Hints: h.hints}
+	seen := &observed.Store{DB: node}
+	people := &identity.Service{DB: api, Clock: c}
+	offers := &catalog.Service{DB: api, Clock: c, Hints: h.hints}
+	tasks := &nodetask.Store{DB: node, Signer: keys, Hints: h.hints, Clock: c}
+	certificates := &secret.Certificates{DB: node}
+	h.inventory = &inventory.Service{DB: api, Hints: h.hints}
+	h.allocations = &allocation.Service{
+		DB: api, Desired: store, Inventory: h.inventory, Catalog: offers, Identity: people, Naming: ids.DefaultNaming,
+		Hints: h.hints, Clock: c, Limits: func(identity.Caller) allocation.Limits {
+			return allocation.Limits{PerUser: 1000, PerProject: 10_000, PerTenant: 100_000, MaxGPUs: 8, MinimumRunway: time.Hour}
+		},
+	}
+	h.jobs, err = jobs.NewClient(work, &jobs.Deps{
+		DB: work, Desired: store, Observed: seen, Tasks: tasks, Allocations: h.allocations, Inventory: h.inventory, Catalog: offers,
+		Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.log}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
+		Hints: h.hints, Log: l.log, Window: func() time.Duration { return window },
+	}, l.log)
+	if err != nil {
+		return err
+	}
+	in := &nodeapi.Intake{
+		DB: node, Tasks: tasks, Observed: seen, Inventory: h.inventory, Certificates: certificates, Hints: h.hints, Clock: c,
+		StaleAfter: func() time.Duration { return window },
+	}
+	h.door = &nodeapi.Server{
+		TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Keys: keys, Nodes: in, Tasks: in, Reports: in,
+		Hints: h.hints, Log: l.log, Clock: c,
+	}
+	return nil
+}
+
+// live starts what runs, and enrols the agent.
+func (h *house) live(ctx, running context.Context, l *lab) error {
+	loop := &reconciler.Loop{DB: h.pools[2], Jobs: h.jobs, Desired: &desired.Store{DB: h.pools[2], Hints: h.hints}, Hints: h.hints, Limits: limits, Log: l.log}
+	h.running.Go(func() { _ = loop.Run(running) }) // ends when told to
+	if err := h.jobs.Start(running); err != nil {
+		return fmt.Errorf("starting the workers: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("opening the node door: %w", err)
+	}
+	h.running.Go(func() { _ = h.door.Serve(running, listener) }) // likewise
+	node := ids.From[ids.Node](uuid.MustParse(nodePrefix + fmt.Sprint(int64(first))))
+	agent, err := h.enrol(ctx, "https://"+listener.Addr().String(), node)
+	if err != nil {
+		return err
+	}
+	h.running.Go(func() { h.take(running, agent, node) })
+	return nil
+}
+
+// enrol gets a node its certificate the way that every node does.
+func (h *house) enrol(ctx context.Context, url string, node ids.Node) (*client.Client, error) {
+	var token string
+	err := pgx.BeginFunc(ctx, h.pools[1], func(tx pgx.Tx) (err error) {
+		token, _, err = h.inventory.EnrolmentToken(ctx, tx, node)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	config, err := pki.ClientTLS(h.authority.Bundle(), nil, clock.Clock{})
+	if err != nil {
+		return nil, err
+	}
+	stranger, err := client.New(url, config)
+	if err != nil {
+		return nil, err
+	}
+	defer stranger.Release()
+	key, csr, err := enrol.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	reply, err := stranger.Enrol(ctx, wire.EnrolRequest{Token: token, CSR: csr, Hostname: "bench", Capability: wire.Capability})
+	if err != nil {
+		return nil, fmt.Errorf("enrolling: %w", err)
+	}
+	who, err := enrol.From(reply, key, enrol.Identity{})
+	if err != nil {
+		return nil, err
+	}
+	pair := func() (*tls.Certificate, error) { return who.Pair(), nil }
+	if config, err = pki.ClientTLS([]byte(who.Trust.CAs), pair, clock.Clock{}); err != nil {
+		return nil, err
+	}
+	return client.New(url, config)
+}
+
+// settleTask makes a task as done as if its host had said so, and lets the
+// allocation go without another word, so that nothing is asked twice.
+const settleTask = `
+	WITH t AS (UPDATE node_tasks SET status = 'succeeded', finished_at = now() WHERE allocation_id = $1),
+		d AS (DELETE FROM reconcile_due WHERE object_id = $1)
+	DELETE FROM desired_objects WHERE uid = $1`
+
+// take polls for tasks and notes when each is in hand.
+func (h *house) take(ctx context.Context, agent *client.Client, node ids.Node) {
+	defer agent.Release()
+	for ctx.Err() == nil {
+		task, ok, err := agent.Wait(ctx, node)
+		if err != nil || !ok {
+			continue
+		}
+		a, err := allocationOf(task)
+		if err != nil {
+			continue
+		}
+		h.received.arrived(a.String())
+		h.running.Go(func() { _, _ = h.pools[1].Exec(ctx, settleTask, a) }) // a task left would only come again
+	}
+}
+
+// declare asks for one allocation. It returns when the commit has.
+func (h *house) declare(ctx context.Context, i int) (key string, committed time.Time, err error) {
+	n := fmt.Sprint(int64(first) + int64(i%16))
+	caller := identity.Caller{
+		User: ids.From[ids.User](uuid.MustParse(userPrefix + n)), Tenant: ids.From[ids.Tenant](uuid.MustParse(tenantPrefix + n)),
+		Project: ids.From[ids.Project](uuid.MustParse(projectPrefix + n)), TenantName: "t", Role: "user", ProjectRole: "admin",
+	}
+	a, err := h.allocations.Request(ctx, allocation.Request{Caller: caller, SKU: sku, GPUs: 1})
+	return a.ID.String(), clock.Clock{}.Now(), err
+}
+
+func (h *house) close(ctx context.Context) {
+	h.once.Do(func() {
+		h.stop()
+		if h.jobs != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+			_ = h.jobs.StopAndCancel(ctx)
+			cancel()
+		}
+		h.running.Wait()
+		for _, p := range h.pools {
+			if p != nil {
+				p.Close()
+			}
+		}
+	})
+}

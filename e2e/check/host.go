@@ -1,0 +1,166 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Hosts judges every simulated host: nothing may be left but what live accounts
+// need, and every order that was taken has ended and was told. live are the
+// logins that may be there.
+func Hosts(agents string, live []string) (found []Finding, err error) {
+	dirs, err := hosts(agents)
+	if err != nil {
+		return nil, err
+	}
+	allowed := map[string]bool{}
+	for _, l := range live {
+		allowed[l] = true
+	}
+	for _, dir := range dirs {
+		h, err := sim.Read(sim.Path(dir))
+		if err != nil {
+			return nil, fmt.Errorf("reading host: %w", err)
+		}
+		found = append(found, leftovers(h, allowed)...)
+		records, err := journalOf(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			last := r.Last()
+			if runner.Over(r) && last.Told || last.Envelope.Type == wire.ProvisionUser && last.Told && allowed[userOf(last.Envelope)] {
+				continue
+			}
+			found = append(found, Finding{
+				"INV-47 every task ended and was told",
+				fmt.Sprintf("%s: %s of %s, result %+v, told %v", h.Hostname, last.Envelope.Type, r.Allocation, last.Result, last.Told),
+			})
+		}
+	}
+	return found, nil
+}
+
+func leftovers(h *sim.Host, live map[string]bool) (found []Finding) {
+	left := func(format string, args ...any) {
+		found = append(found, Finding{"INV-09 nothing is left on a host", h.Hostname + ": " + fmt.Sprintf(format, args...)})
+	}
+	uids := map[int]bool{}
+	for name, a := range h.Accounts {
+		if live[name] {
+			uids[a.UID] = true
+		} else {
+			left("account %s", name)
+		}
+	}
+	for path, uid := range h.Files {
+		if !uids[uid] {
+			left("file %s of uid %d", path, uid)
+		}
+	}
+	for _, p := range h.Processes {
+		if !uids[p.UID] {
+			left("process %d of uid %d", p.PID, p.UID)
+		}
+	}
+	for _, g := range h.GPUs {
+		held := false
+		for _, u := range g.Users {
+			if live[u] {
+				held = true
+			} else {
+				left("%s can open %s", u, g.UUID)
+			}
+		}
+		if g.Dirty && !held {
+			left("%s is dirty", g.UUID)
+		}
+	}
+	return found
+}
+
+// Unjournalled finds accounts whose order is in no journal. It holds at every
+// instant, because a task is written down before anything is done for it; so the
+// host is read first, and the journal, which must be ahead of it, after.
+func Unjournalled(agents string) (found []Finding, err error) {
+	dirs, err := hosts(agents)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		h, err := sim.Read(sim.Path(dir))
+		if err != nil || len(h.Accounts) == 0 {
+			continue // not there yet, or nothing done
+		}
+		records, err := journalOf(dir)
+		if err != nil {
+			return nil, err
+		}
+		known := map[string]bool{}
+		for _, r := range records {
+			for _, t := range r.Tasks {
+				known[userOf(t.Envelope)] = true
+			}
+		}
+		for name := range h.Accounts {
+			if !known[name] {
+				found = append(found, Finding{"INV-43 journalled before it is acted on", h.Hostname + ": account " + name + " is in no journal"})
+			}
+		}
+	}
+	return found, nil
+}
+
+func userOf(e wire.Envelope) string {
+	var p struct {
+		User string `json:"user"`
+	}
+	_ = json.Unmarshal(e.Params, &p) // another type names none
+	return p.User
+}
+
+// hosts are the state directories that hold one.
+func hosts(agents string) (dirs []string, err error) {
+	files, err := filepath.Glob(filepath.Join(agents, "*", filepath.Base(sim.Path(""))))
+	for _, f := range files {
+		dirs = append(dirs, filepath.Dir(f))
+	}
+	return dirs, err
+}
+
+// journalOf reads the records as they lie on the disk: what is only in an agent's
+// memory does not count.
+func journalOf(dir string) (records []journal.Record, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "journal"))
+	if err != nil {
+		return nil, fmt.Errorf("reading journal: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "allocation-") || !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "journal", e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // forgotten meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading journal: %w", err)
+		}
+		var r journal.Record
+		if err := json.Unmarshal(text, &r); err != nil || len(r.Tasks) == 0 {
+			return nil, fmt.Errorf("journal record %s: %w", e.Name(), err)
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}

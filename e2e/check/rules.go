@@ -1,0 +1,118 @@
+package check
+
+// rule is a promise and the statement that finds where it is broken.
+type rule struct {
+	promise string
+	live    bool // takes the names of live allocations
+	rested  bool
+	broken  string
+}
+
+var rules = []rule{
+	{promise: "INV-01 one slot, one holder", broken: `
+		SELECT format('slot %s is held by %s and %s', a.slot_id, a.allocation_id, b.allocation_id)
+		FROM slot_claims a JOIN slot_claims b ON a.slot_id = b.slot_id AND a.allocation_id < b.allocation_id AND a.period && b.period`},
+	{promise: "INV-02 n slots or none", broken: `
+		SELECT format('%s has %s claims for %s GPUs', a.name, count(c.slot_id), a.gpus)
+		FROM allocations a LEFT JOIN slot_claims c ON c.allocation_id = a.id GROUP BY a.id HAVING count(c.slot_id) <> a.gpus`},
+	{promise: "INV-03 claims end and slots are clean", live: true, broken: `
+		SELECT format('slot %s of %s is %s (%s), held by %s', s.id, n.name, s.status, s.reason, coalesce(a.name, 'nobody'))
+		FROM slots s JOIN nodes n ON n.id = s.node_id
+		LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) LEFT JOIN allocations a ON a.id = c.allocation_id
+		WHERE s.status <> CASE WHEN a.name = ANY($1) AND a.status = 'active' THEN 'claimed' ELSE 'clean' END
+			OR c.slot_id IS NOT NULL AND NOT coalesce(a.name = ANY($1) AND a.status = 'active', false)`},
+	{promise: "INV-04 history is a chain", broken: `
+		SELECT format('%s: version %s goes from %s, but was %s', a.name, t.version, t.from_status, t.before)
+		FROM (SELECT *, lag(to_status, 1, '') OVER w AS before FROM allocation_transitions WINDOW w AS (PARTITION BY allocation_id ORDER BY version)) t
+		JOIN allocations a ON a.id = t.allocation_id WHERE t.from_status <> t.before
+		UNION ALL
+		SELECT format('%s is %s at version %s, its history ends in %s at %s', a.name, a.status, a.version, t.to_status, t.version)
+		FROM allocations a CROSS JOIN LATERAL (
+			SELECT * FROM allocation_transitions WHERE allocation_id = a.id ORDER BY version DESC LIMIT 1) t
+		WHERE (a.status, a.version) <> (t.to_status, t.version)`},
+	{promise: "INV-05 every allocation reached its goal", live: true, broken: `
+		SELECT format('%s is %s: %s', name, status, message) FROM allocations
+		WHERE NOT (status = 'released' OR status = 'active' AND name = ANY($1))
+		UNION ALL
+		SELECT format('%s should be active', l) FROM unnest($1::text[]) l WHERE NOT EXISTS (SELECT FROM allocations WHERE name = l AND status = 'active')`},
+	{promise: "INV-06 one effect for one key", broken: `
+		SELECT format('%s was created %s times', name, count(*)) FROM allocations GROUP BY project_id, name HAVING count(*) > 1
+		UNION ALL
+		SELECT format('the reply kept for key %s names %s, which is not there', key, response->>'id') FROM idempotency_keys k
+		WHERE status IN (201, 202) AND response ? 'id' AND route LIKE '%allocations%' AND NOT EXISTS (SELECT FROM allocations a WHERE a.id::text = k.response->>'id')`},
+	{promise: "INV-05 no declaration is left", live: true, broken: `
+		SELECT format('%s %s is still declared (released %s)', kind, name, spec->>'released') FROM desired_objects
+		WHERE kind = 'Allocation' AND NOT name = ANY($1)`},
+	{promise: "INV-05 nothing is overdue", broken: `
+		SELECT format('%s %s is due since %s: %s', kind, object_id, now() - due_at, reason) FROM reconcile_due WHERE due_at < now() - interval '3 seconds'`},
+	{promise: "INV-19 no task waits", broken: `
+		SELECT format('task %s of %s is %s', type, coalesce(a.name, t.allocation_id::text, 'its node'), t.status)
+		FROM node_tasks t LEFT JOIN allocations a ON a.id = t.allocation_id WHERE t.status IN ('queued', 'delivered', 'running')`},
+	// A killed worker's job stays running until it is rescued, after 90 s and up to
+	// 30 more.
+	{promise: "INV-21 no job is stuck", broken: `
+		SELECT format('%s %s is %s since %s, attempt %s: %s', kind, id, state, now() - coalesce(attempted_at, created_at), attempt, args)
+		FROM river.river_job WHERE state IN ('available', 'retryable', 'pending') AND scheduled_at < now() - interval '3 seconds'
+			OR state = 'running' AND attempted_at < now() - interval '130 seconds' OR state = 'discarded'`},
+	{promise: "INV-23 one fact for one change", broken: `
+		SELECT format('%s has %s facts at sequence %s', aggregate, count(*), sequence) FROM outbox_events GROUP BY aggregate, sequence HAVING count(*) > 1
+		UNION ALL
+		SELECT format('event id %s stands %s times', event_id, count(*)) FROM outbox_events GROUP BY event_id HAVING count(*) > 1
+		UNION ALL
+		SELECT format('%s %s: fact %s', a.name, t.to_status, coalesce(e.subject, 'is missing'))
+		FROM allocation_transitions t
+		JOIN allocations a ON a.id = t.allocation_id
+		LEFT JOIN outbox_events e ON e.aggregate = 'allocation:' || t.allocation_id AND e.sequence = t.version
+		WHERE e.subject IS DISTINCT FROM CASE t.to_status WHEN 'requested' THEN 'provisioning.requested' WHEN 'active' THEN 'provisioning.active'
+			WHEN 'releasing' THEN 'provisioning.releasing.requested' WHEN 'released' THEN 'provisioning.releasing.completed'
+			WHEN 'failed' THEN 'provisioning.failed' WHEN 'release_failed' THEN 'provisioning.release_failed' END`},
+	{promise: "INV-24 the relay has caught up", broken: `
+		SELECT format('%s: %s facts are not published', e.stream, count(*))
+		FROM outbox_events e LEFT JOIN outbox_position p ON p.stream = e.stream
+		WHERE p.stream IS NULL OR (e.xid, e.seq) > (p.xid, p.seq) GROUP BY e.stream`},
+	{promise: "INV-28 no dead letter", broken: `SELECT format('%s failed %s times: %s', event_id, retry_count, last_error) FROM outbox_failures WHERE dead_at IS NOT NULL`},
+	{promise: "INV-33 one interval, from active to the release", live: true, broken: `
+		SELECT format('%s was active %s times and has %s intervals, %s open', a.name, t.n, u.n, u.open) FROM allocations a
+		CROSS JOIN LATERAL (SELECT count(*) AS n FROM allocation_transitions WHERE allocation_id = a.id AND to_status = 'active') t
+		CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE end_s IS NULL) AS open FROM usage_records WHERE allocation_id = a.id) u
+		WHERE t.n <> u.n OR u.n > 1 OR u.open <> (a.name = ANY($1))::int
+		UNION ALL
+		SELECT format('%s is charged from %s to %s, but was active from %s to %s', a.name, u.start_s, u.end_s, b.at, e.at) FROM usage_records u
+		JOIN allocations a ON a.id = u.allocation_id
+		CROSS JOIN LATERAL (SELECT extract(epoch FROM min(at)) AS at FROM allocation_transitions WHERE allocation_id = a.id AND to_status = 'active') b
+		LEFT JOIN LATERAL (SELECT extract(epoch FROM min(at)) AS at FROM allocation_transitions WHERE allocation_id = a.id AND to_status = 'releasing') e ON true
+		WHERE u.start_s < floor(b.at) OR u.start_s > b.at + 2 OR u.end_s > e.at + 2`},
+	{promise: "INV-30 never more is charged than was used", broken: `
+		SELECT format('%s owes %s and was charged %s', u.allocation_id, u.due, e.charged) FROM (` + owed + `) u
+		JOIN (` + charged + `) e USING (allocation_id) WHERE e.charged > u.due`},
+	{promise: "INV-30 all that was used is charged", rested: true, broken: `
+		SELECT format('%s owes %s and was charged %s', u.allocation_id, u.due, coalesce(e.charged, 0)) FROM (` + owed + `) u
+		LEFT JOIN (` + charged + `) e USING (allocation_id) WHERE u.closed AND u.due <> coalesce(e.charged, 0)`},
+	{promise: "INV-30 transfers sum to zero", broken: `
+		SELECT format('transfer %s sums to %s %s', transfer_id, sum(amount_minor), currency) FROM ledger_entries GROUP BY transfer_id, currency HAVING sum(amount_minor) <> 0
+		UNION ALL
+		SELECT format('entry %s has no transfer', e.id) FROM ledger_entries e WHERE NOT EXISTS (SELECT FROM ledger_transfers t WHERE t.id = e.transfer_id)`},
+	{promise: "INV-30 passes follow each other", broken: `
+		SELECT format('tick from %s follows one to %s', from_s, before) FROM (SELECT from_s, lag(to_s) OVER (ORDER BY to_s) AS before FROM usage_ticks) t WHERE before <> from_s`},
+	{promise: "INV-58 one audit row for each request", broken: `
+		SELECT format('%s: %s rows of %s', a.name, count(l.id), w.action) FROM allocations a
+		CROSS JOIN (VALUES ('allocation.create'), ('allocation.release')) w(action)
+		LEFT JOIN audit_logs l ON l.action = w.action AND l.target_urn LIKE '%' || a.id
+		WHERE w.action = 'allocation.create' OR a.reason = 'user'
+		GROUP BY a.id, a.name, w.action HAVING count(l.id) <> 1`},
+	{promise: "INV-17 no drift is open", broken: `SELECT format('%s %s: %s', kind, object_id, field) FROM drift WHERE status = 'open'`},
+	{promise: "INV-11 the pointer is at an applied revision", broken: `
+		SELECT format('%s points to revision %s, which is %s', p.source, p.revision, r.status)
+		FROM desired_pointer p JOIN desired_revisions r USING (revision) WHERE r.status <> 'applied' OR r.commit <> p.commit`},
+}
+
+// owed is what an interval comes to by now, from the formula and not from the
+// code that charges it.
+const owed = `
+	SELECT allocation_id, bool_and(end_s IS NOT NULL) AS closed,
+		sum(div(price_minor::numeric * gpus * (coalesce(end_s, floor(extract(epoch FROM clock_timestamp()))::bigint) - start_s), 3600)) AS due
+	FROM usage_records GROUP BY allocation_id`
+
+const charged = `
+	SELECT e.allocation_id, -sum(e.amount_minor) AS charged FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id AND a.name = 'balance'
+	WHERE e.allocation_id IS NOT NULL GROUP BY e.allocation_id`

@@ -1,0 +1,110 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// allocation is what the API says of one.
+type allocation struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	NodeID string `json:"node_id"`
+}
+
+// caller has connections of its own: none outlives a server that was killed.
+var caller = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// call is one request as the development user, to wherever up answers now.
+func (h *house) call(method, path, key string, body, into any) (status int, err error) {
+	p, err := h.profile("default")
+	if err != nil {
+		return 0, err
+	}
+	var text []byte
+	if body != nil {
+		if text, err = json.Marshal(body); err != nil {
+			return 0, err
+		}
+	}
+	r, err := http.NewRequest(method, p.URL+path, bytes.NewReader(text))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Authorization", "Bearer "+p.Token)
+	r.Header.Set("X-Project-ID", p.Project)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		r.Header.Set("X-Idempotency-Key", key)
+	}
+	reply, err := caller.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer reply.Body.Close()
+	answer, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return 0, err
+	}
+	if reply.StatusCode >= 300 {
+		return reply.StatusCode, fmt.Errorf("%s %s: %d %s", method, path, reply.StatusCode, answer)
+	}
+	return reply.StatusCode, json.Unmarshal(answer, into)
+}
+
+// stubborn repeats a request, with its one key, until it is answered: as a client
+// does that does not know whether its first try had an effect.
+func (h *house) stubborn(t testing.TB, method, path, key string, body any, want int) (a allocation) {
+	t.Helper()
+	until(t, patience, method+" "+path+" "+key, func() error {
+		h.revive()
+		status, err := h.call(method, path, key, body, &a)
+		if err == nil && status != want {
+			err = fmt.Errorf("%d instead of %d", status, want)
+		}
+		return err
+	})
+	return a
+}
+
+// patience is how long anything may take after a fault. The promise is three
+// sweeps of 30 s; what takes longer than this here would not be seconds.
+const patience = 30 * time.Second
+
+func (h *house) create(t testing.TB, sku string, gpus int) allocation {
+	t.Helper()
+	h.names++
+	name := fmt.Sprintf("a-%d", h.names)
+	return h.stubborn(t, "POST", "/api/v1/allocations", "create-"+name, map[string]any{"sku": sku, "gpus": gpus, "name": name}, 201)
+}
+
+func (h *house) release(t testing.TB, a allocation) {
+	t.Helper()
+	h.stubborn(t, "POST", "/api/v1/allocations/"+a.ID+"/release", "release-"+a.ID, map[string]any{}, 202)
+}
+
+func (h *house) becomes(t testing.TB, a allocation, status string) bool {
+	t.Helper()
+	return until(t, patience, a.Name+" becomes "+status, func() error {
+		h.revive()
+		time.Sleep(5 * look) // below the rate limit
+		var now allocation
+		if _, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &now); err != nil {
+			return err
+		}
+		if now.Status != status {
+			return fmt.Errorf("%s is %s", a.Name, now.Status)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,263 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/e2e/check"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+)
+
+// crash is a point, the hit of it that kills, and the moment from which hits count.
+type crash struct {
+	point string
+	hit   int
+	when  moment
+}
+
+type moment string
+
+const (
+	first   moment = "first start" // of a new installation
+	during  moment = "allocation"  // between the request and the proof of its end
+	charge  moment = "charge"      // of an allocation that has been active for a while
+	commits moment = "commit"      // to the repository that is followed
+)
+
+func (c crash) String() string { return fmt.Sprintf("%s:%d at %s", c.point, c.hit, c.when) }
+
+// points are all of the product, or those whose name contains E2E_POINT, for who
+// looks into one.
+func points() []string {
+	only := os.Getenv("E2E_POINT")
+	return slices.DeleteFunc(slices.Clone(failpoint.Points), func(p string) bool { return !strings.Contains(p, only) })
+}
+
+// crashes are all points, some of them at later hits and other moments too: a
+// crash in the second record job is not one in the first.
+func crashes() (list []crash) {
+	later := map[string][]int{
+		"loop.pass.before_commit": {2, 3, 4}, "loop.pass.after_commit": {2, 3, 4}, "job.record.before_commit": {2}, "job.record.after_commit": {2},
+		"nodeapi.report.before_commit": {2, 3}, "nodeapi.report.after_commit": {2, 3}, "nodeapi.result.after_commit": {2},
+		"relay.after_publish": {2, 3}, "relay.after_position": {2, 3}, "agent.task.before_journal": {2}, "agent.task.after_journal": {2},
+		"agent.step.before_do": {2, 3, 4, 5}, "agent.step.after_do": {2, 3, 4, 5}, "agent.task.before_result": {2}, "agent.task.after_result": {2},
+	}
+	for _, p := range points() {
+		switch {
+		case strings.HasPrefix(p, "job.accrue."):
+			list = append(list, crash{p, 1, first}, crash{p, 1, charge})
+		case strings.HasPrefix(p, "git.apply."):
+			list = append(list, crash{p, 1, first}, crash{p, 1, commits})
+		case strings.HasPrefix(p, "job.object."):
+			list = append(list, crash{p, 1, first}, crash{p, 2, first}, crash{p, 1, commits})
+		case strings.HasPrefix(p, "loop.pass."), strings.HasPrefix(p, "nodeapi.report."):
+			list = append(list, crash{p, 1, first}, crash{p, 1, during})
+		default:
+			list = append(list, crash{p, 1, during})
+		}
+		for _, n := range later[p] {
+			list = append(list, crash{p, n, during})
+		}
+	}
+	return list
+}
+
+// lanes are installations beside each other; each takes the next crash.
+const lanes = 2
+
+// TestINV05EveryFailpoint kills the process that reaches a point, starts it
+// again, and demands the end that an undisturbed installation comes to.
+func TestINV05EveryFailpoint(t *testing.T) {
+	t.Parallel()
+	queue := make(chan crash)
+	var mu sync.Mutex
+	fired := map[string]int{}
+	t.Run("points", func(t *testing.T) {
+		for lane := range lanes {
+			t.Run(fmt.Sprintf("lane %d", lane), func(t *testing.T) {
+				t.Parallel()
+				l := &track{t: t}
+				for c := range queue {
+					if t.Run(c.String(), func(t *testing.T) { l.suffer(t, c) }) {
+						mu.Lock()
+						fired[c.point]++
+						mu.Unlock()
+					} else {
+						l.house = nil // its remains must not be judged again
+					}
+				}
+				l.rest(t)
+			})
+		}
+		go func() {
+			defer close(queue)
+			for _, c := range crashes() {
+				select {
+				case queue <- c:
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}()
+	})
+	for _, p := range points() {
+		if fired[p] == 0 {
+			t.Errorf("%s was never reached and survived", p)
+		}
+	}
+	t.Logf("%d points, %d reached and survived", len(points()), len(fired))
+}
+
+// track is one installation that suffers one crash after another, so that each
+// also meets what the ones before have left.
+type track struct {
+	t     *testing.T
+	house *house
+}
+
+func (l *track) fresh() { l.house = newHouse(l.t, "--agents=processes") }
+
+func (l *track) suffer(t *testing.T, c crash) {
+	if l.house == nil || c.when == first {
+		l.rest(t)
+		l.fresh()
+	}
+	h := l.house
+	h.t = t
+	hits, gate := filepath.Join(h.dir, "hits"), filepath.Join(h.dir, "gate")
+	_, _ = os.Remove(hits), os.Remove(gate)
+	armed := []string{fmt.Sprintf("GPUAAS_FAILPOINT=%s:%d", c.point, c.hit), "GPUAAS_FAILPOINT_LOG=" + hits}
+	gated := append(armed, "GPUAAS_FAILPOINT_GATE="+gate)
+	open := func() { must(t, os.WriteFile(gate, nil, 0o600)) }
+
+	switch c.when {
+	case first:
+		h.begin(armed...)
+		l.fires(t, c, hits)
+		<-h.ended
+		story(t, h)
+	case during:
+		h.stop()
+		h.start(gated...)
+		open()
+		done := watch(t, h)
+		story(t, h)
+		done()
+	case charge:
+		h.stop()
+		h.start()
+		a := h.create(t, "h100-sxm", 8)
+		h.becomes(t, a, "active")
+		time.Sleep(3 * time.Second) // of use: there is something to charge
+		h.stop()
+		h.begin(armed...)
+		l.fires(t, c, hits)
+		<-h.ended
+		h.release(t, a)
+		h.becomes(t, a, "released")
+	case commits:
+		h.stop()
+		h.start(gated...)
+		open()
+		file := filepath.Join(h.repo, "environments", "dev", "policies.cue")
+		edit(t, file, "policies: [", fmt.Sprintf("policies: [\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts))
+		commit(t, h.repo, "another policy")
+		l.fires(t, c, hits)
+		<-h.ended
+		story(t, h)
+		edit(t, file, fmt.Sprintf("\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts-1), "")
+	}
+	l.fires(t, c, hits)
+	h.converges(t, patience, check.Expect{})
+	// When a revision is carried out others of its kind run beside it, and die as
+	// they should.
+	if what, ok := strings.CutPrefix(c.point, "job."); ok && strings.HasSuffix(what, ".after_commit") && (c.when == during || c.when == charge) {
+		l.ended(t, strings.TrimSuffix(what, ".after_commit"))
+	}
+}
+
+// ended: a job whose effect is committed has ended with it, so a crash after the
+// commit leaves none that runs.
+func (l *track) ended(t *testing.T, kind string) {
+	t.Helper()
+	db, err := l.house.sql(t.Context())
+	must(t, err)
+	defer db.Close(t.Context())
+	var left []string
+	// Begun between this crash's start and the start after it: by the one that died.
+	must(t, db.QueryRow(t.Context(), `SELECT coalesce(array_agg(kind || ' ' || args::text), '{}') FROM river.river_job
+		WHERE state = 'running' AND kind LIKE '%' || $3 || '%' AND attempted_at BETWEEN $1 AND $2`, l.house.before, l.house.since, kind).Scan(&left))
+	if len(left) > 0 {
+		t.Errorf("INV-20 a job ends with its effect: %v", left)
+	}
+}
+
+// fires waits until the point has killed.
+func (l *track) fires(t *testing.T, c crash, hits string) {
+	t.Helper()
+	if !until(t, patience, c.String()+" fires", func() error {
+		text, err := os.ReadFile(hits)
+		if err == nil && string(text) != c.point+"\n" {
+			err = fmt.Errorf("the log of hits is %q", text)
+		}
+		return err
+	}) {
+		t.FailNow()
+	}
+}
+
+// rest demands what is only true once every window was charged, and that the
+// event stream holds what the outbox does.
+func (l *track) rest(t *testing.T) {
+	t.Helper()
+	if l.house == nil {
+		return
+	}
+	h := l.house
+	h.t = t
+	h.stop() // and the next start charges at once
+	h.start()
+	h.converges(t, patience, check.Expect{Rested: true})
+	delivered(t, h)
+	l.house = nil
+}
+
+// story is what is disturbed.
+func story(t *testing.T, h *house) {
+	t.Helper()
+	a := h.create(t, "t4", 2)
+	if h.becomes(t, a, "active") {
+		h.release(t, a)
+		h.becomes(t, a, "released")
+	}
+}
+
+// watch looks all the while for what may at no instant be so.
+func watch(t *testing.T, h *house) (stop func()) {
+	t.Helper()
+	quit, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			found, err := check.Unjournalled(h.agents())
+			if err != nil || len(found) > 0 {
+				t.Errorf("%v %v", found, err)
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-over }
+}

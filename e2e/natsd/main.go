@@ -1,0 +1,30 @@
+// Command natsd is a NATS JetStream server that a test may kill: the same one that
+// a server runs in process, in a process of its own.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gpuaas/gpuaas/internal/natsd"
+)
+
+func main() {
+	dir := flag.String("dir", "", "where streams are kept")
+	port := flag.Int("port", 0, "port on loopback; 0 takes a free one")
+	flag.Parse()
+	s, err := natsd.Start(natsd.Config{Dir: *dir, Listen: true, Port: *port, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(s.URL())
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
+	<-asked
+	s.Stop()
+}

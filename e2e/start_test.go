@@ -1,0 +1,92 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/e2e/check"
+)
+
+func TestSecondUpRefuses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start()
+	got := h.cli("up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+		"--data-dir", h.data(), "--profile-name", "second")
+	if got.code == 0 || !strings.Contains(got.err, "already runs on "+h.data()) {
+		t.Errorf("exit %d: %s", got.code, got.err)
+	}
+	if _, err := h.profile("second"); err == nil {
+		t.Error("the refused one wrote a profile")
+	}
+	story(t, h) // the first has not suffered
+	if h.starts != 1 {
+		t.Error("the first one ended")
+	}
+}
+
+func TestTakenPortMoves(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	h := newHouse(t, "--listen", taken.Addr().String())
+	h.start()
+	p, err := h.profile("default")
+	must(t, err)
+	text, err := os.ReadFile(h.path("ready"))
+	must(t, err)
+	var ready struct{ URL string }
+	must(t, json.Unmarshal(text, &ready))
+	if strings.HasSuffix(p.URL, taken.Addr().String()) || ready.URL != p.URL {
+		t.Errorf("profile %s, ready file %s, taken %s", p.URL, ready.URL, taken.Addr())
+	}
+	story(t, h)
+}
+
+func TestCtrlCKeepsData(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "--agents=processes")
+	h.start()
+	kept := h.create(t, "h100-sxm", 4)
+	h.becomes(t, kept, "active")
+	h.stop()
+	if code := h.up.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("Ctrl-C ended up with %d", code)
+	}
+	if left := h.processes(); len(left) > 0 {
+		t.Errorf("left running: %v", left)
+	}
+	if _, err := os.Stat(h.path("ready")); err == nil {
+		t.Error("the ready file still says that it is ready")
+	}
+	h.start()
+	h.becomes(t, kept, "active")
+	h.converges(t, patience, check.Expect{Live: []string{kept.Name}})
+	h.release(t, kept)
+	h.becomes(t, kept, "released")
+	h.stop()
+	h.start()
+	h.converges(t, patience, check.Expect{Rested: true})
+}
+
+func TestTour(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	// Its own installation comes to lie in here, where this test finds what it leaves.
+	h.temp = h.path("tmp")
+	must(t, os.Mkdir(h.temp, 0o711))
+	must(t, os.Chmod(h.temp, 0o711))
+	got := h.cli("tour")
+	if got.code != 0 {
+		t.Errorf("exit %d\n%s\n%s", got.code, got.out, got.err)
+	}
+	if left, err := os.ReadDir(h.temp); err != nil || len(left) > 0 || len(h.processes()) > 0 {
+		t.Errorf("the tour left %v and %v, %v", left, h.processes(), err)
+	}
+}

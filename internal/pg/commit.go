@@ -1,0 +1,62 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Commit runs a batch as one transaction in two round trips: BEGIN travels with
+// the statements. before is called between the last of them and COMMIT.
+func Commit(ctx context.Context, db DB, b *pgx.Batch, before func()) error {
+	pool, ok := db.(*pgxpool.Pool)
+	if !ok { // a transaction in a test
+		return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			if err := tx.SendBatch(ctx, b).Close(); err != nil {
+				return err
+			}
+			before()
+			return nil
+		})
+	}
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("taking a connection: %w", err)
+	}
+	// A connection that is still in a transaction is closed, not kept.
+	defer conn.Release()
+	whole := &pgx.Batch{}
+	whole.Queue("begin")
+	whole.QueuedQueries = append(whole.QueuedQueries, b.QueuedQueries...)
+	if err := conn.SendBatch(ctx, whole).Close(); err != nil {
+		rollback(ctx, conn)
+		return err
+	}
+	before()
+	tag, err := conn.Exec(ctx, "commit")
+	switch {
+	case err != nil:
+		return fmt.Errorf("committing: %w", err)
+	case tag.String() == "ROLLBACK":
+		return pgx.ErrTxCommitRollback
+	}
+	return nil
+}
+
+// rollbackWithin is for a caller who is gone: the answer must not be waited for
+// longer than the connection is worth.
+const rollbackWithin = time.Second
+
+// rollback keeps the connection for the next caller. If it cannot, the release
+// closes it, which ends the transaction as well.
+func rollback(ctx context.Context, conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
+	defer cancel()
+	_, _ = conn.Exec(ctx, "rollback")
+}
