@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -283,20 +284,28 @@ func TestCarry(t *testing.T) {
 // neither is there, and the next try does both.
 func TestINV20OneCommit(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	a := b.Request(t, 1)
-	b.exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''the machine dies here''; END'`)
-	b.exec(`CREATE CONSTRAINT TRIGGER dies AFTER INSERT ON node_tasks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()`)
-	args := b.ensure(a)
-	job := b.work(args)
-	if job.State != rivertype.JobStateRetryable && job.State != rivertype.JobStateAvailable || b.count(`SELECT count(*) FROM node_tasks`) != 0 || b.state(a) != allocation.Requested {
-		t.Errorf("%s, %s", job.State, b.state(a))
-	}
-	b.exec(`DROP TRIGGER dies ON node_tasks`)
-	b.exec(`DELETE FROM river.river_job WHERE state <> 'running'`) // INV-21: lost, and asked for again
-	b.done(args)
-	if b.count(`SELECT count(*) FROM node_tasks`) != 1 || b.state(a) != allocation.Provisioning {
-		t.Error(b.state(a))
+	for name, c := range map[string]struct{ trigger, table string }{
+		"the effect fails at the commit": {`CREATE CONSTRAINT TRIGGER dies AFTER INSERT ON node_tasks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()`, "node_tasks"},
+		"the job's end fails":            {`CREATE TRIGGER dies BEFORE UPDATE ON river.river_job FOR EACH ROW WHEN (NEW.state = 'completed') EXECUTE FUNCTION fail()`, "river.river_job"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			a := b.Request(t, 1)
+			b.exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''the machine dies here''; END'`)
+			b.exec(c.trigger)
+			args := b.ensure(a)
+			diff := pgtest.Diff(t, b.DB)
+			if job := b.work(args); job.FinalizedAt != nil || diff() != "" {
+				t.Errorf("the job is %s, and it left\n%s", job.State, diff())
+			}
+			b.exec(`DROP TRIGGER dies ON ` + c.table)
+			b.exec(`DELETE FROM river.river_job WHERE state <> 'running'`) // INV-21: lost, and asked for again
+			b.done(args)
+			if b.count(`SELECT count(*) FROM node_tasks`) != 1 || b.state(a) != allocation.Provisioning {
+				t.Error(b.state(a))
+			}
+		})
 	}
 }
 

@@ -23,9 +23,9 @@ func (s *scene) lines(text string) {
 	}
 }
 
-func (s *scene) count(sql string, args ...any) (n int) {
+func (s *scene) count(sql string) (n int) {
 	s.t.Helper()
-	if err := s.db.QueryRow(s.t.Context(), sql, args...).Scan(&n); err != nil {
+	if err := s.db.QueryRow(s.t.Context(), sql).Scan(&n); err != nil {
 		s.t.Fatal(err)
 	}
 	return n
@@ -74,7 +74,6 @@ func TestMarkDuringAPassIsKept(t *testing.T) {
 			s := newScene(t, pgtest.Clone(t))
 			s.lines(rows)
 			marked := make(chan error, 1)
-			s.Loop.Limits = func() Limits { return s.limits }
 			err := pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
 				due, err := takeDue(t.Context(), tx, batch)
 				if err != nil || len(due) != 1 {

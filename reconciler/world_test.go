@@ -141,9 +141,9 @@ func (s *scene) line(text string) {
 }
 
 // listed reads one column of text, with names in place of ids.
-func (s *scene) listed(sql string, args ...any) string {
+func (s *scene) listed(sql string) string {
 	s.t.Helper()
-	rows, err := s.db.Query(s.t.Context(), sql, args...)
+	rows, err := s.db.Query(s.t.Context(), sql)
 	if err != nil {
 		s.t.Fatal(err)
 	}
