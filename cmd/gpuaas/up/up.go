@@ -46,6 +46,9 @@ type Config struct {
 type InvalidError struct{ Findings []desired.Finding }
 
 func (e *InvalidError) Error() string {
+	if len(e.Findings) == 1 {
+		return "the declared fleet has a fault; nothing was started"
+	}
 	return fmt.Sprintf("the declared fleet has %d faults; nothing was started", len(e.Findings))
 }
 
