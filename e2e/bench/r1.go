@@ -26,7 +26,7 @@ const (
 
 // slopePairs: a pass takes tens of milliseconds, so more pairs cost nothing and
 // steady the median.
-const slopePairs = 15
+const slopePairs = 31
 
 // changedObjects compares the same pass over a fleet and over one of ten times
 // its size.
