@@ -72,11 +72,6 @@ func newHouse(t testing.TB, args ...string) *house {
 func checkout(t testing.TB, dir string) string {
 	t.Helper()
 	must(t, os.CopyFS(filepath.Join(dir, "environments", "dev"), os.DirFS(filepath.Join("..", "environments", "dev"))))
-	edit(t, filepath.Join(dir, "environments", "dev", "policies.cue"), "policies: [", `policies: [
-	_policy & {
-		metadata: name: "gitops-poll"
-		spec: {key: "gitops.poll_seconds", value: 10}
-	},`)
 	git(t, dir, "init", "--quiet", "--initial-branch=main")
 	commit(t, dir, "fleet")
 	return dir
