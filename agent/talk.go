@@ -199,7 +199,7 @@ func (n *node) tellResults(ctx context.Context) error {
 		// A crash here tells the result again; it is accepted by comparing.
 		failpoint.Hit("agent.task.after_result")
 		if err != nil {
-			n.log.WarnContext(ctx, "result not wanted", "task_id", r.Task, "err", err)
+			n.log.WarnContext(ctx, "result not asked for", "task_id", r.Task, "err", err)
 		}
 		if err := n.runner.Told(r.Allocation, r.Task); err != nil {
 			return err

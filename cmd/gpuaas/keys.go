@@ -24,7 +24,7 @@ func newKeys(a *app) *cobra.Command {
 
 func newKeysAdd(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "add NAME [FILE]", Short: "Register a public key; - reads stdin, no file takes the usual one of ~/.ssh", Args: cobra.RangeArgs(1, 2),
+		Use: "add NAME [FILE]", Short: "Add a public key; - reads stdin, no file takes the usual one of ~/.ssh", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := a.publicKey(args[1:])
 			if err != nil {

@@ -41,8 +41,8 @@ const (
 	// lifetime bounds how late a task may still be started. Long work goes on
 	// after it; the deadline of the work itself stands in the due set.
 	lifetime = 2 * time.Minute
-	// skew is how far a host's clock may be behind ours.
-	skew = 5 * time.Minute
+	// clockSlack is how far a host's clock may be behind ours.
+	clockSlack = 5 * time.Minute
 	// deliverAgain follows a delivery that nothing was heard of: the agent died
 	// between the pull and its journal.
 	deliverAgain = 5 * time.Second
@@ -120,7 +120,7 @@ func (s *Store) sign(o Order, attempt int) (wire.Signed, wire.Envelope, error) {
 	env := wire.Envelope{
 		V: wire.Version, Kid: s.Signer.Active(), Task: ids.New[ids.Task](), Node: o.Node, Allocation: o.Allocation,
 		Slots: o.Slots, Generation: o.Generation, Fence: o.Fence, Attempt: attempt, Type: o.Type, Params: params,
-		SpecHash: o.SpecHash, NotBefore: now.Add(-skew), ExpiresAt: now.Add(lifetime), Nonce: hex.EncodeToString(nonce), Trace: o.Trace,
+		SpecHash: o.SpecHash, NotBefore: now.Add(-clockSlack), ExpiresAt: now.Add(lifetime), Nonce: hex.EncodeToString(nonce), Trace: o.Trace,
 	}
 	body, err := env.Canonical()
 	if err != nil {

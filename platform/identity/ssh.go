@@ -142,12 +142,12 @@ func (s *Service) DeleteSSHKey(ctx context.Context, c Caller, id ids.SSHKey) err
 // KeysOf returns authorized_keys lines of the user: of the named keys in the
 // order of their ids, or of all when none is named. One that is not theirs is not found.
 func (s *Service) KeysOf(ctx context.Context, q pg.Queryer, user ids.User, named []ids.SSHKey) ([]string, error) {
-	wanted := map[uuid.UUID]bool{}
+	asked := map[uuid.UUID]bool{}
 	for _, id := range named {
-		wanted[id.UUID] = true
+		asked[id.UUID] = true
 	}
-	list := make([]uuid.UUID, 0, len(wanted))
-	for id := range wanted {
+	list := make([]uuid.UUID, 0, len(asked))
+	for id := range asked {
 		list = append(list, id)
 	}
 	rows, err := q.Query(ctx, selectKeyLines, user.UUID, list, len(list) == 0)

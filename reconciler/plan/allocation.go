@@ -99,13 +99,13 @@ func (a allocation) record() (Action, bool) {
 		switch {
 		case a.ready():
 			return a.event(NodeReady, "host reports ready")
-		case a.wanted() && a.failures() >= a.ProvisionAttempts:
+		case a.standing() && a.failures() >= a.ProvisionAttempts:
 			return a.event(GaveUp, "provisioning attempts used up")
-		case a.wanted() && late:
+		case a.standing() && late:
 			return a.event(GaveUp, "provisioning took too long")
 		}
 	case Active:
-		if a.wanted() && late {
+		if a.standing() && late {
 			return a.event(Expired, "lease ended")
 		}
 	case Releasing:
@@ -195,7 +195,7 @@ func (a allocation) drift() []Drift {
 	}
 	d := Drift{Kind: desired.KindAllocation, Object: a.ID.UUID, Field: a.drifted()}
 	switch broken := a.Have.Phase == wire.Broken || a.Have.Phase == wire.Gone; {
-	case broken && a.wanted() && a.Have.Fence == a.Want.Fence && !a.Drifting:
+	case broken && a.standing() && a.Have.Fence == a.Want.Fence && !a.Drifting:
 		d.Open = true
 		return []Drift{d}
 	case a.Drifting && (a.ready() || a.Want.Released):
@@ -239,8 +239,8 @@ func (a allocation) state() State {
 	return a.Progress.State
 }
 
-// wanted: declared, and not to go.
-func (a allocation) wanted() bool { return a.Want != nil && !a.Want.Released }
+// standing: declared, and not to go.
+func (a allocation) standing() bool { return a.Want != nil && !a.Want.Released }
 
 // blind: the host has reported, but what it runs now is not known.
 func (a allocation) blind() bool {
@@ -267,7 +267,7 @@ func (a allocation) settled() bool {
 	if a.gone() {
 		return true
 	}
-	return a.wanted() && a.Progress != nil && a.Progress.State == Active &&
+	return a.standing() && a.Progress != nil && a.Progress.State == Active &&
 		a.Have.Fence == a.Want.Fence && a.Have.Phase == wire.Ready
 }
 
