@@ -90,6 +90,31 @@ func TestINV02WholeNodesWithoutDeadlock(t *testing.T) {
 
 // INV-06: one key, one effect; the others are told that it is at work, and with
 // another body that the key is taken.
+// A request that is refused leaves no answer behind its key: kept in another
+// transaction, a repetition would be told of an allocation that never was.
+func TestINV06RefusedLeavesNoKey(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	w.Node(t, "node-1", 8)
+	key := identity.Key{Principal: w.Caller.User, Method: "POST", Route: "/allocations", Key: "k", BodyHash: [32]byte{1}}
+	request := func(k identity.Key) error {
+		_, err := w.Allocations.Request(t.Context(), allocation.Request{
+			Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "taken", Key: k,
+			Answer: func(a allocation.Allocation) any { return map[string]any{"id": a.ID} },
+		})
+		return err
+	}
+	if err := request(identity.Key{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := request(key); errs.CodeOf(err) != errs.AlreadyExists {
+		t.Fatalf("the name is taken: %v", err)
+	}
+	if _, _, found, err := w.Allocations.Identity.Replay(t.Context(), key); found || err != nil {
+		t.Errorf("a refused request is replayed as done (%v)", err)
+	}
+}
+
 func TestINV06OneEffectPerKey(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
