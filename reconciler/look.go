@@ -130,14 +130,7 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 		})
 		return err
 	})
-	b.Queue(selectDrifting, keys).Query(func(rows pgx.Rows) error {
-		var id uuid.UUID
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			s.drifting[id] = true
-			return nil
-		})
-		return err
-	})
+	queueMarked(b, selectDrifting, keys, s.drifting)
 	return s
 }
 
@@ -168,14 +161,7 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 	desired.QueueDeclared(b, keys, func(d desired.Declared) { s.want[d.UID] = d })
 	observed.QueueApplied(b, keys, func(a observed.Applied) { s.applied[a.UID] = a })
 	observed.QueueSilence(b, keys, func(node uuid.UUID, at time.Time) { s.stale[node] = at })
-	b.Queue(selectReachable, keys).Query(func(rows pgx.Rows) error {
-		var id uuid.UUID
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			s.reachable[id] = true
-			return nil
-		})
-		return err
-	})
+	queueMarked(b, selectReachable, keys, s.reachable)
 	return s
 }
 
@@ -196,4 +182,16 @@ func found[T any](m map[uuid.UUID]T, id uuid.UUID) *T {
 		return &v
 	}
 	return nil
+}
+
+// queueMarked notes which of the keys a statement returns.
+func queueMarked(b *pgx.Batch, sql string, keys []uuid.UUID, marked map[uuid.UUID]bool) {
+	b.Queue(sql, keys).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			marked[id] = true
+			return nil
+		})
+		return err
+	})
 }
