@@ -363,3 +363,16 @@ func TestOnlyTLS13AndHTTP1(t *testing.T) {
 	}
 	plain.Close()
 }
+
+// PostgreSQL keeps no U+0000: told so late, one odd byte of a host would read as
+// a fault of ours.
+func TestTextThatNoTableKeepsIsRefused(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	a := b.enrolled(t)
+	status, code := a.call("PUT", fmt.Sprintf(wire.PathReport, a.node), wire.Report{BootID: "\x00"}, nil)
+	if status != http.StatusBadRequest || code != string(errs.ValidationError) {
+		t.Errorf("%d %s", status, code)
+	}
+}
