@@ -114,7 +114,7 @@ func (s *Server) takeKey(c *gin.Context, r *call) error {
 	if err != nil || key == "" {
 		return err
 	}
-	r.key = identity.Key{Principal: r.caller.User, Method: c.Request.Method, Route: r.op.route.Path, Key: key}
+	r.key = identity.Key{Principal: r.caller.Principal(), Method: c.Request.Method, Route: r.op.route.Path, Key: key}
 	h := sha256.New()
 	_, _ = h.Write([]byte(c.Request.URL.Path + "\n" + r.caller.Project.String() + "\n"))
 	_, _ = h.Write(r.body)

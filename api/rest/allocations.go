@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
@@ -28,7 +30,7 @@ func (s *Server) CreateAllocation(ctx context.Context, req oapi.CreateAllocation
 		SSHKeys: sshKeys(req.Body.SshKeyIds),
 		Labels:  or(req.Body.Labels, nil),
 		TTL:     time.Duration(or(req.Body.TtlSeconds, 0)) * time.Second,
-		Answer:  s.answerFor(r),
+		Answer:  s.answerFor(r, http.StatusCreated),
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +96,7 @@ func (s *Server) ReleaseAllocation(ctx context.Context, req oapi.ReleaseAllocati
 	if err != nil {
 		return nil, err
 	}
-	a, err = s.Allocations.Release(ctx, r.caller, r.key, a.ID, s.answerFor(r))
+	a, err = s.Allocations.Release(ctx, r.caller, r.key, a.ID, s.answerFor(r, http.StatusAccepted))
 	if err != nil {
 		return nil, err
 	}
@@ -174,11 +176,14 @@ func (s *Server) toAllocation(a allocation.Allocation) oapi.Allocation {
 }
 
 // answerFor makes what is kept with an idempotency key; nothing without one.
-func (s *Server) answerFor(r *call) func(allocation.Allocation) any {
+func (s *Server) answerFor(r *call, status int) func(allocation.Allocation) identity.Reply {
 	if r.key.Key == "" {
 		return nil
 	}
-	return func(a allocation.Allocation) any { return s.toAllocation(a) }
+	return func(a allocation.Allocation) identity.Reply {
+		shown := s.toAllocation(a)
+		return reply(status, shown, locationOf(shown), etagOf(shown))
+	}
 }
 
 func (s *Server) show(a allocation.Allocation, seen allocation.Seen, cost money.Minor) oapi.Allocation {

@@ -34,8 +34,9 @@ type people struct {
 }
 
 type reply struct {
+	identity.Reply
+
 	hash [32]byte
-	body json.RawMessage
 }
 
 func newPeople() *people {
@@ -111,18 +112,18 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 	return c, nil
 }
 
-func (p *people) Replay(_ context.Context, k identity.Key) (int, json.RawMessage, bool, error) {
+func (p *people) Replay(_ context.Context, k identity.Key) (identity.Reply, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.replies[k.Method+k.Route+k.Key]
 	if ok && r.hash != k.BodyHash {
-		return 0, nil, false, errs.New(errs.IdempotencyKeyReused, "this idempotency key was used with another body")
+		return identity.Reply{}, false, errs.New(errs.IdempotencyKeyReused, "this idempotency key was used with another body")
 	}
-	return http.StatusCreated, r.body, ok, nil
+	return r.Reply, ok, nil
 }
 
 // keep is what a use-case does with a key in its transaction.
-func (p *people) keep(k identity.Key, answer func(allocation.Allocation) any, a allocation.Allocation) error {
+func (p *people) keep(k identity.Key, answer func(allocation.Allocation) identity.Reply, a allocation.Allocation) error {
 	if k.Key == "" {
 		return nil
 	}
@@ -131,9 +132,8 @@ func (p *people) keep(k identity.Key, answer func(allocation.Allocation) any, a 
 	if _, ok := p.replies[k.Method+k.Route+k.Key]; ok {
 		return errs.New(errs.IdempotencyInFlight, "a request with this key is at work")
 	}
-	body, err := json.Marshal(answer(a))
-	p.replies[k.Method+k.Route+k.Key] = reply{k.BodyHash, body}
-	return err
+	p.replies[k.Method+k.Route+k.Key] = reply{answer(a), k.BodyHash}
+	return nil
 }
 
 func (p *people) People(context.Context) ([]identity.Person, error) {
@@ -216,7 +216,7 @@ func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.All
 	return a, nil
 }
 
-func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) any) (allocation.Allocation, error) {
+func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.all[id]

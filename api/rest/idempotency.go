@@ -2,11 +2,12 @@ package rest
 
 import (
 	"encoding/json"
-	"fmt"
+	"net/http"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
 // replay answers a repeated write with what the first one was answered. The
@@ -20,28 +21,50 @@ func (s *Server) replay(next oapi.StrictHandlerFunc, _ string) oapi.StrictHandle
 		if err == nil || r.key.Key == "" {
 			return response, err
 		}
-		_, body, found, lost := s.Identity.Replay(ctx, r.key)
+		first, found, lost := s.Identity.Replay(ctx, r.key)
 		switch {
 		case lost != nil:
 			return nil, lost
 		case !found:
 			return nil, err
 		}
-		return again(r, request, body)
+		again(c.Writer, first)
+		return nil, nil //nolint:nilnil // the generated server writes nothing then: the answer is out
 	}
 }
 
-// again rebuilds the first answer from what was stored with the key.
-func again(r *call, request any, stored json.RawMessage) (any, error) {
-	var a oapi.Allocation
-	if err := json.Unmarshal(stored, &a); err != nil {
-		return nil, fmt.Errorf("reading the answer kept for %s: %w", r.op.id, err)
+// again writes the first answer as it was.
+func again(w http.ResponseWriter, first identity.Reply) {
+	h := w.Header()
+	h.Set("Idempotency-Replayed", "true")
+	for name, value := range map[string]string{"Location": first.Location, "ETag": first.ETag} {
+		if value != "" {
+			h.Set(name, value)
+		}
 	}
-	replayed := "true"
-	if _, ok := request.(oapi.ReleaseAllocationRequestObject); ok {
-		h := oapi.ReleaseAllocation202ResponseHeaders{Location: locationOf(a), ETag: etagOf(a), IdempotencyReplayed: &replayed}
-		return oapi.ReleaseAllocation202JSONResponse{Body: a, Headers: h}, nil
+	if len(first.Body) > 0 {
+		h.Set("Content-Type", "application/json")
 	}
-	h := oapi.CreateAllocation201ResponseHeaders{Location: locationOf(a), ETag: etagOf(a), IdempotencyReplayed: &replayed}
-	return oapi.CreateAllocation201JSONResponse{Body: a, Headers: h}, nil
+	w.WriteHeader(first.Status)
+	_, _ = w.Write(first.Body) // a client that has left needs no answer
+}
+
+// reply is what an answer is kept as. Its form is that of the generated server,
+// so that a repetition reads the same bytes.
+func reply(status int, body any, location, etag string) identity.Reply {
+	r := identity.Reply{Status: status, Location: location, ETag: etag}
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil { // our own types have a JSON form
+			panic(err)
+		}
+		r.Body = append(text, '\n')
+	}
+	return r
+}
+
+// keep makes what a change is asked with. The answer is only made where a key
+// asks for it.
+func keep[T any](r *call, answer func(T) identity.Reply) identity.Change[T] {
+	return identity.Change[T]{Caller: r.caller, Key: r.key, Answer: answer}
 }

@@ -65,7 +65,7 @@ func (s *Server) limitRate(c *gin.Context, r *call) error {
 }
 
 func (s *Server) charge(c *gin.Context, class Class, caller identity.Caller) error {
-	key := bucketKey{class: class, id: caller.User.UUID}
+	key := bucketKey{class: class, id: caller.Principal()}
 	if class == ClassAnonymous || class == ClassSignIn {
 		key.id = addressOf(c)
 	}

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -26,7 +25,7 @@ type (
 	Tokens interface {
 		Authenticate(ctx context.Context, token string) (identity.Caller, error)
 		InProject(ctx context.Context, c identity.Caller, projectID string) (identity.Caller, error)
-		Replay(ctx context.Context, k identity.Key) (status int, body json.RawMessage, found bool, err error)
+		Replay(ctx context.Context, k identity.Key) (r identity.Reply, found bool, err error)
 	}
 	// Sessions serves the development sign-in.
 	Sessions interface {
@@ -55,7 +54,7 @@ type (
 	// Allocations promises slots.
 	Allocations interface {
 		Request(ctx context.Context, r allocation.Request) (allocation.Allocation, error)
-		Release(ctx context.Context, c identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) any) (allocation.Allocation, error)
+		Release(ctx context.Context, c identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error)
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)

@@ -16,6 +16,16 @@ type (
 	Project struct{ uuid.UUID }
 	// User is a person who acts.
 	User struct{ uuid.UUID }
+	// ServiceAccount is a program that acts for a project.
+	ServiceAccount struct{ uuid.UUID }
+	// Credential is one secret of a service account.
+	Credential struct{ uuid.UUID }
+	// APIKey is a person's key for programs.
+	APIKey struct{ uuid.UUID }
+	// Session is one sign-in of a person.
+	Session struct{ uuid.UUID }
+	// Invitation asks a person into a tenant.
+	Invitation struct{ uuid.UUID }
 	// SSHKey is a registered public key.
 	SSHKey struct{ uuid.UUID }
 	// Node is a machine that runs our agent. It equals the uid of its declaration.

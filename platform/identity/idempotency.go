@@ -3,10 +3,10 @@ package identity
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -18,40 +18,66 @@ import (
 // Key names one request that may be repeated: a principal's own key for one
 // operation, and the body that it was first used with. The zero Key.Key is none.
 type Key struct {
-	Principal ids.User
+	Principal uuid.UUID
 	Method    string
 	Route     string
 	Key       string
 	BodyHash  [32]byte
 }
 
+// Reply is what a request was answered.
+type Reply struct {
+	Status         int
+	Location, ETag string
+	Body           []byte // as it was written
+	// Secret says that the body shows a secret, so that it is kept encrypted.
+	Secret bool
+}
+
 // Replay returns what the first request with this key was answered.
-func (s *Service) Replay(ctx context.Context, k Key) (status int, body json.RawMessage, found bool, err error) {
+func (s *Service) Replay(ctx context.Context, k Key) (r Reply, found bool, err error) {
 	if k.Key == "" {
-		return 0, nil, false, nil
+		return Reply{}, false, nil
 	}
 	var hash []byte
-	err = s.DB.QueryRow(ctx, selectReplay, k.Principal.UUID, k.Method, k.Route, k.Key).Scan(&hash, &status, &body)
+	err = s.DB.QueryRow(ctx, selectReplay, k.Principal, k.Method, k.Route, k.Key).
+		Scan(&hash, &r.Status, &r.Location, &r.ETag, &r.Body, &r.Secret)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, nil, false, nil
+		return Reply{}, false, nil
 	case err != nil:
-		return 0, nil, false, fmt.Errorf("looking for an earlier reply: %w", err)
+		return Reply{}, false, fmt.Errorf("looking for an earlier reply: %w", err)
 	case !bytes.Equal(hash, k.BodyHash[:]):
-		return 0, nil, false, errs.New(errs.IdempotencyKeyReused, "this idempotency key was used with another body").
+		return Reply{}, false, errs.New(errs.IdempotencyKeyReused, "this idempotency key was used with another body").
 			At("Idempotency-Key").Try("use a new key for a new request")
 	}
-	return status, body, true, nil
+	if r.Secret {
+		if r.Body, err = s.unseal(r.Body, k.String()); err != nil {
+			return Reply{}, false, fmt.Errorf("opening an earlier reply: %w", err)
+		}
+	}
+	return r, true, nil
+}
+
+// String names the request without what it was about.
+func (k Key) String() string {
+	return k.Principal.String() + " " + k.Method + " " + k.Route + " " + k.Key
 }
 
 // QueueKey stores the reply in the transaction of the effect, or fails it when
 // the same request is at work or done. Queue it first: the loser then waits for
 // nothing that the winner holds.
-func QueueKey(b *pgx.Batch, k Key, status int, response any) {
+func (s *Service) QueueKey(b *pgx.Batch, k Key, r Reply) {
 	if k.Key == "" {
 		return
 	}
-	b.Queue(insertReply, k.Principal.UUID, k.Method, k.Route, k.Key, k.BodyHash[:], status, reply{response}).
+	if r.Secret {
+		r.Body = s.seal(r.Body, k.String())
+	}
+	if r.Body == nil {
+		r.Body = []byte{}
+	}
+	b.Queue(insertReply, k.Principal, k.Method, k.Route, k.Key, k.BodyHash[:], r.Status, r.Location, r.ETag, r.Body, r.Secret).
 		Exec(func(tag pgconn.CommandTag) error {
 			if tag.RowsAffected() == 0 {
 				return errs.New(errs.IdempotencyInFlight, "a request with this idempotency key is at work").
@@ -60,11 +86,6 @@ func QueueKey(b *pgx.Batch, k Key, status int, response any) {
 			return nil
 		})
 }
-
-// reply keeps pgx from taking a string or bytes for the text of a document.
-type reply struct{ any }
-
-func (r reply) MarshalJSON() ([]byte, error) { return json.Marshal(r.any) }
 
 // ForgetReplies removes replies that are past their day, at most limit of them.
 func (s *Service) ForgetReplies(ctx context.Context, q pg.Queryer, limit int) (int64, error) {
@@ -75,13 +96,17 @@ func (s *Service) ForgetReplies(ctx context.Context, q pg.Queryer, limit int) (i
 	return tag.RowsAffected(), nil
 }
 
-// QueueLock locks the caller's tenant, project and user for the rest of the
+// QueueLock locks the caller's tenant, project and principal for the rest of the
 // transaction, in this order everywhere, so that two requests of one tenant wait
 // for each other and never deadlock. Caps and balance are checked under it.
 func QueueLock(b *pgx.Batch, c Caller) {
 	b.Queue(lockTenant, c.Tenant.UUID).Exec(held("tenant"))
 	if c.Project != (ids.Project{}) {
 		b.Queue(lockProject, c.Project.UUID).Exec(held("project"))
+	}
+	if c.ServiceAccount != (ids.ServiceAccount{}) {
+		b.Queue(lockServiceAccount, c.ServiceAccount.UUID).Exec(held("service account"))
+		return
 	}
 	b.Queue(lockUser, c.User.UUID).Exec(held("user"))
 }

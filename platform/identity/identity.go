@@ -6,29 +6,54 @@ package identity
 
 import (
 	"context"
+	"crypto/cipher"
+
+	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Caller is who acts and in which tenant and project.
+// Caller is who acts and in which tenant and project: a person or a program.
 type Caller struct {
-	User        ids.User
-	Email, Name string
-	Role        string // on the platform: user, admin, operator, billing_operator
-	Tenant      ids.Tenant
-	TenantName  string
-	TenantRole  string // owner, member, viewer, billing
-	Project     ids.Project
-	ProjectRole string // admin, member, viewer
+	User           ids.User           // zero for a program
+	ServiceAccount ids.ServiceAccount // zero for a person
+	Email, Name    string
+	Role           string // on the platform: user, admin, operator, billing_operator; empty for a program
+	Tenant         ids.Tenant
+	TenantName     string
+	TenantRole     string // owner, member, viewer, billing
+	Project        ids.Project
+	ProjectRole    string // admin, member, viewer
+
+	// Scopes bound what the token may do, when Limited; a program's token always is.
+	Scopes  policies.Scopes
+	Limited bool
+	// Session is what the token belongs to; zero for keys and foreign tokens.
+	Session ids.Session
 
 	CorrelationID string
 	Trace         string // traceparent
 }
 
+// Principal is the id under which the caller owns things: of a row of users or
+// of service_accounts.
+func (c Caller) Principal() uuid.UUID {
+	if c.ServiceAccount != (ids.ServiceAccount{}) {
+		return c.ServiceAccount.UUID
+	}
+	return c.User.UUID
+}
+
 // Actor names the caller in audit rows.
-func (c Caller) Actor() string { return "user:" + c.User.String() }
+func (c Caller) Actor() string {
+	if c.ServiceAccount != (ids.ServiceAccount{}) {
+		return "service-account:" + c.ServiceAccount.String()
+	}
+	return "user:" + c.User.String()
+}
 
 type callerKey struct{}
 
@@ -47,6 +72,8 @@ func CallerFrom(ctx context.Context) Caller {
 type Service struct {
 	DB    pg.Pool
 	Clock clock.Clock
+	// Seal encrypts what is kept and shows a secret. Every replica needs the same.
+	Seal cipher.AEAD
 
 	tokens   cache[[32]byte, Caller]
 	projects cache[projectAsked, Project]

@@ -1,7 +1,6 @@
 package identity_test
 
 import (
-	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -212,7 +211,7 @@ func TestProjectIsNamedOrTheOnlyOne(t *testing.T) {
 }
 
 func key(b *bundle, text, body string) identity.Key {
-	k := identity.Key{Principal: b.seed.Dev.ID, Method: "POST", Route: "/api/v1/allocations", Key: text}
+	k := identity.Key{Principal: b.seed.Dev.ID.UUID, Method: "POST", Route: "/api/v1/allocations", Key: text}
 	copy(k.BodyHash[:], body)
 	return k
 }
@@ -221,7 +220,7 @@ func key(b *bundle, text, body string) identity.Key {
 func (b *bundle) work(t *testing.T, k identity.Key) error {
 	return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
-		identity.QueueKey(batch, k, 201, map[string]any{"id": "a"})
+		b.QueueKey(batch, k, identity.Reply{Status: 201, Location: "/a", ETag: `"1"`, Body: []byte(`{"id":"a"}`)})
 		identity.QueueLock(batch, identity.Caller{Tenant: b.seed.Tenant, Project: b.seed.Project, User: b.seed.Dev.ID})
 		batch.Queue("INSERT INTO projects (id, org_id, name) VALUES (gen_random_uuid(), $1, gen_random_uuid()::text)", b.seed.Tenant.UUID)
 		return tx.SendBatch(t.Context(), batch).Close()
@@ -232,7 +231,7 @@ func TestINV06OneKeyOneEffect(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	k := key(b, "k1", "body")
-	if _, _, found, err := b.Replay(t.Context(), k); found || err != nil {
+	if _, found, err := b.Replay(t.Context(), k); found || err != nil {
 		t.Fatalf("replayed what never was: %v", err)
 	}
 	var wg sync.WaitGroup
@@ -255,12 +254,11 @@ func TestINV06OneKeyOneEffect(t *testing.T) {
 	if err := b.db.QueryRow(t.Context(), "SELECT count(*) - 1 FROM projects").Scan(&effects); err != nil || effects != 1 || won != 1 {
 		t.Errorf("%d effects, %d winners, %v", effects, won, err)
 	}
-	status, body, found, err := b.Replay(t.Context(), k)
-	var got map[string]string
-	if err != nil || !found || status != 201 || json.Unmarshal(body, &got) != nil || got["id"] != "a" {
-		t.Errorf("replayed %d %s, %v", status, body, err)
+	first, found, err := b.Replay(t.Context(), k)
+	if err != nil || !found || first.Status != 201 || first.Location != "/a" || first.ETag != `"1"` || string(first.Body) != `{"id":"a"}` {
+		t.Errorf("replayed %+v, %v", first, err)
 	}
-	_, _, _, err = b.Replay(t.Context(), key(b, "k1", "another"))
+	_, _, err = b.Replay(t.Context(), key(b, "k1", "another"))
 	wantCode(t, "another body", err, errs.IdempotencyKeyReused)
 
 	if err := b.work(t, key(b, "", "no key")); err != nil {
@@ -268,7 +266,7 @@ func TestINV06OneKeyOneEffect(t *testing.T) {
 	}
 	// After its day the key is free again, swept or not.
 	b.exec(t, "UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
-	if _, _, found, err := b.Replay(t.Context(), k); found || err != nil {
+	if _, found, err := b.Replay(t.Context(), k); found || err != nil {
 		t.Errorf("replayed after a day: %v", err)
 	}
 	if err := b.work(t, key(b, "k1", "another")); err != nil {
@@ -289,7 +287,7 @@ func TestKeyAtWorkIsAnsweredAtOnce(t *testing.T) {
 	}
 	defer func() { _ = first.Rollback(t.Context()) }()
 	batch := &pgx.Batch{}
-	identity.QueueKey(batch, key(b, "k", "x"), 201, nil)
+	b.QueueKey(batch, key(b, "k", "x"), identity.Reply{Status: 201})
 	if err := first.SendBatch(t.Context(), batch).Close(); err != nil {
 		t.Fatal(err)
 	}

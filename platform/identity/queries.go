@@ -2,15 +2,13 @@ package identity
 
 // What is left of a token is told by the database's clock; one without an end
 // has a year left each time one looks.
-// What is left of a token is told by the database's clock; one without an end
-// has a year left each time one looks.
 const selectKeyHolder = `
 	SELECT u.id, u.email, u.name, u.role, t.id, coalesce(t.name, ''), coalesce(m.role, ''),
 		coalesce(extract(epoch FROM k.expires_at - now()), 31536000)::float8
 	FROM api_keys k JOIN users u ON u.id = k.user_id
 	LEFT JOIN tenant_memberships m ON m.user_id = u.id
 	LEFT JOIN tenants t ON t.id = m.org_id
-	WHERE k.secret_hash = $1 AND k.revoked_at IS NULL`
+	WHERE k.secret_hash = $1 AND k.revoked_at IS NULL AND u.disabled_at IS NULL`
 
 const selectSessionHolder = `
 	SELECT u.id, u.email, u.name, u.role, t.id, coalesce(t.name, ''), coalesce(m.role, ''),
@@ -18,7 +16,7 @@ const selectSessionHolder = `
 	FROM sessions k JOIN users u ON u.id = k.user_id
 	LEFT JOIN tenant_memberships m ON m.user_id = u.id
 	LEFT JOIN tenants t ON t.id = m.org_id
-	WHERE k.secret_hash = $1 AND k.ended_at IS NULL`
+	WHERE k.secret_hash = $1 AND k.ended_at IS NULL AND u.disabled_at IS NULL`
 
 const insertKey = `
 	INSERT INTO api_keys (id, user_id, name, secret_hash, expires_at)
@@ -35,16 +33,16 @@ const endSession = `UPDATE sessions SET ended_at = now() WHERE secret_hash = $1 
 const selectProject = `
 	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at
 	FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $4
-	WHERE p.org_id = $1 AND (p.id = $2 OR p.name = $3)
+	WHERE p.org_id = $1 AND p.deleted_at IS NULL AND (p.id = $2 OR p.name = $3)
 	ORDER BY p.id = $2 DESC LIMIT 1`
 
 const selectProjects = `
 	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at
 	FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
-	WHERE p.org_id = $1 ORDER BY p.name`
+	WHERE p.org_id = $1 AND p.deleted_at IS NULL ORDER BY p.name`
 
 const selectReplay = `
-	SELECT body_hash, status, response FROM idempotency_keys
+	SELECT body_hash, status, location, etag, body, sealed FROM idempotency_keys
 	WHERE principal = $1 AND method = $2 AND route = $3 AND key = $4 AND created_at > now() - interval '24 hours'`
 
 // The advisory lock is tried first: inserting beside an open transaction with
@@ -53,10 +51,11 @@ const insertReply = `
 	WITH lock AS MATERIALIZED (
 		SELECT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', $1::uuid, $2::text, $3::text, $4::text), 0)) AS got
 	)
-	INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, response)
-	SELECT $1::uuid, $2::text, $3::text, $4::text, $5::bytea, $6::int, $7::jsonb FROM lock WHERE got
+	INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, location, etag, body, sealed)
+	SELECT $1::uuid, $2::text, $3::text, $4::text, $5::bytea, $6::int, $7::text, $8::text, $9::bytea, $10::bool FROM lock WHERE got
 	ON CONFLICT (principal, method, route, key) DO UPDATE
-	SET body_hash = excluded.body_hash, status = excluded.status, response = excluded.response, created_at = now()
+	SET body_hash = excluded.body_hash, status = excluded.status, location = excluded.location, etag = excluded.etag,
+		body = excluded.body, sealed = excluded.sealed, created_at = now()
 	WHERE idempotency_keys.created_at <= now() - interval '24 hours'`
 
 const deleteReplies = `
@@ -69,6 +68,8 @@ const (
 	lockTenant  = `SELECT id FROM tenants WHERE id = $1 FOR NO KEY UPDATE`
 	lockProject = `SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE`
 	lockUser    = `SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE`
+
+	lockServiceAccount = `SELECT id FROM service_accounts WHERE id = $1 FOR NO KEY UPDATE`
 )
 
 const insertSSHKey = `
@@ -91,14 +92,14 @@ const seedTenant = `
 		ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
 	), p AS (
 		INSERT INTO projects (id, org_id, name) SELECT $2, id, $4 FROM t
-		ON CONFLICT (org_id, name) DO UPDATE SET name = excluded.name RETURNING id
+		ON CONFLICT (org_id, name) WHERE deleted_at IS NULL DO UPDATE SET name = excluded.name RETURNING id
 	)
 	SELECT t.id, p.id FROM t, p`
 
 const seedPerson = `
 	WITH u AS (
 		INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, $2, $2, $3, $4)
-		ON CONFLICT (email) DO UPDATE SET role = excluded.role RETURNING id
+		ON CONFLICT (lower(email)) DO UPDATE SET role = excluded.role RETURNING id
 	), m AS (
 		INSERT INTO tenant_memberships (org_id, user_id, role) SELECT $5, id, $6 FROM u
 		ON CONFLICT (user_id) DO NOTHING

@@ -44,7 +44,7 @@ func (s *Service) AddSSHKey(ctx context.Context, c Caller, name, publicKey strin
 		return SSHKey{}, errs.Invalid("name", "must be 1 to %d printable characters", maxKeyName)
 	}
 	k := SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: fingerprint}
-	err = s.DB.QueryRow(ctx, insertSSHKey, k.ID.UUID, c.User.UUID, k.Name, k.PublicKey, k.Fingerprint).Scan(&k.CreatedAt)
+	err = s.DB.QueryRow(ctx, insertSSHKey, k.ID.UUID, c.Principal(), k.Name, k.PublicKey, k.Fingerprint).Scan(&k.CreatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return SSHKey{}, errs.New(errs.AlreadyExists, "you already have a key of this name or fingerprint").At("name").
 			With("fingerprint", k.Fingerprint)
@@ -112,7 +112,7 @@ func strong(key ssh.PublicKey) error {
 
 // SSHKeys lists the caller's keys by id, after the given one.
 func (s *Service) SSHKeys(ctx context.Context, c Caller, after ids.SSHKey, limit int) ([]SSHKey, error) {
-	rows, err := s.DB.Query(ctx, selectSSHKeys, c.User.UUID, after.UUID, limit)
+	rows, err := s.DB.Query(ctx, selectSSHKeys, c.Principal(), after.UUID, limit)
 	if err != nil {
 		return nil, fmt.Errorf("listing SSH keys: %w", err)
 	}
@@ -129,7 +129,7 @@ func (s *Service) SSHKeys(ctx context.Context, c Caller, after ids.SSHKey, limit
 // DeleteSSHKey removes a key of the caller. Allocations that have it keep it:
 // what they were made with is in their declaration.
 func (s *Service) DeleteSSHKey(ctx context.Context, c Caller, id ids.SSHKey) error {
-	tag, err := s.DB.Exec(ctx, deleteSSHKey, c.User.UUID, id.UUID)
+	tag, err := s.DB.Exec(ctx, deleteSSHKey, c.Principal(), id.UUID)
 	if err != nil {
 		return fmt.Errorf("deleting an SSH key: %w", err)
 	}
@@ -139,9 +139,9 @@ func (s *Service) DeleteSSHKey(ctx context.Context, c Caller, id ids.SSHKey) err
 	return nil
 }
 
-// KeysOf returns authorized_keys lines of the user: of the named keys in the
+// KeysOf returns authorized_keys lines of the caller: of the named keys in the
 // order of their ids, or of all when none is named. One that is not theirs is not found.
-func (s *Service) KeysOf(ctx context.Context, q pg.Queryer, user ids.User, named []ids.SSHKey) ([]string, error) {
+func (s *Service) KeysOf(ctx context.Context, q pg.Queryer, c Caller, named []ids.SSHKey) ([]string, error) {
 	asked := map[uuid.UUID]bool{}
 	for _, id := range named {
 		asked[id.UUID] = true
@@ -150,7 +150,7 @@ func (s *Service) KeysOf(ctx context.Context, q pg.Queryer, user ids.User, named
 	for id := range asked {
 		list = append(list, id)
 	}
-	rows, err := q.Query(ctx, selectKeyLines, user.UUID, list, len(list) == 0)
+	rows, err := q.Query(ctx, selectKeyLines, c.Principal(), list, len(list) == 0)
 	if err != nil {
 		return nil, fmt.Errorf("reading SSH keys: %w", err)
 	}

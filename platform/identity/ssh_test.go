@@ -114,11 +114,11 @@ func TestSSHKeysAreKeptListedAndGone(t *testing.T) {
 		named []ids.SSHKey
 		want  []string
 	}{"all": {nil, []string{first, second}}, "one": {[]ids.SSHKey{two.ID}, []string{second}}, "twice": {[]ids.SSHKey{one.ID, one.ID}, []string{first}}} {
-		if got, err := b.KeysOf(t.Context(), b.db, dev.User, c.named); err != nil || !slices.Equal(got, c.want) {
+		if got, err := b.KeysOf(t.Context(), b.db, dev, c.named); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	_, err = b.KeysOf(t.Context(), b.db, admin.User, []ids.SSHKey{one.ID})
+	_, err = b.KeysOf(t.Context(), b.db, admin, []ids.SSHKey{one.ID})
 	wantCode(t, "the key of another", err, errs.NotFound)
 	wantCode(t, "deleting the key of another", b.DeleteSSHKey(t.Context(), admin, one.ID), errs.NotFound)
 	if err := b.DeleteSSHKey(t.Context(), dev, one.ID); err != nil {

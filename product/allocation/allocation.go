@@ -102,7 +102,7 @@ type Request struct {
 	TTL     time.Duration // 0: the policy's default
 	// Answer makes what the door answers, which is kept with the idempotency key
 	// in the same transaction, so that a replay says the very same.
-	Answer func(Allocation) any
+	Answer func(Allocation) identity.Reply
 }
 
 // placements is how often a request looks again when others were faster. Each
@@ -121,7 +121,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 	if err != nil {
 		return Allocation{}, err
 	}
-	keys, err := s.Identity.KeysOf(ctx, s.DB, r.Caller.User, r.SSHKeys)
+	keys, err := s.Identity.KeysOf(ctx, s.DB, r.Caller, r.SSHKeys)
 	if err != nil {
 		return Allocation{}, err
 	}
@@ -160,8 +160,8 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots i
 		return errs.Invalid("gpus", "this would cost more than can be counted").Because(err)
 	}
 	b := &pgx.Batch{}
-	identity.QueueKey(b, r.Key, created, answer(r, *a)) // same key still at work: idempotency_in_flight
-	identity.QueueLock(b, r.Caller)                     // tenant, project, user: always in this order
+	s.Identity.QueueKey(b, r.Key, answer(r.Answer, *a)) // same key still at work: idempotency_in_flight
+	identity.QueueLock(b, r.Caller)                     // tenant, project, principal: always in this order
 	queueCaps(b, *a, l)                                 // counted under those locks
 	ledger.QueueFunds(b, a.Tenant, max(need, 1))
 	inventory.QueueClaim(b, a.ID, slots)
@@ -184,14 +184,11 @@ func (s *Service) commit(ctx context.Context, b *pgx.Batch, point string) error 
 	return nil
 }
 
-// created is the status that the door answers a request with.
-const created = 201
-
-func answer(r Request, a Allocation) any {
-	if r.Answer == nil {
-		return nil
+func answer(by func(Allocation) identity.Reply, a Allocation) identity.Reply {
+	if by == nil {
+		return identity.Reply{}
 	}
-	return r.Answer(a)
+	return by(a)
 }
 
 // draft is the allocation before its slots are known, refused where policy or
@@ -213,7 +210,7 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	}
 	now := s.Clock.Now().Truncate(time.Microsecond) // as the database will say it
 	a := Allocation{
-		ID: ids.New[ids.Allocation](), Tenant: r.Caller.Tenant, Project: r.Caller.Project, User: r.Caller.User,
+		ID: ids.New[ids.Allocation](), Tenant: r.Caller.Tenant, Project: r.Caller.Project, User: ids.User{UUID: r.Caller.Principal()},
 		Name: r.Name, SKU: r.SKU, Region: r.Region, GPUs: r.GPUs, PriceMinor: offer.PriceMinor, Currency: offer.Currency,
 		Login: fmt.Sprintf("u%d", uid), HostUID: uid, State: Requested, Labels: r.Labels,
 		CorrelationID: r.Caller.CorrelationID, Trace: r.Caller.Trace, Version: 1, CreatedAt: now, StatusAt: now,

@@ -205,16 +205,16 @@ func TestINV06ReleaseOnce(t *testing.T) {
 	w := allocationtest.New(t, rich)
 	w.Node(t, "node-1", 1)
 	a := w.Active(t, 1)
-	key := identity.Key{Principal: w.Caller.User, Method: "DELETE", Route: "/allocations", Key: "k"}
+	key := identity.Key{Principal: w.Caller.Principal(), Method: "DELETE", Route: "/allocations", Key: "k"}
 	won, failures := everyone(16, func(int) error {
-		_, err := w.Allocations.Release(t.Context(), w.Caller, key, a.ID, func(a allocation.Allocation) any { return string(a.State) })
+		_, err := w.Allocations.Release(t.Context(), w.Caller, key, a.ID, func(a allocation.Allocation) identity.Reply { return identity.Reply{Status: 202, Body: []byte(a.State)} })
 		return err
 	})
 	if won != 1 || failures[errs.IdempotencyInFlight] != 15 {
 		t.Errorf("%d won, the others %v", won, failures)
 	}
-	if _, body, found, err := w.Allocations.Identity.Replay(t.Context(), key); !found || err != nil || string(body) != `"releasing"` {
-		t.Errorf("replayed %s, %v, %v", body, found, err)
+	if first, found, err := w.Allocations.Identity.Replay(t.Context(), key); !found || err != nil || string(first.Body) != "releasing" {
+		t.Errorf("replayed %+v, %v, %v", first, found, err)
 	}
 }
 

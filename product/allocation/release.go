@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -30,7 +31,7 @@ const (
 
 // Release lets go of an allocation for a caller: billing ends now, the slots
 // follow once the host has proved them clean. It also retries release_failed.
-func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key, id ids.Allocation, answer func(Allocation) any) (Allocation, error) {
+func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key, id ids.Allocation, by func(Allocation) identity.Reply) (Allocation, error) {
 	var a Allocation
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) (err error) {
 		if a, err = s.Lock(ctx, tx, id); err != nil {
@@ -43,11 +44,7 @@ func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key
 			return err
 		}
 		b := &pgx.Batch{}
-		var body any
-		if answer != nil {
-			body = answer(a)
-		}
-		identity.QueueKey(b, k, accepted, body)
+		s.Identity.QueueKey(b, k, answer(by, a))
 		audit.Queue(b, audit.Entry{Tenant: a.Tenant, Actor: c.Actor(), Action: "allocation.release", Target: a.URN(s.Naming), CorrelationID: c.CorrelationID})
 		return tx.SendBatch(ctx, b).Close()
 	})
@@ -63,7 +60,7 @@ func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key
 // repeated explains a refusal to whoever sent the same request twice at once: not
 // that it was released, but that the other one is being answered.
 func (s *Service) repeated(ctx context.Context, k identity.Key, refused error) error {
-	_, _, found, err := s.Identity.Replay(ctx, k)
+	_, found, err := s.Identity.Replay(ctx, k)
 	switch {
 	case err != nil:
 		return err
@@ -72,9 +69,6 @@ func (s *Service) repeated(ctx context.Context, k identity.Key, refused error) e
 	}
 	return refused
 }
-
-// accepted is the status that the door answers a release with.
-const accepted = 202
 
 // release moves the row, closes the interval and declares the tombstone, in tx.
 func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason string, by identity.Caller) (Allocation, error) {
@@ -92,7 +86,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	metering.QueueClose(b, a.ID)
 	inventory.QueueDirty(b, a.ID)
 	actor := "system:reconcile"
-	if by.User != (ids.User{}) {
+	if by.Principal() != uuid.Nil {
 		actor = by.Actor()
 	}
 	event.Queue(b, s.fact(a, SubjectReleasing, ReleasingFact{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor}))

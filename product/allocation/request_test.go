@@ -35,8 +35,8 @@ func TestRequestWritesThis(t *testing.T) {
 	diff := pgtest.Diff(t, w.DB, pgtest.MaskIDs(), pgtest.MaskTimes(), pgtest.Mask("xid", "seq", "spec_hash", "period", "spec", "body_hash"))
 	_, err := w.Allocations.Request(t.Context(), allocation.Request{
 		Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 2, Name: "train", Labels: map[string]string{"team": "a"}, TTL: time.Hour,
-		Key:    identity.Key{Principal: w.Caller.User, Method: "POST", Route: "/allocations", Key: "k1"},
-		Answer: func(a allocation.Allocation) any { return map[string]string{"name": a.Name} },
+		Key:    identity.Key{Principal: w.Caller.Principal(), Method: "POST", Route: "/allocations", Key: "k1"},
+		Answer: func(a allocation.Allocation) identity.Reply { return identity.Reply{Status: 201, Body: []byte(a.Name)} },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,11 +96,11 @@ func TestINV06RefusedLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	w.Node(t, "node-1", 8)
-	key := identity.Key{Principal: w.Caller.User, Method: "POST", Route: "/allocations", Key: "k", BodyHash: [32]byte{1}}
+	key := identity.Key{Principal: w.Caller.Principal(), Method: "POST", Route: "/allocations", Key: "k", BodyHash: [32]byte{1}}
 	request := func(k identity.Key) error {
 		_, err := w.Allocations.Request(t.Context(), allocation.Request{
 			Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "taken", Key: k,
-			Answer: func(a allocation.Allocation) any { return map[string]any{"id": a.ID} },
+			Answer: func(a allocation.Allocation) identity.Reply { return identity.Reply{Status: 201, Body: []byte(a.ID.String())} },
 		})
 		return err
 	}
@@ -110,7 +110,7 @@ func TestINV06RefusedLeavesNoKey(t *testing.T) {
 	if err := request(key); errs.CodeOf(err) != errs.AlreadyExists {
 		t.Fatalf("the name is taken: %v", err)
 	}
-	if _, _, found, err := w.Allocations.Identity.Replay(t.Context(), key); found || err != nil {
+	if _, found, err := w.Allocations.Identity.Replay(t.Context(), key); found || err != nil {
 		t.Errorf("a refused request is replayed as done (%v)", err)
 	}
 }
@@ -119,11 +119,11 @@ func TestINV06OneEffectPerKey(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	w.Node(t, "node-1", 8)
-	key := identity.Key{Principal: w.Caller.User, Method: "POST", Route: "/allocations", Key: "k", BodyHash: [32]byte{1}}
+	key := identity.Key{Principal: w.Caller.Principal(), Method: "POST", Route: "/allocations", Key: "k", BodyHash: [32]byte{1}}
 	request := func(_ int) error {
 		_, err := w.Allocations.Request(t.Context(), allocation.Request{
 			Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Key: key,
-			Answer: func(a allocation.Allocation) any { return map[string]any{"id": a.ID} },
+			Answer: func(a allocation.Allocation) identity.Reply { return identity.Reply{Status: 201, Body: []byte(a.ID.String())} },
 		})
 		return err
 	}
@@ -131,16 +131,15 @@ func TestINV06OneEffectPerKey(t *testing.T) {
 	if won != 1 || failures[errs.IdempotencyInFlight] != 31 {
 		t.Errorf("%d won, the others %v", won, failures)
 	}
-	status, body, found, err := w.Allocations.Identity.Replay(t.Context(), key)
-	var answer struct{ ID string }
-	if err != nil || !found || status != 201 || json.Unmarshal(body, &answer) != nil {
-		t.Fatalf("replayed %d %s %v %v", status, body, found, err)
+	first, found, err := w.Allocations.Identity.Replay(t.Context(), key)
+	if err != nil || !found || first.Status != 201 {
+		t.Fatalf("replayed %+v %v %v", first, found, err)
 	}
-	if id := one[string](t, w, `SELECT id::text FROM allocations`); id != answer.ID {
-		t.Errorf("the replay names %s, the row is %s", answer.ID, id)
+	if id := one[string](t, w, `SELECT id::text FROM allocations`); id != string(first.Body) {
+		t.Errorf("the replay names %s, the row is %s", first.Body, id)
 	}
 	key.BodyHash = [32]byte{2}
-	if _, _, _, err := w.Allocations.Identity.Replay(t.Context(), key); errs.CodeOf(err) != errs.IdempotencyKeyReused {
+	if _, _, err := w.Allocations.Identity.Replay(t.Context(), key); errs.CodeOf(err) != errs.IdempotencyKeyReused {
 		t.Errorf("another body: %v", err)
 	}
 	if errs.CodeOf(request(0)) != errs.IdempotencyInFlight || one[int](t, w, `SELECT count(*)::int FROM allocations`) != 1 {
