@@ -70,6 +70,7 @@ type Config struct {
 // Server answers the contract.
 type Server struct {
 	Config
+	oapi.StrictServerInterface // the operations that have no handler yet
 
 	operations map[route]*operation
 	cursors    cursors
