@@ -18,12 +18,12 @@ CREATE INDEX audit_logs_by_position ON audit_logs (xid, id);
 -- the one before, so that whoever changes a row must rewrite every later seal.
 CREATE TABLE audit_seals (
 	up_to     xid8 NOT NULL, -- the last transaction of the stretch; the same for all tenants in it
-	org_id    uuid, -- null for the platform's own rows
+	org_id    uuid NOT NULL, -- zeros for the platform's own rows
 	total     bigint NOT NULL, -- rows from the first one to here
 	rows      bytea NOT NULL, -- 48 bytes for each in it: its id and its hash, so that a fault has a place
 	chain     bytea NOT NULL CHECK (length(chain) = 32),
 	sealed_at timestamptz NOT NULL DEFAULT now(),
-	CONSTRAINT audit_seals_one_for_each_stretch UNIQUE NULLS NOT DISTINCT (up_to, org_id),
+	PRIMARY KEY (up_to, org_id),
 	CONSTRAINT audit_seals_hold_whole_rows CHECK (length(rows) > 0 AND length(rows) % 48 = 0),
 	CONSTRAINT audit_seals_count_what_they_hold CHECK (total >= length(rows) / 48)
 );

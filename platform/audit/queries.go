@@ -21,3 +21,54 @@ const (
 
 	newestFirst = ` ORDER BY at DESC, id DESC LIMIT $%d`
 )
+
+// Statements of sealing.
+const (
+	lockSeals = `SELECT pg_advisory_xact_lock(hashtextextended('audit.seal', 0))`
+
+	selectSealedTo = `SELECT up_to, up_to >= pg_snapshot_xmax(pg_current_snapshot()) FROM audit_seals ORDER BY up_to DESC LIMIT 1`
+
+	// Below the horizon only: an open transaction may still commit rows of a lower
+	// number. A transaction is sealed whole, so the stretch ends with one.
+	selectStretch = `
+	SELECT xid FROM (
+		SELECT xid FROM audit_logs
+		WHERE xid > $1::xid8 AND xid < pg_snapshot_xmin(pg_current_snapshot())
+		ORDER BY xid, id LIMIT $2) next
+	ORDER BY xid DESC LIMIT 1`
+
+	selectRows = `
+	SELECT xid, id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after
+	FROM audit_logs
+	WHERE xid > $1::xid8 AND xid <= $2::xid8
+		AND ($3 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $3)
+	ORDER BY xid, id`
+
+	selectHeads = `
+	SELECT o.id, s.total, s.chain FROM unnest($1::uuid[]) AS o (id) CROSS JOIN LATERAL (
+		SELECT total, chain FROM audit_seals WHERE org_id = o.id ORDER BY up_to DESC LIMIT 1) s`
+
+	insertSeals = `
+	INSERT INTO audit_seals (up_to, org_id, total, rows, chain)
+	SELECT $1::xid8, org, total, rows, chain
+	FROM unnest($2::uuid[], $3::bigint[], $4::bytea[], $5::bytea[]) AS s (org, total, rows, chain)`
+)
+
+// Statements of verification.
+const (
+	// Whole stretches, of at least so many seals.
+	selectSeals = `
+	SELECT up_to, org_id, total, rows, chain, sealed_at FROM audit_seals
+	WHERE up_to > $1::xid8 AND ($4 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $4) AND up_to <= (
+		SELECT up_to FROM (
+			SELECT up_to FROM audit_seals
+			WHERE up_to > $1::xid8 AND up_to <= $2::xid8 AND ($4 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $4)
+			ORDER BY up_to LIMIT $3) page
+		ORDER BY up_to DESC LIMIT 1)
+	ORDER BY up_to, org_id`
+
+	// Counted only so far: when so many wait, the number matters no more.
+	selectUnsealed = `
+	SELECT count(*), coalesce(min(at), now()) FROM (
+		SELECT at FROM audit_logs WHERE xid > $1::xid8 ORDER BY xid, id LIMIT 100000) waiting`
+)

@@ -14,7 +14,9 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	statements := map[string]string{
-		"insertEntry": insertEntry,
+		"insertEntry": insertEntry, "lockSeals": lockSeals, "selectSealedTo": selectSealedTo, "selectStretch": selectStretch,
+		"selectRows": selectRows, "selectHeads": selectHeads, "insertSeals": insertSeals, "selectSeals": selectSeals,
+		"selectUnsealed": selectUnsealed,
 	}
 	all := Query{
 		Tenant: ids.New[ids.Tenant](), Actor: "a", Action: "b", Target: "c", From: time.Unix(1, 0), To: time.Unix(2, 0),
