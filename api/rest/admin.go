@@ -71,7 +71,7 @@ func (s *Server) withMeans(ctx context.Context, u identity.User) (oapi.UserDetai
 		Disabled: o.Disabled, Version: o.Version, CreatedAt: o.CreatedAt, SignedInAt: o.SignedInAt,
 	}
 	var err error
-	if d.ActiveAllocations, err = s.Allocations.CountActive(ctx, u.ID); err != nil || u.Tenant == (ids.Tenant{}) {
+	if d.ActiveAllocations, err = s.Allocations.CountActive(ctx, u.Tenant, u.ID); err != nil || u.Tenant == (ids.Tenant{}) {
 		return d, err
 	}
 	balance, currency, err := s.Ledger.Balance(ctx, s.DB, u.Tenant)

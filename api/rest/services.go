@@ -132,7 +132,7 @@ type (
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
-		CountActive(ctx context.Context, user ids.User) (int, error)
+		CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (int, error)
 		CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error
 	}
 	// Inventory knows the machines.
