@@ -12,7 +12,7 @@ import (
 func (s *Server) ListSshKeys(ctx context.Context, req oapi.ListSshKeysRequestObject) (oapi.ListSshKeysResponseObject, error) {
 	ctx, r := of(ctx)
 	var after ids.SSHKey
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &after); err != nil {
+	if err := s.cursors.open(r, req.Params.Cursor, &after); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)

@@ -30,7 +30,8 @@ type projectAsked struct {
 
 // InProject returns the caller acting in one project of their tenant, named by
 // its id or its name. Without one it is the tenant's only project. The tenant's
-// owners administer every project of it.
+// owners administer every project of it; a program is in its own. Whoever has no
+// role in it gets forbidden, and stands there for what a role in the tenant allows.
 func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Caller, error) {
 	key := projectAsked{c.User, c.Tenant, projectID}
 	now := s.Clock.Now()
@@ -47,8 +48,9 @@ func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Ca
 		c.ProjectRole = p.Role
 	case c.TenantRole == "owner":
 		c.ProjectRole = "admin"
-	default:
-		return Caller{}, errs.New(errs.Forbidden, "you are not a member of this project")
+	case c.ServiceAccount == (ids.ServiceAccount{}) || c.Project != p.ID:
+		c.Project, c.ProjectRole = p.ID, ""
+		return c, errs.New(errs.Forbidden, "you are not a member of this project")
 	}
 	c.Project = p.ID
 	return c, nil
