@@ -91,13 +91,10 @@ func (w *tenancy) project(t *testing.T, name string) identity.Project {
 	return p
 }
 
-func (w *tenancy) account(t *testing.T, name string, scopes ...string) identity.ServiceAccount {
+func (w *tenancy) account(t *testing.T, name string) identity.ServiceAccount {
 	t.Helper()
-	if len(scopes) == 0 {
-		scopes = policies.ScopeNames()[:1]
-	}
 	a, err := w.CreateServiceAccount(t.Context(), ask[identity.ServiceAccount](w.owner), w.seed.Project,
-		identity.NewServiceAccount{Name: name, Scopes: scopes})
+		identity.NewServiceAccount{Name: name, Scopes: policies.ScopeNames()[:1]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +121,6 @@ func (w *tenancy) close(t *testing.T, c identity.Caller, id ids.Project, version
 	}
 	return pgx.BeginFunc(t.Context(), w.db, func(tx pgx.Tx) error { return tx.SendBatch(t.Context(), b).Close() })
 }
-
-func to[T any](v T) *T { return &v }
 
 // The one audit row of a change, and the hint of one that takes a right away.
 func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
@@ -184,7 +179,7 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 			return err
 		}},
 		{"project.update", true, func() (err error) {
-			project, err = w.UpdateProject(ctx, ask[identity.Project](w.owner), project.ID, 1, identity.ProjectPatch{Name: to("lab2")})
+			project, err = w.UpdateProject(ctx, ask[identity.Project](w.owner), project.ID, 1, identity.ProjectPatch{Name: new("lab2")})
 			return err
 		}},
 		{"project.member.put", true, func() (err error) {
@@ -201,7 +196,7 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 		}},
 		{"service_account.update", true, func() (err error) {
 			account, err = w.UpdateServiceAccount(ctx, ask[identity.ServiceAccount](w.owner), account.ID, 1,
-				identity.ServiceAccountPatch{Scopes: to(scopes[:1])})
+				identity.ServiceAccountPatch{Scopes: new(scopes[:1])})
 			return err
 		}},
 		{"credential.create", false, func() (err error) {
@@ -231,7 +226,7 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 			return err
 		}},
 		{"user.update", true, func() (err error) {
-			user, err = w.UpdateUser(ctx, ask[identity.User](w.admin), user.ID, 1, identity.UserPatch{Disabled: to(true)})
+			user, err = w.UpdateUser(ctx, ask[identity.User](w.admin), user.ID, 1, identity.UserPatch{Disabled: new(true)})
 			return err
 		}},
 		{"tenant.member.remove", true, func() error {
@@ -287,15 +282,15 @@ func TestWhatIsThereAlreadyIsNoChange(t *testing.T) {
 			return cmp.Or(err, wantMember(m, w.member.User, "viewer"))
 		},
 		"project": func() error {
-			_, err := w.UpdateProject(ctx, ask[identity.Project](w.owner), p.ID, 1, identity.ProjectPatch{Name: to("lab")})
+			_, err := w.UpdateProject(ctx, ask[identity.Project](w.owner), p.ID, 1, identity.ProjectPatch{Name: new("lab")})
 			return err
 		},
 		"service account": func() error {
-			_, err := w.UpdateServiceAccount(ctx, ask[identity.ServiceAccount](w.owner), a.ID, 1, identity.ServiceAccountPatch{Scopes: &a.Scopes, Disabled: to(false)})
+			_, err := w.UpdateServiceAccount(ctx, ask[identity.ServiceAccount](w.owner), a.ID, 1, identity.ServiceAccountPatch{Scopes: &a.Scopes, Disabled: new(false)})
 			return err
 		},
 		"user": func() error {
-			_, err := w.UpdateUser(ctx, ask[identity.User](w.admin), w.member.User, 1, identity.UserPatch{Role: to("user")})
+			_, err := w.UpdateUser(ctx, ask[identity.User](w.admin), w.member.User, 1, identity.UserPatch{Role: new("user")})
 			return err
 		},
 	} {
@@ -359,7 +354,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 	}
 	account := func(c identity.Caller, project ids.Project, name string, scopes ...string) func() error {
 		return func() error {
-			_, err := w.CreateServiceAccount(ctx, ask[identity.ServiceAccount](c), project, identity.NewServiceAccount{Name: name, Scopes: scopes})
+			_, err := w.CreateServiceAccount(ctx, ask[identity.ServiceAccount](c), project, identity.NewServiceAccount{Name: name, Scopes: policies.ScopeNames()[:1]})
 			return err
 		}
 	}
@@ -417,14 +412,20 @@ func TestChangesThatAreRefused(t *testing.T) {
 		"invitation of a member":      {invite("MEMBER@dev.localhost", "owner"), errs.AlreadyExists, "email"},
 		"another tenant's invitation": {func() error { return w.RevokeInvitation(ctx, ask[struct{}](w.owner), invited.ID) }, errs.NotFound, ""},
 
-		"project's name":                {func() error { _, err := w.CreateProject(ctx, ask[identity.Project](w.owner), "-x", ""); return err }, errs.ValidationError, "name"},
-		"project's name is long":        {func() error { _, err := w.CreateProject(ctx, ask[identity.Project](w.owner), strings.Repeat("x", 64), ""); return err }, errs.ValidationError, "name"},
-		"project's description":         {func() error { _, err := w.CreateProject(ctx, ask[identity.Project](w.owner), "x", "a\x00b"); return err }, errs.ValidationError, "description"},
+		"project's name": {func() error { _, err := w.CreateProject(ctx, ask[identity.Project](w.owner), "-x", ""); return err }, errs.ValidationError, "name"},
+		"project's name is long": {func() error {
+			_, err := w.CreateProject(ctx, ask[identity.Project](w.owner), strings.Repeat("x", 64), "")
+			return err
+		}, errs.ValidationError, "name"},
+		"project's description": {func() error {
+			_, err := w.CreateProject(ctx, ask[identity.Project](w.owner), "x", "a\x00b")
+			return err
+		}, errs.ValidationError, "description"},
 		"project twice":                 {func() error { _, err := w.CreateProject(ctx, ask[identity.Project](w.owner), "lab", ""); return err }, errs.AlreadyExists, "name"},
-		"project renamed to another's":  {patch(w.owner, p.ID, 0, identity.ProjectPatch{Name: to("default")}), errs.AlreadyExists, "name"},
-		"project of an old version":     {patch(w.owner, p.ID, 2, identity.ProjectPatch{Name: to("x")}), errs.VersionMismatch, ""},
-		"project of another tenant":     {patch(w.owner, w.foreign.project, 0, identity.ProjectPatch{Name: to("x")}), errs.NotFound, ""},
-		"project that one is not in":    {patch(w.member, p.ID, 0, identity.ProjectPatch{Name: to("x")}), errs.Forbidden, ""},
+		"project renamed to another's":  {patch(w.owner, p.ID, 0, identity.ProjectPatch{Name: new("default")}), errs.AlreadyExists, "name"},
+		"project of an old version":     {patch(w.owner, p.ID, 2, identity.ProjectPatch{Name: new("x")}), errs.VersionMismatch, ""},
+		"project of another tenant":     {patch(w.owner, w.foreign.project, 0, identity.ProjectPatch{Name: new("x")}), errs.NotFound, ""},
+		"project that one is not in":    {patch(w.member, p.ID, 0, identity.ProjectPatch{Name: new("x")}), errs.Forbidden, ""},
 		"project closed by a member":    {func() error { return w.close(t, w.member, p.ID, 0) }, errs.Forbidden, ""},
 		"project closed by another":     {func() error { return w.close(t, w.foreign.owner, p.ID, 0) }, errs.NotFound, ""},
 		"project closed of old version": {func() error { return w.close(t, w.owner, p.ID, 9) }, errs.VersionMismatch, ""},
@@ -435,20 +436,26 @@ func TestChangesThatAreRefused(t *testing.T) {
 		"project role elsewhere":        {projectRole(w.owner, w.foreign.project, w.member.User, "admin"), errs.NotFound, ""},
 		"no project member removed":     {func() error { return w.RemoveProjectMember(ctx, ask[struct{}](w.owner), p.ID, w.member.User) }, errs.NotFound, ""},
 
-		"account's name":               {account(w.owner, p.ID, "", scope[0]), errs.ValidationError, "name"},
-		"account without scopes":       {account(w.owner, p.ID, "x"), errs.ValidationError, "scopes"},
-		"account with made-up scopes":  {account(w.owner, p.ID, "x", "all:all"), errs.ValidationError, "scopes"},
-		"account twice":                {account(w.owner, w.seed.Project, "robot", scope[0]), errs.AlreadyExists, "name"},
-		"account elsewhere":            {account(w.owner, w.foreign.project, "x", scope[0]), errs.NotFound, ""},
-		"account by a member":          {account(w.member, p.ID, "x", scope[0]), errs.Forbidden, ""},
-		"account beyond one's token":   {account(limited, p.ID, "x", scope[1]), errs.Forbidden, "scopes"},
-		"account widened beyond it":    {alter(limited, a.ID, 0, identity.ServiceAccountPatch{Scopes: &scope}), errs.Forbidden, "scopes"},
-		"another tenant's account":     {alter(w.owner, theirs.ID, 0, identity.ServiceAccountPatch{Disabled: to(true)}), errs.NotFound, ""},
-		"account of an old version":    {alter(w.owner, a.ID, 4, identity.ServiceAccountPatch{Disabled: to(true)}), errs.VersionMismatch, ""},
-		"account changed by a member":  {alter(w.member, a.ID, 0, identity.ServiceAccountPatch{Disabled: to(true)}), errs.Forbidden, ""},
-		"another's account deleted":    {func() error { return w.DeleteServiceAccount(ctx, ask[struct{}](w.owner), theirs.ID, 0) }, errs.NotFound, ""},
-		"another's account's secret":   {func() error { _, err := w.CreateCredential(ctx, ask[identity.Credential](w.owner), theirs.ID, 0); return err }, errs.NotFound, ""},
-		"a secret for a moment":        {func() error { _, err := w.CreateCredential(ctx, ask[identity.Credential](w.owner), a.ID, 1); return err }, errs.ValidationError, "ttl_seconds"},
+		"account's name":              {account(w.owner, p.ID, "", scope[0]), errs.ValidationError, "name"},
+		"account without scopes":      {account(w.owner, p.ID, "x"), errs.ValidationError, "scopes"},
+		"account with made-up scopes": {account(w.owner, p.ID, "x", "all:all"), errs.ValidationError, "scopes"},
+		"account twice":               {account(w.owner, w.seed.Project, "robot", scope[0]), errs.AlreadyExists, "name"},
+		"account elsewhere":           {account(w.owner, w.foreign.project, "x", scope[0]), errs.NotFound, ""},
+		"account by a member":         {account(w.member, p.ID, "x", scope[0]), errs.Forbidden, ""},
+		"account beyond one's token":  {account(limited, p.ID, "x", scope[1]), errs.Forbidden, "scopes"},
+		"account widened beyond it":   {alter(limited, a.ID, 0, identity.ServiceAccountPatch{Scopes: &scope}), errs.Forbidden, "scopes"},
+		"another tenant's account":    {alter(w.owner, theirs.ID, 0, identity.ServiceAccountPatch{Disabled: new(true)}), errs.NotFound, ""},
+		"account of an old version":   {alter(w.owner, a.ID, 4, identity.ServiceAccountPatch{Disabled: new(true)}), errs.VersionMismatch, ""},
+		"account changed by a member": {alter(w.member, a.ID, 0, identity.ServiceAccountPatch{Disabled: new(true)}), errs.Forbidden, ""},
+		"another's account deleted":   {func() error { return w.DeleteServiceAccount(ctx, ask[struct{}](w.owner), theirs.ID, 0) }, errs.NotFound, ""},
+		"another's account's secret": {func() error {
+			_, err := w.CreateCredential(ctx, ask[identity.Credential](w.owner), theirs.ID, 0)
+			return err
+		}, errs.NotFound, ""},
+		"a secret for a moment": {func() error {
+			_, err := w.CreateCredential(ctx, ask[identity.Credential](w.owner), a.ID, 1)
+			return err
+		}, errs.ValidationError, "ttl_seconds"},
 		"no secret revoked":            {func() error { return w.RevokeCredential(ctx, ask[struct{}](w.owner), a.ID, ids.New[ids.Credential]()) }, errs.NotFound, ""},
 		"API key's name":               {apiKey(w.owner, identity.NewAPIKey{Name: " "}), errs.ValidationError, "name"},
 		"API key twice":                {apiKey(w.owner, identity.NewAPIKey{Name: "ci"}), errs.AlreadyExists, "name"},
@@ -465,12 +472,12 @@ func TestChangesThatAreRefused(t *testing.T) {
 		"user's role in a tenant":      {user(identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "user", Tenant: w.seed.Tenant}), errs.ValidationError, "tenant_role"},
 		"user's tenant":                {user(identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "user", Tenant: ids.New[ids.Tenant](), TenantRole: "member"}), errs.NotFound, ""},
 		"user twice":                   {user(identity.NewUser{Email: "LONER@x.localhost", Name: "X", Role: "user"}), errs.AlreadyExists, "email"},
-		"role that the provider gives": {edit(w.admin, w.member.User, 0, identity.UserPatch{Role: to("admin")}), errs.Conflict, "role"},
-		"role of one's own":            {edit(w.admin, w.admin.User, 0, identity.UserPatch{Role: to("user")}), errs.Conflict, "role"},
-		"disabling oneself":            {edit(w.admin, w.admin.User, 0, identity.UserPatch{Disabled: to(true)}), errs.Conflict, "disabled"},
-		"user of an old version":       {edit(w.admin, loner.ID, 5, identity.UserPatch{Disabled: to(true)}), errs.VersionMismatch, ""},
-		"unknown user":                 {edit(w.admin, ids.New[ids.User](), 0, identity.UserPatch{Disabled: to(true)}), errs.NotFound, ""},
-		"user changed by no admin":     {edit(w.owner, loner.ID, 0, identity.UserPatch{Role: to("admin")}), errs.Forbidden, ""},
+		"role that the provider gives": {edit(w.admin, w.member.User, 0, identity.UserPatch{Role: new("admin")}), errs.Conflict, "role"},
+		"role of one's own":            {edit(w.admin, w.admin.User, 0, identity.UserPatch{Role: new("user")}), errs.Conflict, "role"},
+		"disabling oneself":            {edit(w.admin, w.admin.User, 0, identity.UserPatch{Disabled: new(true)}), errs.Conflict, "disabled"},
+		"user of an old version":       {edit(w.admin, loner.ID, 5, identity.UserPatch{Disabled: new(true)}), errs.VersionMismatch, ""},
+		"unknown user":                 {edit(w.admin, ids.New[ids.User](), 0, identity.UserPatch{Disabled: new(true)}), errs.NotFound, ""},
+		"user changed by no admin":     {edit(w.owner, loner.ID, 0, identity.UserPatch{Role: new("admin")}), errs.Forbidden, ""},
 		"profile of a program":         {func() error { _, err := w.UpdateMe(ctx, ask[identity.User](robot), "x"); return err }, errs.Forbidden, ""},
 	} {
 		err := c.do()
