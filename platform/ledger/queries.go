@@ -34,10 +34,10 @@ const insertTransfer = `
 // An entry as its account's chain takes it, whatever the session's settings.
 const entryText = `concat_ws(' ', id, transfer_id, coalesce(allocation_id::text, '-'), amount_minor, currency, extract(epoch FROM at))`
 
-// SHARE waits until every open transaction that has posted is over, and lets no
-// new one begin until the id is read. It is held for no longer than that.
+// Its lock waits until every open transaction that has posted is over, and lets
+// no new one begin until the id is read. It is held for no longer than that.
 const (
-	lockEntries  = `LOCK TABLE ledger_entries IN SHARE MODE`
+	lockEntries  = `SELECT ledger_await_postings()`
 	impatient    = `SET LOCAL lock_timeout = '1s'`
 	patient      = `SET LOCAL statement_timeout = '10min'`
 	selectLastID = `SELECT coalesce(max(id), 0) FROM ledger_entries`
