@@ -3,11 +3,12 @@ package ledger
 const ensureAccounts = `SELECT ledger_ensure_accounts($1, $2)`
 
 // Newest checkpoint and what came after it. An id that is sealed can no longer
-// appear: Seal waited for everyone who might have held one.
+// appear: Seal waited for everyone who might have held one. CASE, because row-level
+// security lets it into the index, and coalesce not.
 const selectBalance = `
 	SELECT coalesce(c.balance_minor, 0) + coalesce((
 			SELECT sum(e.amount_minor)::bigint FROM ledger_entries e
-			WHERE e.account_id = a.id AND e.id > coalesce(c.up_to, 0)), 0), a.currency
+			WHERE e.account_id = a.id AND e.id > CASE WHEN c.up_to IS NULL THEN 0 ELSE c.up_to END), 0), a.currency
 	FROM ledger_accounts a LEFT JOIN LATERAL (
 		SELECT up_to, balance_minor FROM ledger_checkpoints
 		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
