@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -16,7 +17,11 @@ func (s *Server) GetMe(ctx context.Context, _ oapi.GetMeRequestObject) (oapi.Get
 		me.ActorType = oapi.MeActorTypeServiceAccount
 		me.ServiceAccount = &oapi.Membership{Id: c.ServiceAccount.UUID, Name: c.Name}
 	} else {
-		me.User = &oapi.Person{Id: c.User.UUID, Email: c.Email, Name: c.Name, Role: oapi.PersonRole(c.Role)}
+		user, err := s.Identity.UserByID(ctx, c.User)
+		if err != nil {
+			return nil, err
+		}
+		me.User = &oapi.Person{Id: c.User.UUID, Email: c.Email, Name: user.Name, Role: oapi.PersonRole(c.Role), Version: &user.Version}
 	}
 	if c.Limited {
 		scopes := scopesOf(c.Scopes.Names())
@@ -26,17 +31,27 @@ func (s *Server) GetMe(ctx context.Context, _ oapi.GetMeRequestObject) (oapi.Get
 		me.Tenant = &oapi.Membership{Id: c.Tenant.UUID, Name: c.TenantName, Role: c.TenantRole}
 	}
 	if c.Project != (ids.Project{}) {
-		projects, err := s.Identity.Projects(ctx, c)
+		p, err := s.Identity.ProjectByID(ctx, c, c.Project)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range projects {
-			if p.ID == c.Project {
-				me.Project = &oapi.Membership{Id: p.ID.UUID, Name: p.Name, Role: c.ProjectRole}
-			}
-		}
+		me.Project = &oapi.Membership{Id: p.ID.UUID, Name: p.Name, Role: c.ProjectRole}
 	}
 	return me, nil
+}
+
+// UpdateMe handles PATCH /api/v1/users/me.
+func (s *Server) UpdateMe(ctx context.Context, req oapi.UpdateMeRequestObject) (oapi.UpdateMeResponseObject, error) {
+	ctx, r := of(ctx)
+	version, err := changed(req.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	u, err := s.Identity.UpdateMe(ctx, keep(r, userReply(http.StatusOK)), version, req.Body.Name)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.UpdateMe200JSONResponse{Body: toUser(u), Headers: oapi.UpdateMe200ResponseHeaders{ETag: etag(u.Version)}}, nil
 }
 
 func scopesOf(names []string) []oapi.Scope {

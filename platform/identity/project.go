@@ -20,6 +20,9 @@ type Project struct {
 	Name      string
 	Role      string // of the caller in it; empty when they have none
 	CreatedAt time.Time
+
+	Description string
+	Version     int64
 }
 
 type projectAsked struct {
@@ -64,7 +67,7 @@ func (s *Service) findProject(ctx context.Context, c Caller, asked string) (Proj
 		id = uuid.Nil // then it is a name
 	}
 	err = s.DB.QueryRow(ctx, selectProject, c.Tenant.UUID, id, asked, c.User.UUID).
-		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt)
+		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Project{}, errs.New(errs.NotFound, "no such project")
 	}
@@ -92,12 +95,14 @@ func (s *Service) Projects(ctx context.Context, c Caller) ([]Project, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing projects: %w", err)
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Project, err error) {
-		err = row.Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt)
-		return p, err
-	})
+	all, err := pgx.CollectRows(rows, scanProject)
 	if err != nil {
 		return nil, fmt.Errorf("listing projects: %w", err)
 	}
 	return all, nil
+}
+
+func scanProject(row pgx.CollectableRow) (p Project, err error) {
+	err = row.Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version)
+	return p, err
 }
