@@ -28,6 +28,7 @@ CREATE TABLE audit_seals (
 	CONSTRAINT audit_seals_count_what_they_hold CHECK (total >= length(rows) / 48)
 );
 CREATE INDEX audit_seals_by_tenant ON audit_seals (org_id, up_to);
+SELECT scope_rows('audit_seals', 'org_id = (SELECT scope_tenant())');
 CREATE TRIGGER audit_seals_append_only BEFORE UPDATE OR DELETE ON audit_seals FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_seals_not_emptied BEFORE TRUNCATE ON audit_seals FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
