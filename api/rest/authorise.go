@@ -45,7 +45,7 @@ func (s *Server) enterProject(c *gin.Context, r *call) error {
 	case pathProject:
 		asked = c.Param("id")
 	case mayProject, mustProject:
-		asked = c.Request.Header.Get("X-Project-ID")
+		asked = first(c.Request.Header["X-Project-Id"])
 	}
 	isProgram := r.caller.ServiceAccount != (ids.ServiceAccount{})
 	if isProgram && asked == "" {
