@@ -29,11 +29,19 @@ type operation struct {
 	// How often it was allowed and denied.
 	allows, denies atomic.Uint64
 	query   map[string]bool // the names that are known
-	checked []*openapi3.Parameter
+	checked []parameter
 	bounded map[string]bounds     // headers of which only the length matters
 	body    *openapi3.RequestBody // nil when it takes none
 	schema  *openapi3.Schema      // of the body
 	route   *routers.Route
+}
+
+// parameter has its name as Go keeps headers by it: making that of X-Project-ID
+// costs an allocation each time.
+type parameter struct {
+	*openapi3.Parameter
+
+	header string
 }
 
 type route struct{ method, path string }
@@ -113,7 +121,7 @@ func (op *operation) takeParameters(o openapi.Operation) {
 		}
 		// The generated server reads ids and numbers itself, and says what is
 		// wrong with them; names, enums and lengths are ours to check.
-		op.checked = append(op.checked, p)
+		op.checked = append(op.checked, parameter{p, http.CanonicalHeaderKey(p.Name)})
 		if b, ok := boundsOf(p); ok {
 			op.bounded[p.Name] = b
 		}
