@@ -206,7 +206,7 @@ func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 			t.Errorf("the secret stands in %d rows of %s", n, table)
 		}
 	}
-	list, err := w.Credentials(t.Context(), w.owner, a.ID)
+	list, err := w.Credentials(t.Context(), w.owner, a.ID, ids.Credential{}, 10)
 	if err != nil || len(list) != 1 || list[0].Secret != "" || list[0].ID != made.ID {
 		t.Errorf("listed %+v, %v", list, err)
 	}
@@ -223,7 +223,7 @@ func TestTwoCredentialsOverlapAtMost(t *testing.T) {
 	if codes := together(20, create); codes[""] != 2 || codes[errs.Conflict] != 18 {
 		t.Errorf("%v", codes)
 	}
-	all, err := w.Credentials(t.Context(), w.owner, a.ID)
+	all, err := w.Credentials(t.Context(), w.owner, a.ID, ids.Credential{}, 10)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
 	}
