@@ -66,6 +66,7 @@ type (
 	}
 	// ServiceAccounts knows the programs of a project.
 	ServiceAccounts interface {
+		ProjectOfAccount(ctx context.Context, c identity.Caller, id ids.ServiceAccount) (ids.Project, error)
 		ServiceAccounts(ctx context.Context, c identity.Caller, project ids.Project, after string, limit int) ([]identity.ServiceAccount, error)
 		ServiceAccountByID(ctx context.Context, c identity.Caller, id ids.ServiceAccount) (identity.ServiceAccount, error)
 		CreateServiceAccount(ctx context.Context, ch identity.Change[identity.ServiceAccount], project ids.Project, n identity.NewServiceAccount) (identity.ServiceAccount, error)
@@ -132,7 +133,7 @@ type (
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
-		CountActive(ctx context.Context, user ids.User) (int, error)
+		CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (int, error)
 		CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error
 	}
 	// Inventory knows the machines.
