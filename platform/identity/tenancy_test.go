@@ -354,7 +354,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 	}
 	account := func(c identity.Caller, project ids.Project, name string, scopes ...string) func() error {
 		return func() error {
-			_, err := w.CreateServiceAccount(ctx, ask[identity.ServiceAccount](c), project, identity.NewServiceAccount{Name: name, Scopes: policies.ScopeNames()[:1]})
+			_, err := w.CreateServiceAccount(ctx, ask[identity.ServiceAccount](c), project, identity.NewServiceAccount{Name: name, Scopes: scopes})
 			return err
 		}
 	}
