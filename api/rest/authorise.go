@@ -38,14 +38,12 @@ func (s *Server) authorise(c *gin.Context, r *call) error {
 // enterProject makes the caller act in the project that is named, or in the
 // tenant's only one.
 func (s *Server) enterProject(c *gin.Context, r *call) error {
-	asked := ""
-	switch r.op.project {
-	case noProject, roomProject:
+	if r.op.project == noProject {
 		return nil
-	case pathProject:
-		asked = c.Param("id")
-	case mayProject, mustProject:
-		asked = first(c.Request.Header["X-Project-Id"])
+	}
+	asked, err := s.projectAsked(c, r)
+	if err != nil {
+		return err
 	}
 	isProgram := r.caller.ServiceAccount != (ids.ServiceAccount{})
 	if isProgram && asked == "" {
@@ -60,8 +58,7 @@ func (s *Server) enterProject(c *gin.Context, r *call) error {
 		return nil
 	case statusOf(errs.CodeOf(err)) >= http.StatusInternalServerError || isProgram:
 	// No project is named or found: a role in the tenant, or on the platform, is enough.
-	case asked == "" && r.op.project == mayProject && decide(r.op, r.caller).allowed,
-		r.op.project == pathProject && decide(r.op, r.caller).platform:
+	case asked == "" && r.op.project == mayProject && decide(r.op, r.caller).allowed:
 		return nil
 	// A project of the tenant, in which the caller is nothing but of the tenant.
 	case in.Project != (ids.Project{}) && decide(r.op, in).allowed:
@@ -76,4 +73,20 @@ func (s *Server) enterProject(c *gin.Context, r *call) error {
 		return e
 	}
 	return err
+}
+
+// projectAsked is the project that a request is about, as it names it.
+func (s *Server) projectAsked(c *gin.Context, r *call) (string, error) {
+	switch r.op.project {
+	case pathProject:
+		return c.Param("project_id"), nil
+	case accountProject:
+		id, err := ids.Parse[ids.ServiceAccount](c.Param("service_account_id"))
+		if err != nil {
+			return "", errs.Invalid("service_account_id", "is not a UUID")
+		}
+		project, err := s.Identity.ProjectOfAccount(c.Request.Context(), r.caller, id)
+		return project.String(), err
+	}
+	return first(c.Request.Header["X-Project-Id"]), nil
 }

@@ -53,11 +53,11 @@ const (
 	mayProject
 	mustProject
 	pathProject // the id in the path is the project's
-	roomProject // the project is that of a thing which only its room can find
+	accountProject // it is that of the service account in the path
 )
 
 // projectModes are the words of x-project in the contract.
-var projectModes = map[any]projectMode{"required": mustProject, "path": pathProject, "service_account": roomProject}
+var projectModes = map[any]projectMode{"required": mustProject, "path": pathProject, "service_account": accountProject}
 
 // adminPaths are only for operators, and never look at a tenant.
 const adminPaths = "/api/v1/admin/"

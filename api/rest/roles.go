@@ -138,9 +138,6 @@ const (
 	noProjectRole = "the caller is not in this project"
 )
 
-// byRoom: the role is that in a project which only the room can find.
-const byRoom = "project, as the room finds it"
-
 // decide says whether the caller may call the operation. A program may what its
 // kind may, and what its token's scopes list; a person's limited key needs the
 // role and the scope.
@@ -154,8 +151,6 @@ func decide(op *operation, c identity.Caller) decision {
 		return decision{allowed: true, rule: scopeNames[bits.TrailingZeros32(uint32(within))]}
 	}
 	switch {
-	case has == 0 && op.project == roomProject && c.Tenant != (ids.Tenant{}) && !c.Limited:
-		return decision{allowed: true, rule: byRoom}
 	case has == 0:
 		return decision{rule: noRole}
 	case c.Limited && within == 0 && op.allowed&(everyone|program) == 0:

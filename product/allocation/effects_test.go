@@ -207,7 +207,9 @@ func TestINV06ReleaseOnce(t *testing.T) {
 	a := w.Active(t, 1)
 	key := identity.Key{Principal: w.Caller.Principal(), Method: "DELETE", Route: "/allocations", Key: "k"}
 	won, failures := everyone(16, func(int) error {
-		_, err := w.Allocations.Release(t.Context(), w.Caller, key, a.ID, func(a allocation.Allocation) identity.Reply { return identity.Reply{Status: 202, Body: []byte(a.State)} })
+		_, err := w.Allocations.Release(t.Context(), w.Caller, key, a.ID, func(a allocation.Allocation) identity.Reply {
+			return identity.Reply{Status: 202, Body: []byte(a.State)}
+		})
 		return err
 	})
 	if won != 1 || failures[errs.IdempotencyInFlight] != 15 {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -24,7 +25,7 @@ func (s *Server) metrics() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
+	return telemetry.Door("gpuaas/metrics", mux)
 }
 
 func buildOf() prometheus.Collector {
