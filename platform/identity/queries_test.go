@@ -27,8 +27,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectSSHKeys":       selectSSHKeys,
 		"deleteSSHKey":        deleteSSHKey,
 		"selectKeyLines":      selectKeyLines,
-		"seedTenant":          seedTenant,
-		"seedPerson":          seedPerson,
 		"selectPeople":        selectPeople,
 	})
 }
