@@ -30,14 +30,16 @@ const insertSession = `
 
 const endSession = `UPDATE sessions SET ended_at = now() WHERE secret_hash = $1 AND ended_at IS NULL`
 
+// By its id an administrator of the platform finds a project of any tenant.
 const selectProject = `
-	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at
-	FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $4
-	WHERE p.org_id = $1 AND p.deleted_at IS NULL AND (p.id = $2 OR p.name = $3)
+	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version, t.name
+	FROM projects p JOIN tenants t ON t.id = p.org_id
+	LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $4
+	WHERE (p.org_id = $1 OR $5) AND p.deleted_at IS NULL AND (p.id = $2 OR p.org_id = $1 AND p.name = $3)
 	ORDER BY p.id = $2 DESC LIMIT 1`
 
 const selectProjects = `
-	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at
+	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version
 	FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
 	WHERE p.org_id = $1 AND p.deleted_at IS NULL ORDER BY p.name`
 
@@ -66,19 +68,21 @@ const deleteReplies = `
 // NO KEY: rows that refer to these may be inserted meanwhile.
 const (
 	lockTenant  = `SELECT id FROM tenants WHERE id = $1 FOR NO KEY UPDATE`
-	lockProject = `SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE`
+	lockProject = `SELECT id FROM projects WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE`
 	lockUser    = `SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE`
 
 	lockServiceAccount = `SELECT id FROM service_accounts WHERE id = $1 FOR NO KEY UPDATE`
 )
 
 const insertSSHKey = `
-	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)
-	ON CONFLICT DO NOTHING RETURNING created_at`
+	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+	ON CONFLICT DO NOTHING`
 
 const selectSSHKeys = `
 	SELECT id, name, public_key, fingerprint, created_at FROM ssh_keys
 	WHERE user_id = $1 AND id > $2 ORDER BY id LIMIT $3`
+
+const selectSSHKey = `SELECT id, name, public_key, fingerprint, created_at FROM ssh_keys WHERE user_id = $1 AND id = $2`
 
 const deleteSSHKey = `DELETE FROM ssh_keys WHERE user_id = $1 AND id = $2`
 

@@ -25,6 +25,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"lockUser":            lockUser,
 		"insertSSHKey":        insertSSHKey,
 		"selectSSHKeys":       selectSSHKeys,
+		"selectSSHKey":        selectSSHKey,
 		"deleteSSHKey":        deleteSSHKey,
 		"selectKeyLines":      selectKeyLines,
 		"selectPeople":        selectPeople,
