@@ -63,8 +63,6 @@ func TestDecisionsNameTheirRule(t *testing.T) {
 		}
 		return o
 	}
-	inRoom := op("project.admin")
-	inRoom.project = roomProject
 	for what, c := range map[string]struct {
 		op     *operation
 		caller identity.Caller
@@ -90,9 +88,6 @@ func TestDecisionsNameTheirRule(t *testing.T) {
 		"a program without the scope":         {op("tenant.owner", "scope"), robot, decision{rule: noScope}},
 		"a program that never had a project":  {op("scope"), limited(identity.Caller{ServiceAccount: robot.ServiceAccount, Tenant: tenant}, scope), decision{rule: noScope}},
 		"a program is not signed in":          {op("user"), robot, decision{rule: noScope}},
-		"a room finds the project":            {inRoom, person("user", "member", ""), decision{allowed: true, rule: byRoom}},
-		"a room finds none for a limited key": {inRoom, limited(person("user", "member", ""), scope), decision{rule: noRole}},
-		"a room finds none without a tenant":  {inRoom, without(person("user", "", "")), decision{rule: noRole}},
 	} {
 		if got := decide(c.op, c.caller); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
