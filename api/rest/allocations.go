@@ -46,7 +46,7 @@ func (s *Server) CreateAllocation(ctx context.Context, req oapi.CreateAllocation
 func (s *Server) ListAllocations(ctx context.Context, req oapi.ListAllocationsRequestObject) (oapi.ListAllocationsResponseObject, error) {
 	ctx, r := of(ctx)
 	f := allocation.Filter{Status: string(or(req.Params.Status, "")), SKU: or(req.Params.Sku, ""), Name: or(req.Params.Name, "")}
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &f.After); err != nil {
+	if err := s.cursors.open(r.url.Path, req.Params.Cursor, &f.After); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
@@ -83,7 +83,7 @@ func (s *Server) GetAllocation(ctx context.Context, req oapi.GetAllocationReques
 		return nil, err
 	}
 	tag := etagOf(shown[0])
-	if or(req.Params.IfNoneMatch, "") == tag {
+	if current(req.Params.IfNoneMatch, tag) {
 		return oapi.GetAllocation304Response{Headers: oapi.GetAllocation304ResponseHeaders{ETag: tag}}, nil
 	}
 	return oapi.GetAllocation200JSONResponse{Body: shown[0], Headers: oapi.GetAllocation200ResponseHeaders{ETag: tag}}, nil

@@ -28,7 +28,7 @@ type cursors struct {
 	clock clock.Clock
 }
 
-// seal writes a place in the list of the operation.
+// seal writes a place in the list at a path.
 func (c cursors) seal(list string, place any) (string, error) {
 	text, err := json.Marshal(place)
 	if err != nil {
@@ -80,7 +80,7 @@ func page[T any](s *Server, r *call, limit int, items []T, place func(T) any) (c
 		return items, nil, nil, nil
 	}
 	cut = items[:limit]
-	cursor, err := s.cursors.seal(r.op.id, place(cut[limit-1]))
+	cursor, err := s.cursors.seal(r.url.Path, place(cut[limit-1]))
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -25,10 +25,8 @@ func meant(header *string) (int64, error) {
 	if header == nil || *header == "*" {
 		return 0, nil
 	}
-	text, ok := strings.CutPrefix(*header, `"`)
-	text, closed := strings.CutSuffix(text, `"`)
-	version, err := strconv.ParseInt(text, 10, 64)
-	if !ok || !closed || err != nil || version < 1 {
+	version, err := strconv.ParseInt(strings.Trim(*header, `"`), 10, 64)
+	if err != nil || version < 1 || etag(version) != *header {
 		// A tag that we never gave out is of a copy that is not current.
 		return 0, errs.New(errs.VersionMismatch, "this is not the version that is there").At("If-Match").
 			Try("read it again and send its ETag")
@@ -36,7 +34,17 @@ func meant(header *string) (int64, error) {
 	return version, nil
 }
 
-// current says that the client's copy is.
+// current says that the client's copy is. A proxy that packs an answer makes its
+// tag weak, and a client may hold several copies.
 func current(header *string, tag string) bool {
-	return header != nil && (*header == tag || *header == "*")
+	if header == nil {
+		return false
+	}
+	for held := range strings.SplitSeq(*header, ",") {
+		held = strings.TrimSpace(held)
+		if held == "*" || strings.TrimPrefix(held, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }
