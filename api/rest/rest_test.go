@@ -141,8 +141,8 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		"/api/v1/admin/desired/{kind}":               func() string { return "Node" },
 		"/api/v1/admin/plans/{id}":                   func() string { return plan1.ID.String() },
 	}
-	if make, ok := made[path]; ok {
-		return parameter.ReplaceAllString(path, make())
+	if one, ok := made[path]; ok {
+		return parameter.ReplaceAllString(path, one())
 	}
 	for _, v := range []struct {
 		name string
@@ -154,8 +154,8 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		{"{kind}", func() string { return "Node" }},
 		{"{name}", func() string { return declared.Name }},
 	} {
-		if strings.Contains(path, v.name) {
-			path = strings.Replace(path, v.name, v.make(), 1)
+		if before, rest, has := strings.Cut(path, v.name); has {
+			path = before + v.make() + rest
 		}
 	}
 	return path
