@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -26,6 +27,8 @@ var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
 // people is an identity room of a few people who are known by their tokens.
 type people struct {
+	rest.Identity // what no test asks
+
 	project, other ids.Project
 	tenant         ids.Tenant
 
@@ -57,6 +60,7 @@ const (
 	tokenOperator = "operator"
 	tokenAdmin    = "admin"
 	tokenProgram  = "program" // without a scope
+	tokenReader   = "reader"  // the same, with allocations:read
 )
 
 var robot = ids.New[ids.ServiceAccount]()
@@ -80,8 +84,12 @@ func (p *people) caller(token string) identity.Caller {
 func (p *people) Authenticate(_ context.Context, token string) (identity.Caller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if token == tokenProgram {
-		return identity.Caller{ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true}, nil
+	if token == tokenProgram || token == tokenReader {
+		var within policies.Scopes
+		if token == tokenReader {
+			within, _ = policies.ParseScopes([]string{"allocations:read"})
+		}
+		return identity.Caller{Scopes: within, ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true}, nil
 	}
 	if user, ok := p.sessions[token]; ok {
 		for name, id := range users {
@@ -202,6 +210,8 @@ func (p *people) DeleteSSHKey(context.Context, identity.Change[struct{}], ids.SS
 
 // rooms are the other rooms, with one thing of each kind.
 type rooms struct {
+	rest.Allocations // what no test asks
+
 	people *people
 
 	mu       sync.Mutex

@@ -108,16 +108,21 @@ func TestProgramsStayInTheirProject(t *testing.T) {
 		ask
 		want int
 	}{
-		"in its project without a word": {ask{method: "GET", path: "/api/v1/skus"}, 200},
-		"in its project by name":        {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": "default"}}, 200},
-		"another of its tenant":         {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": b.people.other.String()}}, 403},
-		"a foreign one":                 {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": ids.New[ids.Project]().String()}}, 404},
-		"not an operator's":             {ask{method: "GET", path: "/api/v1/admin/nodes"}, 403},
-		"keys are for people":           {ask{method: "GET", path: "/api/v1/ssh-keys"}, 403},
+		"in its project without a word":   {ask{method: "GET", path: "/api/v1/skus"}, 200},
+		"in its project, without a scope": {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": "default"}}, 403},
+		"in its project, with one":        {ask{method: "GET", path: allocations, token: tokenReader, header: map[string]string{"X-Project-ID": "default"}}, 200},
+		"with one, and no word":           {ask{method: "GET", path: allocations, token: tokenReader}, 200},
+		"with one, beyond it":             {ask{method: "POST", path: allocations, token: tokenReader, body: `{"sku":"h100-sxm"}`}, 403},
+		"another of its tenant":           {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": b.people.other.String()}}, 403},
+		"a foreign one":                   {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": ids.New[ids.Project]().String()}}, 404},
+		"not an operator's":               {ask{method: "GET", path: "/api/v1/admin/nodes"}, 403},
+		"keys are for people":             {ask{method: "GET", path: "/api/v1/ssh-keys"}, 403},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			c.token = tokenProgram
+			if c.token == "" {
+				c.token = tokenProgram
+			}
 			if w := b.do(t, c.ask); w.Code != c.want {
 				t.Errorf("got %d, want %d: %s", w.Code, c.want, w.Body)
 			}
