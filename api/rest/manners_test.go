@@ -3,6 +3,7 @@ package rest_test
 import (
 	"crypto/tls"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -158,12 +159,12 @@ func TestINV06RepliesAreKeptForTheirRequest(t *testing.T) {
 	t.Parallel()
 
 	db := pgtest.Clone(t)
-	real := &identity.Service{DB: db}
+	kept := &identity.Service{DB: db}
 	b := setup(t)
-	b.people.store = real
+	b.people.store = kept
 	restarted := func() *bundle {
 		after := setup(t)
-		after.people = &people{project: b.people.project, other: b.people.other, tenant: b.people.tenant, sessions: map[string]ids.User{}, replies: map[string]reply{}, store: real}
+		after.people = &people{project: b.people.project, other: b.people.other, tenant: b.people.tenant, sessions: map[string]ids.User{}, replies: map[string]reply{}, store: kept}
 		after.rooms = b.rooms
 		after.rooms.people = after.people
 		return setup(t, func(c *rest.Config) { c.Identity, c.Allocations = after.people, after.rooms })
@@ -171,9 +172,7 @@ func TestINV06RepliesAreKeptForTheirRequest(t *testing.T) {
 	const body = `{"sku":"h100-sxm","name":"otter"}`
 	create := func(on *bundle, token, body, project string, header map[string]string) *httptest.ResponseRecorder {
 		all := map[string]string{"X-Project-ID": project}
-		for k, v := range header {
-			all[k] = v
-		}
+		maps.Copy(all, header)
 		return on.do(t, ask{method: "POST", path: allocations, token: token, body: body, header: all})
 	}
 	key := map[string]string{"X-Idempotency-Key": "k1"}
@@ -214,7 +213,7 @@ func TestINV06RepliesAreKeptForTheirRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := &pgx.Batch{}
-	real.QueueKey(batch, identity.Key{Principal: users[tokenOwner].UUID, Method: "POST", Route: allocations, Key: "k3"}, identity.Reply{Status: 201})
+	kept.QueueKey(batch, identity.Key{Principal: users[tokenOwner].UUID, Method: "POST", Route: allocations, Key: "k3"}, identity.Reply{Status: 201})
 	if err := tx.SendBatch(t.Context(), batch).Close(); err != nil {
 		t.Fatal(err)
 	}
