@@ -52,7 +52,7 @@ const (
 	noProject projectMode = iota
 	mayProject
 	mustProject
-	pathProject // the id in the path is the project's
+	pathProject    // the id in the path is the project's
 	accountProject // it is that of the service account in the path
 )
 
