@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -61,7 +62,7 @@ const (
 	tokenStranger = "stranger" // of the tenant, in no project
 	tokenOperator = "operator"
 	tokenAdmin    = "admin"
-	tokenProgram  = "program" // without a scope
+	tokenProgram  = "program" // may look at allocations
 )
 
 var robot = ids.New[ids.ServiceAccount]()
@@ -86,7 +87,8 @@ func (p *people) Authenticate(_ context.Context, token string) (identity.Caller,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if token == tokenProgram {
-		return identity.Caller{ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true}, nil
+		scopes, err := policies.ParseScopes([]string{"allocations:read"})
+		return identity.Caller{ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true, Scopes: scopes}, err
 	}
 	if user, ok := p.sessions[token]; ok {
 		for name, id := range users {
@@ -112,6 +114,8 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 		c.Project = p.other
 	case asked == "" || asked == "default" || asked == p.project.String():
 		c.Project = p.project
+	case p.known(asked) != (ids.Project{}):
+		c.Project = p.known(asked)
 	default:
 		return identity.Caller{}, errs.New(errs.NotFound, "no such project")
 	}

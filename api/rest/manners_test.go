@@ -113,7 +113,7 @@ func TestProgramsStayInTheirProject(t *testing.T) {
 		"another of its tenant":         {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": b.people.other.String()}}, 403},
 		"a foreign one":                 {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": ids.New[ids.Project]().String()}}, 404},
 		"not an operator's":             {ask{method: "GET", path: "/api/v1/admin/nodes"}, 403},
-		"keys are for people":           {ask{method: "GET", path: "/api/v1/ssh-keys"}, 403},
+		"keys are for people":           {ask{method: "GET", path: "/api/v1/api-keys"}, 403},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
