@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
@@ -30,16 +33,21 @@ func (b *bundle) addKey(name string) identity.SSHKey {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	k, err := b.Allocations.Identity.AddSSHKey(b.t.Context(), identity.Change[identity.SSHKey]{Caller: b.Caller}, name, string(ssh.MarshalAuthorizedKey(key)))
+	k, err := b.Allocations.Identity.AddSSHKey(b.asCaller(), identity.Change[identity.SSHKey]{Caller: b.Caller}, name, string(ssh.MarshalAuthorizedKey(key)))
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return k
 }
 
+// asCaller is the scope that the door gives.
+func (b *bundle) asCaller() context.Context {
+	return pg.WithScope(b.t.Context(), pg.Scope{Tenant: b.Caller.Tenant.String(), Principal: b.Caller.Principal().String()})
+}
+
 func (b *bundle) deleteKey(id ids.SSHKey) {
 	b.t.Helper()
-	if err := b.Allocations.Identity.DeleteSSHKey(b.t.Context(), identity.Change[struct{}]{Caller: b.Caller}, id); err != nil {
+	if err := b.Allocations.Identity.DeleteSSHKey(b.asCaller(), identity.Change[struct{}]{Caller: b.Caller}, id); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -75,7 +83,7 @@ func (b *bundle) opens(what string, a allocation.Allocation, fence int64, keys .
 func TestKeysReachLiveAllocations(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Allocations.Identity.Jobs = b.client
+	b.Allocations.Identity.Jobs, b.Allocations.Identity.DB = b.client, pgtest.Scoped(t, b.DB)
 	first, second := b.addKey("first"), b.addKey("second")
 	all := b.Active(t, 1)
 	named, err := b.Allocations.Request(t.Context(), allocation.Request{Caller: b.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "named", SSHKeys: []ids.SSHKey{first.ID}})
@@ -117,6 +125,17 @@ func TestKeysReachLiveAllocations(t *testing.T) {
 		t.Errorf("it became %s", b.state(all))
 	}
 	b.twice(identity.RekeyAllocations{Principal: b.Caller.Principal()})
+
+	// The same with no more rights than a server that works has.
+	b.Allocations.Identity.Jobs = nil
+	b.deleteKey(second.ID)
+	err = pgx.BeginFunc(t.Context(), pgtest.As(t, b.DB, "gpuaas_work"), func(tx pgx.Tx) error {
+		return b.Allocations.Rekey(t.Context(), tx, b.Caller.Principal())
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	b.opens("no keys", all, 5)
 }
 
 // An allocation that is made beside the deletion of a key is not opened by it.

@@ -1,29 +1,38 @@
 package allocation_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-func owner(w *allocationtest.World) identity.Caller {
-	c := w.Caller
+// door is a server with no more rights than the API has, an owner of the tenant,
+// and the scope of that owner's requests.
+func door(t *testing.T, w *allocationtest.World) (context.Context, *allocation.Service, identity.Caller) {
+	t.Helper()
+	s, c := w.Server(), w.Caller
+	s.DB = pgtest.Scoped(t, w.DB)
+	s.Identity.DB, s.Desired = s.DB, &desired.Store{DB: s.DB, Hints: w.Hints}
 	c.TenantRole = "owner"
-	return c
+	return pg.WithScope(t.Context(), pg.Scope{Tenant: c.Tenant.String(), Principal: c.Principal().String()}), s, c
 }
 
 func TestAProjectIsClosedWhenNothingLivesInIt(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, 1_000_000)
 	w.Node(t, "node-1", 4)
-	c := owner(w)
+	ctx, s, c := door(t, w)
 	shut := func(by identity.Caller, version int64) errs.Code {
-		return errs.CodeOf(w.Allocations.CloseProject(t.Context(), identity.Change[struct{}]{Caller: by}, w.Caller.Project, version))
+		return errs.CodeOf(s.CloseProject(ctx, identity.Change[struct{}]{Caller: by}, w.Caller.Project, version))
 	}
 	a := w.Active(t, 1)
 	if got := shut(c, 1); got != errs.ProjectNotEmpty {
@@ -53,7 +62,7 @@ func TestAProjectIsClosedWhenNothingLivesInIt(t *testing.T) {
 	if got := shut(c, 0); got != errs.NotFound {
 		t.Errorf("again: %s", got)
 	}
-	_, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: c, SKU: allocationtest.SKU, GPUs: 1})
+	_, err := s.Request(ctx, allocation.Request{Caller: c, SKU: allocationtest.SKU, GPUs: 1})
 	if errs.CodeOf(err) != errs.NotFound {
 		t.Errorf("an allocation in it: %v", err)
 	}
@@ -64,9 +73,9 @@ func TestClosingAProjectRacesWithARequest(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, 1_000_000)
 	w.Node(t, "node-1", 8)
-	c := owner(w)
+	ctx, s, c := door(t, w)
 	for round := range 12 {
-		p, err := w.Allocations.Identity.CreateProject(t.Context(), identity.Change[identity.Project]{Caller: c}, "race", "")
+		p, err := s.Identity.CreateProject(ctx, identity.Change[identity.Project]{Caller: c}, "race", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,11 +86,11 @@ func TestClosingAProjectRacesWithARequest(t *testing.T) {
 		start := make(chan struct{})
 		wg.Go(func() {
 			<-start
-			_, asked = w.Allocations.Request(t.Context(), allocation.Request{Caller: in, SKU: allocationtest.SKU, GPUs: 1})
+			_, asked = s.Request(ctx, allocation.Request{Caller: in, SKU: allocationtest.SKU, GPUs: 1})
 		})
 		wg.Go(func() {
 			<-start
-			closed = w.Allocations.CloseProject(t.Context(), identity.Change[struct{}]{Caller: c}, p.ID, 0)
+			closed = s.CloseProject(ctx, identity.Change[struct{}]{Caller: c}, p.ID, 0)
 		})
 		close(start)
 		wg.Wait()
