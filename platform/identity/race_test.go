@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -314,4 +315,28 @@ func TestWhatEndsTakesItsRightsAlong(t *testing.T) {
 		t.Errorf("the key after all: %v", err)
 	}
 	wantCode(t, "another's session", w.EndSessionByID(in(ctx, w.owner), ask[struct{}](w.owner), ids.New[ids.Session](), false), errs.NotFound)
+}
+
+// An invitation that nobody took has no claim on the address.
+func TestAnExpiredInvitationMakesRoom(t *testing.T) {
+	t.Parallel()
+	w := settle(t)
+	invite := func() (identity.Invitation, error) {
+		return w.Invite(in(t.Context(), w.owner), ask[identity.Invitation](w.owner), "new@x.localhost", "member")
+	}
+	first, err := invite()
+	if err != nil || first.ExpiresAt.Sub(first.CreatedAt) != 7*24*time.Hour {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	_, err = invite()
+	wantCode(t, "while it is open", err, errs.AlreadyExists)
+	w.exec(t, `UPDATE invitations SET expires_at = now()`)
+	if list, err := w.Invitations(in(t.Context(), w.owner), w.owner, ids.Invitation{}, 5); err != nil || len(list) != 0 {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	second, err := invite()
+	if err != nil || second.ID == first.ID {
+		t.Errorf("after it has expired: %+v, %v", second, err)
+	}
+	wantCode(t, "revoking the first", w.RevokeInvitation(in(t.Context(), w.owner), ask[struct{}](w.owner), first.ID), errs.NotFound)
 }
