@@ -17,10 +17,7 @@ import (
 // unaudited are the writes for a caller that leave no audit row, and why: by
 // operationId, or by room and function.
 var unaudited = map[string]string{
-	"createSshKey":                   "the door's call has no transaction of its own yet",
-	"deleteSshKey":                   "the door's call has no transaction of its own yet",
-	"platform/identity AddSSHKey":    "as createSshKey",
-	"platform/identity DeleteSSHKey": "as deleteSshKey",
+	"deleteProject": "identity.QueueCloseProject queues the row in the batch of allocation.CloseProject",
 }
 
 // unprivileged tables hold nothing that anybody did.
