@@ -243,7 +243,8 @@ func (fn *function) read(f file, n ast.Node) {
 			switch {
 			case plain && imported[x.Name]:
 				fn.audits = fn.audits || qualified(n) == "audit.Queue"
-				if strings.HasPrefix(n.Sel.Name, "Queue") {
+				// ledger.QueueFunds; event.Queue would be taken for the audit's.
+				if strings.HasPrefix(n.Sel.Name, "Queue") && n.Sel.Name != "Queue" {
 					fn.rooms[n.Sel.Name] = true
 				}
 				return false
