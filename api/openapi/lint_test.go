@@ -22,7 +22,7 @@ var excused = map[string]string{
 	"list getAllocationTimeline":       "an allocation has a dozen states",
 	"example exportAuditLogs 200":      "a table, whose first line names its columns",
 	"example exportAdminAuditLogs 200": "a table, whose first line names its columns",
-	"example updateMe 200":             "the same document as getAdminUser's",
+	"example updateMe 200":             "the same document as createUser answers",
 	"typed AuditRecord.before":         "of each kind of thing another shape, which is stored as it is",
 	"typed AuditRecord.after":          "of each kind of thing another shape, which is stored as it is",
 	"problem getHealthz 503":           "the same document as with 200: the checks say what is down",
