@@ -27,7 +27,8 @@ var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
 // people is an identity room of a few people who are known by their tokens.
 type people struct {
-	rest.Identity // what no test asks
+	rest.Identity // what no fake stands for
+	tenancy
 
 	project, other ids.Project
 	tenant         ids.Tenant
@@ -46,10 +47,12 @@ type reply struct {
 }
 
 func newPeople() *people {
-	return &people{
+	p := &people{
 		project: ids.New[ids.Project](), other: ids.New[ids.Project](), tenant: ids.New[ids.Tenant](),
 		sessions: map[string]ids.User{}, replies: map[string]reply{},
 	}
+	p.tenancy = newTenancy(p)
+	return p
 }
 
 // The tokens; each person's role is in its name.
@@ -180,16 +183,12 @@ func (p *people) EndSession(_ context.Context, token string) error {
 	return nil
 }
 
-func (p *people) Projects(context.Context, identity.Caller) ([]identity.Project, error) {
-	return []identity.Project{{ID: p.project, Tenant: p.tenant, Name: "default", Role: "admin", CreatedAt: t0}}, nil
-}
-
-func (p *people) AddSSHKey(_ context.Context, _ identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
-	p.keys = append(p.keys, k)
-	return k, nil
+func (p *people) AddSSHKey(_ context.Context, ch identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
+	return change(p, ch, func() (identity.SSHKey, error) {
+		k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
+		p.keys = append(p.keys, k)
+		return k, nil
+	})
 }
 
 func (p *people) SSHKeys(_ context.Context, _ identity.Caller, after ids.SSHKey, limit int) ([]identity.SSHKey, error) {
