@@ -27,7 +27,7 @@ var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
 // people is an identity room of a few people who are known by their tokens.
 type people struct {
-	rest.Identity // what no fake stands for
+	rest.Identity // what no test asks
 	tenancy
 
 	project, other ids.Project
@@ -118,6 +118,8 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 		c.Project = p.other
 	case asked == "" || asked == "default" || asked == p.project.String():
 		c.Project = p.project
+	case p.known(asked) != (ids.Project{}):
+		c.Project = p.known(asked)
 	default:
 		return identity.Caller{}, errs.New(errs.NotFound, "no such project")
 	}
