@@ -52,7 +52,7 @@ func (a *app) settings() (settings, error) {
 		s.Token, s.CA, s.DataDir, s.InternalURL, s.RiverURL, s.MetricsURL = "", "", "", "", "", ""
 		s.Project = cmp.Or(a.project, a.Env("GPUAAS_PROJECT"))
 	}
-	token, err := a.secret("GPUAAS_TOKEN")
+	token, err := secret(a.Env, "GPUAAS_TOKEN")
 	if err != nil {
 		return settings{}, err
 	}
@@ -76,11 +76,11 @@ func (a *app) operatorProfile() string {
 }
 
 // secret reads NAME, or the file that NAME_FILE names.
-func (a *app) secret(name string) (string, error) {
-	if value := a.Env(name); value != "" {
+func secret(env func(string) string, name string) (string, error) {
+	if value := env(name); value != "" {
 		return value, nil
 	}
-	path := a.Env(name + "_FILE")
+	path := env(name + "_FILE")
 	if path == "" {
 		return "", nil
 	}

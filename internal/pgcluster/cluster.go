@@ -106,10 +106,13 @@ func socketFolder(dir string) string {
 }
 
 // URL is where the cluster answers, also after a restart.
-func (c *Cluster) URL() string {
+func (c *Cluster) URL() string { return c.URLAs(superuser) }
+
+// URLAs is URL for another user of the database.
+func (c *Cluster) URLAs(user string) string {
 	u := url.URL{
 		Scheme:   "postgres",
-		User:     url.User(superuser),
+		User:     url.User(user),
 		Path:     "/postgres",
 		RawQuery: url.Values{"host": {c.socket}}.Encode(),
 	}

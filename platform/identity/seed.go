@@ -69,7 +69,7 @@ func (s *Service) seedPerson(ctx context.Context, tx pgx.Tx, seed Seed, p *Perso
 
 // People lists everyone, for the sign-in page of a development installation.
 func (s *Service) People(ctx context.Context) ([]Person, error) {
-	rows, err := s.DB.Query(ctx, selectPeople)
+	rows, err := s.DB.Query(unscoped(ctx), selectPeople)
 	if err != nil {
 		return nil, fmt.Errorf("listing people: %w", err)
 	}
