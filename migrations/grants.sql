@@ -90,8 +90,8 @@ BEGIN
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
 		('allocation_progress',      '',     '',    'r',    '',     ''),
 
-		-- River: the loop puts jobs in, the workers run them, administrators mend them.
-		('river.river_job',          'rwd',  '',    'raw',  'rawd', ''),
+		-- River: the API and the loop put jobs in, the workers run them, administrators mend them.
+		('river.river_job',          'rawd',  '',    'raw',  'rawd', ''),
 		('river.river_queue',        'rw',   '',    '',     'rawd', ''),
 		('river.river_leader',       'r',    '',    '',     'rawd', ''),
 		('river.river_notification', '',     '',    'a',    'rad',  ''),
@@ -116,7 +116,7 @@ GRANT UPDATE (end_s) ON usage_records TO gpuaas_api;
 GRANT SELECT (id, status, status_at, expires_at) ON allocations TO gpuaas_reconcile;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
-GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_reconcile, gpuaas_work;
+GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_api, gpuaas_reconcile, gpuaas_work;
 
 -- These run with their owner's rights.
 GRANT EXECUTE ON FUNCTION mark_due TO gpuaas_api, gpuaas_node, gpuaas_reconcile, gpuaas_work;

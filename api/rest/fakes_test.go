@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -31,6 +33,7 @@ type people struct {
 	sessions map[string]ids.User
 	replies  map[string]reply
 	keys     []identity.SSHKey
+	store    *identity.Service // keeps the replies instead of replies, where there is one
 }
 
 type reply struct {
@@ -53,7 +56,10 @@ const (
 	tokenStranger = "stranger" // of the tenant, in no project
 	tokenOperator = "operator"
 	tokenAdmin    = "admin"
+	tokenProgram  = "program" // without a scope
 )
+
+var robot = ids.New[ids.ServiceAccount]()
 
 var users = map[string]ids.User{
 	tokenOwner: ids.New[ids.User](), tokenMember: ids.New[ids.User](), tokenStranger: ids.New[ids.User](),
@@ -74,6 +80,9 @@ func (p *people) caller(token string) identity.Caller {
 func (p *people) Authenticate(_ context.Context, token string) (identity.Caller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if token == tokenProgram {
+		return identity.Caller{ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true}, nil
+	}
 	if user, ok := p.sessions[token]; ok {
 		for name, id := range users {
 			if id == user {
@@ -102,6 +111,7 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 		return identity.Caller{}, errs.New(errs.NotFound, "no such project")
 	}
 	switch {
+	case c.ServiceAccount == robot && c.Project == p.project:
 	case c.TenantRole == "owner":
 		c.ProjectRole = "admin"
 	case c.Name == tokenMember:
@@ -112,7 +122,10 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 	return c, nil
 }
 
-func (p *people) Replay(_ context.Context, k identity.Key) (identity.Reply, bool, error) {
+func (p *people) Replay(ctx context.Context, k identity.Key) (identity.Reply, bool, error) {
+	if p.store != nil {
+		return p.store.Replay(ctx, k)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.replies[k.Method+k.Route+k.Key]
@@ -123,9 +136,14 @@ func (p *people) Replay(_ context.Context, k identity.Key) (identity.Reply, bool
 }
 
 // keep is what a use-case does with a key in its transaction.
-func (p *people) keep(k identity.Key, answer func(allocation.Allocation) identity.Reply, a allocation.Allocation) error {
+func (p *people) keep(ctx context.Context, k identity.Key, answer func(allocation.Allocation) identity.Reply, a allocation.Allocation) error {
 	if k.Key == "" {
 		return nil
+	}
+	if p.store != nil {
+		b := &pgx.Batch{}
+		p.store.QueueKey(b, k, answer(a))
+		return p.store.DB.SendBatch(ctx, b).Close()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,6 +209,7 @@ type rooms struct {
 	all      map[ids.Allocation]allocation.Allocation
 	fails    error // what every room answers when set
 	releases int
+	trace    string // that the last request belonged to
 }
 
 func (r *rooms) failure() error {
@@ -199,7 +218,7 @@ func (r *rooms) failure() error {
 	return r.fails
 }
 
-func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.Allocation, error) {
+func (r *rooms) Request(ctx context.Context, q allocation.Request) (allocation.Allocation, error) {
 	if err := r.failure(); err != nil {
 		return allocation.Allocation{}, err
 	}
@@ -208,17 +227,18 @@ func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.All
 		Name: q.Name, SKU: q.SKU, GPUs: q.GPUs, Region: "eu-1", State: allocation.Requested, Version: 1, Currency: "EUR", PriceMinor: 289,
 		Login: "u200001", Labels: q.Labels, CreatedAt: t0, StatusAt: t0,
 	}
-	if err := r.people.keep(q.Key, q.Answer, a); err != nil {
+	if err := r.people.keep(ctx, q.Key, q.Answer, a); err != nil {
 		return allocation.Allocation{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made++
+	r.trace = q.Caller.Trace
 	r.all[a.ID] = a
 	return a, nil
 }
 
-func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error) {
+func (r *rooms) Release(ctx context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.all[id]
@@ -229,7 +249,7 @@ func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id
 	a.Version++
 	r.all[id] = a
 	r.releases++
-	return a, r.people.keep(k, answer, a)
+	return a, r.people.keep(ctx, k, answer, a)
 }
 
 func (r *rooms) Get(_ context.Context, _ identity.Caller, id ids.Allocation) (allocation.Allocation, error) {

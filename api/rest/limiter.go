@@ -34,10 +34,10 @@ type limiter struct {
 	away      atomic.Bool // the last question to the shared ones failed
 	decisions [classes][results]atomic.Uint64
 
-	mu     sync.Mutex
-	all    map[bucketKey]bucket
-	moved  []bucketKey // charged since they were shared
-	swept  time.Time
+	mu    sync.Mutex
+	all   map[bucketKey]bucket
+	moved []bucketKey // charged since they were shared
+	swept time.Time
 
 	shares time.Time // when that was; only the round that shares knows it
 }

@@ -95,11 +95,15 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 	if err != nil {
 		return serve.Config{}, err
 	}
+	signIn, err := serve.SignInFromEnv(os.Getenv)
+	if err != nil {
+		return serve.Config{}, err
+	}
 	return serve.Config{
 		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
 		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
-		StateDir: f.stateDir, Source: source, Log: log,
+		SignIn: signIn, StateDir: f.stateDir, Source: source, Log: log,
 	}, nil
 }
 
@@ -107,7 +111,7 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 func roleURLs(roles []serve.Role) (map[serve.Role]string, error) {
 	urls := map[serve.Role]string{}
 	for _, r := range roles {
-		url, err := secret(os.Getenv, "GPUAAS_DATABASE_URL_"+strings.ToUpper(string(r)))
+		url, err := secretOf(os.Getenv, "GPUAAS_DATABASE_URL_"+strings.ToUpper(string(r)))
 		if err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ func (a *app) settings() (settings, error) {
 		s.Token, s.CA, s.DataDir, s.InternalURL, s.RiverURL, s.MetricsURL = "", "", "", "", "", ""
 		s.Project = cmp.Or(a.project, a.Env("GPUAAS_PROJECT"))
 	}
-	token, err := secret(a.Env, "GPUAAS_TOKEN")
+	token, err := a.secret("GPUAAS_TOKEN")
 	if err != nil {
 		return settings{}, err
 	}
@@ -75,8 +75,10 @@ func (a *app) operatorProfile() string {
 	return ""
 }
 
-// secret reads NAME, or the file that NAME_FILE names.
-func secret(env func(string) string, name string) (string, error) {
+func (a *app) secret(name string) (string, error) { return secretOf(a.Env, name) }
+
+// secretOf reads NAME, or the file that NAME_FILE names.
+func secretOf(env func(string) string, name string) (string, error) {
 	if value := env(name); value != "" {
 		return value, nil
 	}

@@ -106,15 +106,26 @@ func socketFolder(dir string) string {
 }
 
 // URL is where the cluster answers, also after a restart.
-func (c *Cluster) URL() string { return c.URLAs(superuser) }
+func (c *Cluster) URL() string { return at(c.socket, superuser) }
 
 // URLAs is URL for another user of the database.
-func (c *Cluster) URLAs(user string) string {
+func (c *Cluster) URLAs(user string) string { return at(c.socket, user) }
+
+// URLOf is where the cluster of a directory answers, for others than its owner.
+func URLOf(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("naming the cluster's directory: %w", err)
+	}
+	return at(socketFolder(dir), superuser), nil
+}
+
+func at(socket, user string) string {
 	u := url.URL{
 		Scheme:   "postgres",
 		User:     url.User(user),
 		Path:     "/postgres",
-		RawQuery: url.Values{"host": {c.socket}}.Encode(),
+		RawQuery: url.Values{"host": {socket}}.Encode(),
 	}
 	return u.String()
 }

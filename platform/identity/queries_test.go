@@ -28,8 +28,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectSSHKey":        selectSSHKey,
 		"deleteSSHKey":        deleteSSHKey,
 		"selectKeyLines":      selectKeyLines,
-		"seedTenant":          seedTenant,
-		"seedPerson":          seedPerson,
 		"selectPeople":        selectPeople,
 	})
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
-	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -28,12 +27,7 @@ import (
 // serveAPI opens the door for people and programs.
 func (s *Server) serveAPI(ctx context.Context) error {
 	r, a := s.rooms, s.rooms.sets[RoleAPI]
-	// The pages of the jobs have the API's rights, whoever works here as well.
-	queue, err := jobs.NewClient(r.pools[RoleAPI], nil, s.cfg.Log)
-	if err != nil {
-		return err
-	}
-	river, err := riverui.New(ctx, queue, rest.RiverPath, s.cfg.Log)
+	river, err := riverui.New(ctx, r.queue, rest.RiverPath, s.cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -51,11 +45,15 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
 		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
 		Naming:         s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
-		Limits: func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
-		Ready:  r.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Audit: a.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Limits:       func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
+		SharedLimits: identity.Limits{DB: a.db},
+		Ready:        r.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Audit: a.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	})
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
+	}
+	if err := s.figures.Register(door); err != nil {
+		return fmt.Errorf("showing the figures of the API: %w", err)
 	}
 	server := door.HTTPServer()
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -64,6 +62,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		defer end()
 		return serveHTTP(ctx, server, s.apiListener, end)
 	})
+	s.group.Go(func() error { return door.ShareLimits(ctx) })
 	return nil
 }
 

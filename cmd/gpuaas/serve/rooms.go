@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -49,7 +50,8 @@ type rooms struct {
 	hints *hint.Bus
 
 	policy policy
-	jobs   *river.Client[pgx.Tx]
+	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
+	queue  *river.Client[pgx.Tx] // of the API
 
 	authority *pki.Local
 	keys      *pki.Keyring
@@ -65,6 +67,7 @@ type set struct {
 	identity     *identity.Service
 	catalog      *catalog.Service
 	ledger       *ledger.Service
+	audited      *audit.Service
 	metering     *metering.Service
 	certificates *secret.Certificates
 	inventory    *inventory.Service
@@ -149,6 +152,13 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	if r.jobs, err = r.jobClient(c); err != nil {
 		return nil, err
 	}
+	if a := r.sets[RoleAPI]; a != nil {
+		// The API enqueues with its own rights, whoever works here as well.
+		if r.queue, err = jobs.NewClient(pools[RoleAPI], nil, c.Log); err != nil {
+			return nil, err
+		}
+		a.identity.Jobs = r.queue
+	}
 	return r, nil
 }
 
@@ -159,6 +169,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.identity = &identity.Service{DB: db, Clock: c.Clock, Naming: c.naming(), Hints: r.hints}
 	s.catalog = &catalog.Service{DB: db, Clock: c.Clock, Hints: r.hints}
 	s.ledger = &ledger.Service{DB: db}
+	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
 	s.certificates = &secret.Certificates{DB: db}
 	s.inventory = &inventory.Service{DB: db, Hints: r.hints}
@@ -191,7 +202,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 	}
 	deps := &jobs.Deps{
 		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory,
-		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Hints: r.hints, Log: c.Log,
+		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Audit: w.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)

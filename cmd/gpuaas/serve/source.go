@@ -96,7 +96,7 @@ type syncer struct {
 	source *Source
 	policy policy
 	*set
-	log    *slog.Logger
+	log *slog.Logger
 
 	turn sync.Mutex // one look at a time: the start asks for one beside the clock's
 
