@@ -45,7 +45,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
 		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
 		Naming:         s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
-		Limits: func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
+		Limits:       func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
 		SharedLimits: identity.Limits{DB: pool},
 		Ready:        pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	})
