@@ -210,7 +210,7 @@ func (seed *Seed) read(ctx context.Context, tx pgx.Tx) error {
 
 // People lists everyone, for the sign-in page of a development installation.
 func (s *Service) People(ctx context.Context) ([]Person, error) {
-	rows, err := s.DB.Query(ctx, selectPeople)
+	rows, err := s.DB.Query(unscoped(ctx), selectPeople)
 	if err != nil {
 		return nil, fmt.Errorf("listing people: %w", err)
 	}
