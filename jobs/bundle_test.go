@@ -20,6 +20,8 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -50,13 +52,13 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{World: w, t: t, deps: &jobs.Deps{
 		DB: w.DB, Desired: w.Desired, Observed: &observed.Store{DB: w.DB}, Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints},
 		Allocations: w.Allocations, Inventory: w.Inventory, Catalog: w.Catalog, Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet},
-		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
+		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
 	}}
 	b.node = w.Node(t, "node-1", 4)
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
 		TestOnly: true, Queues: map[string]river.QueueConfig{
-			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1},
+			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, identity.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1},
 		},
 	})
 	if err != nil {

@@ -236,6 +236,21 @@ func (p *people) ProjectPage(_ context.Context, _ identity.Caller, after string,
 	})
 }
 
+// known is a project that was made, by its id.
+func (p *people) known(asked string) ids.Project {
+	id, _ := ids.Parse[ids.Project](asked)
+	found, err := locked(p, func() (identity.Project, error) { return p.projects.get(id) })
+	if err != nil {
+		return ids.Project{}
+	}
+	return found.ID
+}
+
+func (p *people) ProjectOfAccount(ctx context.Context, c identity.Caller, id ids.ServiceAccount) (ids.Project, error) {
+	a, err := p.ServiceAccountByID(ctx, c, id)
+	return a.Project, err
+}
+
 func (p *people) ProjectByID(_ context.Context, _ identity.Caller, id ids.Project) (identity.Project, error) {
 	return locked(p, func() (identity.Project, error) { return p.projects.get(id) })
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -16,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -24,7 +27,7 @@ var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
 // people is an identity room of a few people who are known by their tokens.
 type people struct {
-	rest.Identity // what no fake stands for
+	rest.Identity // what no test asks
 	tenancy
 
 	project, other ids.Project
@@ -34,6 +37,7 @@ type people struct {
 	sessions map[string]ids.User
 	replies  map[string]reply
 	keys     []identity.SSHKey
+	store    *identity.Service // keeps the replies instead of replies, where there is one
 }
 
 type reply struct {
@@ -58,7 +62,11 @@ const (
 	tokenStranger = "stranger" // of the tenant, in no project
 	tokenOperator = "operator"
 	tokenAdmin    = "admin"
+	tokenProgram  = "program" // without a scope
+	tokenReader   = "reader"  // the same, with allocations:read
 )
+
+var robot = ids.New[ids.ServiceAccount]()
 
 var users = map[string]ids.User{
 	tokenOwner: ids.New[ids.User](), tokenMember: ids.New[ids.User](), tokenStranger: ids.New[ids.User](),
@@ -79,6 +87,13 @@ func (p *people) caller(token string) identity.Caller {
 func (p *people) Authenticate(_ context.Context, token string) (identity.Caller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if token == tokenProgram || token == tokenReader {
+		var within policies.Scopes
+		if token == tokenReader {
+			within, _ = policies.ParseScopes([]string{"allocations:read"})
+		}
+		return identity.Caller{Scopes: within, ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true}, nil
+	}
 	if user, ok := p.sessions[token]; ok {
 		for name, id := range users {
 			if id == user {
@@ -103,10 +118,13 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 		c.Project = p.other
 	case asked == "" || asked == "default" || asked == p.project.String():
 		c.Project = p.project
+	case p.known(asked) != (ids.Project{}):
+		c.Project = p.known(asked)
 	default:
 		return identity.Caller{}, errs.New(errs.NotFound, "no such project")
 	}
 	switch {
+	case c.ServiceAccount == robot && c.Project == p.project:
 	case c.TenantRole == "owner":
 		c.ProjectRole = "admin"
 	case c.Name == tokenMember:
@@ -117,7 +135,10 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 	return c, nil
 }
 
-func (p *people) Replay(_ context.Context, k identity.Key) (identity.Reply, bool, error) {
+func (p *people) Replay(ctx context.Context, k identity.Key) (identity.Reply, bool, error) {
+	if p.store != nil {
+		return p.store.Replay(ctx, k)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.replies[k.Method+k.Route+k.Key]
@@ -128,9 +149,14 @@ func (p *people) Replay(_ context.Context, k identity.Key) (identity.Reply, bool
 }
 
 // keep is what a use-case does with a key in its transaction.
-func (p *people) keep(k identity.Key, answer func(allocation.Allocation) identity.Reply, a allocation.Allocation) error {
+func (p *people) keep(ctx context.Context, k identity.Key, answer func(allocation.Allocation) identity.Reply, a allocation.Allocation) error {
 	if k.Key == "" {
 		return nil
+	}
+	if p.store != nil {
+		b := &pgx.Batch{}
+		p.store.QueueKey(b, k, answer(a))
+		return p.store.DB.SendBatch(ctx, b).Close()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,6 +211,8 @@ func (p *people) DeleteSSHKey(context.Context, identity.Change[struct{}], ids.SS
 
 // rooms are the other rooms, with one thing of each kind.
 type rooms struct {
+	rest.Allocations // what no test asks
+
 	people *people
 
 	mu       sync.Mutex
@@ -192,6 +220,7 @@ type rooms struct {
 	all      map[ids.Allocation]allocation.Allocation
 	fails    error // what every room answers when set
 	releases int
+	trace    string // that the last request belonged to
 }
 
 func (r *rooms) failure() error {
@@ -200,7 +229,7 @@ func (r *rooms) failure() error {
 	return r.fails
 }
 
-func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.Allocation, error) {
+func (r *rooms) Request(ctx context.Context, q allocation.Request) (allocation.Allocation, error) {
 	if err := r.failure(); err != nil {
 		return allocation.Allocation{}, err
 	}
@@ -209,17 +238,18 @@ func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.All
 		Name: q.Name, SKU: q.SKU, GPUs: q.GPUs, Region: "eu-1", State: allocation.Requested, Version: 1, Currency: "EUR", PriceMinor: 289,
 		Login: "u200001", Labels: q.Labels, CreatedAt: t0, StatusAt: t0,
 	}
-	if err := r.people.keep(q.Key, q.Answer, a); err != nil {
+	if err := r.people.keep(ctx, q.Key, q.Answer, a); err != nil {
 		return allocation.Allocation{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made++
+	r.trace = q.Caller.Trace
 	r.all[a.ID] = a
 	return a, nil
 }
 
-func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error) {
+func (r *rooms) Release(ctx context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.all[id]
@@ -230,7 +260,7 @@ func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id
 	a.Version++
 	r.all[id] = a
 	r.releases++
-	return a, r.people.keep(k, answer, a)
+	return a, r.people.keep(ctx, k, answer, a)
 }
 
 func (r *rooms) Get(_ context.Context, _ identity.Caller, id ids.Allocation) (allocation.Allocation, error) {

@@ -69,7 +69,7 @@ func (s *Server) home(c *gin.Context) {
 // visitor is who is signed in at a page.
 func (s *Server) visitor(c *gin.Context) (identity.Caller, error) {
 	_, r := of(c)
-	caller, err := s.Identity.Authenticate(c.Request.Context(), s.token(c, r))
+	caller, err := s.callerOf(c, r)
 	caller.CorrelationID = r.correlation
 	return caller, err
 }
@@ -133,7 +133,12 @@ func (s *Server) signOut(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	if token := sessionOf(c.Request); token != "" {
+	token, err := sessionOf(c.Request)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	if token != "" {
 		if err := s.Identity.EndSession(c.Request.Context(), token); err != nil {
 			s.fail(c, err)
 			return

@@ -66,6 +66,7 @@ type (
 	}
 	// ServiceAccounts knows the programs of a project.
 	ServiceAccounts interface {
+		ProjectOfAccount(ctx context.Context, c identity.Caller, id ids.ServiceAccount) (ids.Project, error)
 		ServiceAccounts(ctx context.Context, c identity.Caller, project ids.Project, after string, limit int) ([]identity.ServiceAccount, error)
 		ServiceAccountByID(ctx context.Context, c identity.Caller, id ids.ServiceAccount) (identity.ServiceAccount, error)
 		CreateServiceAccount(ctx context.Context, ch identity.Change[identity.ServiceAccount], project ids.Project, n identity.NewServiceAccount) (identity.ServiceAccount, error)

@@ -29,19 +29,22 @@ func sessionCookie(r *http.Request, token string) *http.Cookie {
 // sessionOf reads the cookie that belongs to the request's scheme. The plain name
 // is not looked at on HTTPS, where anyone on the network may have set it, nor on
 // plain HTTP that leaves the machine, where anyone may have read it.
-func sessionOf(r *http.Request) string {
+func sessionOf(r *http.Request) (string, error) {
 	name := plainCookie
 	switch {
 	case r.TLS != nil:
 		name = secureCookie
 	case !loopbackHost(r.Host):
-		return ""
+		return "", nil
 	}
-	cookie, err := r.Cookie(name)
-	if err != nil {
-		return ""
+	switch found := r.CookiesNamed(name); len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0].Value, nil
+	default: // one of them was planted
+		return "", errs.New(errs.BadRequest, "there are %d cookies %s", len(found), name).At("Cookie")
 	}
-	return cookie.Value
 }
 
 // sameOrigin refuses a write that a browser sends for a page of another site. It

@@ -11,7 +11,7 @@ import (
 )
 
 func newAudit(a *app) *cobra.Command {
-	return group("audit", "Who did what", newAuditList(a), newAuditExport(a))
+	return group("audit", "Who did what, and whether the record of it is whole", newAuditList(a), newAuditExport(a), newAuditVerify(a))
 }
 
 // auditAsked is which records somebody wants to see.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,6 +33,7 @@ type client struct {
 	clock       clock.Clock
 	traded      traded
 
+	mu       sync.Mutex
 	settings settings
 }
 
@@ -53,6 +55,10 @@ func (a *app) anonymous() (*client, error) {
 	if err := s.address(); err != nil {
 		return nil, err
 	}
+	return a.connect(s)
+}
+
+func (a *app) connect(s settings) (*client, error) {
 	c := &client{settings: s, correlation: a.Correlation, clock: a.Clock}
 	transport, err := transportFor(s.CA)
 	if err != nil {
@@ -97,7 +103,11 @@ func transportFor(ca string) (*http.Transport, error) {
 }
 
 func (c *client) sign(ctx context.Context, r *http.Request) error {
-	token, err := c.trade(ctx, c.settings.Token)
+	token, err := c.bearer(ctx)
+	if err != nil {
+		return err
+	}
+	token, err = c.trade(ctx, token)
 	if err != nil {
 		return err
 	}

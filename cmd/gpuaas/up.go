@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/cmd/gpuaas/up"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/redact"
 )
 
 const upText = `Starts a private PostgreSQL, NATS, every role of the server and a fleet of
@@ -46,6 +47,7 @@ func newUp() *cobra.Command {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one, a taken port moves to the next")
 	f.StringVar(&cfg.NodeListen, "node-listen", "127.0.0.1:8443", "address of the node door")
 	f.StringVar(&cfg.Metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
+	f.StringVar(&cfg.IssuerListen, "issuer-listen", "127.0.0.1:8180", "address of the development issuer; loopback names only")
 	f.IntVar(&cfg.SimNodes, "sim-nodes", -1, "simulated nodes to run (-1: those that are declared)")
 	f.StringVar(&agents, "agents", "shared", "shared: all agents in this process; processes: one each")
 	f.BoolVar(&cfg.Headless, "headless", false, "print no screen")
@@ -76,7 +78,7 @@ func newLog(level string, quiet slog.Level) (*slog.Logger, error) {
 			return nil, errs.Invalid("--log-level", "is debug, info, warn or error, not %q", level)
 		}
 	}
-	options := &slog.HandlerOptions{Level: at}
+	options := &slog.HandlerOptions{Level: at, ReplaceAttr: redact.Attr}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
 	}

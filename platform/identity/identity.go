@@ -9,6 +9,8 @@ import (
 	"crypto/cipher"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -78,6 +80,8 @@ type Service struct {
 	Naming ids.Naming
 	// Hints, where there are any, tell other processes of lost rights.
 	Hints *hint.Bus
+	// Jobs carry changed SSH keys to allocations; nil where there are none.
+	Jobs *river.Client[pgx.Tx]
 
 	tokens   cache[[32]byte, Caller]
 	projects cache[projectAsked, Project]

@@ -6,8 +6,9 @@ const (
 	selectServiceAccounts = `
 		SELECT ` + accountColumns + ` FROM service_accounts
 		WHERE project_id = $1 AND name > $2 AND deleted_at IS NULL ORDER BY name LIMIT $3`
-	selectServiceAccount = `SELECT ` + accountColumns + ` FROM service_accounts WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL`
-	insertServiceAccount = `
+	selectServiceAccount   = `SELECT ` + accountColumns + ` FROM service_accounts WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL`
+	selectProjectOfAccount = `SELECT project_id FROM service_accounts WHERE (org_id = $1 OR $3) AND id = $2 AND deleted_at IS NULL`
+	insertServiceAccount   = `
 		INSERT INTO service_accounts (id, org_id, project_id, name, description, scopes, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (project_id, name) WHERE deleted_at IS NULL DO NOTHING`
@@ -60,10 +61,14 @@ const (
 )
 
 const (
+	sessionColumns = `id, user_id, kind, issuer, address, user_agent, created_at, expires_at, last_used_at`
+
 	selectSessions = `
-		SELECT id, user_id, kind, issuer, address, user_agent, created_at, expires_at, last_used_at FROM sessions
-		WHERE ($1 = '00000000-0000-0000-0000-000000000000'::uuid OR user_id = $1) AND id > $2 AND ended_at IS NULL AND expires_at > now()
-		ORDER BY id LIMIT $3`
+		SELECT ` + sessionColumns + ` FROM sessions
+		WHERE user_id = $1 AND id > $2 AND ended_at IS NULL AND expires_at > now() ORDER BY id LIMIT $3`
+	selectAllSessions = `
+		SELECT ` + sessionColumns + ` FROM sessions
+		WHERE id > $1 AND ended_at IS NULL AND expires_at > now() ORDER BY id LIMIT $2`
 	selectSessionOwner = `
 		SELECT k.user_id, m.org_id FROM sessions k LEFT JOIN tenant_memberships m ON m.user_id = k.user_id
 		WHERE k.id = $1 AND k.ended_at IS NULL`
