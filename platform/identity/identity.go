@@ -68,13 +68,28 @@ func CallerFrom(ctx context.Context) Caller {
 	return c
 }
 
-// Service answers from the database, and for a few seconds from memory.
+// Service answers from the database, and for a second from memory.
 type Service struct {
 	DB    pg.Pool
 	Clock clock.Clock
 	// Seal encrypts what is kept and shows a secret. Every replica needs the same.
 	Seal cipher.AEAD
+	// Provider is who else may sign people in; nil when nobody.
+	Provider Provider
+	// Tokens are what service accounts are given; nil where none are minted.
+	Tokens *Tokens
+	// Policy reads the policies for a caller; their defaults when nil.
+	Policy func(Caller) policies.View
 
 	tokens   cache[[32]byte, Caller]
+	proven   cache[[32]byte, proven]
 	projects cache[projectAsked, Project]
+	hashing  hashing
+}
+
+func (s *Service) policy(c Caller) policies.View {
+	if s.Policy == nil {
+		return policies.Snapshot{}.For()
+	}
+	return s.Policy(c)
 }
