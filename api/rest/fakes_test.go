@@ -158,7 +158,7 @@ func (p *people) Projects(context.Context, identity.Caller) ([]identity.Project,
 	return []identity.Project{{ID: p.project, Tenant: p.tenant, Name: "default", Role: "admin", CreatedAt: t0}}, nil
 }
 
-func (p *people) AddSSHKey(_ context.Context, _ identity.Caller, name, line string) (identity.SSHKey, error) {
+func (p *people) AddSSHKey(_ context.Context, _ identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
@@ -178,7 +178,9 @@ func (p *people) SSHKeys(_ context.Context, _ identity.Caller, after ids.SSHKey,
 	return all, nil
 }
 
-func (p *people) DeleteSSHKey(context.Context, identity.Caller, ids.SSHKey) error { return nil }
+func (p *people) DeleteSSHKey(context.Context, identity.Change[struct{}], ids.SSHKey) error {
+	return nil
+}
 
 // rooms are the other rooms, with one thing of each kind.
 type rooms struct {

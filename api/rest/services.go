@@ -35,9 +35,9 @@ type (
 	}
 	// SSHKeys keeps public keys.
 	SSHKeys interface {
-		AddSSHKey(ctx context.Context, c identity.Caller, name, publicKey string) (identity.SSHKey, error)
+		AddSSHKey(ctx context.Context, ch identity.Change[identity.SSHKey], name, publicKey string) (identity.SSHKey, error)
 		SSHKeys(ctx context.Context, c identity.Caller, after ids.SSHKey, limit int) ([]identity.SSHKey, error)
-		DeleteSSHKey(ctx context.Context, c identity.Caller, id ids.SSHKey) error
+		DeleteSSHKey(ctx context.Context, ch identity.Change[struct{}], id ids.SSHKey) error
 	}
 	// Identity is all that this door asks of that room.
 	Identity interface {

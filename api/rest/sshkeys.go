@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -34,28 +35,33 @@ func (s *Server) ListSshKeys(ctx context.Context, req oapi.ListSshKeysRequestObj
 	}, nil
 }
 
-// CreateSshKey handles POST /api/v1/ssh-keys. A repetition finds the key there:
-// the fingerprint is its idempotency key.
+// CreateSshKey handles POST /api/v1/ssh-keys.
 func (s *Server) CreateSshKey(ctx context.Context, req oapi.CreateSshKeyRequestObject) (oapi.CreateSshKeyResponseObject, error) {
 	ctx, r := of(ctx)
-	k, err := s.Identity.AddSSHKey(ctx, r.caller, req.Body.Name, req.Body.PublicKey)
+	k, err := s.Identity.AddSSHKey(ctx, keep(r, func(k identity.SSHKey) identity.Reply {
+		return reply(http.StatusCreated, toSSHKey(k), sshKeyPath(k), "")
+	}), req.Body.Name, req.Body.PublicKey)
 	if err != nil {
 		return nil, err
 	}
 	return oapi.CreateSshKey201JSONResponse{
 		Body:    toSSHKey(k),
-		Headers: oapi.CreateSshKey201ResponseHeaders{Location: "/api/v1/ssh-keys/" + k.ID.String()},
+		Headers: oapi.CreateSshKey201ResponseHeaders{Location: sshKeyPath(k)},
 	}, nil
 }
 
 // DeleteSshKey handles DELETE /api/v1/ssh-keys/{id}.
 func (s *Server) DeleteSshKey(ctx context.Context, req oapi.DeleteSshKeyRequestObject) (oapi.DeleteSshKeyResponseObject, error) {
 	ctx, r := of(ctx)
-	if err := s.Identity.DeleteSSHKey(ctx, r.caller, ids.From[ids.SSHKey](req.Id)); err != nil {
+	if err := s.Identity.DeleteSSHKey(ctx, keep(r, func(struct{}) identity.Reply {
+		return reply(http.StatusNoContent, nil, "", "")
+	}), ids.From[ids.SSHKey](req.Id)); err != nil {
 		return nil, err
 	}
 	return oapi.DeleteSshKey204Response{}, nil
 }
+
+func sshKeyPath(k identity.SSHKey) string { return "/api/v1/ssh-keys/" + k.ID.String() }
 
 func toSSHKey(k identity.SSHKey) oapi.SshKey {
 	return oapi.SshKey{Id: k.ID.UUID, Name: k.Name, PublicKey: k.PublicKey, Fingerprint: k.Fingerprint, CreatedAt: k.CreatedAt.UTC()}

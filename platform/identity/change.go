@@ -1,5 +1,21 @@
 package identity
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
+)
+
 // Change is a request that changes something: who asks, the key under which the
 // request may be repeated, and what it is answered. T is what the change makes.
 type Change[T any] struct {
@@ -14,4 +30,175 @@ func (c Change[T]) reply(made T) Reply {
 		return Reply{}
 	}
 	return c.Answer(made)
+}
+
+// Topic is hinted at when somebody may have lost a right.
+const Topic = "identity"
+
+// RightsChanged has every process ask the database again who may do what. Call
+// it after the commit.
+func (s *Service) RightsChanged() {
+	s.tokens.forget()
+	s.projects.forget()
+	if s.Hints != nil {
+		s.Hints.Send(Topic)
+	}
+}
+
+// tries is how often a change looks again when others were faster. Each time at
+// least one of them has got what it wanted.
+const tries = 5
+
+// errRaced says that what a change was made from is no longer so.
+var errRaced = errors.New("it was changed meanwhile")
+
+// change commits, as one transaction, what look says: what is made, and the
+// statements that make it; none where all is as it was asked for. It reads before
+// the transaction, because the reply goes first into it; the statements check
+// that what was read still stands, or fail with errRaced.
+func change[T any](ctx context.Context, s *Service, ch Change[T], look func() (T, func(*pgx.Batch), error)) (T, error) {
+	var none T
+	for try := 1; ; try++ {
+		made, write, err := look()
+		if err != nil {
+			return none, err
+		}
+		b := &pgx.Batch{}
+		s.QueueKey(b, ch.Key, ch.reply(made))
+		if write != nil {
+			write(b)
+		}
+		if b.Len() > 0 {
+			err = pg.Commit(ctx, s.DB, b, func() {})
+		}
+		switch {
+		case err == nil:
+			return made, nil
+		case !errors.Is(err, errRaced):
+			return none, refusal(err)
+		case try == tries:
+			return none, errs.New(errs.Conflict, "others change this at the same time").Try("repeat it in a moment")
+		}
+	}
+}
+
+// taken are the names that only an index can refuse: a rename races with others,
+// and those of other tenants cannot be seen from here.
+var taken = map[string]string{
+	"tenants_name_key":          "there is a tenant of this name",
+	"projects_one_name":         "the tenant has a project of this name",
+	"service_accounts_one_name": "the project has a service account of this name",
+}
+
+func refusal(err error) error {
+	broken, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || taken[broken.ConstraintName] == "" {
+		return err
+	}
+	return errs.New(errs.AlreadyExists, "%s", taken[broken.ConstraintName]).At("name").Try("choose another name")
+}
+
+// orElse refuses a statement that found no row to work on.
+func orElse(refused error) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() == 0 {
+			return refused
+		}
+		return nil
+	}
+}
+
+// unless refuses a statement that found one.
+func unless(refused error) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() > 0 {
+			return refused
+		}
+		return nil
+	}
+}
+
+// fits refuses a version that is not the row's. Zero fits all.
+func fits(asked, have int64) error {
+	if asked == 0 || asked == have {
+		return nil
+	}
+	return errs.New(errs.VersionMismatch, "this is version %d, and you changed version %d", have, asked).
+		Try("read it again and repeat the change").With("version", have)
+}
+
+// one reads a single row, or says that there is no such thing.
+func one[T any](ctx context.Context, q pg.Queryer, what, sql string, scan pgx.RowToFunc[T], args ...any) (T, error) {
+	var none T
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return none, fmt.Errorf("reading a %s: %w", what, err)
+	}
+	v, err := pgx.CollectExactlyOneRow(rows, scan)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return none, noSuch(what)
+	case err != nil:
+		return none, fmt.Errorf("reading a %s: %w", what, err)
+	}
+	return v, nil
+}
+
+func list[T any](ctx context.Context, q pg.Queryer, what, sql string, scan pgx.RowToFunc[T], args ...any) ([]T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", what, err)
+	}
+	all, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", what, err)
+	}
+	return all, nil
+}
+
+// noSuch answers for what does not exist and for another tenant's alike.
+func noSuch(what string) error { return errs.New(errs.NotFound, "no such %s", what) }
+
+// thing is what an audit row is about.
+type thing struct {
+	tenant   ids.Tenant
+	project  ids.Project
+	kind, id string
+}
+
+type fields = map[string]any
+
+// note queues the one audit row of a change.
+func (s *Service) note(b *pgx.Batch, by Caller, action string, of thing, before, after fields) {
+	e := audit.Entry{
+		Tenant: of.tenant, Actor: by.Actor(), Action: action, CorrelationID: by.CorrelationID,
+		Target: s.Naming.Name(known(of.tenant), known(of.project), of.kind, of.id).String(),
+	}
+	if before != nil {
+		e.Before = before
+	}
+	if after != nil {
+		e.After = after
+	}
+	audit.Queue(b, e)
+}
+
+func known[T interface {
+	comparable
+	String() string
+}](id T) string {
+	var none T
+	if id == none {
+		return ""
+	}
+	return id.String()
+}
+
+// differ leaves of both what is not the same in them; nothing, when all is.
+func differ(before, after fields) (was, is fields) {
+	same := func(name string, _ any) bool { return reflect.DeepEqual(before[name], after[name]) }
+	was, is = maps.Clone(before), maps.Clone(after)
+	maps.DeleteFunc(was, same)
+	maps.DeleteFunc(is, same)
+	return was, is
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/policies"
@@ -73,7 +74,10 @@ type Service struct {
 	DB    pg.Pool
 	Clock clock.Clock
 	// Seal encrypts what is kept and shows a secret. Every replica needs the same.
-	Seal cipher.AEAD
+	Seal   cipher.AEAD
+	Naming ids.Naming
+	// Hints, where there are any, tell other processes of lost rights.
+	Hints *hint.Bus
 	// Provider is who else may sign people in; nil when nobody.
 	Provider Provider
 	// Tokens are what service accounts are given; nil where none are minted.

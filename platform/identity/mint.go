@@ -166,8 +166,6 @@ type Minted struct {
 	Scopes []string
 }
 
-const credentialPrefix = "gps_"
-
 // MintToken gives the holder of a credential a token: with the scopes that are
 // asked for, or all of the account's, never more.
 func (s *Service) MintToken(ctx context.Context, secret string, scopes []string, audience string) (Minted, error) {

@@ -20,6 +20,9 @@ type Project struct {
 	Name      string
 	Role      string // of the caller in it; empty when they have none
 	CreatedAt time.Time
+
+	Description string
+	Version     int64
 }
 
 type projectAsked struct {
@@ -32,6 +35,10 @@ type projectAsked struct {
 // its id or its name. Without one it is the tenant's only project. The tenant's
 // owners administer every project of it.
 func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Caller, error) {
+	program := c.ServiceAccount != (ids.ServiceAccount{})
+	if program && projectID == "" {
+		return c, nil // it is of one project
+	}
 	key := projectAsked{c.User, c.Tenant, projectID}
 	now := s.Clock.Now()
 	p, epoch, found := s.projects.get(key, now)
@@ -43,6 +50,7 @@ func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Ca
 		s.projects.put(key, p, now.Add(cachedFor), epoch)
 	}
 	switch {
+	case program && p.ID == c.Project:
 	case p.Role != "":
 		c.ProjectRole = p.Role
 	case c.TenantRole == "owner":
@@ -64,7 +72,7 @@ func (s *Service) findProject(ctx context.Context, c Caller, asked string) (Proj
 		id = uuid.Nil // then it is a name
 	}
 	err = s.DB.QueryRow(ctx, selectProject, c.Tenant.UUID, id, asked, c.User.UUID).
-		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt)
+		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Project{}, errs.New(errs.NotFound, "no such project")
 	}
@@ -92,12 +100,14 @@ func (s *Service) Projects(ctx context.Context, c Caller) ([]Project, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing projects: %w", err)
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Project, err error) {
-		err = row.Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt)
-		return p, err
-	})
+	all, err := pgx.CollectRows(rows, scanProject)
 	if err != nil {
 		return nil, fmt.Errorf("listing projects: %w", err)
 	}
 	return all, nil
+}
+
+func scanProject(row pgx.CollectableRow) (p Project, err error) {
+	err = row.Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version)
+	return p, err
 }

@@ -1,43 +1,19 @@
 package identity
 
-// What is left of a token is told by the database's clock; one without an end
-// has a year left each time one looks.
-const selectKeyHolder = `
-	SELECT u.id, u.email, u.name, u.role, t.id, coalesce(t.name, ''), coalesce(m.role, ''),
-		coalesce(extract(epoch FROM k.expires_at - now()), 31536000)::float8
-	FROM api_keys k JOIN users u ON u.id = k.user_id
-	LEFT JOIN tenant_memberships m ON m.user_id = u.id
-	LEFT JOIN tenants t ON t.id = m.org_id
-	WHERE k.secret_hash = $1 AND k.revoked_at IS NULL AND u.disabled_at IS NULL`
-
-const selectSessionHolder = `
-	SELECT u.id, u.email, u.name, u.role, t.id, coalesce(t.name, ''), coalesce(m.role, ''),
-		extract(epoch FROM k.expires_at - now())::float8
-	FROM sessions k JOIN users u ON u.id = k.user_id
-	LEFT JOIN tenant_memberships m ON m.user_id = u.id
-	LEFT JOIN tenants t ON t.id = m.org_id
-	WHERE k.secret_hash = $1 AND k.ended_at IS NULL AND u.disabled_at IS NULL`
-
 const insertKey = `
 	INSERT INTO api_keys (id, user_id, name, secret_hash, expires_at)
 	VALUES ($1, $2, $3, $4, now() + nullif($5::float8, 0) * interval '1 second')`
 
 const revokeKeys = `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND name = $2 AND revoked_at IS NULL`
 
-const insertSession = `
-	INSERT INTO sessions (id, user_id, secret_hash, expires_at)
-	VALUES ($1, $2, $3, now() + $4::float8 * interval '1 second')`
-
-const endSession = `UPDATE sessions SET ended_at = now() WHERE secret_hash = $1 AND ended_at IS NULL`
-
 const selectProject = `
-	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at
+	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version
 	FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $4
 	WHERE p.org_id = $1 AND p.deleted_at IS NULL AND (p.id = $2 OR p.name = $3)
 	ORDER BY p.id = $2 DESC LIMIT 1`
 
 const selectProjects = `
-	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at
+	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version
 	FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
 	WHERE p.org_id = $1 AND p.deleted_at IS NULL ORDER BY p.name`
 
@@ -66,19 +42,21 @@ const deleteReplies = `
 // NO KEY: rows that refer to these may be inserted meanwhile.
 const (
 	lockTenant  = `SELECT id FROM tenants WHERE id = $1 FOR NO KEY UPDATE`
-	lockProject = `SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE`
+	lockProject = `SELECT id FROM projects WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE`
 	lockUser    = `SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE`
 
 	lockServiceAccount = `SELECT id FROM service_accounts WHERE id = $1 FOR NO KEY UPDATE`
 )
 
 const insertSSHKey = `
-	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)
-	ON CONFLICT DO NOTHING RETURNING created_at`
+	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+	ON CONFLICT DO NOTHING`
 
 const selectSSHKeys = `
 	SELECT id, name, public_key, fingerprint, created_at FROM ssh_keys
 	WHERE user_id = $1 AND id > $2 ORDER BY id LIMIT $3`
+
+const selectSSHKey = `SELECT id, name, public_key, fingerprint, created_at FROM ssh_keys WHERE user_id = $1 AND id = $2`
 
 const deleteSSHKey = `DELETE FROM ssh_keys WHERE user_id = $1 AND id = $2`
 

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"crypto/rsa"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,31 +27,37 @@ type SSHKey struct {
 
 const (
 	maxKeyText    = 16 << 10 // an RSA key of 16,384 bits takes 3 KB
-	maxKeyName    = 64
 	minRSABits    = 2048
 	privateMarker = "PRIVATE KEY"
 )
 
+func (c Caller) sshKey(id ids.SSHKey) thing {
+	return thing{tenant: c.Tenant, kind: "ssh_key", id: id.String()}
+}
+
+func scanSSHKey(row pgx.CollectableRow) (k SSHKey, err error) {
+	err = row.Scan(&k.ID, &k.Name, &k.PublicKey, &k.Fingerprint, &k.CreatedAt)
+	return k, err
+}
+
 // AddSSHKey registers a public key of the caller.
-func (s *Service) AddSSHKey(ctx context.Context, c Caller, name, publicKey string) (SSHKey, error) {
+func (s *Service) AddSSHKey(ctx context.Context, ch Change[SSHKey], name, publicKey string) (SSHKey, error) {
 	line, fingerprint, err := parsePublicKey(publicKey)
 	if err != nil {
 		return SSHKey{}, err
 	}
-	name = strings.TrimSpace(name)
-	if name == "" || len(name) > maxKeyName || strings.ContainsFunc(name, isControl) {
-		return SSHKey{}, errs.Invalid("name", "must be 1 to %d printable characters", maxKeyName)
+	if name, err = words("name", name, 1, maxName); err != nil {
+		return SSHKey{}, err
 	}
-	k := SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: fingerprint}
-	err = s.DB.QueryRow(ctx, insertSSHKey, k.ID.UUID, c.Principal(), k.Name, k.PublicKey, k.Fingerprint).Scan(&k.CreatedAt)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return SSHKey{}, errs.New(errs.AlreadyExists, "you already have a key of this name or fingerprint").At("name").
-			With("fingerprint", k.Fingerprint)
-	}
-	if err != nil {
-		return SSHKey{}, fmt.Errorf("keeping an SSH key: %w", err)
-	}
-	return k, nil
+	return change(ctx, s, ch, func() (SSHKey, func(*pgx.Batch), error) {
+		k := SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: fingerprint, CreatedAt: s.now()}
+		return k, func(b *pgx.Batch) {
+			b.Queue(insertSSHKey, k.ID, ch.Caller.Principal(), k.Name, k.PublicKey, k.Fingerprint, k.CreatedAt).Exec(orElse(
+				errs.New(errs.AlreadyExists, "you already have a key of this name or fingerprint").At("name").
+					With("fingerprint", k.Fingerprint)))
+			s.note(b, ch.Caller, "ssh_key.create", ch.Caller.sshKey(k.ID), nil, fields{"name": k.Name, "fingerprint": k.Fingerprint})
+		}, nil
+	})
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
@@ -112,31 +117,19 @@ func strong(key ssh.PublicKey) error {
 
 // SSHKeys lists the caller's keys by id, after the given one.
 func (s *Service) SSHKeys(ctx context.Context, c Caller, after ids.SSHKey, limit int) ([]SSHKey, error) {
-	rows, err := s.DB.Query(ctx, selectSSHKeys, c.Principal(), after.UUID, limit)
-	if err != nil {
-		return nil, fmt.Errorf("listing SSH keys: %w", err)
-	}
-	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k SSHKey, err error) {
-		err = row.Scan(&k.ID.UUID, &k.Name, &k.PublicKey, &k.Fingerprint, &k.CreatedAt)
-		return k, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing SSH keys: %w", err)
-	}
-	return keys, nil
+	return list(ctx, s.DB, "SSH keys", selectSSHKeys, scanSSHKey, c.Principal(), after, limit)
 }
 
-// DeleteSSHKey removes a key of the caller. Allocations that have it keep it:
-// what they were made with is in their declaration.
-func (s *Service) DeleteSSHKey(ctx context.Context, c Caller, id ids.SSHKey) error {
-	tag, err := s.DB.Exec(ctx, deleteSSHKey, c.Principal(), id.UUID)
-	if err != nil {
-		return fmt.Errorf("deleting an SSH key: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return errs.New(errs.NotFound, "no such SSH key")
-	}
-	return nil
+// DeleteSSHKey removes a key of the caller.
+func (s *Service) DeleteSSHKey(ctx context.Context, ch Change[struct{}], id ids.SSHKey) error {
+	_, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		k, err := one(ctx, s.DB, "SSH key", selectSSHKey, scanSSHKey, ch.Caller.Principal(), id)
+		return none, func(b *pgx.Batch) {
+			b.Queue(deleteSSHKey, ch.Caller.Principal(), id).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "ssh_key.delete", ch.Caller.sshKey(id), fields{"name": k.Name, "fingerprint": k.Fingerprint}, nil)
+		}, err
+	})
+	return err
 }
 
 // KeysOf returns authorized_keys lines of the caller: of the named keys in the

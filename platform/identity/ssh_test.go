@@ -68,11 +68,11 @@ func TestSSHKeysThatAreRefused(t *testing.T) {
 		"long":        good + " " + strings.Repeat("x", 20_000),
 		"certificate": "ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29t",
 	} {
-		_, err := b.AddSSHKey(t.Context(), caller, "laptop", text)
+		_, err := b.AddSSHKey(t.Context(), identity.Change[identity.SSHKey]{Caller: caller}, "laptop", text)
 		wantCode(t, name, err, errs.SSHKeyInvalid)
 	}
 	for _, name := range []string{"", "  ", "a\x00b", strings.Repeat("n", 65)} {
-		_, err := b.AddSSHKey(t.Context(), caller, name, good)
+		_, err := b.AddSSHKey(t.Context(), identity.Change[identity.SSHKey]{Caller: caller}, name, good)
 		wantCode(t, "name "+name, err, errs.ValidationError)
 	}
 }
@@ -87,19 +87,19 @@ func TestSSHKeysAreKeptListedAndGone(t *testing.T) {
 	}
 	first, _ := ed(t)
 	second := line(t, &curve.PublicKey)
-	one, err := b.AddSSHKey(t.Context(), dev, " laptop ", first+" me@home\n")
+	one, err := b.AddSSHKey(t.Context(), identity.Change[identity.SSHKey]{Caller: dev}, " laptop ", first+" me@home\n")
 	if err != nil || one.Name != "laptop" || one.PublicKey != first || !strings.HasPrefix(one.Fingerprint, "SHA256:") || one.CreatedAt.IsZero() {
 		t.Fatalf("%+v, %v", one, err)
 	}
-	two, err := b.AddSSHKey(t.Context(), dev, "desk", second)
+	two, err := b.AddSSHKey(t.Context(), identity.Change[identity.SSHKey]{Caller: dev}, "desk", second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.AddSSHKey(t.Context(), dev, "again", first)
+	_, err = b.AddSSHKey(t.Context(), identity.Change[identity.SSHKey]{Caller: dev}, "again", first)
 	wantCode(t, "same key", err, errs.AlreadyExists)
-	_, err = b.AddSSHKey(t.Context(), dev, "desk", first)
+	_, err = b.AddSSHKey(t.Context(), identity.Change[identity.SSHKey]{Caller: dev}, "desk", first)
 	wantCode(t, "same name", err, errs.AlreadyExists)
-	if _, err := b.AddSSHKey(t.Context(), admin, "laptop", first); err != nil {
+	if _, err := b.AddSSHKey(t.Context(), identity.Change[identity.SSHKey]{Caller: admin}, "laptop", first); err != nil {
 		t.Errorf("another user with the same key: %v", err)
 	}
 
@@ -120,9 +120,9 @@ func TestSSHKeysAreKeptListedAndGone(t *testing.T) {
 	}
 	_, err = b.KeysOf(t.Context(), b.db, admin, []ids.SSHKey{one.ID})
 	wantCode(t, "the key of another", err, errs.NotFound)
-	wantCode(t, "deleting the key of another", b.DeleteSSHKey(t.Context(), admin, one.ID), errs.NotFound)
-	if err := b.DeleteSSHKey(t.Context(), dev, one.ID); err != nil {
+	wantCode(t, "deleting the key of another", b.DeleteSSHKey(t.Context(), identity.Change[struct{}]{Caller: admin}, one.ID), errs.NotFound)
+	if err := b.DeleteSSHKey(t.Context(), identity.Change[struct{}]{Caller: dev}, one.ID); err != nil {
 		t.Error(err)
 	}
-	wantCode(t, "deleting it again", b.DeleteSSHKey(t.Context(), dev, one.ID), errs.NotFound)
+	wantCode(t, "deleting it again", b.DeleteSSHKey(t.Context(), identity.Change[struct{}]{Caller: dev}, one.ID), errs.NotFound)
 }

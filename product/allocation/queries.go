@@ -28,6 +28,8 @@ const (
 		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*)
 		FROM allocations WHERE org_id = $1 AND status NOT IN ('released', 'failed', 'release_failed')`
 
+	countHeld = `SELECT count(*) FROM allocations WHERE project_id = $1 AND status NOT IN ('released', 'failed')`
+
 	moveAllocation = `
 		WITH moved AS (
 			UPDATE allocations SET status = $4, reason = CASE WHEN $5 = '' THEN reason ELSE $5 END, message = $6, version = version + 1,

@@ -10,6 +10,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
 		"insertAllocation": insertAllocation, "countLive": countLive, "moveAllocation": moveAllocation, "lockActive": lockActive,
-		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectTimeline": selectTimeline,
+		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectTimeline": selectTimeline, "countHeld": countHeld,
 	})
 }

@@ -121,7 +121,7 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	}
 	r.desired = &desired.Store{DB: api, Hints: hints, Check: checkLater()}
 	r.observed = &observed.Store{DB: node}
-	r.identity = &identity.Service{DB: api, Clock: c.Clock}
+	r.identity = &identity.Service{DB: api, Clock: c.Clock, Naming: c.naming(), Hints: hints}
 	r.catalog = &catalog.Service{DB: api, Clock: c.Clock, Hints: hints}
 	r.ledger = &ledger.Service{DB: work}
 	r.metering = &metering.Service{DB: api}

@@ -53,7 +53,9 @@ func New(c Config) *Provider {
 }
 
 // Scopes are what people are asked to let us see.
-func Scopes() []string { return []string{oidc.ScopeOpenID, "profile", "email", oidc.ScopeOfflineAccess} }
+func Scopes() []string {
+	return []string{oidc.ScopeOpenID, "profile", "email", oidc.ScopeOfflineAccess}
+}
 
 // Issuer is the name that its tokens carry.
 func (p *Provider) Issuer() string { return p.Config.Issuer }

@@ -1,0 +1,111 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// credentialPrefix marks the secret of a service account.
+const credentialPrefix = "gps_"
+
+// Credential is one secret of a service account.
+type Credential struct {
+	ID                               ids.Credential
+	CreatedAt                        time.Time
+	ExpiresAt, RevokedAt, LastUsedAt *time.Time
+	Secret                           string // only when it was just made
+}
+
+// inForce is how many credentials an account may have: the one in use, and its
+// successor while it is being rolled out.
+const inForce = 2
+
+// credentialsShown is of the newest; older ones are of interest to the audit alone.
+const credentialsShown = 100
+
+func scanCredential(row pgx.CollectableRow) (c Credential, err error) {
+	err = row.Scan(&c.ID, &c.CreatedAt, &c.ExpiresAt, &c.RevokedAt, &c.LastUsedAt)
+	return c, err
+}
+
+func (a ServiceAccount) credential(id ids.Credential) thing {
+	return thing{tenant: a.Tenant, project: a.Project, kind: "credential", id: id.String()}
+}
+
+// Credentials lists those of an account, newest first, without their secrets.
+func (s *Service) Credentials(ctx context.Context, c Caller, account ids.ServiceAccount) ([]Credential, error) {
+	if _, err := s.ServiceAccountByID(ctx, c, account); err != nil {
+		return nil, err
+	}
+	return list(ctx, s.DB, "credentials", selectCredentials, scanCredential, account, credentialsShown)
+}
+
+// CreateCredential makes a secret, which is shown once. A ttl of zero makes one
+// without end.
+func (s *Service) CreateCredential(ctx context.Context, ch Change[Credential], account ids.ServiceAccount, ttl time.Duration) (Credential, error) {
+	return change(ctx, s, ch, func() (Credential, func(*pgx.Batch), error) {
+		a, err := s.ServiceAccountByID(ctx, ch.Caller, account)
+		if err != nil {
+			return Credential{}, nil, err
+		}
+		if _, err := checkScopes(ch.Caller, a.Scopes); err != nil {
+			return Credential{}, nil, err
+		}
+		c := Credential{ID: ids.New[ids.Credential](), CreatedAt: s.now()}
+		if c.ExpiresAt, err = until(c.CreatedAt, ttl); err != nil {
+			return Credential{}, nil, err
+		}
+		var hash [32]byte
+		c.Secret, hash = newToken(credentialPrefix)
+		return c, func(b *pgx.Batch) {
+			queueAccount(b, a)
+			b.Queue(countCredentials, a.ID).QueryRow(fewer)
+			b.Queue(insertCredential, c.ID, a.ID, a.Tenant, hash[:], c.CreatedAt, c.ExpiresAt)
+			s.note(b, ch.Caller, "credential.create", a.credential(c.ID), nil,
+				fields{"service_account": a.ID.String(), "expires_at": c.ExpiresAt})
+		}, nil
+	})
+}
+
+// queueAccount holds the account as it was read, so that it neither ends nor
+// gets more scopes than the caller was allowed to give.
+func queueAccount(b *pgx.Batch, a ServiceAccount) {
+	b.Queue(lockAccountVersion, a.ID, a.Version).Exec(orElse(errRaced))
+}
+
+func fewer(row pgx.Row) error {
+	var have int
+	if err := row.Scan(&have); err != nil {
+		return fmt.Errorf("counting credentials: %w", err)
+	}
+	if have >= inForce {
+		return errs.New(errs.Conflict, "the service account has %d credentials in force", have).Try("revoke one first")
+	}
+	return nil
+}
+
+// RevokeCredential ends a credential; one that has ended stays as it is.
+func (s *Service) RevokeCredential(ctx context.Context, ch Change[struct{}], account ids.ServiceAccount, id ids.Credential) error {
+	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		a, err := s.ServiceAccountByID(ctx, ch.Caller, account)
+		if err != nil {
+			return none, nil, err
+		}
+		c, err := one(ctx, s.DB, "credential", selectCredential, scanCredential, account, id)
+		if err != nil || c.RevokedAt != nil {
+			return none, nil, err
+		}
+		return none, func(b *pgx.Batch) {
+			b.Queue(revokeCredential, account, id).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "credential.revoke", a.credential(id), fields{"service_account": account.String()}, nil)
+		}, nil
+	})
+	_, err = done(s, made, err)
+	return err
+}

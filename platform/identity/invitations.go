@@ -1,0 +1,73 @@
+package identity
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Invitation asks a person into a tenant. It is accepted by signing in with its
+// e-mail address, verified by the provider.
+type Invitation struct {
+	ID                   ids.Invitation
+	Email, Role          string
+	CreatedAt, ExpiresAt time.Time
+}
+
+// invitedFor is long enough for a holiday week and short enough that a mailbox
+// does not collect ways in.
+const invitedFor = 7 * 24 * time.Hour
+
+func (i Invitation) thing(tenant ids.Tenant) thing {
+	return thing{tenant: tenant, kind: "invitation", id: i.ID.String()}
+}
+
+func scanInvitation(row pgx.CollectableRow) (i Invitation, err error) {
+	err = row.Scan(&i.ID, &i.Email, &i.Role, &i.CreatedAt, &i.ExpiresAt)
+	return i, err
+}
+
+// Invitations lists the open ones of the caller's tenant by id.
+func (s *Service) Invitations(ctx context.Context, c Caller, after ids.Invitation, limit int) ([]Invitation, error) {
+	return list(ctx, s.DB, "invitations", selectInvitations, scanInvitation, c.Tenant, after, limit)
+}
+
+// Invite asks a person into the caller's tenant.
+func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role string) (Invitation, error) {
+	email, err := address("email", email)
+	if err == nil {
+		err = checkRole("role", role, tenantRoles)
+	}
+	if err != nil {
+		return Invitation{}, err
+	}
+	tenant := ch.Caller.Tenant
+	return change(ctx, s, ch, func() (Invitation, func(*pgx.Batch), error) {
+		now := s.now()
+		i := Invitation{ID: ids.New[ids.Invitation](), Email: email, Role: role, CreatedAt: now, ExpiresAt: now.Add(invitedFor)}
+		return i, func(b *pgx.Batch) {
+			b.Queue(lockTenant, tenant).Exec(held("tenant"))
+			b.Queue(selectMemberByEmail, tenant, email).Exec(unless(errs.New(errs.AlreadyExists, "a member of the tenant has this e-mail address").At("email")))
+			b.Queue(closeExpired, tenant, email)
+			b.Queue(insertInvitation, i.ID, tenant, i.Email, i.Role, ch.Caller.Principal(), i.CreatedAt, i.ExpiresAt).Exec(orElse(errs.New(errs.AlreadyExists, "this e-mail address is invited already").At("email").Try("revoke that invitation first")))
+			s.note(b, ch.Caller, "invitation.create", i.thing(tenant), nil, fields{"email": i.Email, "role": i.Role})
+		}, nil
+	})
+}
+
+// RevokeInvitation ends an open one.
+func (s *Service) RevokeInvitation(ctx context.Context, ch Change[struct{}], id ids.Invitation) error {
+	tenant := ch.Caller.Tenant
+	_, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		i, err := one(ctx, s.DB, "invitation", selectInvitation, scanInvitation, id, tenant)
+		return none, func(b *pgx.Batch) {
+			b.Queue(revokeInvitation, id, tenant).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "invitation.revoke", i.thing(tenant), fields{"email": i.Email, "role": i.Role}, nil)
+		}, err
+	})
+	return err
+}

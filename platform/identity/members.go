@@ -1,0 +1,216 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Member is a person with their role in a tenant or a project.
+type Member struct {
+	User        ids.User
+	Email, Name string
+	Role        string
+}
+
+func scanMember(row pgx.CollectableRow) (m Member, err error) {
+	err = row.Scan(&m.User, &m.Email, &m.Name, &m.Role)
+	return m, err
+}
+
+// TenantMembers lists the people of the caller's tenant by id.
+func (s *Service) TenantMembers(ctx context.Context, c Caller, after ids.User, limit int) ([]Member, error) {
+	return list(ctx, s.DB, "members", selectTenantMembers, scanMember, c.Tenant, after, limit)
+}
+
+// candidate is somebody who may become a member: Tenant says whose they are.
+type candidate struct {
+	Member
+	Tenant *uuid.UUID
+}
+
+// member finds a person of the tenant, by an empty role also one who has none.
+func (s *Service) member(ctx context.Context, tenant ids.Tenant, user ids.User) (candidate, error) {
+	found, err := one(ctx, s.DB, "member", selectCandidate, func(row pgx.CollectableRow) (c candidate, err error) {
+		err = row.Scan(&c.User, &c.Email, &c.Name, &c.Tenant, &c.Role)
+		return c, err
+	}, user)
+	if err == nil && found.Tenant != nil && *found.Tenant != tenant.UUID {
+		return candidate{}, noSuch("member")
+	}
+	return found, err
+}
+
+// PutTenantMember gives a person of the tenant a role. Only the platform's
+// administrators know people without a tenant, and may so bring them in.
+func (s *Service) PutTenantMember(ctx context.Context, ch Change[Member], user ids.User, role string) (Member, error) {
+	if err := checkRole("role", role, tenantRoles); err != nil {
+		return Member{}, err
+	}
+	tenant := ch.Caller.Tenant
+	made, err := change(ctx, s, ch, func() (Member, func(*pgx.Batch), error) {
+		have, err := s.member(ctx, tenant, user)
+		switch {
+		case err != nil:
+			return Member{}, nil, err
+		case have.Tenant == nil && ch.Caller.Role != "admin":
+			return Member{}, nil, noSuch("member")
+		case have.Role == role:
+			return have.Member, nil, nil
+		}
+		m := have.Member
+		m.Role = role
+		return m, func(b *pgx.Batch) {
+			queueTenantRole(b, tenant, user, have.Role, role)
+			b.Queue(putTenantMember, tenant, user, role).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "tenant.member.put", memberOf(tenant, ids.Project{}, user), before(have.Role), fields{"role": role})
+		}, nil
+	})
+	return done(s, made, err)
+}
+
+// RemoveTenantMember takes a person out of the tenant and all of its projects.
+func (s *Service) RemoveTenantMember(ctx context.Context, ch Change[struct{}], user ids.User) error {
+	tenant := ch.Caller.Tenant
+	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		have, err := s.member(ctx, tenant, user)
+		if err == nil && have.Tenant == nil {
+			err = noSuch("member")
+		}
+		return none, func(b *pgx.Batch) {
+			queueTenantRole(b, tenant, user, have.Role, "")
+			b.Queue(deleteFromProjects, tenant, user)
+			b.Queue(deleteTenantMember, tenant, user).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "tenant.member.remove", memberOf(tenant, ids.Project{}, user), before(have.Role), nil)
+		}, err
+	})
+	_, err = done(s, made, err)
+	return err
+}
+
+// queueTenantRole holds the tenant, and with it all of its memberships, and
+// refuses to leave it without an owner who can act.
+func queueTenantRole(b *pgx.Batch, tenant ids.Tenant, user ids.User, from, to string) {
+	b.Queue(lockTenant, tenant).Exec(held("tenant"))
+	b.Queue(selectTenantRole, tenant, user).QueryRow(func(row pgx.Row) error {
+		var role string
+		var other bool
+		if err := row.Scan(&role, &other); err != nil {
+			return fmt.Errorf("reading a role: %w", err)
+		}
+		switch {
+		case role != from:
+			return errRaced
+		case role == "owner" && to != "owner" && !other:
+			return errs.New(errs.Conflict, "this is the last owner of the tenant").Try("make somebody else an owner first")
+		}
+		return nil
+	})
+}
+
+// ProjectMembers lists the people of a project by id.
+func (s *Service) ProjectMembers(ctx context.Context, c Caller, project ids.Project, after ids.User, limit int) ([]Member, error) {
+	if _, err := s.ProjectByID(ctx, c, project); err != nil {
+		return nil, err
+	}
+	return list(ctx, s.DB, "members", selectProjectMembers, scanMember, project, after, limit)
+}
+
+// PutProjectMember gives a member of the tenant a role in a project.
+func (s *Service) PutProjectMember(ctx context.Context, ch Change[Member], project ids.Project, user ids.User, role string) (Member, error) {
+	if err := checkRole("role", role, projectRoles); err != nil {
+		return Member{}, err
+	}
+	tenant := ch.Caller.Tenant
+	made, err := change(ctx, s, ch, func() (Member, func(*pgx.Batch), error) {
+		have, from, err := s.inProject(ctx, ch.Caller, project, user)
+		if err != nil || from == role {
+			have.Role = role
+			return have, nil, err
+		}
+		have.Role = role
+		return have, func(b *pgx.Batch) {
+			queueProjectRole(b, tenant, project, user, from)
+			b.Queue(putProjectMember, tenant, project, user, role).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "project.member.put", memberOf(tenant, project, user), before(from), fields{"role": role})
+		}, nil
+	})
+	return done(s, made, err)
+}
+
+// RemoveProjectMember takes a person out of a project.
+func (s *Service) RemoveProjectMember(ctx context.Context, ch Change[struct{}], project ids.Project, user ids.User) error {
+	tenant := ch.Caller.Tenant
+	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		_, from, err := s.inProject(ctx, ch.Caller, project, user)
+		if err == nil && from == "" {
+			err = noSuch("member")
+		}
+		return none, func(b *pgx.Batch) {
+			queueProjectRole(b, tenant, project, user, from)
+			b.Queue(deleteProjectMember, project, user).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "project.member.remove", memberOf(tenant, project, user), before(from), nil)
+		}, err
+	})
+	_, err = done(s, made, err)
+	return err
+}
+
+// inProject finds a member of the tenant and their role in a project that the
+// caller administers; empty when they have none.
+func (s *Service) inProject(ctx context.Context, c Caller, project ids.Project, user ids.User) (m Member, role string, err error) {
+	if _, err := s.administered(ctx, c, project); err != nil {
+		return Member{}, "", err
+	}
+	have, err := s.member(ctx, c.Tenant, user)
+	if err == nil && have.Tenant == nil {
+		err = noSuch("member")
+	}
+	if err != nil {
+		return Member{}, "", err
+	}
+	role, err = one(ctx, s.DB, "member", selectProjectRole, pgx.RowTo[string], project, user)
+	return have.Member, role, err
+}
+
+// queueProjectRole holds the tenant, so that nobody leaves it meanwhile, and the
+// project, so that it stays.
+func queueProjectRole(b *pgx.Batch, tenant ids.Tenant, project ids.Project, user ids.User, from string) {
+	b.Queue(lockTenant, tenant).Exec(held("tenant"))
+	b.Queue(lockProject, project).Exec(held("project"))
+	b.Queue(selectProjectRole, project, user).QueryRow(func(row pgx.Row) error {
+		var role string
+		if err := row.Scan(&role); err != nil {
+			return fmt.Errorf("reading a role: %w", err)
+		}
+		if role != from {
+			return errRaced
+		}
+		return nil
+	})
+}
+
+func memberOf(tenant ids.Tenant, project ids.Project, user ids.User) thing {
+	return thing{tenant: tenant, project: project, kind: "member", id: user.String()}
+}
+
+// before is what an audit row says of a role that was; nothing where there was none.
+func before(role string) fields {
+	if role == "" {
+		return nil
+	}
+	return fields{"role": role}
+}
+
+// done ends a change after which somebody may do less.
+func done[T any](s *Service, made T, err error) (T, error) {
+	if err == nil {
+		s.RightsChanged()
+	}
+	return made, err
+}

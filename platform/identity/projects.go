@@ -1,0 +1,151 @@
+package identity
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// ProjectPatch is what may change of a project; nil leaves it.
+type ProjectPatch struct{ Name, Description *string }
+
+func (p Project) thing() thing {
+	return thing{tenant: p.Tenant, project: p.ID, kind: "project", id: p.ID.String()}
+}
+
+// seesAll are those who see every project of their tenant.
+func seesAll(c Caller) bool {
+	return c.TenantRole == "owner" || c.TenantRole == "viewer" || c.Role == "admin" || c.Role == "operator"
+}
+
+// seen completes the caller's role in a project that was read, or refuses it.
+func seen(c Caller, p Project) (Project, error) {
+	switch {
+	case c.TenantRole == "owner", c.Role == "admin":
+		p.Role = "admin"
+	case c.ServiceAccount != (ids.ServiceAccount{}) && c.Project == p.ID:
+		p.Role = c.ProjectRole // its scopes say what it may do there
+	case p.Role == "" && !seesAll(c):
+		return Project{}, errs.New(errs.Forbidden, "you are not a member of this project")
+	}
+	return p, nil
+}
+
+// ProjectPage lists by name the projects of the tenant that the caller sees.
+func (s *Service) ProjectPage(ctx context.Context, c Caller, after string, limit int) ([]Project, error) {
+	all, err := list(ctx, s.DB, "projects", selectProjectPage, scanProject, c.Tenant, c.User, after, limit, seesAll(c), c.Project)
+	for i, p := range all {
+		if all[i], err = seen(c, p); err != nil {
+			return nil, err
+		}
+	}
+	return all, err
+}
+
+// ProjectByID reads one project of the tenant that the caller sees.
+func (s *Service) ProjectByID(ctx context.Context, c Caller, id ids.Project) (Project, error) {
+	p, err := one(ctx, s.DB, "project", selectProjectByID, scanProject, c.Tenant, c.User, id)
+	if err != nil {
+		return Project{}, err
+	}
+	return seen(c, p)
+}
+
+// administered is a project whose people and programs the caller decides on.
+func (s *Service) administered(ctx context.Context, c Caller, id ids.Project) (Project, error) {
+	p, err := s.ProjectByID(ctx, c, id)
+	if err == nil && p.Role != "admin" {
+		err = errs.New(errs.Forbidden, "you do not administer this project").Try("ask an administrator of it, or an owner of the tenant")
+	}
+	return p, err
+}
+
+// CreateProject makes a project, which its creator administers.
+func (s *Service) CreateProject(ctx context.Context, ch Change[Project], name, description string) (Project, error) {
+	if err := checkLabel(name); err != nil {
+		return Project{}, err
+	}
+	description, err := words("description", description, 0, maxDescription)
+	if err != nil {
+		return Project{}, err
+	}
+	c := ch.Caller
+	return change(ctx, s, ch, func() (Project, func(*pgx.Batch), error) {
+		p := Project{ID: ids.New[ids.Project](), Tenant: c.Tenant, Name: name, Description: description, Role: "admin", Version: 1, CreatedAt: s.now()}
+		return p, func(b *pgx.Batch) {
+			b.Queue(lockTenant, c.Tenant).Exec(held("tenant"))
+			b.Queue(insertProject, p.ID, p.Tenant, p.Name, p.Description, p.CreatedAt).Exec(orElse(
+				errs.New(errs.AlreadyExists, "the tenant has a project of this name").At("name").Try("choose another name")))
+			b.Queue(putProjectMember, c.Tenant, p.ID, c.User, p.Role) // not of programs
+			s.note(b, c, "project.create", p.thing(), nil, fields{"name": p.Name, "description": p.Description})
+		}, nil
+	})
+}
+
+// UpdateProject changes what a project is called.
+func (s *Service) UpdateProject(ctx context.Context, ch Change[Project], id ids.Project, version int64, patch ProjectPatch) (Project, error) {
+	made, err := change(ctx, s, ch, func() (Project, func(*pgx.Batch), error) {
+		p, err := s.administered(ctx, ch.Caller, id)
+		if err == nil {
+			err = fits(version, p.Version)
+		}
+		if err != nil {
+			return p, nil, err
+		}
+		old := p
+		if err := patch.apply(&p); err != nil {
+			return p, nil, err
+		}
+		was, is := differ(old.fields(), p.fields())
+		if len(is) == 0 {
+			return p, nil, nil
+		}
+		p.Version++
+		return p, func(b *pgx.Batch) {
+			b.Queue(updateProject, id, old.Version, p.Name, p.Description).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "project.update", p.thing(), was, is)
+		}, nil
+	})
+	return done(s, made, err) // a project may be named by its name
+}
+
+func (p Project) fields() fields { return fields{"name": p.Name, "description": p.Description} }
+
+func (patch ProjectPatch) apply(p *Project) (err error) {
+	if patch.Name != nil {
+		p.Name = *patch.Name
+		err = checkLabel(p.Name)
+	}
+	if patch.Description != nil && err == nil {
+		p.Description, err = words("description", *patch.Description, 0, maxDescription)
+	}
+	return err
+}
+
+// QueueCloseProject ends a project that was read with ProjectByID, and the
+// programs of it. It holds the project first, so that what the caller queues
+// after it counts what nobody can add to. Tell RightsChanged after the commit.
+func (s *Service) QueueCloseProject(b *pgx.Batch, ch Change[struct{}], p Project, version int64) error {
+	if p.Role != "admin" {
+		return errs.New(errs.Forbidden, "you do not administer this project")
+	}
+	if err := fits(version, p.Version); err != nil {
+		return err
+	}
+	s.QueueKey(b, ch.Key, ch.reply(struct{}{}))
+	b.Queue(lockTenant, p.Tenant).Exec(held("tenant"))
+	b.Queue(lockProject, p.ID).Exec(held("project"))
+	b.Queue(closeProject, p.ID, version).Exec(func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() == 0 {
+			return errs.New(errs.VersionMismatch, "the project was changed meanwhile").Try("read it again")
+		}
+		return nil
+	})
+	b.Queue(disableAccounts, p.ID)
+	s.note(b, ch.Caller, "project.delete", p.thing(), p.fields(), nil)
+	return nil
+}

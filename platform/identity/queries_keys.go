@@ -1,0 +1,72 @@
+package identity
+
+const (
+	accountColumns = `id, org_id, project_id, name, description, scopes, version, created_at, last_used_at, disabled_at`
+
+	selectServiceAccounts = `
+		SELECT ` + accountColumns + ` FROM service_accounts
+		WHERE project_id = $1 AND name > $2 AND deleted_at IS NULL ORDER BY name LIMIT $3`
+	selectServiceAccount = `SELECT ` + accountColumns + ` FROM service_accounts WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL`
+	insertServiceAccount = `
+		INSERT INTO service_accounts (id, org_id, project_id, name, description, scopes, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (project_id, name) WHERE deleted_at IS NULL DO NOTHING`
+	updateServiceAccount = `
+		UPDATE service_accounts SET name = $3, description = $4, scopes = $5, disabled_at = $6, version = version + 1
+		WHERE id = $1 AND version = $2 AND deleted_at IS NULL`
+	deleteServiceAccount = `
+		UPDATE service_accounts SET deleted_at = now(), version = version + 1
+		WHERE id = $1 AND version = $2 AND deleted_at IS NULL`
+	lockAccountVersion = `
+		SELECT id FROM service_accounts WHERE id = $1 AND version = $2 AND deleted_at IS NULL FOR NO KEY UPDATE`
+)
+
+const (
+	credentialColumns = `id, created_at, expires_at, revoked_at, last_used_at`
+
+	selectCredentials = `
+		SELECT ` + credentialColumns + ` FROM service_account_credentials
+		WHERE service_account_id = $1 ORDER BY id DESC LIMIT $2`
+	selectCredential = `SELECT ` + credentialColumns + ` FROM service_account_credentials WHERE service_account_id = $1 AND id = $2`
+	// The caller holds the account.
+	countCredentials = `
+		SELECT count(*) FROM service_account_credentials
+		WHERE service_account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
+	insertCredential = `
+		INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`
+	revokeCredential = `
+		UPDATE service_account_credentials SET revoked_at = now()
+		WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL`
+	revokeCredentials = `
+		UPDATE service_account_credentials SET revoked_at = now()
+		WHERE service_account_id = $1 AND revoked_at IS NULL`
+)
+
+const (
+	keyColumns = `id, name, scopes, created_at, expires_at, last_used_at`
+
+	selectAPIKeys = `
+		SELECT ` + keyColumns + ` FROM api_keys
+		WHERE user_id = $1 AND id > $2 AND revoked_at IS NULL ORDER BY id LIMIT $3`
+	selectAPIKey = `SELECT ` + keyColumns + ` FROM api_keys WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL`
+	// The caller holds the user. An expired key leaves its name free.
+	insertAPIKey = `
+		INSERT INTO api_keys (id, user_id, name, secret_hash, scopes, created_at, expires_at)
+		SELECT $1, $2, $3, $4, $5, $6, $7
+		WHERE NOT EXISTS (SELECT FROM api_keys
+			WHERE user_id = $2 AND name = $3 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))`
+	revokeAPIKey = `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL`
+)
+
+const (
+	selectSessions = `
+		SELECT id, user_id, kind, issuer, address, user_agent, created_at, expires_at, last_used_at FROM sessions
+		WHERE ($1 = '00000000-0000-0000-0000-000000000000'::uuid OR user_id = $1) AND id > $2 AND ended_at IS NULL AND expires_at > now()
+		ORDER BY id LIMIT $3`
+	selectSessionOwner = `
+		SELECT k.user_id, m.org_id FROM sessions k LEFT JOIN tenant_memberships m ON m.user_id = k.user_id
+		WHERE k.id = $1 AND k.ended_at IS NULL`
+	endSessionByID = `UPDATE sessions SET ended_at = now() WHERE id = $1 AND ended_at IS NULL`
+	endSessions    = `UPDATE sessions SET ended_at = now() WHERE user_id = $1 AND ended_at IS NULL`
+)

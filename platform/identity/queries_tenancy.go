@@ -1,0 +1,112 @@
+package identity
+
+const (
+	tenantColumns = `id, name, currency, version, created_at`
+
+	selectTenant  = `SELECT ` + tenantColumns + ` FROM tenants WHERE id = $1`
+	selectTenants = `SELECT ` + tenantColumns + ` FROM tenants WHERE name > $1 ORDER BY name LIMIT $2`
+	insertTenant  = `INSERT INTO tenants (id, name, currency, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`
+	updateTenant  = `UPDATE tenants SET name = $3, version = version + 1 WHERE id = $1 AND version = $2`
+)
+
+const (
+	selectTenantMembers = `
+		SELECT u.id, u.email, u.name, m.role FROM tenant_memberships m JOIN users u ON u.id = m.user_id
+		WHERE m.org_id = $1 AND m.user_id > $2 ORDER BY m.user_id LIMIT $3`
+
+	selectCandidate = `
+		SELECT u.id, u.email, u.name, m.org_id, coalesce(m.role, '')
+		FROM users u LEFT JOIN tenant_memberships m ON m.user_id = u.id WHERE u.id = $1`
+
+	// The role of $2, and whether another owner could act. The caller holds the
+	// tenant, and whoever changes a membership holds it.
+	selectTenantRole = `
+		SELECT coalesce((SELECT role FROM tenant_memberships WHERE org_id = $1 AND user_id = $2), ''),
+			EXISTS (SELECT FROM tenant_memberships m JOIN users u ON u.id = m.user_id
+				WHERE m.org_id = $1 AND m.user_id <> $2 AND m.role = 'owner' AND u.disabled_at IS NULL)`
+
+	// Somebody who joined another tenant meanwhile stays there.
+	putTenantMember = `
+		INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, $3)
+		ON CONFLICT (user_id) DO UPDATE SET role = excluded.role WHERE tenant_memberships.org_id = excluded.org_id`
+
+	deleteTenantMember = `DELETE FROM tenant_memberships WHERE org_id = $1 AND user_id = $2`
+	deleteFromProjects = `
+		DELETE FROM project_memberships m USING projects p WHERE p.id = m.project_id AND p.org_id = $1 AND m.user_id = $2`
+)
+
+const (
+	invitationColumns = `id, email, role, created_at, expires_at`
+	invitationIsOpen  = `accepted_at IS NULL AND revoked_at IS NULL`
+
+	selectInvitations = `
+		SELECT ` + invitationColumns + ` FROM invitations
+		WHERE org_id = $1 AND id > $2 AND ` + invitationIsOpen + ` AND expires_at > now() ORDER BY id LIMIT $3`
+	selectInvitation    = `SELECT ` + invitationColumns + ` FROM invitations WHERE id = $1 AND org_id = $2 AND ` + invitationIsOpen
+	selectMemberByEmail = `
+		SELECT FROM tenant_memberships m JOIN users u ON u.id = m.user_id WHERE m.org_id = $1 AND lower(u.email) = $2`
+	// An open one that has expired would keep its place from a new one.
+	closeExpired = `
+		UPDATE invitations SET revoked_at = now()
+		WHERE org_id = $1 AND lower(email) = $2 AND ` + invitationIsOpen + ` AND expires_at <= now()`
+	insertInvitation = `
+		INSERT INTO invitations (id, org_id, email, role, invited_by, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (org_id, lower(email)) WHERE accepted_at IS NULL AND revoked_at IS NULL DO NOTHING`
+	revokeInvitation = `UPDATE invitations SET revoked_at = now() WHERE id = $1 AND org_id = $2 AND ` + invitationIsOpen
+)
+
+const (
+	selectProjectByID = `
+		SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version
+		FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
+		WHERE p.org_id = $1 AND p.id = $3 AND p.deleted_at IS NULL`
+	selectProjectPage = `
+		SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version
+		FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
+		WHERE p.org_id = $1 AND p.name > $3 AND p.deleted_at IS NULL AND ($5 OR m.role IS NOT NULL OR p.id = $6)
+		ORDER BY p.name LIMIT $4`
+	insertProject = `
+		INSERT INTO projects (id, org_id, name, description, created_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (org_id, name) WHERE deleted_at IS NULL DO NOTHING`
+	updateProject = `
+		UPDATE projects SET name = $3, description = $4, version = version + 1
+		WHERE id = $1 AND version = $2 AND deleted_at IS NULL`
+	closeProject = `
+		UPDATE projects SET deleted_at = now(), version = version + 1
+		WHERE id = $1 AND ($2 = 0 OR version = $2) AND deleted_at IS NULL`
+	disableAccounts = `
+		UPDATE service_accounts SET disabled_at = now(), version = version + 1
+		WHERE project_id = $1 AND disabled_at IS NULL AND deleted_at IS NULL`
+
+	selectProjectMembers = `
+		SELECT u.id, u.email, u.name, m.role FROM project_memberships m JOIN users u ON u.id = m.user_id
+		WHERE m.project_id = $1 AND m.user_id > $2 ORDER BY m.user_id LIMIT $3`
+	selectProjectRole = `
+		SELECT coalesce((SELECT role FROM project_memberships WHERE project_id = $1 AND user_id = $2), '')`
+	// Only of the tenant's own people. The caller holds the tenant.
+	putProjectMember = `
+		INSERT INTO project_memberships (project_id, user_id, role)
+		SELECT $2::uuid, user_id, $4::text FROM tenant_memberships WHERE org_id = $1 AND user_id = $3
+		ON CONFLICT (project_id, user_id) DO UPDATE SET role = excluded.role`
+	deleteProjectMember = `DELETE FROM project_memberships WHERE project_id = $1 AND user_id = $2`
+)
+
+const (
+	userColumns = `u.id, u.email, u.name, u.role, u.oidc_issuer, u.role_from, m.org_id, coalesce(t.name, ''), coalesce(m.role, ''),
+		u.version, u.created_at, u.signed_in_at, u.disabled_at
+		FROM users u LEFT JOIN tenant_memberships m ON m.user_id = u.id LEFT JOIN tenants t ON t.id = m.org_id`
+
+	selectUser  = `SELECT ` + userColumns + ` WHERE u.id = $1`
+	selectUsers = `
+		SELECT ` + userColumns + `
+		WHERE ($1 = '' OR strpos(lower(u.email), lower($1)) > 0 OR strpos(lower(u.name), lower($1)) > 0)
+			AND ($2 = '' OR u.role = $2) AND ($3 = '00000000-0000-0000-0000-000000000000'::uuid OR m.org_id = $3) AND u.id > $4
+		ORDER BY u.id LIMIT $5`
+	insertUser = `
+		INSERT INTO users (id, oidc_issuer, oidc_subject, email, name, role, created_at) VALUES ($1, $2, $3, $3, $4, $5, $6)
+		ON CONFLICT DO NOTHING`
+	updateUser = `
+		UPDATE users SET name = $3, role = $4, disabled_at = $5, version = version + 1 WHERE id = $1 AND version = $2`
+	lockUsers   = `SELECT id FROM users WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
+	selectAdmin = `SELECT EXISTS (SELECT FROM users WHERE id = $1 AND role = 'admin' AND disabled_at IS NULL)`
+)

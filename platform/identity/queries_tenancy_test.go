@@ -1,0 +1,68 @@
+package identity
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestTenancyStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{
+		"tenants", "projects", "users", "tenant_memberships", "project_memberships", "invitations",
+		"service_accounts", "service_account_credentials", "api_keys", "sessions",
+	}, map[string]string{
+		"selectTenant":          selectTenant,
+		"selectTenants":         selectTenants,
+		"insertTenant":          insertTenant,
+		"updateTenant":          updateTenant,
+		"selectTenantMembers":   selectTenantMembers,
+		"selectCandidate":       selectCandidate,
+		"selectTenantRole":      selectTenantRole,
+		"putTenantMember":       putTenantMember,
+		"deleteTenantMember":    deleteTenantMember,
+		"deleteFromProjects":    deleteFromProjects,
+		"selectInvitations":     selectInvitations,
+		"selectInvitation":      selectInvitation,
+		"selectMemberByEmail":   selectMemberByEmail,
+		"closeExpired":          closeExpired,
+		"insertInvitation":      insertInvitation,
+		"revokeInvitation":      revokeInvitation,
+		"selectProjectByID":     selectProjectByID,
+		"selectProjectPage":     selectProjectPage,
+		"insertProject":         insertProject,
+		"updateProject":         updateProject,
+		"closeProject":          closeProject,
+		"disableAccounts":       disableAccounts,
+		"selectProjectMembers":  selectProjectMembers,
+		"selectProjectRole":     selectProjectRole,
+		"putProjectMember":      putProjectMember,
+		"deleteProjectMember":   deleteProjectMember,
+		"selectUser":            selectUser,
+		"selectUsers":           selectUsers,
+		"insertUser":            insertUser,
+		"updateUser":            updateUser,
+		"lockUsers":             lockUsers,
+		"selectAdmin":           selectAdmin,
+		"selectServiceAccounts": selectServiceAccounts,
+		"selectServiceAccount":  selectServiceAccount,
+		"insertServiceAccount":  insertServiceAccount,
+		"updateServiceAccount":  updateServiceAccount,
+		"deleteServiceAccount":  deleteServiceAccount,
+		"lockAccountVersion":    lockAccountVersion,
+		"selectCredentials":     selectCredentials,
+		"selectCredential":      selectCredential,
+		"countCredentials":      countCredentials,
+		"insertCredential":      insertCredential,
+		"revokeCredential":      revokeCredential,
+		"revokeCredentials":     revokeCredentials,
+		"selectAPIKeys":         selectAPIKeys,
+		"selectAPIKey":          selectAPIKey,
+		"insertAPIKey":          insertAPIKey,
+		"revokeAPIKey":          revokeAPIKey,
+		"selectSessions":        selectSessions,
+		"selectSessionOwner":    selectSessionOwner,
+		"endSessionByID":        endSessionByID,
+		"endSessions":           endSessions,
+	})
+}

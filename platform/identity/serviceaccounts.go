@@ -1,0 +1,158 @@
+package identity
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// ServiceAccount is a program that acts for a project. Scopes are the most that
+// its tokens may be given.
+type ServiceAccount struct {
+	ID                     ids.ServiceAccount
+	Tenant                 ids.Tenant
+	Project                ids.Project
+	Name, Description      string
+	Scopes                 []string
+	Version                int64
+	CreatedAt              time.Time
+	LastUsedAt, DisabledAt *time.Time
+}
+
+// NewServiceAccount is what one is made of.
+type NewServiceAccount struct {
+	Name, Description string
+	Scopes            []string
+}
+
+// ServiceAccountPatch is what may change of one; nil leaves it.
+type ServiceAccountPatch struct {
+	Name, Description *string
+	Scopes            *[]string
+	Disabled          *bool
+}
+
+func (a ServiceAccount) thing() thing {
+	return thing{tenant: a.Tenant, project: a.Project, kind: "service_account", id: a.ID.String()}
+}
+
+func (a ServiceAccount) fields() fields {
+	return fields{"name": a.Name, "description": a.Description, "scopes": a.Scopes, "disabled": a.DisabledAt != nil}
+}
+
+func scanServiceAccount(row pgx.CollectableRow) (a ServiceAccount, err error) {
+	err = row.Scan(&a.ID, &a.Tenant, &a.Project, &a.Name, &a.Description, &a.Scopes, &a.Version, &a.CreatedAt, &a.LastUsedAt, &a.DisabledAt)
+	return a, err
+}
+
+// ServiceAccounts lists those of a project by name.
+func (s *Service) ServiceAccounts(ctx context.Context, c Caller, project ids.Project, after string, limit int) ([]ServiceAccount, error) {
+	if _, err := s.ProjectByID(ctx, c, project); err != nil {
+		return nil, err
+	}
+	return list(ctx, s.DB, "service accounts", selectServiceAccounts, scanServiceAccount, project, after, limit)
+}
+
+// ServiceAccountByID reads one whose project the caller administers.
+func (s *Service) ServiceAccountByID(ctx context.Context, c Caller, id ids.ServiceAccount) (ServiceAccount, error) {
+	a, err := one(ctx, s.DB, "service account", selectServiceAccount, scanServiceAccount, c.Tenant, id)
+	if err == nil {
+		_, err = s.administered(ctx, c, a.Project)
+	}
+	if err != nil {
+		return ServiceAccount{}, err
+	}
+	return a, nil
+}
+
+// CreateServiceAccount makes one. It has no credential yet.
+func (s *Service) CreateServiceAccount(ctx context.Context, ch Change[ServiceAccount], project ids.Project, n NewServiceAccount) (ServiceAccount, error) {
+	a := ServiceAccount{Tenant: ch.Caller.Tenant, Project: project, Version: 1}
+	err := ServiceAccountPatch{Name: &n.Name, Description: &n.Description, Scopes: &n.Scopes}.apply(&a, ch.Caller, s.now())
+	if err != nil {
+		return ServiceAccount{}, err
+	}
+	return change(ctx, s, ch, func() (ServiceAccount, func(*pgx.Batch), error) {
+		_, err := s.administered(ctx, ch.Caller, project)
+		a.ID, a.CreatedAt = ids.New[ids.ServiceAccount](), s.now()
+		return a, func(b *pgx.Batch) {
+			b.Queue(lockProject, project).Exec(held("project"))
+			b.Queue(insertServiceAccount, a.ID, a.Tenant, a.Project, a.Name, a.Description, a.Scopes, ch.Caller.Principal(), a.CreatedAt).Exec(orElse(
+				errs.New(errs.AlreadyExists, "the project has a service account of this name").At("name").Try("choose another name")))
+			s.note(b, ch.Caller, "service_account.create", a.thing(), nil, a.fields())
+		}, err
+	})
+}
+
+func (patch ServiceAccountPatch) apply(a *ServiceAccount, c Caller, now time.Time) (err error) {
+	if patch.Name != nil {
+		a.Name = *patch.Name
+		err = checkLabel(a.Name)
+	}
+	if patch.Description != nil && err == nil {
+		a.Description, err = words("description", *patch.Description, 0, maxDescription)
+	}
+	if patch.Scopes != nil && err == nil {
+		if a.Scopes, err = checkScopes(c, *patch.Scopes); err == nil && len(a.Scopes) == 0 {
+			err = errs.Invalid("scopes", "must name at least one")
+		}
+	}
+	switch {
+	case patch.Disabled == nil || *patch.Disabled == (a.DisabledAt != nil):
+	case *patch.Disabled:
+		a.DisabledAt = &now
+	default:
+		a.DisabledAt = nil
+	}
+	return err
+}
+
+// UpdateServiceAccount changes one. Tokens that are out keep no more than the
+// account still has.
+func (s *Service) UpdateServiceAccount(ctx context.Context, ch Change[ServiceAccount], id ids.ServiceAccount, version int64, patch ServiceAccountPatch) (ServiceAccount, error) {
+	made, err := change(ctx, s, ch, func() (ServiceAccount, func(*pgx.Batch), error) {
+		a, err := s.ServiceAccountByID(ctx, ch.Caller, id)
+		if err == nil {
+			err = fits(version, a.Version)
+		}
+		if err != nil {
+			return a, nil, err
+		}
+		old := a
+		if err := patch.apply(&a, ch.Caller, s.now()); err != nil {
+			return a, nil, err
+		}
+		was, is := differ(old.fields(), a.fields())
+		if len(is) == 0 {
+			return a, nil, nil
+		}
+		a.Version++
+		return a, func(b *pgx.Batch) {
+			b.Queue(updateServiceAccount, id, old.Version, a.Name, a.Description, a.Scopes, a.DisabledAt).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "service_account.update", a.thing(), was, is)
+		}, nil
+	})
+	return done(s, made, err)
+}
+
+// DeleteServiceAccount ends one and all of its credentials. Its row stays:
+// allocations and audit rows name it.
+func (s *Service) DeleteServiceAccount(ctx context.Context, ch Change[struct{}], id ids.ServiceAccount, version int64) error {
+	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		a, err := s.ServiceAccountByID(ctx, ch.Caller, id)
+		if err == nil {
+			err = fits(version, a.Version)
+		}
+		return none, func(b *pgx.Batch) {
+			b.Queue(deleteServiceAccount, id, a.Version).Exec(orElse(errRaced))
+			b.Queue(revokeCredentials, id)
+			s.note(b, ch.Caller, "service_account.delete", a.thing(), a.fields(), nil)
+		}, err
+	})
+	_, err = done(s, made, err)
+	return err
+}

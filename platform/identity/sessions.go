@@ -1,0 +1,71 @@
+package identity
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// SessionInfo is a sign-in of a person that has not ended.
+type SessionInfo struct {
+	ID                   ids.Session
+	User                 ids.User
+	Kind, Issuer         string
+	Address, UserAgent   string
+	CreatedAt, ExpiresAt time.Time
+	LastUsedAt           *time.Time
+	Current              bool // it is the one that asks
+}
+
+func scanSession(row pgx.CollectableRow) (i SessionInfo, err error) {
+	err = row.Scan(&i.ID, &i.User, &i.Kind, &i.Issuer, &i.Address, &i.UserAgent, &i.CreatedAt, &i.ExpiresAt, &i.LastUsedAt)
+	return i, err
+}
+
+// Sessions lists the caller's by id.
+func (s *Service) Sessions(ctx context.Context, c Caller, after ids.Session, limit int) ([]SessionInfo, error) {
+	if c.User == (ids.User{}) {
+		return nil, nil // a program signs in nowhere
+	}
+	all, err := s.AllSessions(ctx, c.User, after, limit)
+	for i := range all {
+		all[i].Current = all[i].ID == c.Session
+	}
+	return all, err
+}
+
+// AllSessions lists those of one person, or of everyone, by id, for the platform.
+func (s *Service) AllSessions(ctx context.Context, user ids.User, after ids.Session, limit int) ([]SessionInfo, error) {
+	return list(ctx, s.DB, "sessions", selectSessions, scanSession, user, after, limit)
+}
+
+// EndSessionByID ends a session of the caller, or for the platform that of anyone.
+func (s *Service) EndSessionByID(ctx context.Context, ch Change[struct{}], id ids.Session, anyone bool) error {
+	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		type owned struct {
+			user   ids.User
+			tenant *uuid.UUID
+		}
+		of, err := one(ctx, s.DB, "session", selectSessionOwner, func(row pgx.CollectableRow) (o owned, err error) {
+			err = row.Scan(&o.user, &o.tenant)
+			return o, err
+		}, id)
+		if err == nil && !anyone && of.user != ch.Caller.User {
+			err = noSuch("session")
+		}
+		about := thing{kind: "session", id: id.String()}
+		if of.tenant != nil {
+			about.tenant = ids.From[ids.Tenant](*of.tenant)
+		}
+		return none, func(b *pgx.Batch) {
+			b.Queue(endSessionByID, id).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "session.end", about, fields{"user": of.user.String()}, nil)
+		}, err
+	})
+	_, err = done(s, made, err)
+	return err
+}

@@ -1,0 +1,84 @@
+package identity
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Tenant owns: balance, projects, people.
+type Tenant struct {
+	ID             ids.Tenant
+	Name, Currency string
+	Version        int64
+	CreatedAt      time.Time
+}
+
+func (t Tenant) thing() thing { return thing{tenant: t.ID, kind: "tenant", id: t.ID.String()} }
+
+// Tenant reads the caller's.
+func (s *Service) Tenant(ctx context.Context, c Caller) (Tenant, error) {
+	return s.TenantByID(ctx, c.Tenant)
+}
+
+// TenantByID reads any, for the platform.
+func (s *Service) TenantByID(ctx context.Context, id ids.Tenant) (Tenant, error) {
+	return one(ctx, s.DB, "tenant", selectTenant, scanTenant, id)
+}
+
+// Tenants lists all by name, for the platform.
+func (s *Service) Tenants(ctx context.Context, after string, limit int) ([]Tenant, error) {
+	return list(ctx, s.DB, "tenants", selectTenants, scanTenant, after, limit)
+}
+
+func scanTenant(row pgx.CollectableRow) (t Tenant, err error) {
+	err = row.Scan(&t.ID, &t.Name, &t.Currency, &t.Version, &t.CreatedAt)
+	return t, err
+}
+
+// firstProject is what a new tenant works in.
+const firstProject = "default"
+
+// CreateTenant makes a tenant with one project and without people.
+func (s *Service) CreateTenant(ctx context.Context, ch Change[Tenant], name, in string) (Tenant, error) {
+	if err := checkLabel(name); err != nil {
+		return Tenant{}, err
+	}
+	if !currency.MatchString(in) {
+		return Tenant{}, errs.Invalid("currency", "must be three capital letters, such as EUR")
+	}
+	return change(ctx, s, ch, func() (Tenant, func(*pgx.Batch), error) {
+		t := Tenant{ID: ids.New[ids.Tenant](), Name: name, Currency: in, Version: 1, CreatedAt: s.now()}
+		return t, func(b *pgx.Batch) {
+			b.Queue(insertTenant, t.ID, t.Name, t.Currency, t.CreatedAt).Exec(orElse(errs.New(errs.AlreadyExists, "there is a tenant of this name").At("name").Try("choose another name")))
+			b.Queue(insertProject, ids.New[ids.Project](), t.ID, firstProject, "", t.CreatedAt)
+			s.note(b, ch.Caller, "tenant.create", t.thing(), nil, fields{"name": t.Name, "currency": t.Currency})
+		}, nil
+	})
+}
+
+// UpdateTenant renames the caller's tenant.
+func (s *Service) UpdateTenant(ctx context.Context, ch Change[Tenant], version int64, name string) (Tenant, error) {
+	if err := checkLabel(name); err != nil {
+		return Tenant{}, err
+	}
+	return change(ctx, s, ch, func() (Tenant, func(*pgx.Batch), error) {
+		t, err := s.Tenant(ctx, ch.Caller)
+		if err != nil {
+			return t, nil, err
+		}
+		if err := fits(version, t.Version); err != nil || t.Name == name {
+			return t, nil, err
+		}
+		was := t
+		t.Name, t.Version = name, t.Version+1
+		return t, func(b *pgx.Batch) {
+			b.Queue(updateTenant, t.ID, was.Version, t.Name).Exec(orElse(errRaced))
+			s.note(b, ch.Caller, "tenant.update", t.thing(), fields{"name": was.Name}, fields{"name": t.Name})
+		}, nil
+	})
+}

@@ -1,0 +1,218 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// User is a person. RoleFrom says who decides the role: platform or provider.
+type User struct {
+	ID                     ids.User
+	Email, Name, Role      string
+	Issuer, RoleFrom       string
+	Tenant                 ids.Tenant // zero: of none
+	TenantName, TenantRole string
+	Version                int64
+	CreatedAt              time.Time
+	SignedInAt, DisabledAt *time.Time
+}
+
+// UserFilter narrows a list; empty fields let everyone pass.
+type UserFilter struct {
+	Text   string // part of the name or the e-mail address
+	Role   string
+	Tenant ids.Tenant
+	After  ids.User
+	Limit  int
+}
+
+// NewUser is what a person is made of. Without a tenant they may do nothing yet.
+type NewUser struct {
+	Email, Name, Role string
+	Tenant            ids.Tenant
+	TenantRole        string
+}
+
+// UserPatch is what may change of a person; nil leaves it.
+type UserPatch struct {
+	Name, Role *string
+	Disabled   *bool
+}
+
+// localIssuer is that of people whom no provider has told us of.
+const localIssuer = "local"
+
+func (u User) thing() thing { return thing{tenant: u.Tenant, kind: "user", id: u.ID.String()} }
+
+func (u User) fields() fields {
+	return fields{"name": u.Name, "role": u.Role, "disabled": u.DisabledAt != nil}
+}
+
+func scanUser(row pgx.CollectableRow) (u User, err error) {
+	var tenant *uuid.UUID
+	err = row.Scan(&u.ID, &u.Email, &u.Name, &u.Role, &u.Issuer, &u.RoleFrom, &tenant, &u.TenantName, &u.TenantRole,
+		&u.Version, &u.CreatedAt, &u.SignedInAt, &u.DisabledAt)
+	if tenant != nil {
+		u.Tenant = ids.From[ids.Tenant](*tenant)
+	}
+	return u, err
+}
+
+// Users lists people by id, for the platform.
+func (s *Service) Users(ctx context.Context, f UserFilter) ([]User, error) {
+	return list(ctx, s.DB, "users", selectUsers, scanUser, f.Text, f.Role, f.Tenant, f.After, f.Limit)
+}
+
+// UserByID reads one person, for the platform.
+func (s *Service) UserByID(ctx context.Context, id ids.User) (User, error) {
+	return one(ctx, s.DB, "user", selectUser, scanUser, id)
+}
+
+// CreateUser makes a person ahead of their first sign-in, which finds them by
+// their verified e-mail address.
+func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (User, error) {
+	u, err := draftUser(n)
+	if err != nil {
+		return User{}, err
+	}
+	return change(ctx, s, ch, func() (User, func(*pgx.Batch), error) {
+		u.ID, u.CreatedAt = ids.New[ids.User](), s.now()
+		if u.Tenant != (ids.Tenant{}) {
+			t, err := s.TenantByID(ctx, u.Tenant)
+			if err != nil {
+				return User{}, nil, err
+			}
+			u.TenantName = t.Name
+		}
+		return u, func(b *pgx.Batch) {
+			b.Queue(insertUser, u.ID, u.Issuer, u.Email, u.Name, u.Role, u.CreatedAt).Exec(orElse(
+				errs.New(errs.AlreadyExists, "there is a user with this e-mail address").At("email")))
+			after := u.fields()
+			after["email"] = u.Email
+			if u.TenantRole != "" {
+				b.Queue(putTenantMember, u.Tenant, u.ID, u.TenantRole).Exec(orElse(errRaced))
+				after["tenant_role"] = u.TenantRole
+			}
+			s.note(b, ch.Caller, "user.create", u.thing(), nil, after)
+		}, nil
+	})
+}
+
+func draftUser(n NewUser) (u User, err error) {
+	u = User{Issuer: localIssuer, RoleFrom: "platform", Role: n.Role, Tenant: n.Tenant, TenantRole: n.TenantRole, Version: 1}
+	if u.Email, err = address("email", n.Email); err != nil {
+		return User{}, err
+	}
+	if u.Name, err = words("name", n.Name, 1, maxName); err != nil {
+		return User{}, err
+	}
+	if err := checkRole("role", n.Role, platformRoles); err != nil {
+		return User{}, err
+	}
+	switch {
+	case n.Tenant != (ids.Tenant{}):
+		err = checkRole("tenant_role", n.TenantRole, tenantRoles)
+	case n.TenantRole != "":
+		err = errs.Invalid("tenant_role", "needs a tenant")
+	}
+	return u, err
+}
+
+// UpdateUser changes a person. Whoever is disabled loses their sessions, and
+// their keys work no more.
+func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, version int64, patch UserPatch) (User, error) {
+	made, err := change(ctx, s, ch, func() (User, func(*pgx.Batch), error) {
+		u, err := s.UserByID(ctx, id)
+		if err == nil {
+			err = fits(version, u.Version)
+		}
+		if err != nil {
+			return u, nil, err
+		}
+		return s.editUser(ch.Caller, u, patch)
+	})
+	return done(s, made, err)
+}
+
+func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx.Batch), error) {
+	u := old
+	if err := patch.apply(&u, c, s.now()); err != nil {
+		return u, nil, err
+	}
+	was, is := differ(old.fields(), u.fields())
+	if len(is) == 0 {
+		return u, nil, nil
+	}
+	u.Version++
+	return u, func(b *pgx.Batch) {
+		if c.User != u.ID { // of themselves, people change but the name
+			queueAdmin(b, c, u.ID)
+		}
+		b.Queue(updateUser, u.ID, old.Version, u.Name, u.Role, u.DisabledAt).Exec(orElse(errRaced))
+		if u.DisabledAt != nil {
+			b.Queue(endSessions, u.ID)
+		}
+		s.note(b, c, "user.update", u.thing(), was, is)
+	}, nil
+}
+
+func (patch UserPatch) apply(u *User, c Caller, now time.Time) (err error) {
+	if patch.Name != nil {
+		if u.Name, err = words("name", *patch.Name, 1, maxName); err != nil {
+			return err
+		}
+	}
+	if patch.Role != nil && *patch.Role != u.Role {
+		switch err := checkRole("role", *patch.Role, platformRoles); {
+		case err != nil:
+			return err
+		case u.RoleFrom == "provider":
+			return errs.New(errs.Conflict, "the sign-in provider decides this user's role").At("role").Try("change it there")
+		case u.ID == c.User:
+			return errs.New(errs.Conflict, "nobody changes their own role").At("role").Try("ask another administrator")
+		}
+		u.Role = *patch.Role
+	}
+	switch {
+	case patch.Disabled == nil || *patch.Disabled == (u.DisabledAt != nil):
+	case *patch.Disabled && u.ID == c.User:
+		return errs.New(errs.Conflict, "nobody disables themselves").At("disabled").Try("ask another administrator")
+	case *patch.Disabled:
+		u.DisabledAt = &now
+	default:
+		u.DisabledAt = nil
+	}
+	return nil
+}
+
+// queueAdmin holds the caller and whom they change, in one order, and asks
+// whether the caller is still an administrator: of two who demote each other one
+// must remain.
+func queueAdmin(b *pgx.Batch, c Caller, whom ids.User) {
+	b.Queue(lockUsers, []uuid.UUID{c.User.UUID, whom.UUID})
+	b.Queue(selectAdmin, c.User).QueryRow(func(row pgx.Row) error {
+		var admin bool
+		if err := row.Scan(&admin); err != nil {
+			return fmt.Errorf("reading the caller's role: %w", err)
+		}
+		if !admin {
+			return errs.New(errs.Forbidden, "you are no administrator any more")
+		}
+		return nil
+	})
+}
+
+// UpdateMe changes what the caller is called.
+func (s *Service) UpdateMe(ctx context.Context, ch Change[User], name string) (User, error) {
+	if ch.Caller.User == (ids.User{}) {
+		return User{}, errs.New(errs.Forbidden, "a program has no profile")
+	}
+	return s.UpdateUser(ctx, ch, ch.Caller.User, 0, UserPatch{Name: &name})
+}

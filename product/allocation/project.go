@@ -1,0 +1,43 @@
+package allocation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// CloseProject ends a project in which nothing lives. A failed release counts as
+// living: its slots are not proved clean. Version zero is any.
+func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error {
+	p, err := s.Identity.ProjectByID(ctx, ch.Caller, id)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	// A request holds the same project, so either it comes first and is counted,
+	// or it comes after and finds no project.
+	if err := s.Identity.QueueCloseProject(b, ch, p, version); err != nil {
+		return err
+	}
+	b.Queue(countHeld, id).QueryRow(func(row pgx.Row) error {
+		var held int
+		if err := row.Scan(&held); err != nil {
+			return fmt.Errorf("counting allocations: %w", err)
+		}
+		if held > 0 {
+			return errs.New(errs.ProjectNotEmpty, "the project holds %d allocations", held).Try("release them first").With("allocations", held)
+		}
+		return nil
+	})
+	if err := pg.Commit(ctx, s.DB, b, func() {}); err != nil {
+		return err
+	}
+	s.Identity.RightsChanged()
+	return nil
+}
