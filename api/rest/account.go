@@ -2,46 +2,62 @@ package rest
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
 // GetMe handles GET /api/v1/users/me.
 func (s *Server) GetMe(ctx context.Context, _ oapi.GetMeRequestObject) (oapi.GetMeResponseObject, error) {
 	ctx, r := of(ctx)
 	c := r.caller
-	me := oapi.GetMe200JSONResponse{
-		User:   oapi.Person{Id: c.User.UUID, Email: c.Email, Name: c.Name, Role: oapi.PersonRole(c.Role)},
-		Tenant: oapi.Membership{Id: c.Tenant.UUID, Name: c.TenantName, Role: c.TenantRole},
-	}
-	projects, err := s.Identity.Projects(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range projects {
-		if p.ID == c.Project {
-			me.Project = &oapi.Membership{Id: p.ID.UUID, Name: p.Name, Role: c.ProjectRole}
+	me := oapi.GetMe200JSONResponse{ActorType: oapi.MeActorTypeUser}
+	if c.ServiceAccount != (ids.ServiceAccount{}) {
+		me.ActorType = oapi.MeActorTypeServiceAccount
+		me.ServiceAccount = &oapi.Membership{Id: c.ServiceAccount.UUID, Name: c.Name}
+	} else {
+		user, err := s.Identity.UserByID(ctx, c.User)
+		if err != nil {
+			return nil, err
 		}
+		me.User = &oapi.Person{Id: c.User.UUID, Email: c.Email, Name: user.Name, Role: oapi.PersonRole(c.Role), Version: &user.Version}
+	}
+	if c.Limited {
+		scopes := scopesOf(c.Scopes.Names())
+		me.Scopes = &scopes
+	}
+	if c.Tenant != (ids.Tenant{}) {
+		me.Tenant = &oapi.Membership{Id: c.Tenant.UUID, Name: c.TenantName, Role: c.TenantRole}
+	}
+	if c.Project != (ids.Project{}) {
+		p, err := s.Identity.ProjectByID(ctx, c, c.Project)
+		if err != nil {
+			return nil, err
+		}
+		me.Project = &oapi.Membership{Id: p.ID.UUID, Name: p.Name, Role: c.ProjectRole}
 	}
 	return me, nil
 }
 
-// ListProjects handles GET /api/v1/projects.
-func (s *Server) ListProjects(ctx context.Context, _ oapi.ListProjectsRequestObject) (oapi.ListProjectsResponseObject, error) {
+// UpdateMe handles PATCH /api/v1/users/me.
+func (s *Server) UpdateMe(ctx context.Context, req oapi.UpdateMeRequestObject) (oapi.UpdateMeResponseObject, error) {
 	ctx, r := of(ctx)
-	projects, err := s.Identity.Projects(ctx, r.caller)
+	version, err := changed(req.Params.IfMatch)
 	if err != nil {
 		return nil, err
 	}
-	items := []oapi.Membership{}
-	for _, p := range projects {
-		// The tenant's owners administer every project of it.
-		if p.Role == "" && r.caller.TenantRole == "owner" {
-			p.Role = "admin"
-		}
-		if p.Role != "" {
-			items = append(items, oapi.Membership{Id: p.ID.UUID, Name: p.Name, Role: p.Role})
-		}
+	u, err := s.Identity.UpdateMe(ctx, keep(r, userReply(http.StatusOK)), version, req.Body.Name)
+	if err != nil {
+		return nil, err
 	}
-	return oapi.ListProjects200JSONResponse{Items: items}, nil
+	return oapi.UpdateMe200JSONResponse{Body: toUser(u), Headers: oapi.UpdateMe200ResponseHeaders{ETag: etag(u.Version)}}, nil
+}
+
+func scopesOf(names []string) []oapi.Scope {
+	scopes := make([]oapi.Scope, len(names))
+	for i, n := range names {
+		scopes[i] = oapi.Scope(n)
+	}
+	return scopes
 }

@@ -31,9 +31,9 @@ func (s *Server) ListEvents(ctx context.Context, req oapi.ListEventsRequestObjec
 func audience(r *call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.Project, err error) {
 	has := held(r.caller)
 	switch {
-	case or(p.Scope, oapi.Tenant) == oapi.Platform && has&fleet == 0:
+	case or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform && has&fleet == 0:
 		return tenant, project, errs.New(errs.Forbidden, "only operators may follow everyone's events").At("scope")
-	case or(p.Scope, oapi.Tenant) == oapi.Platform:
+	case or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform:
 		return ids.Tenant{}, ids.Project{}, nil
 	case has&tenantWide != 0 && p.XProjectID == nil:
 		return r.caller.Tenant, ids.Project{}, nil

@@ -36,6 +36,7 @@ type Config struct {
 	Events      Events
 	Desired     Desired
 	Plans       Plans
+	AuditLog    AuditLog
 	// DB is handed to reads that a room does on a connection of the caller's.
 	DB pg.Queryer
 	// Seen says what the machines last reported of these allocations; without it
@@ -48,6 +49,10 @@ type Config struct {
 	Naming ids.Naming
 	// Development allows the sign-in page without a password, on loopback only.
 	Development bool
+	// APIKeysEnabled says whether the caller's tenant has API keys; nil: it has.
+	APIKeysEnabled func(identity.Caller) bool
+	// Currency is what a new tenant pays in when nobody says.
+	Currency func() string
 	// CursorKey signs page cursors; every replica needs the same.
 	CursorKey []byte
 
@@ -70,6 +75,7 @@ type Config struct {
 // Server answers the contract.
 type Server struct {
 	Config
+	oapi.StrictServerInterface // the operations that have no handler yet
 
 	operations map[route]*operation
 	cursors    cursors

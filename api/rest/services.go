@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
@@ -33,18 +34,91 @@ type (
 		Session(ctx context.Context, user ids.User, ttl time.Duration) (token string, err error)
 		EndSession(ctx context.Context, token string) error
 	}
-	// SSHKeys keeps public keys.
-	SSHKeys interface {
+	// Tenants knows who owns.
+	Tenants interface {
+		Tenant(ctx context.Context, c identity.Caller) (identity.Tenant, error)
+		TenantByID(ctx context.Context, id ids.Tenant) (identity.Tenant, error)
+		Tenants(ctx context.Context, after string, limit int) ([]identity.Tenant, error)
+		CreateTenant(ctx context.Context, ch identity.Change[identity.Tenant], name, currency string) (identity.Tenant, error)
+		UpdateTenant(ctx context.Context, ch identity.Change[identity.Tenant], version int64, name string) (identity.Tenant, error)
+	}
+	// TenantMembers knows who is in a tenant, and who is asked in.
+	TenantMembers interface {
+		TenantMembers(ctx context.Context, c identity.Caller, after ids.User, limit int) ([]identity.Member, error)
+		PutTenantMember(ctx context.Context, ch identity.Change[identity.Member], user ids.User, role string) (identity.Member, error)
+		RemoveTenantMember(ctx context.Context, ch identity.Change[struct{}], user ids.User) error
+		Invitations(ctx context.Context, c identity.Caller, after ids.Invitation, limit int) ([]identity.Invitation, error)
+		Invite(ctx context.Context, ch identity.Change[identity.Invitation], email, role string) (identity.Invitation, error)
+		RevokeInvitation(ctx context.Context, ch identity.Change[struct{}], id ids.Invitation) error
+	}
+	// Projects knows what scopes the use of a tenant.
+	Projects interface {
+		ProjectPage(ctx context.Context, c identity.Caller, after string, limit int) ([]identity.Project, error)
+		ProjectByID(ctx context.Context, c identity.Caller, id ids.Project) (identity.Project, error)
+		CreateProject(ctx context.Context, ch identity.Change[identity.Project], name, description string) (identity.Project, error)
+		UpdateProject(ctx context.Context, ch identity.Change[identity.Project], id ids.Project, version int64, patch identity.ProjectPatch) (identity.Project, error)
+	}
+	// ProjectMembers knows who works in a project.
+	ProjectMembers interface {
+		ProjectMembers(ctx context.Context, c identity.Caller, project ids.Project, after ids.User, limit int) ([]identity.Member, error)
+		PutProjectMember(ctx context.Context, ch identity.Change[identity.Member], project ids.Project, user ids.User, role string) (identity.Member, error)
+		RemoveProjectMember(ctx context.Context, ch identity.Change[struct{}], project ids.Project, user ids.User) error
+	}
+	// ServiceAccounts knows the programs of a project.
+	ServiceAccounts interface {
+		ServiceAccounts(ctx context.Context, c identity.Caller, project ids.Project, after string, limit int) ([]identity.ServiceAccount, error)
+		ServiceAccountByID(ctx context.Context, c identity.Caller, id ids.ServiceAccount) (identity.ServiceAccount, error)
+		CreateServiceAccount(ctx context.Context, ch identity.Change[identity.ServiceAccount], project ids.Project, n identity.NewServiceAccount) (identity.ServiceAccount, error)
+		UpdateServiceAccount(ctx context.Context, ch identity.Change[identity.ServiceAccount], id ids.ServiceAccount, version int64, patch identity.ServiceAccountPatch) (identity.ServiceAccount, error)
+		DeleteServiceAccount(ctx context.Context, ch identity.Change[struct{}], id ids.ServiceAccount, version int64) error
+	}
+	// Credentials keeps what programs sign in with.
+	Credentials interface {
+		Credentials(ctx context.Context, c identity.Caller, account ids.ServiceAccount, after ids.Credential, limit int) ([]identity.Credential, error)
+		CreateCredential(ctx context.Context, ch identity.Change[identity.Credential], account ids.ServiceAccount, ttl time.Duration) (identity.Credential, error)
+		RevokeCredential(ctx context.Context, ch identity.Change[struct{}], account ids.ServiceAccount, id ids.Credential) error
+	}
+	// Keys keeps what people's programs sign in with, and their public SSH keys.
+	Keys interface {
+		APIKeys(ctx context.Context, c identity.Caller, after ids.APIKey, limit int) ([]identity.APIKey, error)
+		CreateAPIKey(ctx context.Context, ch identity.Change[identity.APIKey], n identity.NewAPIKey) (identity.APIKey, error)
+		RevokeAPIKey(ctx context.Context, ch identity.Change[struct{}], id ids.APIKey) error
 		AddSSHKey(ctx context.Context, ch identity.Change[identity.SSHKey], name, publicKey string) (identity.SSHKey, error)
 		SSHKeys(ctx context.Context, c identity.Caller, after ids.SSHKey, limit int) ([]identity.SSHKey, error)
 		DeleteSSHKey(ctx context.Context, ch identity.Change[struct{}], id ids.SSHKey) error
+	}
+	// Users knows everyone.
+	Users interface {
+		Users(ctx context.Context, f identity.UserFilter) ([]identity.User, error)
+		UserByID(ctx context.Context, id ids.User) (identity.User, error)
+		CreateUser(ctx context.Context, ch identity.Change[identity.User], n identity.NewUser) (identity.User, error)
+		UpdateUser(ctx context.Context, ch identity.Change[identity.User], id ids.User, version int64, patch identity.UserPatch) (identity.User, error)
+		UpdateMe(ctx context.Context, ch identity.Change[identity.User], version int64, name string) (identity.User, error)
+	}
+	// SignedIn knows where people are signed in.
+	SignedIn interface {
+		Sessions(ctx context.Context, c identity.Caller, after ids.Session, limit int) ([]identity.SessionInfo, error)
+		AllSessions(ctx context.Context, user ids.User, after ids.Session, limit int) ([]identity.SessionInfo, error)
+		EndSessionByID(ctx context.Context, ch identity.Change[struct{}], id ids.Session, anyone bool) error
 	}
 	// Identity is all that this door asks of that room.
 	Identity interface {
 		Tokens
 		Sessions
-		SSHKeys
-		Projects(ctx context.Context, c identity.Caller) ([]identity.Project, error)
+		Tenants
+		TenantMembers
+		Projects
+		ProjectMembers
+		ServiceAccounts
+		Credentials
+		Keys
+		Users
+		SignedIn
+	}
+	// AuditLog reads who did what.
+	AuditLog interface {
+		Search(ctx context.Context, q audit.Query) ([]audit.Record, error)
+		Export(ctx context.Context, q audit.Query, each func(audit.Record) error) error
 	}
 	// Catalog says what is sold.
 	Catalog interface {
@@ -58,6 +132,8 @@ type (
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
+		CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (int, error)
+		CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error
 	}
 	// Inventory knows the machines.
 	Inventory interface {

@@ -169,8 +169,8 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 		reply(w, http.StatusOK, oapi.UsageList{Items: []oapi.Usage{{AllocationId: id(1), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, Seconds: 600, Cost: eur(96)}}})
 	case "getMe":
 		reply(w, http.StatusOK, oapi.Me{
-			User:   oapi.Person{Id: id(3), Email: "dev@gpuaas.local", Name: "Dev", Role: "operator"},
-			Tenant: oapi.Membership{Id: id(4), Name: "dev", Role: "owner"}, Project: &oapi.Membership{Id: id(2), Name: "default", Role: "admin"},
+			ActorType: oapi.MeActorTypeUser, User: &oapi.Person{Id: id(3), Email: "dev@gpuaas.local", Name: "Dev", Role: "operator"},
+			Tenant: &oapi.Membership{Id: id(4), Name: "dev", Role: "owner"}, Project: &oapi.Membership{Id: id(2), Name: "default", Role: "admin"},
 		})
 	case "listAdminNodes":
 		f.page(w, r, []any{fakeNode(false)}, 50)

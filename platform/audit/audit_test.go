@@ -13,7 +13,7 @@ import (
 func TestEntryIsWrittenWithTheChange(t *testing.T) {
 	t.Parallel()
 	tx := pgtest.Tx(t)
-	diff := pgtest.Diff(t, tx, pgtest.MaskIDs(), pgtest.MaskTimes())
+	diff := pgtest.Diff(t, tx, pgtest.MaskIDs(), pgtest.MaskTimes(), pgtest.Mask("xid"))
 	b := &pgx.Batch{}
 	audit.Queue(b, audit.Entry{
 		Tenant: ids.New[ids.Tenant](), Actor: "user:u", Action: "allocation.create", Target: "core42:aicloud:-:t:p:allocation:a",
@@ -23,8 +23,8 @@ func TestEntryIsWrittenWithTheChange(t *testing.T) {
 	if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := `+ audit_logs action="allocation.create" actor="user:u" after={"gpus": 2} at=<time> correlation_id="c" id="<id 1>" org_id="<id 2>" target_urn="core42:aicloud:-:t:p:allocation:a"
-+ audit_logs action="node.cordon" actor="system:reconcile" after={"N": 1} at=<time> before="a text" correlation_id="" id="<id 3>" target_urn="n"
+	want := `+ audit_logs action="allocation.create" actor="user:u" after={"gpus": 2} at=<time> correlation_id="c" id="<id 1>" org_id="<id 2>" target_urn="core42:aicloud:-:t:p:allocation:a" xid=…
++ audit_logs action="node.cordon" actor="system:reconcile" after={"N": 1} at=<time> before="a text" correlation_id="" id="<id 3>" target_urn="n" xid=…
 `
 	if got := diff(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

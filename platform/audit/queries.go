@@ -3,3 +3,72 @@ package audit
 const insertEntry = `
 	INSERT INTO audit_logs (id, org_id, actor, action, target_urn, correlation_id, before, after)
 	VALUES ($1, nullif($2::uuid, '00000000-0000-0000-0000-000000000000'), $3, $4, $5, $6, $7, $8)`
+
+// A search is put together from these: its conditions, numbered as they come.
+const (
+	selectRecords = `
+	SELECT id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after
+	FROM audit_logs`
+
+	ofTenant = `org_id = $%d`
+	byActor  = `actor = $%d`
+	ofAction = `action = $%d`
+	onTarget = `target_urn = $%d`
+	from     = `at >= $%d`
+	until    = `at < $%d`
+	// The time once more by itself: a comparison of rows leaves out no partition.
+	olderThan = `at <= $%[1]d AND (at, id) < ($%[1]d, $%[2]d)`
+
+	newestFirst = ` ORDER BY at DESC, id DESC LIMIT $%d`
+)
+
+// Statements of sealing.
+const (
+	lockSeals = `SELECT pg_advisory_xact_lock(hashtextextended('audit.seal', 0))`
+
+	selectSealedTo = `SELECT up_to, up_to >= pg_snapshot_xmax(pg_current_snapshot()) FROM audit_seals ORDER BY up_to DESC LIMIT 1`
+
+	// Below the horizon only: an open transaction may still commit rows of a lower
+	// number. A transaction is sealed whole, so the stretch ends with one.
+	selectStretch = `
+	SELECT xid FROM (
+		SELECT xid FROM audit_logs
+		WHERE xid > $1::xid8 AND xid < pg_snapshot_xmin(pg_current_snapshot())
+		ORDER BY xid, id LIMIT $2) next
+	ORDER BY xid DESC LIMIT 1`
+
+	selectRows = `
+	SELECT xid, id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after
+	FROM audit_logs
+	WHERE xid > $1::xid8 AND xid <= $2::xid8
+		AND ($3 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $3)
+	ORDER BY xid, id`
+
+	selectHeads = `
+	SELECT o.id, s.total, s.chain FROM unnest($1::uuid[]) AS o (id) CROSS JOIN LATERAL (
+		SELECT total, chain FROM audit_seals WHERE org_id = o.id ORDER BY up_to DESC LIMIT 1) s`
+
+	insertSeals = `
+	INSERT INTO audit_seals (up_to, org_id, total, rows, chain)
+	SELECT $1::xid8, org, total, rows, chain
+	FROM unnest($2::uuid[], $3::bigint[], $4::bytea[], $5::bytea[]) AS s (org, total, rows, chain)`
+)
+
+// Statements of verification.
+const (
+	// Whole stretches, of at least so many seals.
+	selectSeals = `
+	SELECT up_to, org_id, total, rows, chain, sealed_at FROM audit_seals
+	WHERE up_to > $1::xid8 AND ($4 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $4) AND up_to <= (
+		SELECT up_to FROM (
+			SELECT up_to FROM audit_seals
+			WHERE up_to > $1::xid8 AND up_to <= $2::xid8 AND ($4 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $4)
+			ORDER BY up_to LIMIT $3) page
+		ORDER BY up_to DESC LIMIT 1)
+	ORDER BY up_to, org_id`
+
+	// Counted only so far: when so many wait, the number matters no more.
+	selectUnsealed = `
+	SELECT count(*), coalesce(min(at), now()) FROM (
+		SELECT at FROM audit_logs WHERE xid > $1::xid8 ORDER BY xid, id LIMIT 100000) waiting`
+)

@@ -1,14 +1,43 @@
 package audit
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"audit_logs"}, map[string]string{
-		"insertEntry": insertEntry,
-	})
+	statements := map[string]string{
+		"insertEntry": insertEntry, "lockSeals": lockSeals, "selectSealedTo": selectSealedTo, "selectStretch": selectStretch,
+		"selectRows": selectRows, "selectHeads": selectHeads, "insertSeals": insertSeals, "selectSeals": selectSeals,
+		"selectUnsealed": selectUnsealed,
+	}
+	all := Query{
+		Tenant: ids.New[ids.Tenant](), Actor: "a", Action: "b", Target: "c", From: time.Unix(1, 0), To: time.Unix(2, 0),
+		After: Place{At: time.Unix(1, 0), ID: uuid.Must(uuid.NewV7())}, Limit: 1,
+	}
+	for bits := range 1 << len(all.conditions()) {
+		statements[fmt.Sprintf("search %b", bits)] = some(all, bits)
+	}
+	pgtest.Prepare(t, []string{"audit_logs", "audit_seals"}, statements)
+}
+
+// some is the search with those conditions whose bits are set.
+func some(q Query, bits int) string {
+	for i, drop := range []func(){
+		func() { q.Tenant = ids.Tenant{} }, func() { q.Actor = "" }, func() { q.Action = "" }, func() { q.Target = "" },
+		func() { q.From = time.Time{} }, func() { q.To = time.Time{} }, func() { q.After = Place{} },
+	} {
+		if bits&(1<<i) == 0 {
+			drop()
+		}
+	}
+	sql, _ := q.statement()
+	return sql
 }

@@ -26,9 +26,6 @@ type Credential struct {
 // successor while it is being rolled out.
 const inForce = 2
 
-// credentialsShown is of the newest; older ones are of interest to the audit alone.
-const credentialsShown = 100
-
 func scanCredential(row pgx.CollectableRow) (c Credential, err error) {
 	err = row.Scan(&c.ID, &c.CreatedAt, &c.ExpiresAt, &c.RevokedAt, &c.LastUsedAt)
 	return c, err
@@ -38,12 +35,12 @@ func (a ServiceAccount) credential(id ids.Credential) thing {
 	return thing{tenant: a.Tenant, project: a.Project, kind: "credential", id: id.String()}
 }
 
-// Credentials lists those of an account, newest first, without their secrets.
-func (s *Service) Credentials(ctx context.Context, c Caller, account ids.ServiceAccount) ([]Credential, error) {
+// Credentials lists those of an account by id, without their secrets.
+func (s *Service) Credentials(ctx context.Context, c Caller, account ids.ServiceAccount, after ids.Credential, limit int) ([]Credential, error) {
 	if _, err := s.ServiceAccountByID(ctx, c, account); err != nil {
 		return nil, err
 	}
-	return list(ctx, s.DB, "credentials", selectCredentials, scanCredential, account, credentialsShown)
+	return list(ctx, s.DB, "credentials", selectCredentials, scanCredential, account, after, limit)
 }
 
 // CreateCredential makes a secret, which is shown once. A ttl of zero makes one

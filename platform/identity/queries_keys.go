@@ -26,7 +26,7 @@ const (
 
 	selectCredentials = `
 		SELECT ` + credentialColumns + ` FROM service_account_credentials
-		WHERE service_account_id = $1 ORDER BY id DESC LIMIT $2`
+		WHERE service_account_id = $1 AND id > $2 ORDER BY id LIMIT $3`
 	selectCredential = `SELECT ` + credentialColumns + ` FROM service_account_credentials WHERE service_account_id = $1 AND id = $2`
 	// The caller holds the account.
 	countCredentials = `

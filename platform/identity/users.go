@@ -210,9 +210,9 @@ func queueAdmin(b *pgx.Batch, c Caller, whom ids.User) {
 }
 
 // UpdateMe changes what the caller is called.
-func (s *Service) UpdateMe(ctx context.Context, ch Change[User], name string) (User, error) {
+func (s *Service) UpdateMe(ctx context.Context, ch Change[User], version int64, name string) (User, error) {
 	if ch.Caller.User == (ids.User{}) {
 		return User{}, errs.New(errs.Forbidden, "a program has no profile")
 	}
-	return s.UpdateUser(ctx, ch, ch.Caller.User, 0, UserPatch{Name: &name})
+	return s.UpdateUser(ctx, ch, ch.Caller.User, version, UserPatch{Name: &name})
 }

@@ -41,3 +41,11 @@ func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}]
 	s.Identity.RightsChanged()
 	return nil
 }
+
+// CountActive says how many active allocations a person has in their tenant.
+func (s *Service) CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (n int, err error) {
+	if err := s.DB.QueryRow(ctx, countActive, tenant, user).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting active allocations: %w", err)
+	}
+	return n, nil
+}

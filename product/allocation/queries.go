@@ -28,6 +28,8 @@ const (
 		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*)
 		FROM allocations WHERE org_id = $1 AND status NOT IN ('released', 'failed', 'release_failed')`
 
+	countActive = `SELECT count(*) FROM allocations WHERE org_id = $1 AND user_id = $2 AND status = 'active'`
+
 	countHeld = `SELECT count(*) FROM allocations WHERE project_id = $1 AND status NOT IN ('released', 'failed')`
 
 	moveAllocation = `

@@ -9,7 +9,7 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
-		"insertAllocation": insertAllocation, "countLive": countLive, "moveAllocation": moveAllocation, "lockActive": lockActive,
+		"insertAllocation": insertAllocation, "countLive": countLive, "countActive": countActive, "moveAllocation": moveAllocation, "lockActive": lockActive,
 		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectTimeline": selectTimeline, "countHeld": countHeld,
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -40,7 +41,10 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		Events:  &stream.Server{Facts: &event.Store{DB: pool}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
 		Desired: r.desired, Plans: plans{&reconciler.History{DB: pool}}, DB: pool,
 		Seen: r.seen, EnrolmentToken: r.enrolmentToken(s.cfg.naming()),
-		Naming: s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
+		AuditLog:       &audit.Service{DB: pool},
+		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
+		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
+		Naming:         s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
 		Limits: func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
 		Ready:  pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	})

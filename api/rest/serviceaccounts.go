@@ -1,0 +1,171 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// ListServiceAccounts handles GET /api/v1/projects/{project_id}/service-accounts.
+func (s *Server) ListServiceAccounts(ctx context.Context, req oapi.ListServiceAccountsRequestObject) (oapi.ListServiceAccountsResponseObject, error) {
+	ctx, r := of(ctx)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]identity.ServiceAccount, error) {
+		return s.Identity.ServiceAccounts(ctx, r.caller, ids.From[ids.Project](req.ProjectId), after, n)
+	}, func(a identity.ServiceAccount) string { return a.Name }, s.toServiceAccount)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListServiceAccounts200JSONResponse{
+		Body:    oapi.ServiceAccountList{Items: l.items, NextCursor: l.next},
+		Headers: oapi.ListServiceAccounts200ResponseHeaders{Link: l.link},
+	}, nil
+}
+
+// CreateServiceAccount handles POST /api/v1/projects/{project_id}/service-accounts.
+func (s *Server) CreateServiceAccount(ctx context.Context, req oapi.CreateServiceAccountRequestObject) (oapi.CreateServiceAccountResponseObject, error) {
+	ctx, r := of(ctx)
+	a, err := s.Identity.CreateServiceAccount(ctx, keep(r, s.accountReply(http.StatusCreated)), ids.From[ids.Project](req.ProjectId), identity.NewServiceAccount{
+		Name: req.Body.Name, Description: or(req.Body.Description, ""), Scopes: namesOf(req.Body.Scopes),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return oapi.CreateServiceAccount201JSONResponse{
+		Body:    s.toServiceAccount(a),
+		Headers: oapi.CreateServiceAccount201ResponseHeaders{Location: accountAt(a.ID), ETag: etag(a.Version)},
+	}, nil
+}
+
+// GetServiceAccount handles GET /api/v1/service-accounts/{service_account_id}.
+func (s *Server) GetServiceAccount(ctx context.Context, req oapi.GetServiceAccountRequestObject) (oapi.GetServiceAccountResponseObject, error) {
+	ctx, r := of(ctx)
+	a, err := s.Identity.ServiceAccountByID(ctx, r.caller, ids.From[ids.ServiceAccount](req.ServiceAccountId))
+	if err != nil {
+		return nil, err
+	}
+	if current(req.Params.IfNoneMatch, etag(a.Version)) {
+		return oapi.GetServiceAccount304Response{Headers: oapi.GetServiceAccount304ResponseHeaders{ETag: etag(a.Version)}}, nil
+	}
+	return oapi.GetServiceAccount200JSONResponse{Body: s.toServiceAccount(a), Headers: oapi.GetServiceAccount200ResponseHeaders{ETag: etag(a.Version)}}, nil
+}
+
+// UpdateServiceAccount handles PATCH /api/v1/service-accounts/{service_account_id}.
+func (s *Server) UpdateServiceAccount(ctx context.Context, req oapi.UpdateServiceAccountRequestObject) (oapi.UpdateServiceAccountResponseObject, error) {
+	ctx, r := of(ctx)
+	version, err := changed(req.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	patch := identity.ServiceAccountPatch{Name: req.Body.Name, Description: req.Body.Description, Disabled: req.Body.Disabled}
+	if req.Body.Scopes != nil {
+		scopes := namesOf(*req.Body.Scopes)
+		patch.Scopes = &scopes
+	}
+	a, err := s.Identity.UpdateServiceAccount(ctx, keep(r, s.accountReply(http.StatusOK)), ids.From[ids.ServiceAccount](req.ServiceAccountId), version, patch)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.UpdateServiceAccount200JSONResponse{Body: s.toServiceAccount(a), Headers: oapi.UpdateServiceAccount200ResponseHeaders{ETag: etag(a.Version)}}, nil
+}
+
+// DeleteServiceAccount handles DELETE /api/v1/service-accounts/{service_account_id}.
+func (s *Server) DeleteServiceAccount(ctx context.Context, req oapi.DeleteServiceAccountRequestObject) (oapi.DeleteServiceAccountResponseObject, error) {
+	ctx, r := of(ctx)
+	version, err := meant(req.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Identity.DeleteServiceAccount(ctx, keep(r, nothing), ids.From[ids.ServiceAccount](req.ServiceAccountId), version); err != nil {
+		return nil, err
+	}
+	return oapi.DeleteServiceAccount204Response{}, nil
+}
+
+// ListCredentials handles GET /api/v1/service-accounts/{service_account_id}/credentials.
+func (s *Server) ListCredentials(ctx context.Context, req oapi.ListCredentialsRequestObject) (oapi.ListCredentialsResponseObject, error) {
+	ctx, r := of(ctx)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.Credential, n int) ([]identity.Credential, error) {
+		return s.Identity.Credentials(ctx, r.caller, ids.From[ids.ServiceAccount](req.ServiceAccountId), after, n)
+	}, func(c identity.Credential) ids.Credential { return c.ID }, toCredential)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListCredentials200JSONResponse{
+		Body:    oapi.CredentialList{Items: l.items, NextCursor: l.next},
+		Headers: oapi.ListCredentials200ResponseHeaders{Link: l.link},
+	}, nil
+}
+
+// CreateCredential handles POST /api/v1/service-accounts/{service_account_id}/credentials.
+func (s *Server) CreateCredential(ctx context.Context, req oapi.CreateCredentialRequestObject) (oapi.CreateCredentialResponseObject, error) {
+	ctx, r := of(ctx)
+	account := ids.From[ids.ServiceAccount](req.ServiceAccountId)
+	var ttl time.Duration
+	if req.Body != nil {
+		ttl = time.Duration(or(req.Body.TtlSeconds, 0)) * time.Second
+	}
+	at := func(c identity.Credential) string { return accountAt(account) + "/credentials/" + c.ID.String() }
+	c, err := s.Identity.CreateCredential(ctx, keep(r, func(c identity.Credential) identity.Reply {
+		return secret(reply(http.StatusCreated, toCredentialMade(c), at(c), ""))
+	}), account, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.CreateCredential201JSONResponse{Body: toCredentialMade(c), Headers: oapi.CreateCredential201ResponseHeaders{Location: at(c)}}, nil
+}
+
+// DeleteCredential handles DELETE /api/v1/service-accounts/{service_account_id}/credentials/{credential_id}.
+func (s *Server) DeleteCredential(ctx context.Context, req oapi.DeleteCredentialRequestObject) (oapi.DeleteCredentialResponseObject, error) {
+	ctx, r := of(ctx)
+	err := s.Identity.RevokeCredential(ctx, keep(r, nothing), ids.From[ids.ServiceAccount](req.ServiceAccountId), ids.From[ids.Credential](req.CredentialId))
+	if err != nil {
+		return nil, err
+	}
+	return oapi.DeleteCredential204Response{}, nil
+}
+
+func (s *Server) accountReply(status int) func(identity.ServiceAccount) identity.Reply {
+	return func(a identity.ServiceAccount) identity.Reply {
+		location := ""
+		if status == http.StatusCreated {
+			location = accountAt(a.ID)
+		}
+		return reply(status, s.toServiceAccount(a), location, etag(a.Version))
+	}
+}
+
+// secret marks an answer that must not lie anywhere in clear.
+func secret(r identity.Reply) identity.Reply {
+	r.Secret = true
+	return r
+}
+
+func accountAt(id ids.ServiceAccount) string { return "/api/v1/service-accounts/" + id.String() }
+
+func namesOf(scopes []oapi.Scope) []string {
+	names := make([]string, len(scopes))
+	for i, s := range scopes {
+		names[i] = string(s)
+	}
+	return names
+}
+
+func (s *Server) toServiceAccount(a identity.ServiceAccount) oapi.ServiceAccount {
+	return oapi.ServiceAccount{
+		Id: a.ID.UUID, Urn: s.Naming.Name(a.Tenant.String(), a.Project.String(), "service-account", a.ID.String()).String(),
+		ProjectId: a.Project.UUID, Name: a.Name, Description: a.Description, Scopes: scopesOf(a.Scopes), Disabled: a.DisabledAt != nil,
+		Version: a.Version, CreatedAt: a.CreatedAt.UTC(), LastUsedAt: utc(a.LastUsedAt),
+	}
+}
+
+func toCredential(c identity.Credential) oapi.Credential {
+	return oapi.Credential{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: utc(c.ExpiresAt), RevokedAt: utc(c.RevokedAt), LastUsedAt: utc(c.LastUsedAt)}
+}
+
+func toCredentialMade(c identity.Credential) oapi.CredentialMade {
+	return oapi.CredentialMade{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: utc(c.ExpiresAt), Secret: c.Secret}
+}

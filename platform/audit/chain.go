@@ -1,0 +1,117 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// row is a record with all that its hash covers, in the order of selectRows.
+type row struct {
+	xid    uint64
+	id     uuid.UUID
+	at     time.Time
+	tenant ids.Tenant
+
+	actor, action, target, correlation string
+	before, after                      []byte // as PostgreSQL writes a jsonb; nil for none
+}
+
+func (r *row) fields() []any {
+	return []any{&r.xid, &r.id, &r.at, &r.tenant.UUID, &r.actor, &r.action, &r.target, &r.correlation, &r.before, &r.after}
+}
+
+type digest = [sha256.Size]byte
+
+// sum is the row's hash. Numbers have eight bytes and texts their length before
+// them, so that no two rows have the same bytes; a time is a number of
+// microseconds, whatever zone it is shown in.
+func (r *row) sum() (d digest) {
+	h := sha256.New()
+	number(h, r.xid)
+	h.Write(r.id[:])
+	number(h, uint64(r.at.UnixMicro())) //nolint:gosec // the sign is one of the bits
+	h.Write(r.tenant.UUID[:])
+	for _, s := range []string{r.actor, r.action, r.target, r.correlation} {
+		text(h, []byte(s))
+	}
+	for _, document := range [][]byte{r.before, r.after} {
+		// None is not the same as an empty one.
+		if document == nil {
+			number(h, 0)
+			continue
+		}
+		number(h, 1)
+		text(h, document)
+	}
+	h.Sum(d[:0])
+	return d
+}
+
+func number(h hash.Hash, n uint64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	h.Write(b[:])
+}
+
+func text(h hash.Hash, s []byte) {
+	number(h, uint64(len(s)))
+	h.Write(s)
+}
+
+// seal closes the rows of one tenant in one stretch of transactions.
+type seal struct {
+	upTo   uint64
+	tenant ids.Tenant
+	total  int64
+	rows   []byte // id and hash of each
+	chain  digest
+	at     time.Time
+}
+
+// perRow is what one row takes in a seal.
+const perRow = len(uuid.UUID{}) + sha256.Size
+
+func (s *seal) count() int64 { return int64(len(s.rows) / perRow) }
+
+func (s *seal) add(r *row) {
+	d := r.sum()
+	s.rows = append(append(s.rows, r.id[:]...), d[:]...)
+}
+
+// follow is the chain that leads on from the one before.
+func (s *seal) follow(before digest) (d digest) {
+	h := sha256.New()
+	h.Write(before[:])
+	h.Write(s.tenant.UUID[:])
+	number(h, s.upTo)
+	number(h, uint64(s.total)) //nolint:gosec // the database allows no negative one
+	h.Write(s.rows)
+	h.Sum(d[:0])
+	return d
+}
+
+// entries are the seal's rows by id.
+func (s *seal) entries() map[uuid.UUID]digest {
+	all := make(map[uuid.UUID]digest, s.count())
+	for rest := s.rows; len(rest) >= perRow; rest = rest[perRow:] {
+		all[uuid.UUID(rest[:16])] = digest(rest[16:perRow])
+	}
+	return all
+}
+
+// first is the first row of the seal that is in the set.
+func (s *seal) first(among map[uuid.UUID]digest) uuid.UUID {
+	for rest := s.rows; len(rest) >= perRow; rest = rest[perRow:] {
+		id := uuid.UUID(rest[:16])
+		if _, ok := among[id]; ok {
+			return id
+		}
+	}
+	return uuid.Nil
+}

@@ -1,0 +1,119 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Wrong is what is wrong at a place.
+type Wrong string
+
+// What Verify finds.
+const (
+	RowChanged  Wrong = "row_changed"
+	RowMissing  Wrong = "row_missing"
+	RowInserted Wrong = "row_inserted" // behind a seal that does not know it
+	SealBroken  Wrong = "seal_broken"  // it was changed, or one before it is gone
+	HeadLost    Wrong = "head_lost"    // no seal leads to the head that was kept elsewhere
+)
+
+// Fault is the first place of a chain where it does not hold.
+type Fault struct {
+	Wrong Wrong     `json:"wrong"`
+	Row   uuid.UUID `json:"row,omitzero"`
+	// UpTo and SealedAt name the seal: the last transaction in it, and its time.
+	UpTo     uint64    `json:"up_to,omitzero"`
+	SealedAt time.Time `json:"sealed_at,omitzero"`
+}
+
+// Chain is what became of one tenant's.
+type Chain struct {
+	Tenant ids.Tenant `json:"tenant"` // zeros for the platform's own
+	Rows   int64      `json:"rows"`   // that are sealed
+	Seals  int        `json:"seals"`
+	Head   string     `json:"head"` // the last hash; all rows and seals before it lead to it
+	Fault  *Fault     `json:"fault,omitzero"`
+}
+
+// Report is what Verify found.
+type Report struct {
+	Chains []Chain `json:"chains"`
+	// Unsealed rows are newer than the last seal; nothing is promised of them yet.
+	Unsealed      int64     `json:"unsealed"`
+	UnsealedSince time.Time `json:"unsealed_since"`
+}
+
+// OK says that every chain holds.
+func (r Report) OK() bool {
+	return !slices.ContainsFunc(r.Chains, func(c Chain) bool { return c.Fault != nil })
+}
+
+// Verify derives every chain again from its first row, and compares it with each
+// seal. The zero tenant means all. Whoever can write all tables can write rows
+// and seals that fit each other; heads that an earlier report named, and that were
+// kept elsewhere, find that, too. It reads everything, a page at a time.
+func (s *Service) Verify(ctx context.Context, tenant ids.Tenant, heads []Chain) (Report, error) {
+	v := &verifier{chains: map[ids.Tenant]*progress{}}
+	for _, h := range heads {
+		if tenant == (ids.Tenant{}) || tenant == h.Tenant {
+			v.of(h.Tenant).expect(h)
+		}
+	}
+	sealed, _, err := sealedTo(ctx, s.DB)
+	if err != nil {
+		return Report{}, fmt.Errorf("reading the last seal: %w", err)
+	}
+	for after := uint64(0); after < sealed; {
+		seals, err := s.seals(ctx, after, sealed, tenant)
+		if err != nil {
+			return Report{}, fmt.Errorf("reading seals: %w", err)
+		}
+		p := newPage(seals, sealed)
+		if err := s.compare(ctx, p, after, tenant); err != nil {
+			return Report{}, fmt.Errorf("reading audit records: %w", err)
+		}
+		v.take(p)
+		after = p.last()
+	}
+	r := Report{Chains: v.report()}
+	if err := s.DB.QueryRow(ctx, selectUnsealed, sealed).Scan(&r.Unsealed, &r.UnsealedSince); err != nil {
+		return Report{}, fmt.Errorf("counting what is not sealed: %w", err)
+	}
+	return r, nil
+}
+
+// sealsAtOnce bounds a page: at the most some 10 MB, where every seal is full.
+const sealsAtOnce = 100
+
+func (s *Service) seals(ctx context.Context, after, to uint64, tenant ids.Tenant) ([]*seal, error) {
+	rows, err := s.DB.Query(ctx, selectSeals, after, to, sealsAtOnce, tenant)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(one pgx.CollectableRow) (*seal, error) {
+		var l seal
+		var chain []byte
+		err := one.Scan(&l.upTo, &l.tenant.UUID, &l.total, &l.rows, &chain, &l.at)
+		copy(l.chain[:], chain)
+		return &l, err
+	})
+}
+
+// compare shows the page its rows. Its seals were read before: all that they
+// know of was committed.
+func (s *Service) compare(ctx context.Context, p *page, after uint64, tenant ids.Tenant) error {
+	rows, err := s.DB.Query(ctx, selectRows, after, p.last(), tenant)
+	if err != nil {
+		return err
+	}
+	var r row
+	_, err = pgx.ForEachRow(rows, r.fields(), func() error { p.compare(&r); return nil })
+	return err
+}
