@@ -63,31 +63,6 @@ const deleteSSHKey = `DELETE FROM ssh_keys WHERE user_id = $1 AND id = $2`
 const selectKeyLines = `
 	SELECT public_key FROM ssh_keys WHERE user_id = $1 AND ($3 OR id = ANY($2::uuid[])) ORDER BY id`
 
-// Existing rows are updated with what they hold, so that RETURNING names them.
-const seedTenant = `
-	WITH t AS (
-		INSERT INTO tenants (id, name) VALUES ($1, $3)
-		ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
-	), p AS (
-		INSERT INTO projects (id, org_id, name) SELECT $2, id, $4 FROM t
-		ON CONFLICT (org_id, name) WHERE deleted_at IS NULL DO UPDATE SET name = excluded.name RETURNING id
-	)
-	SELECT t.id, p.id FROM t, p`
-
-const seedPerson = `
-	WITH u AS (
-		INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, $2, $2, $3, $4)
-		ON CONFLICT (lower(email)) DO UPDATE SET role = excluded.role RETURNING id
-	), m AS (
-		INSERT INTO tenant_memberships (org_id, user_id, role) SELECT $5, id, $6 FROM u
-		ON CONFLICT (user_id) DO NOTHING
-	), pm AS (
-		INSERT INTO project_memberships (project_id, user_id, role)
-		SELECT $7, id, CASE $6::text WHEN 'owner' THEN 'admin' ELSE 'viewer' END FROM u
-		ON CONFLICT (project_id, user_id) DO NOTHING
-	)
-	SELECT id FROM u`
-
 const selectPeople = `
 	SELECT u.id, u.email, u.name, u.role, coalesce(t.name, ''), coalesce(m.role, '')
 	FROM users u LEFT JOIN tenant_memberships m ON m.user_id = u.id LEFT JOIN tenants t ON t.id = m.org_id

@@ -24,8 +24,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectSSHKey":   selectSSHKey,
 		"deleteSSHKey":   deleteSSHKey,
 		"selectKeyLines": selectKeyLines,
-		"seedTenant":     seedTenant,
-		"seedPerson":     seedPerson,
 		"selectPeople":   selectPeople,
 	})
 }

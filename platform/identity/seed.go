@@ -3,68 +3,209 @@ package identity
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
 // Person is someone who may sign in.
 type Person struct {
 	ID          ids.User
 	Email, Name string
-	Role        string
+	Role        string // on the platform
+	Tenant      ids.Tenant
 	TenantName  string
 	TenantRole  string
+	// Projects are roles in the tenant's projects by their names, of seeded people.
+	Projects map[string]string
 	// Key is a fresh personal key, only where one was asked for.
 	Key string
 }
 
+// ProviderRoles are the roles that a provider gives the person, by the names
+// that a realm of ours uses.
+func (p Person) ProviderRoles() []string {
+	if p.Role == "user" {
+		return nil
+	}
+	return []string{ProviderRole(p.Role)}
+}
+
+// ProviderRole is a platform role by its name in a realm of ours.
+func ProviderRole(role string) string { return "gpuaas-" + strings.ReplaceAll(role, "_", "-") }
+
+// developmentProjects are the tenants of a development installation, each with
+// its projects.
+var developmentProjects = map[string][]string{
+	"dev":  {"default", "lab"},
+	"acme": {"default"},
+}
+
+// DevelopmentPeople are the people of a development installation: at least one
+// of each role, in two tenants. The seed, the development issuer and the
+// Keycloak realm hold the same.
+func DevelopmentPeople() []Person {
+	people := []Person{
+		person("dev", "admin", Person{Role: "admin", TenantRole: "viewer", Projects: inDefault("viewer")}),
+		person("dev", "operator", Person{Role: "operator", TenantRole: "viewer", Projects: inDefault("viewer")}),
+		person("dev", "biller", Person{Role: "billing_operator", TenantRole: "viewer", Projects: inDefault("viewer")}),
+		person("dev", "dev", Person{TenantRole: "owner", Projects: map[string]string{"default": "admin", "lab": "admin"}}),
+		person("acme", "owner", Person{TenantRole: "owner", Projects: inDefault("admin")}),
+	}
+	for _, tenant := range []string{"dev", "acme"} {
+		people = append(
+			people,
+			person(tenant, "billing", Person{TenantRole: "billing"}),
+			person(tenant, "member", Person{TenantRole: "member"}),
+			person(tenant, "viewer", Person{TenantRole: "viewer"}),
+			person(tenant, "lead", Person{TenantRole: "member", Projects: inDefault("admin")}),
+			person(tenant, "builder", Person{TenantRole: "member", Projects: inDefault("member")}),
+			person(tenant, "reader", Person{TenantRole: "member", Projects: inDefault("viewer")}),
+		)
+	}
+	return people
+}
+
+func person(tenant, name string, p Person) Person {
+	p.TenantName, p.Email, p.Name = tenant, name+"@"+tenant+".localhost", strings.ToUpper(name[:1])+name[1:]
+	if p.Role == "" {
+		p.Role = "user"
+	}
+	return p
+}
+
+func inDefault(role string) map[string]string { return map[string]string{"default": role} }
+
 // Seed is what a development installation starts with.
 type Seed struct {
-	Tenant               ids.Tenant
-	Project              ids.Project
+	Tenant               ids.Tenant  // dev
+	Project              ids.Project // default of dev
 	Admin, Operator, Dev Person
+	People               []Person               // all of DevelopmentPeople, these three included
+	Projects             map[string]ids.Project // by "tenant/project"
 }
 
 // DevelopmentKey names the keys that SeedDevelopment makes; a fresh one ends
 // those before it.
 const DevelopmentKey = "development"
 
-// SeedDevelopment makes sure of the tenant dev, its project default and three
-// people. It may run at every start. With keys it also returns a fresh personal
-// key of each.
+// SeedDevelopment makes sure of the development tenants, projects and people. It
+// may run at every start: it changes nothing that is so already, and keeps the
+// memberships that somebody has changed since. People are known by their e-mail
+// again afterwards, because the issuer that they signed in at may be another one
+// now. With keys it also returns fresh personal keys of admin, operator and dev.
 func (s *Service) SeedDevelopment(ctx context.Context, tx pgx.Tx, keys bool) (Seed, error) {
-	var seed Seed
-	err := tx.QueryRow(ctx, seedTenant, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), "dev", "default").
-		Scan(&seed.Tenant.UUID, &seed.Project.UUID)
+	seed := Seed{People: DevelopmentPeople(), Projects: map[string]ids.Project{}}
+	changed, err := seed.write(ctx, tx)
 	if err != nil {
-		return Seed{}, fmt.Errorf("seeding the development tenant: %w", err)
+		return Seed{}, fmt.Errorf("seeding development: %w", err)
 	}
-	seed.Admin = Person{Email: "admin@dev.localhost", Name: "Admin", Role: "admin", TenantRole: "viewer"}
-	seed.Operator = Person{Email: "operator@dev.localhost", Name: "Operator", Role: "operator", TenantRole: "viewer"}
-	seed.Dev = Person{Email: "dev@dev.localhost", Name: "Dev", Role: "user", TenantRole: "owner"}
+	if err := seed.read(ctx, tx); err != nil {
+		return Seed{}, fmt.Errorf("reading the development seed: %w", err)
+	}
 	for _, p := range []*Person{&seed.Admin, &seed.Operator, &seed.Dev} {
-		if err := s.seedPerson(ctx, tx, seed, p, keys); err != nil {
-			return Seed{}, fmt.Errorf("seeding %s: %w", p.Email, err)
+		if !keys {
+			break
+		}
+		if err := s.RevokeKeys(ctx, tx, p.ID, DevelopmentKey); err != nil {
+			return Seed{}, err
+		}
+		if p.Key, err = s.NewKey(ctx, tx, p.ID, DevelopmentKey, 0); err != nil {
+			return Seed{}, err
 		}
 	}
-	return seed, nil
+	if !changed && !keys {
+		return seed, nil
+	}
+	b := &pgx.Batch{}
+	audit.Queue(b, audit.Entry{Tenant: seed.Tenant, Actor: "system:up", Action: "development.seed", Target: seed.Tenant.String()})
+	return seed, tx.SendBatch(ctx, b).Close()
 }
 
-func (s *Service) seedPerson(ctx context.Context, tx pgx.Tx, seed Seed, p *Person, key bool) error {
-	p.TenantName = "dev"
-	err := tx.QueryRow(ctx, seedPerson, uuid.Must(uuid.NewV7()), p.Email, p.Name, p.Role,
-		seed.Tenant.UUID, p.TenantRole, seed.Project.UUID).Scan(&p.ID.UUID)
-	if err != nil || !key {
+// write says whether anything was not so before.
+func (seed *Seed) write(ctx context.Context, tx pgx.Tx) (changed bool, err error) {
+	b := &pgx.Batch{}
+	count := func(tag pgconn.CommandTag) error {
+		changed = changed || tag.RowsAffected() > 0
+		return nil
+	}
+	tenants := slices.Sorted(maps.Keys(developmentProjects))
+	b.Queue(seedTenants, fresh(len(tenants)), tenants).Exec(count)
+	var in, projects []string
+	for _, tenant := range tenants {
+		for _, project := range developmentProjects[tenant] {
+			in, projects = append(in, tenant), append(projects, project)
+		}
+	}
+	b.Queue(seedProjects, fresh(len(projects)), in, projects).Exec(count)
+
+	var emails, names, roles, at, tenantRoles []string
+	var member, memberAt, memberOf, memberAs []string
+	for _, p := range seed.People {
+		emails, names, roles = append(emails, p.Email), append(names, p.Name), append(roles, p.Role)
+		at, tenantRoles = append(at, p.TenantName), append(tenantRoles, p.TenantRole)
+		for _, project := range slices.Sorted(maps.Keys(p.Projects)) {
+			member, memberAt = append(member, p.Email), append(memberAt, p.TenantName)
+			memberOf, memberAs = append(memberOf, project), append(memberAs, p.Projects[project])
+		}
+	}
+	b.Queue(seedPeople, fresh(len(emails)), emails, names, roles).Exec(count)
+	b.Queue(seedMemberships, emails, at, tenantRoles).Exec(count)
+	b.Queue(seedProjectMemberships, member, memberAt, memberOf, memberAs).Exec(count)
+	return changed, tx.SendBatch(ctx, b).Close()
+}
+
+func fresh(n int) (made []uuid.UUID) {
+	for range n {
+		made = append(made, uuid.Must(uuid.NewV7()))
+	}
+	return made
+}
+
+func (seed *Seed) read(ctx context.Context, tx pgx.Tx) error {
+	var tenant, project, user uuid.UUID
+	var tenantName, projectName, email string
+	tenants, users := map[string]ids.Tenant{}, map[string]ids.User{}
+	b := &pgx.Batch{}
+	b.Queue(selectSeedProjects, slices.Collect(maps.Keys(developmentProjects))).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&tenant, &tenantName, &project, &projectName}, func() error {
+			tenants[tenantName] = ids.From[ids.Tenant](tenant)
+			seed.Projects[tenantName+"/"+projectName] = ids.From[ids.Project](project)
+			return nil
+		})
+		return err
+	})
+	var emails []string
+	for _, p := range seed.People {
+		emails = append(emails, p.Email)
+	}
+	b.Queue(selectSeedPeople, emails).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&user, &email}, func() error {
+			users[email] = ids.From[ids.User](user)
+			return nil
+		})
+		return err
+	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	if err := s.RevokeKeys(ctx, tx, p.ID, DevelopmentKey); err != nil {
-		return err
+	seed.Tenant, seed.Project = tenants["dev"], seed.Projects["dev/default"]
+	named := map[string]*Person{"admin@dev.localhost": &seed.Admin, "operator@dev.localhost": &seed.Operator, "dev@dev.localhost": &seed.Dev}
+	for i := range seed.People {
+		p := &seed.People[i]
+		p.ID, p.Tenant = users[p.Email], tenants[p.TenantName]
+		if one := named[p.Email]; one != nil {
+			*one = *p
+		}
 	}
-	p.Key, err = s.NewKey(ctx, tx, p.ID, DevelopmentKey, 0)
-	return err
+	return nil
 }
 
 // People lists everyone, for the sign-in page of a development installation.

@@ -100,7 +100,9 @@ func TestINV06RefusedLeavesNoKey(t *testing.T) {
 	request := func(k identity.Key) error {
 		_, err := w.Allocations.Request(t.Context(), allocation.Request{
 			Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "taken", Key: k,
-			Answer: func(a allocation.Allocation) identity.Reply { return identity.Reply{Status: 201, Body: []byte(a.ID.String())} },
+			Answer: func(a allocation.Allocation) identity.Reply {
+				return identity.Reply{Status: 201, Body: []byte(a.ID.String())}
+			},
 		})
 		return err
 	}
@@ -123,7 +125,9 @@ func TestINV06OneEffectPerKey(t *testing.T) {
 	request := func(_ int) error {
 		_, err := w.Allocations.Request(t.Context(), allocation.Request{
 			Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Key: key,
-			Answer: func(a allocation.Allocation) identity.Reply { return identity.Reply{Status: 201, Body: []byte(a.ID.String())} },
+			Answer: func(a allocation.Allocation) identity.Reply {
+				return identity.Reply{Status: 201, Body: []byte(a.ID.String())}
+			},
 		})
 		return err
 	}
