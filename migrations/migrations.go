@@ -1,5 +1,5 @@
-// Package migrations is the one ordered history of the schema. Every step is
-// safe while the previous release still runs.
+// Package migrations is the one ordered history of the schema, and the rights to
+// it. Every step is safe while the previous release still runs.
 package migrations
 
 import (
@@ -26,15 +26,22 @@ const RiverSchema = "river"
 // ErrNewerSchema means that a newer release has already migrated this database.
 var ErrNewerSchema = errors.New("the database schema is newer than this binary; run the newer release")
 
-// Up brings the schema to this binary's version, and River's beside it. Several
-// replicas may call it at once; one does the work.
+// Up brings roles, schema, River's schema and rights to this binary's version.
+// Several replicas may call it at once; one does the work. The pool is that of
+// the tables' owner, and of nobody who serves.
 func Up(ctx context.Context, pool *pgxpool.Pool) error {
+	if err := makeRoles(ctx, pool); err != nil {
+		return err
+	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = db.Close() }()
 	if err := upOurs(ctx, db); err != nil {
 		return err
 	}
-	return upRiver(ctx, pool)
+	if err := upRiver(ctx, pool); err != nil {
+		return err
+	}
+	return grant(ctx, pool)
 }
 
 func upOurs(ctx context.Context, db *sql.DB) error {
@@ -42,7 +49,7 @@ func upOurs(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("making the migration lock: %w", err)
 	}
-	steps, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	steps, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker), goose.WithExcludeNames([]string{rolesFile, grantsFile}))
 	if err != nil {
 		return fmt.Errorf("reading migrations: %w", err)
 	}
@@ -73,7 +80,7 @@ func upRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// Hash names this set of migrations, for caches of a migrated template.
+// Hash names this set of migrations and rights, for caches of a migrated template.
 func Hash() (string, error) {
 	return hashOf(files)
 }

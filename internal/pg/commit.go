@@ -9,10 +9,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Commit runs a batch as one transaction in two round trips: BEGIN travels with
-// the statements. before is called between the last of them and COMMIT.
+// Commit runs a batch as one transaction in two round trips: BEGIN and the scope
+// travel with the statements. before is called between the last of them and
+// COMMIT.
 func Commit(ctx context.Context, db DB, b *pgx.Batch, before func()) error {
+	whole := &pgx.Batch{}
+	whole.Queue("begin")
 	pool, ok := db.(*pgxpool.Pool)
+	if scoped, is := db.(Scoped); is {
+		pool, ok = scoped.Pool, true
+		if c := scopeOf(ctx); c != nil {
+			if c.err != nil {
+				return c.err
+			}
+			whole.QueuedQueries = append(whole.QueuedQueries, c.statement())
+		}
+	}
 	if !ok { // a transaction in a test
 		return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 			if err := tx.SendBatch(ctx, b).Close(); err != nil {
@@ -28,8 +40,6 @@ func Commit(ctx context.Context, db DB, b *pgx.Batch, before func()) error {
 	}
 	// A connection that is still in a transaction is closed, not kept.
 	defer conn.Release()
-	whole := &pgx.Batch{}
-	whole.Queue("begin")
 	whole.QueuedQueries = append(whole.QueuedQueries, b.QueuedQueries...)
 	if err := conn.SendBatch(ctx, whole).Close(); err != nil {
 		rollback(ctx, conn)

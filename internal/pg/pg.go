@@ -43,12 +43,22 @@ const (
 	idleInTxTimeout  = "30s"
 )
 
-// Open connects a pool of at most size connections. The application name shows
-// in pg_stat_activity as the server role that holds the connection.
+// Open connects a pool of at most size connections as the URL's own user. The
+// application name shows in pg_stat_activity as the server role that holds the
+// connection.
 func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Pool, error) {
+	return OpenAs(ctx, url, "", application, size)
+}
+
+// OpenAs is Open for a database role. Where the URL names another user, each
+// session becomes the role as it begins: that user must be a member of it.
+func OpenAs(ctx context.Context, url, role, application string, size int32) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("reading DATABASE_URL: %w", err)
+		return nil, fmt.Errorf("reading the database URL: %w", err)
+	}
+	if role != "" && role != cfg.ConnConfig.User {
+		cfg.ConnConfig.RuntimeParams["role"] = role
 	}
 	cfg.MaxConns = size
 	if telemetry.Wanted() {

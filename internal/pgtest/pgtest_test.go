@@ -88,16 +88,16 @@ func TestDiffShowsExactlyWhatChanged(t *testing.T) {
 	exec1(t, tx, "UPDATE tenants SET name = 'uno'")
 	exec1(t, tx, insert, id2, "two")
 	exec1(t, tx, "INSERT INTO projects (id, org_id, name, created_at) VALUES ($1, $1, 'p', '2026-01-02T03:04:05.678Z')", id1)
-	want := `+ projects created_at=<time> id="<id 1>" name="p" org_id="<id 1>"
+	want := `+ projects created_at=<time> description="" id="<id 1>" name="p" org_id="<id 1>" version=1
 ~ tenants id="<id 1>": name: "one" → "uno"
-+ tenants created_at=<time> currency=… id="<id 2>" name="two"
++ tenants created_at=<time> currency=… id="<id 2>" name="two" version=1
 `
 	if d := cmp.Diff(want, diff()); d != "" {
 		t.Error(d)
 	}
 	exec1(t, tx, "DELETE FROM projects")
 	exec1(t, tx, "DELETE FROM tenants")
-	if got, want := diff(), "- tenants created_at=<time> currency=… id=\"<id 1>\" name=\"one\"\n"; got != want {
+	if got, want := diff(), "- tenants created_at=<time> currency=… id=\"<id 1>\" name=\"one\" version=1\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

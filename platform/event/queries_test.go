@@ -24,3 +24,8 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectBacklog":  selectBacklog,
 	})
 }
+
+func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{"selectTenant": selectTenant, "selectAll": selectAll, "selectPosition": selectPosition})
+}

@@ -27,3 +27,12 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectPeople":   selectPeople,
 	})
 }
+
+func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{
+		"selectKeyHolder": selectKeyHolder, "selectSessionHolder": selectSessionHolder, "selectProject": selectProject, "selectProjects": selectProjects,
+		"selectReplay": selectReplay, "lockTenant": lockTenant, "lockProject": lockProject, "lockUser": lockUser,
+		"selectSSHKeys": selectSSHKeys, "deleteSSHKey": deleteSSHKey, "selectKeyLines": selectKeyLines,
+	})
+}

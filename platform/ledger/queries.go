@@ -3,11 +3,12 @@ package ledger
 const ensureAccounts = `SELECT ledger_ensure_accounts($1, $2)`
 
 // Newest checkpoint and what came after it. An id that is sealed can no longer
-// appear: Seal waited for everyone who might have held one.
+// appear: Seal waited for everyone who might have held one. CASE, because row-level
+// security lets it into the index, and coalesce not.
 const selectBalance = `
 	SELECT coalesce(c.balance_minor, 0) + coalesce((
 			SELECT sum(e.amount_minor)::bigint FROM ledger_entries e
-			WHERE e.account_id = a.id AND e.id > coalesce(c.up_to, 0)), 0), a.currency
+			WHERE e.account_id = a.id AND e.id > CASE WHEN c.up_to IS NULL THEN 0 ELSE c.up_to END), 0), a.currency
 	FROM ledger_accounts a LEFT JOIN LATERAL (
 		SELECT up_to, balance_minor FROM ledger_checkpoints
 		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
@@ -34,10 +35,10 @@ const insertTransfer = `
 // An entry as its account's chain takes it, whatever the session's settings.
 const entryText = `concat_ws(' ', id, transfer_id, coalesce(allocation_id::text, '-'), amount_minor, currency, extract(epoch FROM at))`
 
-// SHARE waits until every open transaction that has posted is over, and lets no
-// new one begin until the id is read. It is held for no longer than that.
+// Its lock waits until every open transaction that has posted is over, and lets
+// no new one begin until the id is read. It is held for no longer than that.
 const (
-	lockEntries  = `LOCK TABLE ledger_entries IN SHARE MODE`
+	lockEntries  = `SELECT ledger_await_postings()`
 	impatient    = `SET LOCAL lock_timeout = '1s'`
 	patient      = `SET LOCAL statement_timeout = '10min'`
 	selectLastID = `SELECT coalesce(max(id), 0) FROM ledger_entries`

@@ -18,3 +18,8 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectDifference":     selectDifference,
 	})
 }
+
+func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{"selectBalance": selectBalance})
+}

@@ -21,3 +21,8 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, []string{"usage_records", "usage_changes", "usage_ticks", "ledger_accounts", "ledger_transfers", "ledger_entries"},
 		map[string]string{"chargeUsage": chargeUsage})
 }
+
+func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{"closeInterval": closeInterval, "selectUsage": selectUsage, "selectCosts": selectCosts, "selectBurn": selectBurn})
+}

@@ -13,3 +13,11 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectTimeline": selectTimeline, "countHeld": countHeld,
 	})
 }
+
+func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{
+		"countLive": countLive, "lockActive": lockActive, "lockAllocation": lockAllocation, "selectAllocation": selectAllocation,
+		"selectPage": selectPage, "selectTimeline": selectTimeline, "insertAllocation": insertAllocation,
+	})
+}

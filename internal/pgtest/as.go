@@ -1,0 +1,32 @@
+package pgtest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// As opens the database of a Clone once more, as one of the roles that servers
+// have, such as gpuaas_api. A superuser, as whom Clone connects, is refused nothing.
+func As(t testing.TB, pool *pgxpool.Pool, role string) *pgxpool.Pool {
+	t.Helper()
+	cfg := pool.Config()
+	cfg.ConnConfig.User = role
+	cfg.MinConns, cfg.MaxConns = 0, poolSize
+	other, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	return other
+}
+
+// Scoped is As for the role of the API, behind which every statement needs a scope
+// in its context: pg.WithScope.
+func Scoped(t testing.TB, pool *pgxpool.Pool) pg.Scoped {
+	t.Helper()
+	return pg.Scoped{Pool: As(t, pool, "gpuaas_api")}
+}

@@ -1,0 +1,123 @@
+-- Who may do what, as a whole: it is applied after every migration, and takes
+-- away what does not stand here. A table without a line fails a test.
+--
+-- r SELECT, a INSERT, w UPDATE, d DELETE, as in \dp. Facts only grow: nobody has
+-- w or d on them, nor TRUNCATE on anything.
+DO $$
+DECLARE
+	server CONSTANT text[] := ARRAY['gpuaas_api', 'gpuaas_node', 'gpuaas_reconcile', 'gpuaas_work', 'gpuaas_relay'];
+	line   record;
+	verbs  text;
+	f      regprocedure;
+BEGIN
+	EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA public, river FROM PUBLIC, %s', array_to_string(server, ', '));
+	EXECUTE format('REVOKE ALL ON ALL SEQUENCES IN SCHEMA public, river FROM PUBLIC, %s', array_to_string(server, ', '));
+	EXECUTE format('REVOKE ALL ON SCHEMA public, river FROM %s', array_to_string(server, ', '));
+	EXECUTE format('GRANT USAGE ON SCHEMA public, river TO %s', array_to_string(server, ', '));
+	-- Not all functions: those of extensions are operators, which all may use.
+	FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef LOOP
+		EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, %s', f, array_to_string(server, ', '));
+	END LOOP;
+
+	FOR line IN SELECT * FROM (VALUES
+		--                            api     node   recon-  work    relay
+		--                                           cile
+		('desired_objects',          'raw',  '',    'raw',  'rwd',  ''),
+		('desired_revisions',        'r',    '',    'ra',   '',     ''),
+		('desired_pointer',          'r',    '',    'raw',  '',     ''),
+
+		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
+		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
+		('observed_objects',         '',     '',    'r',    'raw',  ''),
+
+		('reconcile_due',            '',     '',    'rawd', '',     ''), -- the others: mark_due
+		('plans',                    'r',    '',    'ra',   '',     ''),
+		('plan_actions',             'r',    '',    'ra',   '',     ''),
+		('drift',                    'r',    '',    'raw',  '',     ''),
+		('node_tasks',               '',     'rw',  '',     'raw',  ''),
+
+		('policy_values',            'r',    'r',   'r',    'rawd', 'r'),
+		('policy_revision',          'r',    'r',   'r',    'rw',   'r'),
+
+		('tenants',                  'raw',  '',    '',     '',     ''),
+		('projects',                 'raw',  '',    '',     '',     ''),
+		('users',                    'raw',  '',    '',     '',     ''),
+		('tenant_memberships',       'rawd', '',    '',     '',     ''),
+		('project_memberships',      'rawd', '',    '',     '',     ''),
+		('invitations',              'raw',  '',    '',     '',     ''),
+		('service_accounts',         'raw',  '',    '',     '',     ''),
+		('service_account_credentials', 'raw', '',  '',     '',     ''),
+		('api_keys',                 'raw',  '',    '',     '',     ''),
+		('sessions',                 'raw',  '',    '',     '',     ''),
+		('ssh_keys',                 'rad',  '',    '',     '',     ''),
+		('user_passwords',           'rawd', '',    '',     '',     ''),
+		('sign_in_links',            'raw',  '',    '',     '',     ''),
+		('revoked_tokens',           'ra',   '',    '',     'rd',   ''),
+		('rate_limits',              'rawd', '',    '',     'rd',   ''),
+		('idempotency_keys',         'raw',  '',    '',     'rd',   ''),
+
+		('signing_keys',             '',     '',    '',     '',     ''), -- kept in files
+		('certificates',             '',     'raw', '',     '',     ''),
+
+		('sku_catalog',              'r',    '',    '',     'raw',  ''),
+		('sku_prices',               'r',    '',    '',     'raw',  ''),
+		('os_images',                'r',    '',    '',     'raw',  ''),
+
+		('audit_logs',               'ra',   '',    '',     'ra',   ''), -- fact
+		('outbox_events',            'ra',   '',    '',     'ra',   'r'), -- fact
+		('outbox_position',          '',     '',    '',     '',     'raw'),
+		('outbox_failures',          '',     '',    '',     '',     'raw'),
+		('inbox',                    '',     '',    '',     '',     ''), -- for consumers to come
+
+		('ledger_accounts',          'ra',   '',    '',     'ra',   ''), -- fact
+		('ledger_transfers',         'r',    '',    '',     'ra',   ''), -- fact
+		('ledger_entries',           'r',    '',    '',     'ra',   ''), -- fact
+		('ledger_checkpoints',       'r',    '',    '',     'ra',   ''), -- fact
+
+		('usage_records',            'r',    '',    '',     'raw',  ''), -- and below
+		('usage_changes',            'a',    '',    '',     'rad',  ''),
+		('usage_ticks',              '',     '',    '',     'ra',   ''),
+
+		('nodes',                    'r',    'rw',  '',     'raw',  ''), -- and below
+		('gpus',                     'r',    'raw', '',     'r',    ''),
+		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
+		('slot_claims',              'ra',   '',    '',     'rw',   ''),
+		('enrolment_tokens',         'ra',   'rw',  '',     '',     ''),
+		('node_progress',            '',     '',    'r',    '',     ''),
+
+		('allocations',              'raw',  '',    '',     'rw',   ''), -- and below
+		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
+		('allocation_progress',      '',     '',    'r',    '',     ''),
+
+		-- River: the loop puts jobs in, the workers run them, administrators mend them.
+		('river.river_job',          'rwd',  '',    'raw',  'rawd', ''),
+		('river.river_queue',        'rw',   '',    '',     'rawd', ''),
+		('river.river_leader',       'r',    '',    '',     'rawd', ''),
+		('river.river_notification', '',     '',    'a',    'rad',  ''),
+		('river.river_migration',    '',     '',    '',     '',     ''),
+
+		('applied_grants',           '',     '',    '',     '',     ''),
+		('goose_db_version',         '',     '',    '',     '',     '')
+	) AS matrix (name, api, node, reconcile, work, relay) LOOP
+		FOR i IN 1 .. cardinality(server) LOOP
+			SELECT string_agg(verb, ', ') INTO verbs
+			FROM (VALUES ('r', 'SELECT'), ('a', 'INSERT'), ('w', 'UPDATE'), ('d', 'DELETE')) AS v (letter, verb)
+			WHERE strpos((ARRAY[line.api, line.node, line.reconcile, line.work, line.relay])[i], letter) > 0;
+			IF verbs IS NOT NULL THEN
+				EXECUTE format('GRANT %s ON %s TO %I', verbs, line.name, server[i]);
+			END IF;
+		END LOOP;
+	END LOOP;
+END $$;
+
+-- Single columns: a release ends the interval; the loop's views run with its own rights.
+GRANT UPDATE (end_s) ON usage_records TO gpuaas_api;
+GRANT SELECT (id, reachability) ON nodes TO gpuaas_reconcile;
+GRANT SELECT (id, status, status_at, expires_at) ON allocations TO gpuaas_reconcile;
+
+GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
+GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_reconcile, gpuaas_work;
+
+-- These run with their owner's rights.
+GRANT EXECUTE ON FUNCTION mark_due TO gpuaas_api, gpuaas_node, gpuaas_reconcile, gpuaas_work;
+GRANT EXECUTE ON FUNCTION make_partitions, ledger_await_postings TO gpuaas_work;

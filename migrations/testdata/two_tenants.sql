@@ -1,0 +1,45 @@
+-- One row of everything for each of two tenants. Every id of the first begins
+-- with a, every id of the second with b, and no row of one names the other.
+DO $$
+DECLARE
+	tenant text;
+	id     uuid; -- one for all: what it names differs by table
+BEGIN
+	INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle) VALUES ('c0000000-0000-0000-0000-000000000000', 'n', 's', 'r', 'simulated', 2, 'active');
+	FOREACH tenant IN ARRAY ARRAY['a', 'b'] LOOP
+		id := (repeat(tenant, 8) || '-0000-0000-0000-000000000000')::uuid;
+		INSERT INTO tenants (id, name) VALUES (id, id);
+		INSERT INTO projects (id, org_id, name) VALUES (id, id, id);
+		INSERT INTO users (id, oidc_subject, email, name, role) VALUES (id, id, id, id, 'user');
+		INSERT INTO tenant_memberships (org_id, user_id, role) VALUES (id, id, 'member');
+		INSERT INTO project_memberships (project_id, user_id, role) VALUES (id, id, 'member');
+		INSERT INTO invitations (id, org_id, email, role, invited_by, expires_at) VALUES (id, id, id, 'member', id, now());
+		INSERT INTO service_accounts (id, org_id, project_id, name, scopes, created_by) VALUES (id, id, id, id, '{}', id);
+		INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash) VALUES (id, id, id, tenant::bytea);
+		INSERT INTO api_keys (id, user_id, name, secret_hash) VALUES (id, id, id, tenant::bytea);
+		INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES (id, id, tenant::bytea, now());
+		INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES (id, id, id, id, id);
+		INSERT INTO user_passwords (user_id, hash) VALUES (id, id);
+		INSERT INTO sign_in_links (secret_hash, user_id, expires_at) VALUES (tenant::bytea, id, now());
+		INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status) VALUES (id, 'POST', '/', id, '', 201);
+		INSERT INTO audit_logs (id, org_id, actor, action, target_urn) VALUES (id, id, id, 'a', id);
+		INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, payload) VALUES (id, 'BILLING', 'billing.x', id, 1, id, '{}');
+		INSERT INTO ledger_accounts (id, org_id, name, currency) VALUES (id, id, 'balance', 'EUR');
+		INSERT INTO ledger_transfers (id, kind, reference) VALUES (id, 'usage', id);
+		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) VALUES (id, id, 1, 'EUR');
+		INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain) VALUES (id, 1, 1, '');
+		INSERT INTO usage_records (id, allocation_id, org_id, project_id, sku, gpus, price_minor, currency, account_id, start_s) VALUES (id, id, id, id, 's', 1, 1, 'EUR', id, 1);
+		INSERT INTO usage_changes (record_id, change) VALUES (id, 'opened');
+		INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES (tenant, 'c0000000-0000-0000-0000-000000000000', 0, 'm', 1, 'healthy');
+		INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) VALUES (id, 'c0000000-0000-0000-0000-000000000000', tenant, 's', 'r', 'claimed');
+		INSERT INTO slot_claims (slot_id, allocation_id, period) VALUES (id, id, tstzrange(now(), NULL));
+		INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
+			VALUES (id, id, id, id, id, 's', 'r', 1, 'c0000000-0000-0000-0000-000000000000', 1, 'EUR', 'u', 1, 'requested');
+		INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status) VALUES (id, 2, 'e', 'f', 't');
+		INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, seen_at) VALUES (id, 'c0000000-0000-0000-0000-000000000000', 'ready', 1, 1, '', now());
+		INSERT INTO desired_objects (uid, kind, scope, name, spec, spec_hash, owner) VALUES (id, 'Allocation', id, id, '{}', '', 'api');
+	END LOOP;
+	INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ('c0000000-0000-0000-0000-000000000000', 'Node', 'n', '{}', '', 'api');
+	INSERT INTO audit_logs (id, actor, action, target_urn) VALUES ('c0000000-0000-0000-0000-000000000000', 'system', 'a', 'n');
+	INSERT INTO ledger_accounts (name, currency) VALUES ('revenue', 'EUR');
+END $$;
