@@ -78,10 +78,12 @@ const (
 	keepRefresh   = `UPDATE sessions SET refresh_enc = $2 WHERE id = $1 AND ended_at IS NULL`
 	endOthers     = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND id <> $2 AND ended_at IS NULL`
 	revokeToken   = `INSERT INTO revoked_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`
-	forgetRevoked = `DELETE FROM revoked_tokens WHERE expires_at < now() - interval '1 hour'`
-	selectPerson  = `SELECT ` + userColumns + ` WHERE lower(u.email) = $1`
-	passwordOf    = `SELECT coalesce((SELECT hash FROM user_passwords WHERE user_id = $1), '')`
-	putPassword   = `
+	deleteRevoked = `
+		DELETE FROM revoked_tokens WHERE token_hash IN (
+			SELECT token_hash FROM revoked_tokens WHERE expires_at < now() - interval '1 hour' ORDER BY expires_at LIMIT $1)`
+	selectPerson = `SELECT ` + userColumns + ` WHERE lower(u.email) = $1`
+	passwordOf   = `SELECT coalesce((SELECT hash FROM user_passwords WHERE user_id = $1), '')`
+	putPassword  = `
 		INSERT INTO user_passwords (user_id, hash) VALUES ($1, $2)
 		ON CONFLICT (user_id) DO UPDATE SET hash = excluded.hash, changed_at = now() WHERE user_passwords.hash = $3`
 	rehashPassword = `UPDATE user_passwords SET hash = $2 WHERE user_id = $1 AND hash = $3`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity/jwt"
 	"github.com/gpuaas/gpuaas/policies"
 )
@@ -20,6 +21,7 @@ import (
 // StartSession starts a session of a person who has proved who they are, and
 // returns what the cookie or the program keeps.
 func (s *Service) StartSession(ctx context.Context, n NewSession) (token string, info SessionInfo, err error) {
+	ctx = everywhere(ctx)
 	var started Started
 	err = s.signing(ctx, func(tx pgx.Tx) error {
 		u, err := one(ctx, tx, "user", selectUser, scanUser, n.User)
@@ -113,6 +115,7 @@ func (s *Service) refreshOf(o *ownSession) (string, error) {
 
 // EndSession ends it here; an unknown one is ended already.
 func (s *Service) EndSession(ctx context.Context, token string) error {
+	ctx = everywhere(ctx)
 	o, err := s.session(ctx, token)
 	if err != nil || o == nil {
 		return err
@@ -139,6 +142,7 @@ func (s *Service) end(ctx context.Context, o *ownSession, by Caller) error {
 // token that it holds, or a signed token for as long as it would still live. A
 // refresh token that a program brings is revoked as well.
 func (s *Service) Logout(ctx context.Context, c Caller, token, refresh string) error {
+	ctx = everywhere(ctx)
 	var err error
 	held := ""
 	switch {
@@ -182,9 +186,6 @@ func (s *Service) outlaw(ctx context.Context, c Caller, token string) error {
 		return err
 	}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, forgetRevoked); err != nil {
-			return err
-		}
 		tag, err := tx.Exec(ctx, revokeToken, hash[:], p.until.Add(jwt.Leeway))
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
@@ -202,6 +203,7 @@ func (s *Service) outlaw(ctx context.Context, c Caller, token string) error {
 // they were, and takes over what it says of their role. A provider that says no
 // ends the session.
 func (s *Service) RefreshSession(ctx context.Context, token string, o Origin) (User, error) {
+	ctx = everywhere(ctx)
 	own, err := s.session(ctx, token)
 	if err != nil {
 		return User{}, err
@@ -273,4 +275,14 @@ func (s *Service) RefreshProgram(ctx context.Context, refresh string, o Origin) 
 	}
 	u, err := s.SignIn(ctx, g.Verified, o)
 	return g, u, err
+}
+
+// ForgetRevoked removes what was revoked and is past its end anyway, at most
+// limit of them.
+func (s *Service) ForgetRevoked(ctx context.Context, q pg.Queryer, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, deleteRevoked, limit)
+	if err != nil {
+		return 0, fmt.Errorf("forgetting revoked tokens: %w", err)
+	}
+	return tag.RowsAffected(), nil
 }
