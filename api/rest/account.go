@@ -43,7 +43,7 @@ func (s *Server) GetMe(ctx context.Context, _ oapi.GetMeRequestObject) (oapi.Get
 // UpdateMe handles PATCH /api/v1/users/me.
 func (s *Server) UpdateMe(ctx context.Context, req oapi.UpdateMeRequestObject) (oapi.UpdateMeResponseObject, error) {
 	ctx, r := of(ctx)
-	version, err := changed(req.Params.IfMatch)
+	version, err := ifMatch(req.Params.IfMatch, true)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Server) UpdateMe(ctx context.Context, req oapi.UpdateMeRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	return oapi.UpdateMe200JSONResponse{Body: toUser(u), Headers: oapi.UpdateMe200ResponseHeaders{ETag: etag(u.Version)}}, nil
+	return oapi.UpdateMe200JSONResponse{Body: toUser(u), Headers: oapi.UpdateMe200ResponseHeaders{ETag: tagOf(u.Version)}}, nil
 }
 
 func scopesOf(names []string) []oapi.Scope {

@@ -43,7 +43,7 @@ func (s *Server) CreateUser(ctx context.Context, req oapi.CreateUserRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreateUser201JSONResponse{Body: toUser(u), Headers: oapi.CreateUser201ResponseHeaders{Location: userAt(u), ETag: etag(u.Version)}}, nil
+	return oapi.CreateUser201JSONResponse{Body: toUser(u), Headers: oapi.CreateUser201ResponseHeaders{Location: userAt(u), ETag: tagOf(u.Version)}}, nil
 }
 
 // GetUser handles GET /api/v1/admin/users/{user_id}.
@@ -53,14 +53,14 @@ func (s *Server) GetUser(ctx context.Context, req oapi.GetUserRequestObject) (oa
 	if err != nil {
 		return nil, err
 	}
-	if current(req.Params.IfNoneMatch, etag(u.Version)) {
-		return oapi.GetUser304Response{Headers: oapi.GetUser304ResponseHeaders{ETag: etag(u.Version)}}, nil
+	if notModified(req.Params.IfNoneMatch, tagOf(u.Version)) {
+		return oapi.GetUser304Response{Headers: oapi.GetUser304ResponseHeaders{ETag: tagOf(u.Version)}}, nil
 	}
 	shown, err := s.withMeans(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.GetUser200JSONResponse{Body: shown, Headers: oapi.GetUser200ResponseHeaders{ETag: etag(u.Version)}}, nil
+	return oapi.GetUser200JSONResponse{Body: shown, Headers: oapi.GetUser200ResponseHeaders{ETag: tagOf(u.Version)}}, nil
 }
 
 // withMeans shows a person with what their tenant has and what they hold.
@@ -85,7 +85,7 @@ func (s *Server) withMeans(ctx context.Context, u identity.User) (oapi.UserDetai
 // UpdateUser handles PATCH /api/v1/admin/users/{user_id}.
 func (s *Server) UpdateUser(ctx context.Context, req oapi.UpdateUserRequestObject) (oapi.UpdateUserResponseObject, error) {
 	ctx, r := of(ctx)
-	version, err := changed(req.Params.IfMatch)
+	version, err := ifMatch(req.Params.IfMatch, true)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s *Server) UpdateUser(ctx context.Context, req oapi.UpdateUserRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	return oapi.UpdateUser200JSONResponse{Body: toUser(u), Headers: oapi.UpdateUser200ResponseHeaders{ETag: etag(u.Version)}}, nil
+	return oapi.UpdateUser200JSONResponse{Body: toUser(u), Headers: oapi.UpdateUser200ResponseHeaders{ETag: tagOf(u.Version)}}, nil
 }
 
 // ListTenants handles GET /api/v1/admin/tenants.
@@ -125,7 +125,7 @@ func (s *Server) CreateTenant(ctx context.Context, req oapi.CreateTenantRequestO
 	}
 	return oapi.CreateTenant201JSONResponse{
 		Body:    s.toTenant(t),
-		Headers: oapi.CreateTenant201ResponseHeaders{Location: tenantAt(http.StatusCreated, t), ETag: etag(t.Version)},
+		Headers: oapi.CreateTenant201ResponseHeaders{Location: tenantAt(http.StatusCreated, t), ETag: tagOf(t.Version)},
 	}, nil
 }
 
@@ -136,10 +136,10 @@ func (s *Server) GetTenantByID(ctx context.Context, req oapi.GetTenantByIDReques
 	if err != nil {
 		return nil, err
 	}
-	if current(req.Params.IfNoneMatch, etag(t.Version)) {
-		return oapi.GetTenantByID304Response{Headers: oapi.GetTenantByID304ResponseHeaders{ETag: etag(t.Version)}}, nil
+	if notModified(req.Params.IfNoneMatch, tagOf(t.Version)) {
+		return oapi.GetTenantByID304Response{Headers: oapi.GetTenantByID304ResponseHeaders{ETag: tagOf(t.Version)}}, nil
 	}
-	return oapi.GetTenantByID200JSONResponse{Body: s.toTenant(t), Headers: oapi.GetTenantByID200ResponseHeaders{ETag: etag(t.Version)}}, nil
+	return oapi.GetTenantByID200JSONResponse{Body: s.toTenant(t), Headers: oapi.GetTenantByID200ResponseHeaders{ETag: tagOf(t.Version)}}, nil
 }
 
 // PlaceTenantMember handles PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id}.
@@ -160,7 +160,7 @@ func userReply(status int) func(identity.User) identity.Reply {
 		if status == http.StatusCreated {
 			location = userAt(u)
 		}
-		return reply(status, toUser(u), location, etag(u.Version))
+		return reply(status, toUser(u), location, tagOf(u.Version))
 	}
 }
 

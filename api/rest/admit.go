@@ -31,16 +31,13 @@ func (s *Server) admit(c *gin.Context) {
 	c.Next()
 }
 
-const bearer = "Bearer "
-
 // authenticate finds out who calls. A failed try is charged to the address it
 // came from, so that guessing tokens is slow.
 func (s *Server) authenticate(c *gin.Context, r *call) error {
 	if r.op.public {
 		return nil
 	}
-	token := s.token(c, r)
-	caller, err := s.Identity.Authenticate(c.Request.Context(), token)
+	caller, err := s.callerOf(c, r)
 	if err != nil {
 		if e := s.charge(c, ClassAnonymous, identity.Caller{}); e != nil {
 			return e
@@ -53,61 +50,43 @@ func (s *Server) authenticate(c *gin.Context, r *call) error {
 		}
 	}
 	caller.CorrelationID = r.correlation
-	caller.Trace = traceOf(c.Request.Context())
+	caller.Trace = r.traceparent
 	r.caller = caller
 	return nil
 }
 
+func (s *Server) callerOf(c *gin.Context, r *call) (identity.Caller, error) {
+	token, err := s.token(c, r)
+	if err != nil {
+		return identity.Caller{}, err
+	}
+	return s.Identity.Authenticate(c.Request.Context(), token)
+}
+
 // token prefers the header: a program that sends one means it, whatever cookies
-// its client library has collected.
-func (s *Server) token(c *gin.Context, r *call) string {
-	if h := c.Request.Header.Get("Authorization"); h != "" {
-		if len(h) > len(bearer) && strings.EqualFold(h[:len(bearer)], bearer) {
-			return strings.TrimSpace(h[len(bearer):])
+// its client library has collected. Of two, nobody can say which one is meant.
+func (s *Server) token(c *gin.Context, r *call) (string, error) {
+	if h := c.Request.Header["Authorization"]; len(h) > 0 {
+		scheme, token, _ := strings.Cut(h[0], " ")
+		switch {
+		case len(h) > 1:
+			return "", errs.New(errs.BadRequest, "there are %d Authorization headers", len(h)).At("Authorization")
+		case !strings.EqualFold(scheme, "Bearer"):
+			return "", errs.New(errs.TokenInvalid, "the Authorization header is of another scheme than Bearer").At("Authorization").
+				Try("send Authorization: Bearer and the token")
 		}
-		return h // another scheme: no token of ours, so it is refused as one
+		return strings.TrimSpace(token), nil
 	}
-	if cookie := sessionOf(c.Request); cookie != "" {
-		r.byCookie = true
-		return cookie
-	}
-	return ""
-}
-
-// authorise finds the project and asks whether one of the caller's roles there
-// may call this operation.
-func (s *Server) authorise(c *gin.Context, r *call) error {
-	if err := s.enterProject(c, r); err != nil {
-		return err
-	}
-	if held(r.caller)&r.op.allowed == 0 {
-		return errs.New(errs.Forbidden, "your role does not allow this").With("operation", r.op.id)
-	}
-	return nil
-}
-
-// enterProject makes the caller act in the project that is named, or in the
-// tenant's only one. Where a project is optional, a role in the tenant is enough.
-func (s *Server) enterProject(c *gin.Context, r *call) error {
-	if r.op.project == noProject {
-		return nil
-	}
-	asked := c.Request.Header.Get("X-Project-ID")
-	in, err := s.Identity.InProject(c.Request.Context(), r.caller, asked)
-	switch {
-	case err == nil:
-		r.caller = in
-		return nil
-	case asked == "" && r.op.project == mayProject && held(r.caller)&r.op.allowed != 0 && statusOf(errs.CodeOf(err)) < http.StatusInternalServerError:
-		return nil
-	}
-	return err
+	cookie, err := sessionOf(c.Request)
+	r.byCookie = cookie != ""
+	return cookie, err
 }
 
 // takeKey remembers the idempotency key. The hash covers what the key was used
 // for: the same key on another path or project is another request.
 func (s *Server) takeKey(c *gin.Context, r *call) error {
-	if !r.op.write {
+	// Without a sign-in nobody owns a key: one caller would get another's answer.
+	if !r.op.write || r.op.public {
 		return nil
 	}
 	key, err := keyOf(c.Request.Header)
@@ -115,8 +94,13 @@ func (s *Server) takeKey(c *gin.Context, r *call) error {
 		return err
 	}
 	r.key = identity.Key{Principal: r.caller.Principal(), Method: c.Request.Method, Route: r.op.route.Path, Key: key}
+	at := c.Request.URL
+	about := at.EscapedPath() + "\n" + r.caller.Project.String() + "\n" // no part can hold the line's end
+	if at.RawQuery != "" {
+		about += at.RawQuery + "\n"
+	}
 	h := sha256.New()
-	_, _ = h.Write([]byte(c.Request.URL.Path + "\n" + r.caller.Project.String() + "\n"))
+	_, _ = h.Write([]byte(about))
 	_, _ = h.Write(r.body)
 	h.Sum(r.key.BodyHash[:0])
 	return nil

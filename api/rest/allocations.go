@@ -46,7 +46,7 @@ func (s *Server) CreateAllocation(ctx context.Context, req oapi.CreateAllocation
 func (s *Server) ListAllocations(ctx context.Context, req oapi.ListAllocationsRequestObject) (oapi.ListAllocationsResponseObject, error) {
 	ctx, r := of(ctx)
 	f := allocation.Filter{Status: string(or(req.Params.Status, "")), SKU: or(req.Params.Sku, ""), Name: or(req.Params.Name, "")}
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &f.After); err != nil {
+	if err := s.cursors.open(r, req.Params.Cursor, &f.After); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
@@ -83,7 +83,7 @@ func (s *Server) GetAllocation(ctx context.Context, req oapi.GetAllocationReques
 		return nil, err
 	}
 	tag := etagOf(shown[0])
-	if or(req.Params.IfNoneMatch, "") == tag {
+	if notModified(req.Params.IfNoneMatch, tag) {
 		return oapi.GetAllocation304Response{Headers: oapi.GetAllocation304ResponseHeaders{ETag: tag}}, nil
 	}
 	return oapi.GetAllocation200JSONResponse{Body: shown[0], Headers: oapi.GetAllocation200ResponseHeaders{ETag: tag}}, nil
@@ -135,7 +135,7 @@ func (s *Server) within(ctx context.Context, r *call, id uuid.UUID) (allocation.
 	if err != nil {
 		return allocation.Allocation{}, err
 	}
-	everywhere := held(r.caller)&r.op.allowed&^(projectAdmin|projectMember|projectViewer) != 0
+	everywhere := held(r.caller)&r.op.allowed&^projectBound != 0
 	if a.Project != r.caller.Project && !everywhere {
 		return allocation.Allocation{}, errs.New(errs.NotFound, "no such allocation")
 	}

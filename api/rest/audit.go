@@ -164,4 +164,3 @@ func (write csvStream) VisitExportAuditLogsResponse(w http.ResponseWriter) error
 func (write csvStream) VisitExportAdminAuditLogsResponse(w http.ResponseWriter) error {
 	return write(w)
 }
-

@@ -53,7 +53,7 @@ func (s *Server) GetUsage(ctx context.Context, req oapi.GetUsageRequestObject) (
 		return nil, err
 	}
 	var after ids.Allocation
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &after); err != nil {
+	if err := s.cursors.open(r, req.Params.Cursor, &after); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)

@@ -21,25 +21,25 @@ const (
 )
 
 // cursors makes and reads places in lists. They are signed because what is in
-// them goes into a query, and bound to their list because a place in one is
-// nonsense in another.
+// them goes into a query, and bound to their list and tenant because a place in
+// one is nonsense in another.
 type cursors struct {
 	key   []byte
 	clock clock.Clock
 }
 
-// seal writes a place in the list of the operation.
-func (c cursors) seal(list string, place any) (string, error) {
+// seal writes a place in the list that the call is about.
+func (c cursors) seal(r *call, place any) (string, error) {
 	text, err := json.Marshal(place)
 	if err != nil {
 		return "", fmt.Errorf("writing a cursor: %w", err)
 	}
 	text = binary.BigEndian.AppendUint64(text, uint64(c.clock.Now().Add(cursorLives).Unix())) //nolint:gosec // not before 1970
-	return base64.RawURLEncoding.EncodeToString(append(text, c.mac(list, text)...)), nil
+	return base64.RawURLEncoding.EncodeToString(append(text, c.mac(r, text)...)), nil
 }
 
 // open reads what seal wrote for the same list. No cursor leaves place as it is.
-func (c cursors) open(list string, cursor *string, place any) error {
+func (c cursors) open(r *call, cursor *string, place any) error {
 	if cursor == nil || *cursor == "" {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (c cursors) open(list string, cursor *string, place any) error {
 		return refused
 	}
 	text, mac := sealed[:len(sealed)-macSize], sealed[len(sealed)-macSize:]
-	if !hmac.Equal(mac, c.mac(list, text)) {
+	if !hmac.Equal(mac, c.mac(r, text)) {
 		return refused
 	}
 	end := len(text) - expirySize
@@ -64,10 +64,11 @@ func (c cursors) open(list string, cursor *string, place any) error {
 	return nil
 }
 
-func (c cursors) mac(list string, text []byte) []byte {
+func (c cursors) mac(r *call, text []byte) []byte {
 	h := hmac.New(sha256.New, c.key)
-	_, _ = h.Write([]byte(list))
+	_, _ = h.Write([]byte(r.op.id))
 	_, _ = h.Write([]byte{0})
+	_, _ = h.Write(r.caller.Tenant.UUID[:])
 	_, _ = h.Write(text)
 	return h.Sum(nil)[:macSize]
 }
@@ -80,7 +81,7 @@ func page[T any](s *Server, r *call, limit int, items []T, place func(T) any) (c
 		return items, nil, nil, nil
 	}
 	cut = items[:limit]
-	cursor, err := s.cursors.seal(r.op.id, place(cut[limit-1]))
+	cursor, err := s.cursors.seal(r, place(cut[limit-1]))
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -16,7 +16,7 @@ import (
 func (s *Server) ListDesired(ctx context.Context, req oapi.ListDesiredRequestObject) (oapi.ListDesiredResponseObject, error) {
 	ctx, r := of(ctx)
 	var after string
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &after); err != nil {
+	if err := s.cursors.open(r, req.Params.Cursor, &after); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
@@ -61,7 +61,7 @@ func (s *Server) GetDesired(ctx context.Context, req oapi.GetDesiredRequestObjec
 func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsRequestObject) (oapi.ListRevisionsResponseObject, error) {
 	ctx, r := of(ctx)
 	var below int64
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &below); err != nil {
+	if err := s.cursors.open(r, req.Params.Cursor, &below); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)

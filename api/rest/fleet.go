@@ -11,7 +11,7 @@ import (
 func (s *Server) ListAdminNodes(ctx context.Context, req oapi.ListAdminNodesRequestObject) (oapi.ListAdminNodesResponseObject, error) {
 	ctx, r := of(ctx)
 	var after string
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &after); err != nil {
+	if err := s.cursors.open(r, req.Params.Cursor, &after); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)

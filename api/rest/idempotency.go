@@ -6,30 +6,27 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// replay answers a repeated write with what the first one was answered. The
-// use-case stores the answer in the transaction of its effect and refuses a key
-// that is there; so a fresh key costs no look-up, and whatever a repetition runs
-// into (no slot left, already releasing), the first answer still stands.
-func (s *Server) replay(next oapi.StrictHandlerFunc, _ string) oapi.StrictHandlerFunc {
-	return func(c *gin.Context, request any) (any, error) {
-		response, err := next(c, request)
-		ctx, r := of(c)
-		if err == nil || r.key.Key == "" {
-			return response, err
-		}
-		first, found, lost := s.Identity.Replay(ctx, r.key)
-		switch {
-		case lost != nil:
-			return nil, lost
-		case !found:
-			return nil, err
-		}
+// replayOrFail answers a repeated write with what the first one was answered, and
+// all other failures as they are. The use-case stores the answer in the transaction
+// of its effect and refuses a key that is there; so a fresh key costs no look-up,
+// and whatever a repetition runs into (no slot left, already releasing), the first
+// answer still stands.
+func (s *Server) replayOrFail(c *gin.Context, err error) {
+	ctx, r := of(c)
+	if r.key.Key == "" {
+		s.fail(c, err)
+		return
+	}
+	switch first, found, lost := s.Identity.Replay(ctx, r.key); {
+	case lost != nil:
+		s.fail(c, lost)
+	case !found:
+		s.fail(c, err)
+	default:
 		again(c.Writer, first)
-		return nil, nil //nolint:nilnil // the generated server writes nothing then: the answer is out
 	}
 }
 

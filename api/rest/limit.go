@@ -1,15 +1,18 @@
 package rest
 
 import (
+	"fmt"
+	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/api/openapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 )
@@ -19,19 +22,59 @@ type Class uint8
 
 // The classes. An actor's reads cannot use up what it may write.
 const (
-	ClassRead Class = iota
-	ClassWrite
-	ClassAnonymous // failed sign-ins, by address
-	ClassSignIn    // by address
+	ClassNone      Class = iota // probes: a monitor that is refused would call the service ill
+	ClassRead                   //
+	ClassWrite                  //
+	ClassTenant                 // what all actors of a tenant ask together
+	ClassAnonymous              // failed tries, by address
+	ClassSignIn                 // by address
+	ClassToken                  // minting tokens
+	ClassEnrolment              //
+	ClassPayment                //
+	classes
 )
 
-func (c Class) String() string {
-	return [...]string{"read", "write", "anonymous", "sign-in"}[c]
+var classNames = [classes]string{"none", "read", "write", "tenant", "anonymous", "sign-in", "token", "enrolment", "payment"}
+
+func (c Class) String() string { return classNames[c] }
+
+// strict classes are those where a try too many is worth something to an
+// attacker. They ask the database each time, and are refused when it is away.
+func (c Class) strict() bool {
+	switch c {
+	case ClassSignIn, ClassToken, ClassEnrolment, ClassPayment:
+		return true
+	case ClassNone, ClassRead, ClassWrite, ClassTenant, ClassAnonymous, classes:
+	}
+	return false
+}
+
+// classOf is the class that the contract names with x-limit. Without a word it is
+// the method's; and a write that is open to everyone is a sign-in.
+func classOf(op *operation, o openapi.Operation) (Class, error) {
+	if word, ok := o.Extensions["x-limit"].(string); ok {
+		if i := slices.Index(classNames[:], word); i >= 0 {
+			return Class(i), nil //nolint:gosec // one of a few
+		}
+		return ClassNone, fmt.Errorf("operation %s: there is no class of limits %q", op.id, word)
+	}
+	switch {
+	case op.public && op.write:
+		return ClassSignIn, nil
+	case op.public:
+		return ClassNone, nil
+	case op.write:
+		return ClassWrite, nil
+	}
+	return ClassRead, nil
 }
 
 // Limit is how many requests a minute an actor gets back, and how many it may
 // have saved up.
 type Limit struct{ PerMinute, Burst int }
+
+func (l Limit) each() time.Duration  { return time.Minute / time.Duration(max(l.PerMinute, 1)) }
+func (l Limit) holds() time.Duration { return l.each() * time.Duration(max(l.Burst, 1)) }
 
 // DefaultLimits are those of the policies where nobody has set any.
 func DefaultLimits(class Class, _ identity.Caller) Limit {
@@ -42,10 +85,15 @@ func DefaultLimits(class Class, _ identity.Caller) Limit {
 func LimitOf(class Class, v policies.View) Limit {
 	l := Limit{Burst: int(v.Int(policies.RateLimitBurst))}
 	switch class {
+	case ClassNone, classes:
 	case ClassRead:
 		l.PerMinute = int(v.Int(policies.RateLimitUserPerMinute))
-	case ClassWrite:
+	case ClassWrite, ClassToken, ClassEnrolment, ClassPayment:
 		l.PerMinute = int(v.Int(policies.RateLimitMutationPerMinute))
+	case ClassTenant:
+		// As many people may begin at once as may go on at once.
+		l.PerMinute = int(v.Int(policies.RateLimitTenantPerMinute))
+		l.Burst = max(l.Burst, l.Burst*l.PerMinute/max(int(v.Int(policies.RateLimitUserPerMinute)), 1))
 	case ClassAnonymous:
 		l.PerMinute = int(v.Int(policies.RateLimitAnonymousPerMinute))
 	case ClassSignIn:
@@ -55,142 +103,90 @@ func LimitOf(class Class, v policies.View) Limit {
 	return l
 }
 
-// limitRate charges the request to its actor. Probes pass: a monitor that is
-// refused would call the service ill.
+// limitRate charges the request to its actor, and to their tenant.
 func (s *Server) limitRate(c *gin.Context, r *call) error {
-	if r.op.public {
+	if r.op.class == ClassNone {
 		return nil
 	}
-	return s.charge(c, r.op.class, r.caller)
+	if err := s.charge(c, r.op.class, r.caller); err != nil || r.caller.Tenant == (ids.Tenant{}) {
+		return err
+	}
+	return s.chargeTenant(c, r.caller)
 }
 
 func (s *Server) charge(c *gin.Context, class Class, caller identity.Caller) error {
 	key := bucketKey{class: class, id: caller.Principal()}
-	if class == ClassAnonymous || class == ClassSignIn {
-		key.id = addressOf(c)
+	if key.id == [16]byte{} {
+		key.id = addressOf(c.Request)
 	}
-	limit, known := s.buckets.limit(key)
-	if !known {
-		limit = s.Limits(class, caller)
+	t := s.limiter.take(key, caller)
+	_, r := of(c.Request.Context())
+	r.showLimit(c.Writer.Header(), t)
+	if t.wait > 0 {
+		return s.overLimit(c, t)
 	}
-	left, full, wait := s.buckets.take(key, limit)
-	writeLimit(c, class, limit, left, full)
-	if wait == 0 {
-		return nil
+	if class.strict() {
+		return s.askShared(c, key, t)
 	}
-	c.Header("Retry-After", strconv.Itoa(seconds(wait)))
-	return errs.New(errs.RateLimited, "more than %d requests at once, at %d a minute", limit.Burst, limit.PerMinute).
-		Try("wait %d seconds", seconds(wait))
+	s.limiter.countAllowed(class)
+	return nil
 }
 
-func addressOf(c *gin.Context) [16]byte {
-	a, err := netip.ParseAddrPort(c.Request.RemoteAddr)
+// chargeTenant shows the tenant's bucket only to whom it refuses: the own one is
+// what a client can do something about.
+func (s *Server) chargeTenant(c *gin.Context, caller identity.Caller) error {
+	t := s.limiter.take(bucketKey{class: ClassTenant, id: caller.Tenant.UUID}, caller)
+	if t.wait == 0 {
+		s.limiter.countAllowed(ClassTenant)
+		return nil
+	}
+	_, r := of(c.Request.Context())
+	r.showLimit(c.Writer.Header(), t)
+	return s.overLimit(c, t)
+}
+
+func (s *Server) overLimit(c *gin.Context, t taken) error {
+	s.limiter.count(t.class, limited)
+	c.Header("Retry-After", strconv.Itoa(seconds(t.wait)))
+	who := "more"
+	if t.class == ClassTenant {
+		who = "your tenant sent more"
+	}
+	return errs.New(errs.RateLimited, "%s than %d requests at once, at %d a minute", who, t.limit.Burst, t.limit.PerMinute).
+		Try("wait %d seconds", seconds(t.wait))
+}
+
+// addressOf is where the connection comes from. No header is believed about it.
+// Whoever has one IPv6 address has the 64 bits after its network, too.
+func addressOf(r *http.Request) [16]byte {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil { // a Unix socket has no address: its users share one bucket
 		return [16]byte{}
 	}
-	return a.Addr().As16()
+	from := a.Addr().Unmap().WithZone("")
+	if from.Is6() {
+		from = netip.PrefixFrom(from, 64).Masked().Addr()
+	}
+	return from.As16()
 }
 
 // seconds rounds up: a client that waits them finds its token there.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// writeLimit sets both families of headers. They share one array, since this is
-// on the way of every request.
-func writeLimit(c *gin.Context, class Class, l Limit, left int, full time.Duration) {
-	burst, remaining, reset := strconv.Itoa(l.Burst), strconv.Itoa(left), strconv.Itoa(seconds(full))
-	window := strconv.Itoa(seconds(time.Duration(l.Burst) * interval(l)))
-	values := [...]string{
-		burst, remaining, reset,
-		`"` + class.String() + `";q=` + burst + `;w=` + window,
-		`"` + class.String() + `";r=` + remaining + `;t=` + reset,
-	}
-	h := c.Writer.Header()
-	h["X-Ratelimit-Limit"] = values[0:1:1]
-	h["X-Ratelimit-Remaining"] = values[1:2:2]
-	h["X-Ratelimit-Reset"] = values[2:3:3]
-	h["Ratelimit-Policy"] = values[3:4:4]
-	h["Ratelimit"] = values[4:5:5]
-}
+// showLimit sets both families of headers. They are cut from two texts, since
+// this is on the way of every request.
+func (r *call) showLimit(h http.Header, t taken) {
+	var room [64]byte
+	text := append(append(append(room[:0], '"'), t.class.String()...), `";r=`...)
+	from := len(text)
+	text = strconv.AppendInt(text, int64(t.left), 10)
+	to := len(text)
+	text = append(text, ";t="...)
+	rate := string(strconv.AppendInt(text, int64(seconds(t.full)), 10))
 
-type bucketKey struct {
-	class Class
-	id    [16]byte
-}
-
-// buckets are token buckets, each kept as the one time at which it is full again
-// (GCRA), so that a bucket nobody uses needs no row and no refill.
-type buckets struct {
-	clock clock.Clock
-
-	mu    sync.Mutex
-	all   map[bucketKey]bucket
-	swept time.Time
-}
-
-type bucket struct {
-	full  time.Time
-	limit Limit
-	asked time.Time // when the limit was read
-}
-
-const (
-	// Full buckets are dropped this often; in between, so many actors fit into
-	// about 12 MB. Beyond it the map is swept with each new request.
-	sweepEvery = time.Minute
-	maxBuckets = 100_000
-	// A changed policy is felt this late at most; reading it for each request
-	// would cost more than all the rest of the limiter.
-	limitFor = time.Second
-)
-
-func interval(l Limit) time.Duration { return time.Minute / time.Duration(max(l.PerMinute, 1)) }
-
-// limit is what the bucket was last measured by, if that was a moment ago.
-func (b *buckets) limit(key bucketKey) (Limit, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	have, ok := b.all[key]
-	return have.limit, ok && b.clock.Now().Sub(have.asked) < limitFor
-}
-
-// take removes one token. It returns how many are left, when the bucket is full
-// again, and how long to wait when there was none.
-func (b *buckets) take(key bucketKey, l Limit) (left int, full, wait time.Duration) {
-	each := interval(l)
-	holds := each * time.Duration(max(l.Burst, 1))
-	now := b.clock.Now()
-
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sweep(now)
-	have := b.all[key]
-	if have.limit != l || now.Sub(have.asked) >= limitFor {
-		have.limit, have.asked = l, now
-	}
-	if have.full.Before(now) {
-		have.full = now
-	}
-	next := have.full.Add(each)
-	if over := next.Sub(now) - holds; over > 0 {
-		b.all[key] = have
-		return 0, have.full.Sub(now), over
-	}
-	have.full = next
-	b.all[key] = have
-	return int((holds - next.Sub(now)) / each), next.Sub(now), 0
-}
-
-func (b *buckets) sweep(now time.Time) {
-	if b.all == nil {
-		b.all, b.swept = map[bucketKey]bucket{}, now
-	}
-	if now.Sub(b.swept) < sweepEvery && len(b.all) < maxBuckets {
-		return
-	}
-	b.swept = now
-	for k, have := range b.all {
-		if have.full.Before(now) {
-			delete(b.all, k)
-		}
-	}
+	r.header(h, "X-Ratelimit-Limit", atLimit, t.policy[t.burst[0]:t.burst[1]])
+	r.header(h, "X-Ratelimit-Remaining", atRemaining, rate[from:to])
+	r.header(h, "X-Ratelimit-Reset", atReset, rate[to+len(";t="):])
+	r.header(h, "Ratelimit-Policy", atPolicy, t.policy)
+	r.header(h, "Ratelimit", atRate, rate)
 }

@@ -10,7 +10,7 @@ type listed[V any] struct {
 // is another page. place tells where a page begins, show how an item looks.
 func pageOf[T, P, V any](s *Server, r *call, cursor *string, limit *int, read func(after P, limit int) ([]T, error), place func(T) P, show func(T) V) (l listed[V], err error) {
 	var after P
-	if err := s.cursors.open(r.op.id, cursor, &after); err != nil {
+	if err := s.cursors.open(r, cursor, &after); err != nil {
 		return l, err
 	}
 	n := limitOf(limit)

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,54 +11,91 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-const correlationHeader = "X-Correlation-ID"
+// Names of headers as Go keeps them: these are set past Set, which would make
+// them so again.
+const (
+	correlationHeader = "X-Correlation-Id"
+	traceHeader       = "Traceparent"
+)
 
 // correlate gives the request its id, its security headers and its log line.
 func (s *Server) correlate(c *gin.Context) {
 	started := s.Clock.Now()
-	r := &call{correlation: correlationOf(c.GetHeader(correlationHeader)), url: c.Request.URL}
-	ctx := context.WithValue(c.Request.Context(), callKey{}, r)
-	c.Request = c.Request.WithContext(ctx)
+	r := &call{Context: c.Request.Context(), url: c.Request.URL}
+	r.correlation = correlationOf(first(c.Request.Header[correlationHeader]))
+	c.Request = c.Request.WithContext(r)
 
 	h := c.Writer.Header()
-	h[correlationCanonical] = []string{r.correlation}
+	r.header(h, correlationHeader, atCorrelation, r.correlation)
 	h["X-Content-Type-Options"] = nosniff
 	h["Cache-Control"] = noStore
+	h["Content-Security-Policy"] = showNothing
+	h["Referrer-Policy"] = noReferrer
 	if c.Request.TLS != nil {
 		h["Strict-Transport-Security"] = hsts
 	}
+	if r.takeTrace(c.Request.Header[traceHeader]); r.traceparent != "" {
+		r.header(h, traceHeader, atTrace, r.traceparent)
+	}
 	c.Next()
+	s.log(c, r, s.Clock.Now().Sub(started).Microseconds())
+}
 
+// log writes the one line of the request.
+func (s *Server) log(c *gin.Context, r *call, micros int64) {
+	level := levelOf(c.Writer.Status(), r)
+	if !s.Log.Enabled(r, level) {
+		return
+	}
 	operation := "none"
 	if r.op != nil {
 		operation = r.op.id
 	}
-	s.Log.LogAttrs(ctx, levelOf(c.Writer.Status(), r), "request",
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs,
 		slog.String("correlation_id", r.correlation),
 		slog.String("operation", operation),
 		slog.String("method", c.Request.Method),
 		slog.String("path", c.FullPath()),
 		slog.Int("status", c.Writer.Status()),
-		slog.Int64("duration_us", s.Clock.Now().Sub(started).Microseconds()))
+		slog.Int64("duration_us", micros))
+	if r.rule != "" {
+		attrs = append(attrs, slog.String("rule", r.rule), slog.String("actor", r.caller.Actor()))
+	}
+	if r.caller.Tenant != (ids.Tenant{}) {
+		attrs = append(attrs, slog.String("tenant_id", r.caller.Tenant.String()))
+	}
+	s.Log.LogAttrs(r, level, "request", attrs...)
 }
 
 // Shared by all responses, so that they cost no allocation. Nobody appends to
 // them: a handler that wants another value sets its own.
 var (
-	correlationCanonical = http.CanonicalHeaderKey(correlationHeader)
-	nosniff              = []string{"nosniff"}
-	noStore              = []string{"no-store"}
-	hsts                 = []string{"max-age=31536000"}
+	nosniff = []string{"nosniff"}
+	noStore = []string{"no-store"}
+	hsts    = []string{"max-age=31536000"}
+	// An answer of the API is no page: a browser that is made to show it as one
+	// loads and runs nothing. Pages set what they need.
+	showNothing = []string{"default-src 'none'; frame-ancestors 'none'"}
+	noReferrer  = []string{"no-referrer"}
 )
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
 
 // levelOf keeps probes, which come every few seconds, out of the usual log.
 func levelOf(status int, r *call) slog.Level {
 	switch {
 	case status >= http.StatusInternalServerError:
 		return slog.LevelWarn
-	case r.op != nil && r.op.public:
+	case r.op != nil && r.op.public && !r.op.write:
 		return slog.LevelDebug
 	}
 	return slog.LevelInfo
@@ -82,13 +118,49 @@ func correlationOf(asked string) string {
 	return asked
 }
 
-// traceOf is the traceparent that jobs and tasks carry on, or empty.
-func traceOf(ctx context.Context) string {
-	span := trace.SpanContextFromContext(ctx)
-	if !span.IsValid() {
-		return ""
+// takeTrace remembers the trace that the request belongs to: that of our span,
+// else, where no tracer runs, the client's own. What is malformed is not a trace.
+func (r *call) takeTrace(sent []string) {
+	if span := trace.SpanContextFromContext(r.Context); span.IsValid() {
+		r.traceparent = fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(), span.TraceFlags())
+		return
 	}
-	return fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(), span.TraceFlags())
+	if len(sent) == 1 && isTrace(sent[0]) {
+		r.traceparent = sent[0][:traceLength]
+	}
+}
+
+// traceLength is that of a version 00 traceparent: version, trace, parent, flags.
+const traceLength = 2 + 1 + 32 + 1 + 16 + 1 + 2
+
+// isTrace checks the form of W3C Trace Context: ids of zeros are none, version ff
+// is forbidden, and only a later version may go on after the flags.
+func isTrace(s string) bool {
+	if len(s) < traceLength || s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" {
+		return false
+	}
+	if len(s) > traceLength && (s[:2] == "00" || s[traceLength] != '-') {
+		return false
+	}
+	return isHex(s[:2]) && isHex(s[53:55]) && isID(s[3:35]) && isID(s[36:52])
+}
+
+func isHex(s string) bool {
+	for _, b := range []byte(s) {
+		if (b < '0' || b > '9') && (b < 'a' || b > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func isID(s string) bool {
+	for i := range len(s) {
+		if s[i] != '0' {
+			return isHex(s)
+		}
+	}
+	return false
 }
 
 // recover keeps one broken request from ending the others.
@@ -110,8 +182,14 @@ func (s *Server) recover(c *gin.Context) {
 	c.Next()
 }
 
-// limitBody bounds what a request can make us read.
-func (s *Server) limitBody(c *gin.Context) {
+// limitSize bounds what a request can make us read. net/http would refuse large
+// headers by itself, but not in our words; its own limit stands further out.
+func (s *Server) limitSize(c *gin.Context) {
+	if sizeOf(c.Request) > maxHeader {
+		c.Header("Connection", "close")
+		s.fail(c, errs.New(errs.HeaderTooLarge, "the headers are larger than %d bytes", maxHeader))
+		return
+	}
 	if c.Request.ContentLength > maxBody {
 		s.fail(c, tooLarge())
 		return
@@ -120,6 +198,17 @@ func (s *Server) limitBody(c *gin.Context) {
 		c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
 	}
 	c.Next()
+}
+
+// sizeOf is about how many bytes the request's head took.
+func sizeOf(r *http.Request) int {
+	size := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, v := range values {
+			size += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	return size
 }
 
 func tooLarge() error {

@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"strings"
+	"sync/atomic"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/routers"
 
 	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 // operation is one call of the contract, prepared for the way through the
@@ -19,14 +22,18 @@ type operation struct {
 	public  bool // no sign-in
 	write   bool
 	allowed role
+	mayBe   []string // the roles among them that a tenant gives
+	scopes  policies.Scopes
 	class   Class
 	project projectMode
-	query   map[string]bool // the names that are known
-	checked []*openapi3.Parameter
-	bounded map[string]bounds     // headers of which only the length matters
-	body    *openapi3.RequestBody // nil when it takes none
-	schema  *openapi3.Schema      // of the body
-	route   *routers.Route
+	// How often it was allowed and denied.
+	allows, denies atomic.Uint64
+	query          map[string]bool // the names that are known
+	checked        []*openapi3.Parameter
+	bounded        map[string]bounds     // headers of which only the length matters
+	body           *openapi3.RequestBody // nil when it takes none
+	schema         *openapi3.Schema      // of the body
+	route          *routers.Route
 }
 
 type route struct{ method, path string }
@@ -37,7 +44,15 @@ const (
 	noProject projectMode = iota
 	mayProject
 	mustProject
+	pathProject    // the id in the path is the project's
+	accountProject // it is that of the service account in the path
 )
+
+// projectModes are the words of x-project in the contract.
+var projectModes = map[any]projectMode{"required": mustProject, "path": pathProject, "service_account": accountProject}
+
+// adminPaths are only for operators, and never look at a tenant.
+const adminPaths = "/api/v1/admin/"
 
 var pathParameter = regexp.MustCompile(`\{([a-z_]+)\}`)
 
@@ -55,11 +70,12 @@ func operationsOf(doc *openapi3.T) (map[route]*operation, error) {
 			bounded: map[string]bounds{},
 			route:   &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
 		}
-		if op.allowed = allowed(op.id); op.allowed == 0 {
-			return nil, fmt.Errorf("operation %s has no entry in the roles", op.id)
+		if err := op.takeRoles(o.Path); err != nil {
+			return nil, err
 		}
-		if op.write {
-			op.class = ClassWrite
+		var err error
+		if op.class, err = classOf(op, o); err != nil {
+			return nil, err
 		}
 		op.takeParameters(o)
 		if o.RequestBody != nil {
@@ -71,14 +87,26 @@ func operationsOf(doc *openapi3.T) (map[route]*operation, error) {
 	return all, nil
 }
 
+func (op *operation) takeRoles(path string) error {
+	op.allowed = allowed(op.id)
+	op.scopes = scopesFor(op.id)
+	if strings.HasPrefix(path, adminPaths) {
+		op.allowed &= operators
+		op.scopes = 0
+	}
+	if op.allowed == 0 {
+		return fmt.Errorf("operation %s has no entry in the roles", op.id)
+	}
+	op.mayBe = rolesOfTenants(op.allowed)
+	return nil
+}
+
 func (op *operation) takeParameters(o openapi.Operation) {
+	op.project = projectModes[o.Extensions["x-project"]]
 	for _, ref := range o.Parameters {
 		p := ref.Value
-		if p.Name == "X-Project-ID" {
+		if p.Name == "X-Project-ID" && op.project == noProject {
 			op.project = mayProject
-			if o.Extensions["x-project"] == "required" {
-				op.project = mustProject
-			}
 		}
 		if p.In == openapi3.ParameterInQuery {
 			op.query[p.Name] = true
@@ -104,4 +132,15 @@ func boundsOf(p *openapi3.Parameter) (bounds, bool) {
 	only := openapi3.Schema{Type: s.Type, MinLength: s.MinLength, MaxLength: s.MaxLength, Origin: s.Origin}
 	same := reflect.DeepEqual(only, *s) //nolint:govet // a schema that was parsed holds no error
 	return bounds{s.MinLength, *s.MaxLength}, same
+}
+
+// streamsOf are the paths that answer with an event stream.
+func streamsOf(doc *openapi3.T) map[string]bool {
+	streams := map[string]bool{}
+	for _, o := range openapi.Operations(doc) {
+		if ok := o.Responses.Status(http.StatusOK); ok != nil && ok.Value.Content["text/event-stream"] != nil {
+			streams[o.Path] = true
+		}
+	}
+	return streams
 }

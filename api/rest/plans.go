@@ -13,7 +13,7 @@ import (
 func (s *Server) ListPlans(ctx context.Context, req oapi.ListPlansRequestObject) (oapi.ListPlansResponseObject, error) {
 	ctx, r := of(ctx)
 	var before ids.Plan
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &before); err != nil {
+	if err := s.cursors.open(r, req.Params.Cursor, &before); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)

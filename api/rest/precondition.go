@@ -7,36 +7,41 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// etag is the strong tag of a row at a version.
-func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
-
-// changed reads If-Match of a call that must say what it has seen; zero means
-// any version.
-func changed(header *string) (int64, error) {
-	if header == nil {
-		return 0, errs.New(errs.VersionRequired, "this call needs If-Match").At("If-Match").
-			Try("read it first and send its ETag, or * to overwrite whatever is there")
-	}
-	return meant(header)
-}
-
-// meant reads If-Match of a call that may say what it has seen.
-func meant(header *string) (int64, error) {
-	if header == nil || *header == "*" {
+// ifMatch reads the version that a change expects; 0 is any. Only one strong tag
+// of ours, or *, can match: a tag that we never gave is the tag of another version.
+func ifMatch(header *string, required bool) (version int64, err error) {
+	tag := strings.TrimSpace(or(header, ""))
+	switch {
+	case tag == "" && required:
+		return 0, errs.New(errs.VersionRequired, "this change needs the version that it is based on").At("If-Match").
+			Try("read it first, and send its ETag as If-Match")
+	case tag == "" || tag == "*":
 		return 0, nil
+	case !isTag(strings.TrimPrefix(tag, "W/")):
+		return 0, errs.Invalid("If-Match", "is not one quoted tag")
 	}
-	text, ok := strings.CutPrefix(*header, `"`)
-	text, closed := strings.CutSuffix(text, `"`)
-	version, err := strconv.ParseInt(text, 10, 64)
-	if !ok || !closed || err != nil || version < 1 {
-		// A tag that we never gave out is of a copy that is not current.
-		return 0, errs.New(errs.VersionMismatch, "this is not the version that is there").At("If-Match").
-			Try("read it again and send its ETag")
+	version, err = strconv.ParseInt(strings.Trim(tag, `"`), 10, 64)
+	if err != nil || version <= 0 || tagOf(version) != tag {
+		return 0, errs.New(errs.VersionMismatch, "it has changed since this version").At("If-Match").Try("read it again")
 	}
 	return version, nil
 }
 
-// current says that the client's copy is.
-func current(header *string, tag string) bool {
-	return header != nil && (*header == tag || *header == "*")
+func isTag(s string) bool {
+	return len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' && !strings.ContainsAny(s[1:len(s)-1], "\"\x7f")
 }
+
+// notModified says whether the client has what etag names. Here a weak tag is as
+// good: it asks for the same content, not the same bytes.
+func notModified(header *string, etag string) bool {
+	for tag := range strings.SplitSeq(or(header, ""), ",") {
+		tag = strings.TrimSpace(tag)
+		if tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// tagOf is the strong tag of a row's version.
+func tagOf(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }

@@ -35,6 +35,8 @@ func statusOf(code errs.Code) int {
 		return http.StatusForbidden
 	case errs.NotFound, errs.UserNotFound, errs.StorageObjectNotFound:
 		return http.StatusNotFound
+	case errs.MethodNotAllowed:
+		return http.StatusMethodNotAllowed
 	case errs.Conflict, errs.AlreadyExists, errs.IdempotencyInFlight, errs.SKUUnavailable, errs.AllocationAlreadyReleasing,
 		errs.AllocationFinal, errs.AllocationNotActive, errs.ForceReleaseNotAllowed, errs.NodeInUse, errs.DrainOwnedByOther,
 		errs.ProofMissing, errs.ManagedByGit, errs.ManagedByAPI, errs.PlanStale, errs.ApprovalRequired, errs.StaleFence,
@@ -51,6 +53,8 @@ func statusOf(code errs.Code) int {
 	case errs.IdempotencyKeyReused, errs.RefundWindowExceeded, errs.RefundExceedsPayment, errs.SKUUnknown, errs.SSHKeyInvalid,
 		errs.SpecInvalid, errs.PruneLimit, errs.ChangeNeedsReplacement:
 		return http.StatusUnprocessableEntity
+	case errs.HeaderTooLarge:
+		return http.StatusRequestHeaderFieldsTooLarge
 	case errs.RateLimited, errs.ConcurrencyLimitReached:
 		return http.StatusTooManyRequests
 	case errs.Internal:
@@ -160,6 +164,6 @@ func (s *Server) noRoute(c *gin.Context) {
 
 // noMethod answers a path that exists for other methods; gin has set Allow.
 func (s *Server) noMethod(c *gin.Context) {
-	s.refuse(c, http.StatusMethodNotAllowed, errs.New(errs.BadRequest, "this path does not take %s", c.Request.Method).
+	s.fail(c, errs.New(errs.MethodNotAllowed, "this path does not take %s", c.Request.Method).
 		Try("it takes %s", c.Writer.Header().Get("Allow")))
 }

@@ -28,14 +28,14 @@ func (s *Server) ListProjects(ctx context.Context, req oapi.ListProjectsRequestO
 func (s *Server) CreateProject(ctx context.Context, req oapi.CreateProjectRequestObject) (oapi.CreateProjectResponseObject, error) {
 	ctx, r := of(ctx)
 	p, err := s.Identity.CreateProject(ctx, keep(r, func(p identity.Project) identity.Reply {
-		return reply(http.StatusCreated, s.toProject(p), projectAt(p), etag(p.Version))
+		return reply(http.StatusCreated, s.toProject(p), projectAt(p), tagOf(p.Version))
 	}), req.Body.Name, or(req.Body.Description, ""))
 	if err != nil {
 		return nil, err
 	}
 	return oapi.CreateProject201JSONResponse{
 		Body:    s.toProject(p),
-		Headers: oapi.CreateProject201ResponseHeaders{Location: projectAt(p), ETag: etag(p.Version)},
+		Headers: oapi.CreateProject201ResponseHeaders{Location: projectAt(p), ETag: tagOf(p.Version)},
 	}, nil
 }
 
@@ -46,33 +46,33 @@ func (s *Server) GetProject(ctx context.Context, req oapi.GetProjectRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	if current(req.Params.IfNoneMatch, etag(p.Version)) {
-		return oapi.GetProject304Response{Headers: oapi.GetProject304ResponseHeaders{ETag: etag(p.Version)}}, nil
+	if notModified(req.Params.IfNoneMatch, tagOf(p.Version)) {
+		return oapi.GetProject304Response{Headers: oapi.GetProject304ResponseHeaders{ETag: tagOf(p.Version)}}, nil
 	}
-	return oapi.GetProject200JSONResponse{Body: s.toProject(p), Headers: oapi.GetProject200ResponseHeaders{ETag: etag(p.Version)}}, nil
+	return oapi.GetProject200JSONResponse{Body: s.toProject(p), Headers: oapi.GetProject200ResponseHeaders{ETag: tagOf(p.Version)}}, nil
 }
 
 // UpdateProject handles PATCH /api/v1/projects/{project_id}.
 func (s *Server) UpdateProject(ctx context.Context, req oapi.UpdateProjectRequestObject) (oapi.UpdateProjectResponseObject, error) {
 	ctx, r := of(ctx)
-	version, err := changed(req.Params.IfMatch)
+	version, err := ifMatch(req.Params.IfMatch, true)
 	if err != nil {
 		return nil, err
 	}
 	p, err := s.Identity.UpdateProject(ctx, keep(r, func(p identity.Project) identity.Reply {
-		return reply(http.StatusOK, s.toProject(p), "", etag(p.Version))
+		return reply(http.StatusOK, s.toProject(p), "", tagOf(p.Version))
 	}), ids.From[ids.Project](req.ProjectId), version, identity.ProjectPatch{Name: req.Body.Name, Description: req.Body.Description})
 	if err != nil {
 		return nil, err
 	}
-	return oapi.UpdateProject200JSONResponse{Body: s.toProject(p), Headers: oapi.UpdateProject200ResponseHeaders{ETag: etag(p.Version)}}, nil
+	return oapi.UpdateProject200JSONResponse{Body: s.toProject(p), Headers: oapi.UpdateProject200ResponseHeaders{ETag: tagOf(p.Version)}}, nil
 }
 
 // DeleteProject handles DELETE /api/v1/projects/{project_id}. The room of what
 // stands in a project is asked: it alone knows whether anything lives there.
 func (s *Server) DeleteProject(ctx context.Context, req oapi.DeleteProjectRequestObject) (oapi.DeleteProjectResponseObject, error) {
 	ctx, r := of(ctx)
-	version, err := meant(req.Params.IfMatch)
+	version, err := ifMatch(req.Params.IfMatch, false)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ package rest
 
 import (
 	"context"
+	"crypto/cipher"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
@@ -47,8 +49,14 @@ type Config struct {
 
 	// Naming is the first part of resource names.
 	Naming ids.Naming
-	// Development allows the sign-in page without a password, on loopback only.
-	Development bool
+	// OIDC signs people in; nil without a provider. SignIn is what clients are told
+	// about it.
+	OIDC   OIDC
+	SignIn SignInOptions
+	// PersonalLogin says whether there are passwords; nil: none.
+	PersonalLogin func() bool
+	// TokenKeys is the JWKS of the tokens that we mint; nil: none.
+	TokenKeys func() ([]byte, error)
 	// APIKeysEnabled says whether the caller's tenant has API keys; nil: it has.
 	APIKeysEnabled func(identity.Caller) bool
 	// Currency is what a new tenant pays in when nobody says.
@@ -62,6 +70,9 @@ type Config struct {
 	Checks []Check
 	// Limits says how fast a caller may go; DefaultLimits when nil.
 	Limits func(Class, identity.Caller) Limit
+	// SharedLimits counts what all replicas let through; without it each counts
+	// for itself.
+	SharedLimits SharedLimits
 	// RiverUI shows the jobs under /admin/river/; nil where no queue runs.
 	RiverUI http.Handler
 	// Audit records what an admin does to a job, before it is done; without it
@@ -75,13 +86,13 @@ type Config struct {
 // Server answers the contract.
 type Server struct {
 	Config
-	oapi.StrictServerInterface // the operations that have no handler yet
-
 	operations map[route]*operation
+	streams    map[string]bool // paths of answers without an end
 	cursors    cursors
-	buckets    buckets
+	limiter    limiter
 	health     health
 	pages      *pages
+	cookies    cipher.AEAD // of sign-ins under way
 	engine     *gin.Engine
 }
 
@@ -103,13 +114,17 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		Config:  cfg,
 		cursors: cursors{key: cfg.CursorKey, clock: cfg.Clock},
-		buckets: buckets{clock: cfg.Clock},
+		limiter: limiter{clock: cfg.Clock, limits: cfg.Limits, shared: cfg.SharedLimits, shares: cfg.Clock.Now()},
 		health:  health{checks: cfg.Checks, clock: cfg.Clock},
 	}
 	if s.operations, err = operationsOf(doc); err != nil {
 		return nil, err
 	}
+	s.streams = streamsOf(doc)
 	if s.pages, err = newPages(); err != nil {
+		return nil, err
+	}
+	if s.cookies, err = cookieSeal(cfg.CursorKey); err != nil {
 		return nil, err
 	}
 	return s, s.mount(doc)
@@ -125,17 +140,25 @@ func (s *Server) mount(doc *openapi3.T) error {
 	e.ContextWithFallback = true
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
+	// A slash that is written as %2F is part of a name and leads to no other path
+	// than a proxy before us has seen.
+	e.UseRawPath = true
 	if err := e.SetTrustedProxies(nil); err != nil {
 		return err
 	}
-	e.Use(otelgin.Middleware("gpuaas"), s.correlate, s.recover, s.limitBody)
+	// Spans that nobody collects cost two dozen allocations a request. The trace
+	// that a client sends is carried on without them.
+	if telemetry.Wanted() {
+		e.Use(otelgin.Middleware("gpuaas"))
+	}
+	e.Use(s.correlate, s.recover, s.limitSize)
 	e.NoRoute(s.noRoute)
 	e.NoMethod(s.noMethod)
 
 	api := e.Group("/", s.admit)
-	strict := oapi.NewStrictHandlerWithOptions(s, []oapi.StrictMiddlewareFunc{s.replay}, oapi.StrictGinServerOptions{
+	strict := oapi.NewStrictHandlerWithOptions(s, nil, oapi.StrictGinServerOptions{
 		RequestErrorHandlerFunc:  s.badRequest,
-		HandlerErrorFunc:         s.fail,
+		HandlerErrorFunc:         s.replayOrFail,
 		ResponseErrorHandlerFunc: s.fail,
 	})
 	oapi.RegisterHandlersWithOptions(api, strict, oapi.GinServerOptions{
@@ -153,28 +176,46 @@ func (s *Server) mount(doc *openapi3.T) error {
 }
 
 // Handler answers everything of this door.
-func (s *Server) Handler() http.Handler { return s.engine }
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// serve answers HEAD as GET without its body; net/http leaves that out by itself,
+// other writers may not. A stream has no end that one could wait for.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead && !s.streams[r.URL.Path] {
+		get := *r
+		get.Method = http.MethodGet
+		w, r = headOnly{w}, &get
+	}
+	s.engine.ServeHTTP(w, r)
+}
+
+// headOnly drops what is written.
+type headOnly struct{ http.ResponseWriter }
+
+func (headOnly) Write(b []byte) (int, error) { return len(b), nil }
 
 const (
 	maxBody   = 1 << 20
 	maxHeader = 64 << 10
 	// A request has to arrive and be answered within these; the event stream
 	// sets its own deadline before each write.
-	headerTimeout = 10 * time.Second
-	readTimeout   = 30 * time.Second
+	headerTimeout = 5 * time.Second
+	readTimeout   = 15 * time.Second
 	writeTimeout  = 60 * time.Second
-	idleTimeout   = 2 * time.Minute
+	idleTimeout   = 60 * time.Second
 )
 
 // HTTPServer returns a server for this door with every timeout set.
 func (s *Server) HTTPServer() *http.Server {
 	return &http.Server{
-		Handler:           s.engine,
+		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		// Twice what is answered in our words, see limitSize: what is beyond that
+		// is not even read.
+		MaxHeaderBytes: 2 * maxHeader,
+		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
 }

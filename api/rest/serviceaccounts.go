@@ -36,7 +36,7 @@ func (s *Server) CreateServiceAccount(ctx context.Context, req oapi.CreateServic
 	}
 	return oapi.CreateServiceAccount201JSONResponse{
 		Body:    s.toServiceAccount(a),
-		Headers: oapi.CreateServiceAccount201ResponseHeaders{Location: accountAt(a.ID), ETag: etag(a.Version)},
+		Headers: oapi.CreateServiceAccount201ResponseHeaders{Location: accountAt(a.ID), ETag: tagOf(a.Version)},
 	}, nil
 }
 
@@ -47,16 +47,16 @@ func (s *Server) GetServiceAccount(ctx context.Context, req oapi.GetServiceAccou
 	if err != nil {
 		return nil, err
 	}
-	if current(req.Params.IfNoneMatch, etag(a.Version)) {
-		return oapi.GetServiceAccount304Response{Headers: oapi.GetServiceAccount304ResponseHeaders{ETag: etag(a.Version)}}, nil
+	if notModified(req.Params.IfNoneMatch, tagOf(a.Version)) {
+		return oapi.GetServiceAccount304Response{Headers: oapi.GetServiceAccount304ResponseHeaders{ETag: tagOf(a.Version)}}, nil
 	}
-	return oapi.GetServiceAccount200JSONResponse{Body: s.toServiceAccount(a), Headers: oapi.GetServiceAccount200ResponseHeaders{ETag: etag(a.Version)}}, nil
+	return oapi.GetServiceAccount200JSONResponse{Body: s.toServiceAccount(a), Headers: oapi.GetServiceAccount200ResponseHeaders{ETag: tagOf(a.Version)}}, nil
 }
 
 // UpdateServiceAccount handles PATCH /api/v1/service-accounts/{service_account_id}.
 func (s *Server) UpdateServiceAccount(ctx context.Context, req oapi.UpdateServiceAccountRequestObject) (oapi.UpdateServiceAccountResponseObject, error) {
 	ctx, r := of(ctx)
-	version, err := changed(req.Params.IfMatch)
+	version, err := ifMatch(req.Params.IfMatch, true)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +69,13 @@ func (s *Server) UpdateServiceAccount(ctx context.Context, req oapi.UpdateServic
 	if err != nil {
 		return nil, err
 	}
-	return oapi.UpdateServiceAccount200JSONResponse{Body: s.toServiceAccount(a), Headers: oapi.UpdateServiceAccount200ResponseHeaders{ETag: etag(a.Version)}}, nil
+	return oapi.UpdateServiceAccount200JSONResponse{Body: s.toServiceAccount(a), Headers: oapi.UpdateServiceAccount200ResponseHeaders{ETag: tagOf(a.Version)}}, nil
 }
 
 // DeleteServiceAccount handles DELETE /api/v1/service-accounts/{service_account_id}.
 func (s *Server) DeleteServiceAccount(ctx context.Context, req oapi.DeleteServiceAccountRequestObject) (oapi.DeleteServiceAccountResponseObject, error) {
 	ctx, r := of(ctx)
-	version, err := meant(req.Params.IfMatch)
+	version, err := ifMatch(req.Params.IfMatch, false)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Server) accountReply(status int) func(identity.ServiceAccount) identity
 		if status == http.StatusCreated {
 			location = accountAt(a.ID)
 		}
-		return reply(status, s.toServiceAccount(a), location, etag(a.Version))
+		return reply(status, s.toServiceAccount(a), location, tagOf(a.Version))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func (s *Server) ListSkus(ctx context.Context, req oapi.ListSkusRequestObject) (oapi.ListSkusResponseObject, error) {
 	ctx, r := of(ctx)
 	var after string
-	if err := s.cursors.open(r.op.id, req.Params.Cursor, &after); err != nil {
+	if err := s.cursors.open(r, req.Params.Cursor, &after); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)

@@ -16,16 +16,16 @@ func (s *Server) GetTenant(ctx context.Context, req oapi.GetTenantRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	if current(req.Params.IfNoneMatch, etag(t.Version)) {
-		return oapi.GetTenant304Response{Headers: oapi.GetTenant304ResponseHeaders{ETag: etag(t.Version)}}, nil
+	if notModified(req.Params.IfNoneMatch, tagOf(t.Version)) {
+		return oapi.GetTenant304Response{Headers: oapi.GetTenant304ResponseHeaders{ETag: tagOf(t.Version)}}, nil
 	}
-	return oapi.GetTenant200JSONResponse{Body: s.toTenant(t), Headers: oapi.GetTenant200ResponseHeaders{ETag: etag(t.Version)}}, nil
+	return oapi.GetTenant200JSONResponse{Body: s.toTenant(t), Headers: oapi.GetTenant200ResponseHeaders{ETag: tagOf(t.Version)}}, nil
 }
 
 // UpdateTenant handles PATCH /api/v1/tenant.
 func (s *Server) UpdateTenant(ctx context.Context, req oapi.UpdateTenantRequestObject) (oapi.UpdateTenantResponseObject, error) {
 	ctx, r := of(ctx)
-	version, err := changed(req.Params.IfMatch)
+	version, err := ifMatch(req.Params.IfMatch, true)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *Server) UpdateTenant(ctx context.Context, req oapi.UpdateTenantRequestO
 	if err != nil {
 		return nil, err
 	}
-	return oapi.UpdateTenant200JSONResponse{Body: s.toTenant(t), Headers: oapi.UpdateTenant200ResponseHeaders{ETag: etag(t.Version)}}, nil
+	return oapi.UpdateTenant200JSONResponse{Body: s.toTenant(t), Headers: oapi.UpdateTenant200ResponseHeaders{ETag: tagOf(t.Version)}}, nil
 }
 
 // ListTenantMembers handles GET /api/v1/tenant/members.
@@ -113,7 +113,7 @@ func memberReply(m identity.Member) identity.Reply { return reply(http.StatusOK,
 
 func (s *Server) tenantReply(status int) func(identity.Tenant) identity.Reply {
 	return func(t identity.Tenant) identity.Reply {
-		return reply(status, s.toTenant(t), tenantAt(status, t), etag(t.Version))
+		return reply(status, s.toTenant(t), tenantAt(status, t), tagOf(t.Version))
 	}
 }
 

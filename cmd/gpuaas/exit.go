@@ -29,7 +29,7 @@ func exitOf(code errs.Code) int {
 	switch code {
 	case errs.BadRequest, errs.ValidationError, errs.UnknownParameter, errs.CursorInvalid, errs.ProjectRequired,
 		errs.PaymentAmountOutOfRange, errs.StoragePathTraversal, errs.BodyTooLarge, errs.MediaTypeUnsupported,
-		errs.SSHKeyInvalid:
+		errs.SSHKeyInvalid, errs.MethodNotAllowed, errs.HeaderTooLarge:
 		return exitUsage
 	case errs.AgentTimeout:
 		return exitTimeout

@@ -40,6 +40,8 @@ const (
 	NotFound              Code = "not_found"
 	UserNotFound          Code = "user_not_found"
 	StorageObjectNotFound Code = "storage_object_not_found"
+	// 405
+	MethodNotAllowed Code = "method_not_allowed"
 	// 409
 	Conflict                   Code = "conflict"
 	AlreadyExists              Code = "already_exists"
@@ -77,6 +79,8 @@ const (
 	SpecInvalid            Code = "spec_invalid"
 	PruneLimit             Code = "prune_limit"
 	ChangeNeedsReplacement Code = "change_needs_replacement"
+	// 431
+	HeaderTooLarge Code = "header_too_large"
 	// 429
 	RateLimited             Code = "rate_limited"
 	ConcurrencyLimitReached Code = "concurrency_limit_reached"
@@ -124,6 +128,7 @@ func All() []Code {
 		NotFound,
 		UserNotFound,
 		StorageObjectNotFound,
+		MethodNotAllowed,
 		Conflict,
 		AlreadyExists,
 		IdempotencyInFlight,
@@ -155,6 +160,7 @@ func All() []Code {
 		SpecInvalid,
 		PruneLimit,
 		ChangeNeedsReplacement,
+		HeaderTooLarge,
 		RateLimited,
 		ConcurrencyLimitReached,
 		Internal,

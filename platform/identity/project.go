@@ -23,6 +23,8 @@ type Project struct {
 
 	Description string
 	Version     int64
+
+	tenantName string
 }
 
 type projectAsked struct {
@@ -33,12 +35,9 @@ type projectAsked struct {
 
 // InProject returns the caller acting in one project of their tenant, named by
 // its id or its name. Without one it is the tenant's only project. The tenant's
-// owners administer every project of it.
+// owners administer every project of it; a program is in its own. Whoever has no
+// role in it gets forbidden, and stands there for what a role in the tenant allows.
 func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Caller, error) {
-	program := c.ServiceAccount != (ids.ServiceAccount{})
-	if program && projectID == "" {
-		return c, nil // it is of one project
-	}
 	key := projectAsked{c.User, c.Tenant, projectID}
 	now := s.Clock.Now()
 	p, epoch, found := s.projects.get(key, now)
@@ -50,13 +49,15 @@ func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Ca
 		s.projects.put(key, p, now.Add(cachedFor), epoch)
 	}
 	switch {
-	case program && p.ID == c.Project:
+	case p.Tenant != c.Tenant: // an administrator of the platform acts for another tenant
+		c.Tenant, c.TenantName, c.TenantRole, c.ProjectRole = p.Tenant, p.tenantName, "", ""
 	case p.Role != "":
 		c.ProjectRole = p.Role
 	case c.TenantRole == "owner":
 		c.ProjectRole = "admin"
-	default:
-		return Caller{}, errs.New(errs.Forbidden, "you are not a member of this project")
+	case c.ServiceAccount == (ids.ServiceAccount{}) || c.Project != p.ID:
+		c.Project, c.ProjectRole = p.ID, ""
+		return c, errs.New(errs.Forbidden, "you are not a member of this project")
 	}
 	c.Project = p.ID
 	return c, nil
@@ -71,8 +72,8 @@ func (s *Service) findProject(ctx context.Context, c Caller, asked string) (Proj
 	if err != nil {
 		id = uuid.Nil // then it is a name
 	}
-	err = s.DB.QueryRow(ctx, selectProject, c.Tenant.UUID, id, asked, c.User.UUID).
-		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version)
+	err = s.DB.QueryRow(ctx, selectProject, c.Tenant.UUID, id, asked, c.User.UUID, c.Role == "admin").
+		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version, &p.tenantName)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Project{}, errs.New(errs.NotFound, "no such project")
 	}

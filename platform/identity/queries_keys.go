@@ -6,8 +6,9 @@ const (
 	selectServiceAccounts = `
 		SELECT ` + accountColumns + ` FROM service_accounts
 		WHERE project_id = $1 AND name > $2 AND deleted_at IS NULL ORDER BY name LIMIT $3`
-	selectServiceAccount = `SELECT ` + accountColumns + ` FROM service_accounts WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL`
-	insertServiceAccount = `
+	selectServiceAccount   = `SELECT ` + accountColumns + ` FROM service_accounts WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL`
+	selectProjectOfAccount = `SELECT project_id FROM service_accounts WHERE (org_id = $1 OR $3) AND id = $2 AND deleted_at IS NULL`
+	insertServiceAccount   = `
 		INSERT INTO service_accounts (id, org_id, project_id, name, description, scopes, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (project_id, name) WHERE deleted_at IS NULL DO NOTHING`

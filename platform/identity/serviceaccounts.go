@@ -69,6 +69,12 @@ func (s *Service) ServiceAccountByID(ctx context.Context, c Caller, id ids.Servi
 	return a, nil
 }
 
+// ProjectOfAccount says where a service account of the caller's tenant acts; an
+// administrator of the platform finds those of all.
+func (s *Service) ProjectOfAccount(ctx context.Context, c Caller, id ids.ServiceAccount) (ids.Project, error) {
+	return one(ctx, s.DB, "service account", selectProjectOfAccount, pgx.RowTo[ids.Project], c.Tenant, id, c.Role == "admin")
+}
+
 // CreateServiceAccount makes one. It has no credential yet.
 func (s *Service) CreateServiceAccount(ctx context.Context, ch Change[ServiceAccount], project ids.Project, n NewServiceAccount) (ServiceAccount, error) {
 	a := ServiceAccount{Tenant: ch.Caller.Tenant, Project: project, Version: 1}

@@ -154,14 +154,17 @@ func (s *Service) Logout(ctx context.Context, c Caller, token, refresh string) e
 	if err != nil || s.Provider == nil {
 		return err
 	}
-	// After our own end, which must not depend on a provider that is away.
+	// After our own end, which does not depend on a provider that is away.
 	if held != "" {
 		err = s.Provider.Revoke(ctx, held, false)
 	}
 	if refresh != "" {
 		err = errors.Join(err, s.Provider.Revoke(ctx, refresh, true))
 	}
-	return err
+	if err != nil {
+		return errs.New(errs.ProviderFailed, "you are signed out here; the sign-in provider could not be told").Because(err)
+	}
+	return nil
 }
 
 func (s *Service) leave(ctx context.Context, c Caller, token string) (refresh string, err error) {

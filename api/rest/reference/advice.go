@@ -64,6 +64,8 @@ func Advice(code errs.Code) string {
 		return "Sign in once, so that the user exists."
 	case errs.StorageObjectNotFound:
 		return "List the folder to see what is there."
+	case errs.MethodNotAllowed:
+		return "Use one of the methods in the Allow header."
 	}
 	return adviceOnState(code)
 }
@@ -113,6 +115,8 @@ func adviceOnState(code errs.Code) string {
 		return "Send less."
 	case errs.MediaTypeUnsupported:
 		return "Send application/json."
+	case errs.HeaderTooLarge:
+		return "Send fewer or shorter headers; large cookies are the usual cause."
 	case errs.IdempotencyKeyReused:
 		return "Use a new key for a new request."
 	case errs.RefundWindowExceeded, errs.RefundExceedsPayment:
