@@ -91,11 +91,15 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 	if err != nil {
 		return serve.Config{}, err
 	}
+	signIn, err := serve.SignInFromEnv(os.Getenv)
+	if err != nil {
+		return serve.Config{}, err
+	}
 	return serve.Config{
 		DatabaseURL: os.Getenv("DATABASE_URL"), Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
 		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
-		StateDir: f.stateDir, Source: source, Log: log,
+		SignIn: signIn, StateDir: f.stateDir, Source: source, Log: log,
 	}, nil
 }
 

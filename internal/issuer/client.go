@@ -69,7 +69,7 @@ func (c *client) GrantTypes() []oidc.GrantType {
 // VerifyClient runs before any code or token is looked at, so a wrong secret
 // burns nothing.
 func (s *Server) VerifyClient(_ context.Context, r *op.Request[op.ClientCredentials]) (op.Client, error) {
-	c := s.clients[r.Data.ClientID]
+	c := s.client(r.Data.ClientID)
 	if c == nil || subtle.ConstantTimeCompare([]byte(c.Secret), []byte(r.Data.ClientSecret)) != 1 {
 		return nil, op.NewStatusError(oidc.ErrInvalidClient().WithDescription("unknown client or wrong secret"), http.StatusUnauthorized)
 	}

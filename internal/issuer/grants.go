@@ -12,7 +12,7 @@ import (
 // VerifyAuthRequest finds the client; the library then checks redirect, scopes
 // and response type against it.
 func (s *Server) VerifyAuthRequest(_ context.Context, r *op.Request[oidc.AuthRequest]) (*op.ClientRequest[oidc.AuthRequest], error) {
-	c := s.clients[r.Data.ClientID]
+	c := s.client(r.Data.ClientID)
 	switch {
 	case r.Data.RequestParam != "":
 		return nil, oidc.ErrRequestNotSupported()

@@ -130,7 +130,7 @@ func (s *Server) signedOut(w http.ResponseWriter, _ *http.Request) {
 // backTo allows the pages of the client's own origins, so that a link cannot
 // send people elsewhere.
 func (s *Server) backTo(id, to, state string) (string, bool) {
-	c := s.clients[id]
+	c := s.client(id)
 	u, err := url.Parse(to)
 	if to == "" || c == nil || err != nil {
 		return "", false

@@ -53,7 +53,7 @@ type Server struct {
 	cfg     Config
 	base    string // the issuer without a slash at its end
 	host    string
-	clients map[string]*client
+	clients atomic.Pointer[map[string]*client]
 	people  atomic.Pointer[[]Person]
 	store   store
 	keys    ring
@@ -88,12 +88,10 @@ func New(cfg Config) (*Server, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		cfg: cfg, base: strings.TrimSuffix(cfg.Issuer, "/"), host: at.Host, clients: map[string]*client{},
+		cfg: cfg, base: strings.TrimSuffix(cfg.Issuer, "/"), host: at.Host,
 		sameOrigin: http.NewCrossOriginProtection(),
 	}
-	for _, c := range cfg.Clients {
-		s.clients[c.ID] = &client{c, s.base}
-	}
+	s.SetClients(cfg.Clients)
 	s.SetPeople(cfg.People)
 	if err := s.Rotate(); err != nil {
 		return nil, err
@@ -137,6 +135,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	s.handler.ServeHTTP(w, r)
 }
+
+// SetClients replaces the clients: where one's pages are may only be known after
+// it has found this issuer.
+func (s *Server) SetClients(clients []Client) {
+	known := make(map[string]*client, len(clients))
+	for _, c := range clients {
+		known[c.ID] = &client{c, s.base}
+	}
+	s.clients.Store(&known)
+}
+
+func (s *Server) client(id string) *client { return (*s.clients.Load())[id] }
 
 // SetPeople replaces who may sign in. Whoever is gone gets no more tokens, and
 // changed roles are in the next ones.

@@ -60,6 +60,9 @@ type Config struct {
 	// NodeHosts are the names and addresses that agents reach the node door by.
 	NodeHosts []string
 
+	// SignIn goes before what the profile says about the provider.
+	SignIn SignIn
+
 	StateDir string // keys of the CA, of tasks and of cursors
 	Source   *Source
 	Log      *slog.Logger

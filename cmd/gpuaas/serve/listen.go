@@ -14,9 +14,9 @@ import (
 // ports is how many ports after a taken one are tried.
 const ports = 50
 
-// listen opens an address. Where roam is set, a taken port moves to the next
+// Listen opens an address. Where roam is set, a taken port moves to the next
 // free one, so that two development servers may run beside each other.
-func listen(ctx context.Context, address string, roam bool) (net.Listener, error) {
+func Listen(ctx context.Context, address string, roam bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, errs.Invalid("listen", "%q is no address", address).Try("write it as 127.0.0.1:8080; port 0 takes a free one")

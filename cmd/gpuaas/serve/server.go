@@ -96,7 +96,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		if door.role != "" && !s.cfg.has(door.role) {
 			continue
 		}
-		if *door.to, err = listen(ctx, door.address, s.cfg.Roam); err != nil {
+		if *door.to, err = Listen(ctx, door.address, s.cfg.Roam); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -92,25 +93,38 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  GPUaaS is up (%s)\n\n", i.cfg.Environment)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, line := range [][2]string{
+	lines := [][2]string{
 		{"API", url + "/api/v1"},
 		{"Reference", url + "/api/docs"},
 		{"Jobs", url + rest.RiverPath + "/"},
 		{"Node door", i.server.NodeURL()},
 		{"Metrics", i.server.MetricsURL()},
-		{"Sign in", url + "/sign-in  as dev, operator or admin"},
+		{"Sign in", url + "/sign-in"},
 		{"Profile", profilePath},
 		{"Data", i.cfg.Dir},
 		{"Fleet", fmt.Sprintf("%d of %d nodes active: %s", active, i.fleet.nodes, kinds(declared))},
 		{"Declared by", i.origin()},
 		{"Balance", money.Format(i.seed.currency, i.seed.balance)},
-	} {
+	}
+	lines = slices.Insert(lines, 1+slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), i.signInLines()...)
+	for _, line := range lines {
 		fmt.Fprintf(w, "  %s\t%s\n", line[0], line[1])
 	}
 	_ = w.Flush() // into memory
 	fmt.Fprintf(&b, "\n  Next: %[1]s alloc create --sku %[2]s --name first --wait\n  Then: %[1]s tour\n\n  Ctrl-C stops everything and keeps the data.\n\n", os.Args[0], i.firstSKU())
 	_, err = fmt.Fprint(i.cfg.Out, b.String())
 	return err
+}
+
+// signInLines say who may sign in where; another provider has people of its own.
+func (i *installation) signInLines() (lines [][2]string) {
+	if i.issuer == nil {
+		return nil
+	}
+	for _, who := range whoSignsIn() {
+		lines = append(lines, [2]string{"", who})
+	}
+	return append(lines, [2]string{"Issuer", i.issuer.url})
 }
 
 func (i *installation) origin() string {
@@ -137,10 +151,14 @@ func (i *installation) writeReady() error {
 	if i.cfg.ReadyFile == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(map[string]any{
+	ready := map[string]any{
 		"url": i.server.URL(), "internal_url": i.server.NodeURL(), "river_url": i.server.URL() + rest.RiverPath + "/",
 		"metrics_url": i.server.MetricsURL(), "profile": i.cfg.Profile, "pid": os.Getpid(),
-	}, "", "  ")
+	}
+	if i.issuer != nil {
+		ready["issuer_url"] = i.issuer.url
+	}
+	text, err := json.MarshalIndent(ready, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding the ready file: %w", err)
 	}

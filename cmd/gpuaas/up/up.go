@@ -1,6 +1,7 @@
 // Package up runs a whole installation on one machine: a private PostgreSQL,
-// NATS in process, every role of the server, a development tenant, and simulated
-// nodes that are real agents. It is for development and for looking around.
+// NATS in process, every role of the server, an OpenID provider, development
+// tenants with people of every role, and simulated nodes that are real agents. It
+// is for development and for looking around.
 package up
 
 import (
@@ -31,12 +32,14 @@ type Config struct {
 	Listen      string
 	NodeListen  string
 	Metrics     string
-	SimNodes    int  // simulated nodes to run; negative: as many as are declared
-	Processes   bool // one agent process each, instead of all in this one
-	Headless    bool // print no screen
-	Reset       bool // begin with an empty data directory
-	ReadyFile   string
-	Profile     string // name of the client profile to write
+	// IssuerListen is the address of the development issuer.
+	IssuerListen string
+	SimNodes     int  // simulated nodes to run; negative: as many as are declared
+	Processes    bool // one agent process each, instead of all in this one
+	Headless     bool // print no screen
+	Reset        bool // begin with an empty data directory
+	ReadyFile    string
+	Profile      string // name of the client profile to write
 
 	Out io.Writer
 	Log *slog.Logger
@@ -62,6 +65,7 @@ type installation struct {
 
 	cluster *pgcluster.Cluster
 	bus     *natsd.Server
+	issuer  *provider // nil where the environment names another
 	server  *serve.Server
 	seed    seeded
 	fleet   *fleet
@@ -100,16 +104,23 @@ func (i *installation) start(ctx context.Context) error {
 	if i.bus, err = natsd.Start(natsd.Config{Dir: filepath.Join(dir, "nats"), Log: i.cfg.Log}); err != nil {
 		return err
 	}
+	signIn, err := i.startIssuer(ctx)
+	if err != nil {
+		return err
+	}
 	i.server, err = serve.Start(ctx, serve.Config{
 		DatabaseURL: i.cluster.URL(),
 		NATS:        func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
 		Roles:       serve.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
-		NodeHosts: []string{"localhost", "127.0.0.1", "::1"},
-		StateDir:  filepath.Join(dir, "secrets"), Source: i.source, Log: i.cfg.Log,
+		NodeHosts: []string{"localhost", "127.0.0.1", "::1"}, SignIn: signIn,
+		StateDir: filepath.Join(dir, "secrets"), Source: i.source, Log: i.cfg.Log,
 	})
 	if err != nil {
 		return err
+	}
+	if i.issuer != nil {
+		i.issuer.SetClients(i.issuer.clients(i.server.URL()))
 	}
 	if err := i.apply(ctx); err != nil {
 		return err
@@ -173,6 +184,9 @@ func (i *installation) stop(ctx context.Context) {
 	var err error
 	if i.server != nil {
 		err = i.server.Stop(ctx)
+	}
+	if i.issuer != nil {
+		err = errors.Join(err, i.issuer.stop(ctx))
 	}
 	if i.bus != nil {
 		i.bus.Stop()
