@@ -15,9 +15,6 @@ GO      := CGO_ENABLED=0 go
 LINT_VERSION := $(shell sed -n 's,^.*golangci/golangci-lint/v2 v\([0-9.]*\).*,\1,p' tools/golangci/go.mod)
 LINT         := bin/golangci-lint-$(LINT_VERSION)
 
-# Where the contracts are held against their last release.
-CONTRACTS := $(sort $(dir $(wildcard api/openapi/*_test.go api/asyncapi/*_test.go)))
-
 export BENCH_ONLY BENCH_OUT
 
 .PHONY: help run build gen verify check test test-race e2e bench reset
@@ -44,8 +41,15 @@ check: $(LINT) ## Check format, lint, the shape of the house, and the contracts
 	@scripts/ci/format_guard.sh
 	$(GO) vet -tags $(TAGS) ./...
 	$(LINT) run ./...
-	@scripts/ci/arch_guard.sh
-	$(if $(CONTRACTS),$(GO) test -count=1 -tags $(TAGS) $(addprefix ./,$(CONTRACTS)))
+	scripts/ci/arch_guard.sh
+	scripts/ci/contracts_validate.sh
+	scripts/ci/contracts_breaking_change.sh
+	scripts/ci/canonical_error_guard.sh
+	scripts/ci/audit_mandatory_guard.sh
+	scripts/ci/observability_trace_gate.sh
+	scripts/ci/matrix_guard.sh
+	scripts/ci/cue_vet.sh
+	scripts/ci/sdk_codegen_smoke.sh
 
 test: ## Run all tests, against a real PostgreSQL
 	@scripts/install-deps.sh

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -50,7 +51,7 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{World: w, t: t, deps: &jobs.Deps{
 		DB: w.DB, Desired: w.Desired, Observed: &observed.Store{DB: w.DB}, Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints},
 		Allocations: w.Allocations, Inventory: w.Inventory, Catalog: w.Catalog, Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet},
-		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
+		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
 	}}
 	b.node = w.Node(t, "node-1", 4)
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{

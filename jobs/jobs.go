@@ -26,6 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
@@ -47,6 +48,7 @@ type Deps struct {
 	Policies    *policies.Client
 	Metering    *metering.Service
 	Ledger      *ledger.Service
+	Audit       *audit.Service
 	Hints       *hint.Bus
 	Log         *slog.Logger
 	// Window is how often use is charged: billing.window_seconds.
@@ -64,6 +66,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &carryObject{d: d})
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
+	river.AddWorker(w, &sealAudit{d: d})
 	return w
 }
 

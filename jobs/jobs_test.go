@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river/rivertype"
@@ -334,5 +335,46 @@ func TestKeepHouse(t *testing.T) {
 	b.done(jobs.KeepHouse{})
 	if n := b.count(`SELECT count(*) FROM idempotency_keys`); n != 2 {
 		t.Errorf("%d are left", n)
+	}
+}
+
+// A job seals what is there, and one beside it or after it nothing more.
+func TestSealAudit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Request(t, 1)
+	// The horizon is the whole cluster's: other tests' transactions hold it back.
+	for until := time.Now().Add(10 * time.Second); b.count(`SELECT count(*) FROM audit_seals`) == 0; {
+		if b.done(jobs.SealAudit{}); time.Now().After(until) {
+			t.Fatal("nothing was sealed")
+		}
+	}
+	b.nothing("all is sealed", jobs.SealAudit{})
+	r, err := b.deps.Audit.Verify(t.Context(), b.Caller.Tenant, nil)
+	if err != nil || !r.OK() || len(r.Chains) != 1 || r.Chains[0].Rows != 1 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+// Housekeeping makes partitions of every month that it may be away for, so that
+// the first row of a month has its place.
+func TestKeepHouseMakesPartitionsAhead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.exec(`DO $$ DECLARE part text; BEGIN
+		FOR part IN SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'audit_logs'::regclass ORDER BY 1 OFFSET 1 LOOP
+			EXECUTE 'DROP TABLE ' || part;
+		END LOOP; END $$`) // as a server finds it that was away for a quarter
+	const first = `INSERT INTO audit_logs (id, at, actor, action, target_urn)
+		VALUES (gen_random_uuid(), date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' + make_interval(months => $1), 'a', 'b', 'c')`
+	if _, err := b.DB.Exec(t.Context(), first, 1); err == nil {
+		t.Fatal("the month has a partition already")
+	}
+	b.done(jobs.KeepHouse{})
+	for month := range 4 {
+		b.exec(first, month)
+	}
+	if _, err := b.DB.Exec(t.Context(), first, 4); err == nil {
+		t.Error("there is no end of partitions")
 	}
 }

@@ -4,9 +4,9 @@
 --
 -- gpuaas_api sees the rows that its transaction's scope allows. The scope is two
 -- settings, gpuaas.tenant (a tenant's id, or the word platform for all tenants) and
--- gpuaas.principal; without them there are no rows. The policies hold for everyone,
--- the owner of the tables too, except that the four roles behind the doors work
--- for all tenants.
+-- gpuaas.principal; without them there are no rows. The four roles behind the doors
+-- work for all tenants, and so does whoever migrates: no server serves as him, but
+-- migrations and functions with their owner's rights look across tenants.
 --
 -- The functions stand in sub-selects, so that they are asked once for a statement
 -- and not for each row. They have no part in choosing an index: each query still
@@ -31,7 +31,7 @@ BEGIN
 	EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', confined);
 	EXECUTE format('CREATE POLICY scope ON %s USING ((SELECT scope_platform()) OR %s) WITH CHECK ((SELECT scope_platform()) OR %s)',
 		confined, visible, coalesce(writable, visible));
-	EXECUTE format('CREATE POLICY all_tenants ON %s TO gpuaas_node, gpuaas_reconcile, gpuaas_work, gpuaas_relay USING (true) WITH CHECK (true)', confined);
+	EXECUTE format('CREATE POLICY all_tenants ON %s TO gpuaas_node, gpuaas_reconcile, gpuaas_work, gpuaas_relay, CURRENT_USER USING (true) WITH CHECK (true)', confined);
 END $$;
 -- +goose StatementEnd
 
@@ -81,15 +81,13 @@ SELECT scope_rows(confined, 'account_id = ANY (ARRAY(SELECT a.id FROM ledger_acc
 -- Money is moved by the platform only, also where a tenant asks for it.
 SELECT scope_rows('ledger_transfers', 'EXISTS (SELECT FROM ledger_entries e WHERE e.transfer_id = ledger_transfers.id)', 'false');
 
--- The loop reads two rooms' progress with rights of its own, not the owner's: the
--- owner has no scope, and would see nothing.
+-- The loop reads two rooms' progress with rights of its own, and not the owner's.
 ALTER VIEW allocation_progress SET (security_invoker = true);
 ALTER VIEW node_progress SET (security_invoker = true);
 
 -- What a role may have done but not do. The path is fixed, so that nobody's
 -- table or function of the same name is found instead.
 ALTER FUNCTION mark_due SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp;
-ALTER FUNCTION make_partitions SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp;
 -- +goose StatementBegin
 -- ledger_await_postings returns when every open transaction that has posted is over,
 -- and lets no new one post until the caller's ends. The lock would else take a
@@ -113,7 +111,6 @@ DROP TABLE applied_grants;
 DROP TRIGGER allocation_transitions_not_emptied ON allocation_transitions;
 DROP FUNCTION ledger_await_postings;
 ALTER FUNCTION mark_due SECURITY INVOKER RESET search_path;
-ALTER FUNCTION make_partitions SECURITY INVOKER RESET search_path;
 ALTER VIEW allocation_progress RESET (security_invoker);
 ALTER VIEW node_progress RESET (security_invoker);
 -- +goose StatementBegin

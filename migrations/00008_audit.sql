@@ -28,14 +28,17 @@ CREATE TABLE audit_seals (
 	CONSTRAINT audit_seals_count_what_they_hold CHECK (total >= length(rows) / 48)
 );
 CREATE INDEX audit_seals_by_tenant ON audit_seals (org_id, up_to);
+SELECT scope_rows('audit_seals', 'org_id = (SELECT scope_tenant())');
 CREATE TRIGGER audit_seals_append_only BEFORE UPDATE OR DELETE ON audit_seals FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_seals_not_emptied BEFORE TRUNCATE ON audit_seals FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- +goose StatementBegin
 -- demand_audit refuses the commit of a privileged change without a row that says
 -- who did it. It runs as its owner: the row may be one that the changer cannot
--- read. A row that was taken back with its savepoint is not there.
-CREATE FUNCTION demand_audit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- read. A row that was taken back with its savepoint is not there. No bitmaps: a
+-- transaction of a thousand changes would make one of all its rows for each.
+CREATE FUNCTION demand_audit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = off AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM public.audit_logs WHERE at = now() AND xid = pg_current_xact_id()) THEN
 		RAISE EXCEPTION '% of % needs an audit row in its transaction', TG_OP, TG_TABLE_NAME

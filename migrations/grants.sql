@@ -64,6 +64,7 @@ BEGIN
 		('os_images',                'r',    '',    '',     'raw',  ''),
 
 		('audit_logs',               'ra',   '',    '',     'ra',   ''), -- fact
+		('audit_seals',              '',     '',    '',     'ra',   ''), -- fact
 		('outbox_events',            'ra',   '',    '',     'ra',   'r'), -- fact
 		('outbox_position',          '',     '',    '',     '',     'raw'),
 		('outbox_failures',          '',     '',    '',     '',     'raw'),

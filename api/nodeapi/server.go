@@ -25,6 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 // Authority issues the certificates of the door and of the nodes.
@@ -148,16 +149,24 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // Handler answers requests whose TLS is as Serve sets it up.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	const nodePath = "/internal/v1/nodes/{node}/"
-	mux.Handle("POST "+wire.PathEnrol, s.open(s.enrol))
-	mux.Handle("GET "+wire.PathTrust, s.known(s.trust))
-	mux.Handle("POST "+nodePath+"certificate", s.known(s.renew))
-	mux.Handle("GET "+nodePath+"tasks/wait", s.known(s.wait))
-	mux.Handle("POST "+nodePath+"tasks/{task}/result", s.known(s.result))
-	mux.Handle("POST "+nodePath+"tasks/{task}/progress", s.known(s.progress))
-	mux.Handle("PUT "+nodePath+"report", s.known(s.report))
+	for pattern, handler := range s.routes() {
+		mux.Handle(pattern, handler)
+	}
 	mux.Handle("/", s.known(notFound)) // strangers do not learn which paths exist
-	return mux
+	return telemetry.Door("gpuaas/node", mux)
+}
+
+func (s *Server) routes() map[string]http.Handler {
+	const nodePath = "/internal/v1/nodes/{node}/"
+	return map[string]http.Handler{
+		"POST " + wire.PathEnrol:                     s.open(s.enrol),
+		"GET " + wire.PathTrust:                      s.known(s.trust),
+		"POST " + nodePath + "certificate":           s.known(s.renew),
+		"GET " + nodePath + "tasks/wait":             s.known(s.wait),
+		"POST " + nodePath + "tasks/{task}/result":   s.known(s.result),
+		"POST " + nodePath + "tasks/{task}/progress": s.known(s.progress),
+		"PUT " + nodePath + "report":                 s.known(s.report),
+	}
 }
 
 // serverCert is the door's own certificate, made anew at half life.

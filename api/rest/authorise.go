@@ -88,5 +88,5 @@ func (s *Server) projectAsked(c *gin.Context, r *call) (string, error) {
 		project, err := s.Identity.ProjectOfAccount(c.Request.Context(), r.caller, id)
 		return project.String(), err
 	}
-	return c.Request.Header.Get("X-Project-ID"), nil
+	return first(c.Request.Header["X-Project-Id"]), nil
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
 	"github.com/gin-gonic/gin"
@@ -12,8 +13,9 @@ import (
 // call is what the middlewares learn about one request. It is the request's
 // context, too: each value beside it would copy the request again.
 type call struct {
-	context.Context //nolint:containedctx // see above
+	context.Context
 
+	request     http.Request // the server's, with this context
 	correlation string
 	traceparent string // as it was sent, where no tracer runs
 	url         *url.URL

@@ -24,16 +24,24 @@ type operation struct {
 	allowed role
 	mayBe   []string // the roles among them that a tenant gives
 	scopes  policies.Scopes
-	class   Class
-	project projectMode
+	class     Class
+	project   projectMode
 	// How often it was allowed and denied.
 	allows, denies atomic.Uint64
-	query          map[string]bool // the names that are known
-	checked        []*openapi3.Parameter
-	bounded        map[string]bounds     // headers of which only the length matters
-	body           *openapi3.RequestBody // nil when it takes none
-	schema         *openapi3.Schema      // of the body
-	route          *routers.Route
+	query   map[string]bool // the names that are known
+	checked []parameter
+	bounded map[string]bounds     // headers of which only the length matters
+	body    *openapi3.RequestBody // nil when it takes none
+	schema  *openapi3.Schema      // of the body
+	route   *routers.Route
+}
+
+// parameter has its name as Go keeps headers by it: making that of X-Project-ID
+// costs an allocation each time.
+type parameter struct {
+	*openapi3.Parameter
+
+	header string
 }
 
 type route struct{ method, path string }
@@ -44,7 +52,7 @@ const (
 	noProject projectMode = iota
 	mayProject
 	mustProject
-	pathProject    // the id in the path is the project's
+	pathProject // the id in the path is the project's
 	accountProject // it is that of the service account in the path
 )
 
@@ -113,7 +121,7 @@ func (op *operation) takeParameters(o openapi.Operation) {
 		}
 		// The generated server reads ids and numbers itself, and says what is
 		// wrong with them; names, enums and lengths are ours to check.
-		op.checked = append(op.checked, p)
+		op.checked = append(op.checked, parameter{p, http.CanonicalHeaderKey(p.Name)})
 		if b, ok := boundsOf(p); ok {
 			op.bounded[p.Name] = b
 		}

@@ -70,6 +70,7 @@ func setup(t testing.TB, change ...func(*rest.Config)) *bundle {
 type ask struct {
 	method, path, token, body string
 	header                    map[string]string
+	from                      string // the connection's other end
 }
 
 func (b *bundle) do(t *testing.T, a ask) *httptest.ResponseRecorder {
@@ -86,6 +87,9 @@ func (b *bundle) do(t *testing.T, a ask) *httptest.ResponseRecorder {
 	}
 	if host := a.header["Host"]; host != "" {
 		req.Host = host
+	}
+	if a.from != "" {
+		req.RemoteAddr = a.from
 	}
 	w := httptest.NewRecorder()
 	b.door.ServeHTTP(w, req)

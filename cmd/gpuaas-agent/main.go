@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/redact"
 	"github.com/gpuaas/gpuaas/internal/version"
 )
 
@@ -81,7 +82,7 @@ func run(ctx context.Context, args []string, errOut io.Writer, env func(string) 
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(errOut, nil)).With("component", "agent")
+	log := slog.New(slog.NewJSONHandler(errOut, &slog.HandlerOptions{ReplaceAttr: redact.Attr})).With("component", "agent")
 	c, err := s.config(log, env)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 		}
 	}
 	in(groupTenant, newAlloc(a), newKeys(a), newBalance(a), newUsage(a))
-	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a))
+	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newAudit(a), newValidate(a))
 	in(groupHouse, newUp(), newServer(), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/cmd/gpuaas/up"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/redact"
 )
 
 const upText = `Starts a private PostgreSQL, NATS, every role of the server and a fleet of
@@ -77,7 +78,7 @@ func newLog(level string, quiet slog.Level) (*slog.Logger, error) {
 			return nil, errs.Invalid("--log-level", "is debug, info, warn or error, not %q", level)
 		}
 	}
-	options := &slog.HandlerOptions{Level: at}
+	options := &slog.HandlerOptions{Level: at, ReplaceAttr: redact.Attr}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
 	}

@@ -106,12 +106,23 @@ func socketFolder(dir string) string {
 }
 
 // URL is where the cluster answers, also after a restart.
-func (c *Cluster) URL() string {
+func (c *Cluster) URL() string { return at(c.socket) }
+
+// URLOf is where the cluster of a directory answers, for others than its owner.
+func URLOf(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("naming the cluster's directory: %w", err)
+	}
+	return at(socketFolder(dir)), nil
+}
+
+func at(socket string) string {
 	u := url.URL{
 		Scheme:   "postgres",
 		User:     url.User(superuser),
 		Path:     "/postgres",
-		RawQuery: url.Values{"host": {c.socket}}.Encode(),
+		RawQuery: url.Values{"host": {socket}}.Encode(),
 	}
 	return u.String()
 }

@@ -23,6 +23,7 @@ BEGIN
 		INSERT INTO sign_in_links (secret_hash, user_id, expires_at) VALUES (tenant::bytea, id, now());
 		INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status) VALUES (id, 'POST', '/', id, '', 201);
 		INSERT INTO audit_logs (id, org_id, actor, action, target_urn) VALUES (id, id, id, 'a', id);
+		INSERT INTO audit_seals (up_to, org_id, total, rows, chain) VALUES (1::text::xid8, id, 1, repeat('x', 48)::bytea, repeat('x', 32)::bytea);
 		INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, payload) VALUES (id, 'BILLING', 'billing.x', id, 1, id, '{}');
 		INSERT INTO ledger_accounts (id, org_id, name, currency) VALUES (id, id, 'balance', 'EUR');
 		INSERT INTO ledger_transfers (id, kind, reference) VALUES (id, 'usage', id);

@@ -1,12 +1,14 @@
 package audit_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/redact"
 	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
@@ -37,5 +39,30 @@ func TestEntryThatCannotBeWrittenFailsTheChange(t *testing.T) {
 	audit.Queue(b, audit.Entry{Actor: "user:u", Action: "a", Target: "t", After: func() {}})
 	if err := pgtest.Tx(t).SendBatch(t.Context(), b).Close(); err == nil {
 		t.Error("a change without its audit row went through")
+	}
+}
+
+// AUD-01: what stands under the name of a secret is not written, however deep.
+func TestSecretsAreNotWritten(t *testing.T) {
+	t.Parallel()
+	tx := pgtest.Tx(t)
+	type key struct {
+		Name       string `json:"name"`
+		PrivateKey string `json:"ssh_private_key_pem"`
+	}
+	b := &pgx.Batch{}
+	audit.Queue(b, audit.Entry{
+		Actor: "user:u", Action: "a.b", Target: "t", Before: map[string]any{"password": "canary", "deep": []any{map[string]any{"refresh_token": "canary"}}},
+		After: []key{{Name: "shown", PrivateKey: "canary"}},
+	})
+	if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	if err := tx.QueryRow(t.Context(), `SELECT before::text || after::text FROM audit_logs WHERE xid = pg_current_xact_id()`).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "canary") || strings.Count(text, redact.Mask) != 3 || !strings.Contains(text, "shown") {
+		t.Error(text)
 	}
 }

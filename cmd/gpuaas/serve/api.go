@@ -46,10 +46,14 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
 		Naming:         s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
 		Limits: func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
-		Ready:  pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		SharedLimits: identity.Limits{DB: pool},
+		Ready:        pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	})
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
+	}
+	if err := s.figures.Register(door); err != nil {
+		return fmt.Errorf("showing the figures of the API: %w", err)
 	}
 	server := door.HTTPServer()
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -58,6 +62,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		defer end()
 		return serveHTTP(ctx, server, s.apiListener, end)
 	})
+	s.group.Go(func() error { return door.ShareLimits(ctx) })
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -17,15 +18,14 @@ import (
 // metrics is served on a port of its own, on loopback: it names nodes, and pprof
 // shows memory.
 func (s *Server) metrics() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		fleet{s.rooms}, buildOf())
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
+	return telemetry.Door("gpuaas/metrics", mux)
 }
 
 func buildOf() prometheus.Collector {

@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -50,6 +51,7 @@ type rooms struct {
 	identity     *identity.Service
 	catalog      *catalog.Service
 	ledger       *ledger.Service
+	audited      *audit.Service
 	metering     *metering.Service
 	certificates *secret.Certificates
 	inventory    *inventory.Service
@@ -124,6 +126,7 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	r.identity = &identity.Service{DB: api, Clock: c.Clock, Naming: c.naming(), Hints: hints}
 	r.catalog = &catalog.Service{DB: api, Clock: c.Clock, Hints: hints}
 	r.ledger = &ledger.Service{DB: work}
+	r.audited = &audit.Service{DB: work}
 	r.metering = &metering.Service{DB: api}
 	r.certificates = &secret.Certificates{DB: node}
 	r.inventory = &inventory.Service{DB: api, Hints: hints}
@@ -159,7 +162,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 	pool := r.pool(RoleWork)
 	deps := &jobs.Deps{
 		DB: pool, Desired: r.desired, Observed: r.observed, Tasks: r.tasks, Allocations: r.allocations, Inventory: r.inventory,
-		Catalog: r.catalog, Policies: r.policy.client, Metering: r.metering, Ledger: r.ledger, Hints: r.hints, Log: c.Log,
+		Catalog: r.catalog, Policies: r.policy.client, Metering: r.metering, Ledger: r.ledger, Audit: r.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window,
 	}
 	client, err := jobs.NewClient(pool, deps, c.Log)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"golang.org/x/sync/errgroup"
 
@@ -32,6 +33,8 @@ type Server struct {
 	sync  *syncer
 	stop  context.CancelFunc
 	group *errgroup.Group
+	// figures takes what each role counts, as the role starts.
+	figures *prometheus.Registry
 
 	endTraces func(context.Context) error
 
@@ -49,7 +52,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, figures: prometheus.NewRegistry()}
 	if s.endTraces, err = telemetry.Start(ctx, telemetry.Service{Name: "gpuaas", Version: version.Version, Environment: cfg.Environment}); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,6 @@
+package rest
+
+import "context"
+
+// ShareOnce is one round of ShareLimits.
+func (s *Server) ShareOnce(ctx context.Context) { s.share(ctx) }

@@ -1,0 +1,331 @@
+package arch
+
+import (
+	"go/ast"
+	"go/token"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+)
+
+// unaudited are the writes for a caller that leave no audit row, and why: by
+// operationId, or by room and function.
+var unaudited = map[string]string{
+	"createSshKey":                   "the door's call has no transaction of its own yet",
+	"deleteSshKey":                   "the door's call has no transaction of its own yet",
+	"platform/identity AddSSHKey":    "as createSshKey",
+	"platform/identity DeleteSSHKey": "as deleteSshKey",
+}
+
+// unprivileged tables hold nothing that anybody did.
+var unprivileged = []string{
+	"idempotency_keys", // what was answered
+}
+
+// TestPrivilegedChangesAreAudited is CI-04: whoever writes for a caller queues an
+// audit row. It reads the code, by names: that the row is there is for the matrix
+// of the doors and for the trigger that refuses a commit without one.
+func TestPrivilegedChangesAreAudited(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	fault := func(place, what string) {
+		used[place] = true
+		if unaudited[place] == "" {
+			t.Errorf("%s %s: queue an audit.Entry in its transaction, or say in internal/arch/audit_test.go why not", place, what)
+		}
+	}
+	all := bodies(t)
+	for _, room := range slices.Sorted(maps.Keys(all)) {
+		if !underAny(room, []string{"platform", "product"}) {
+			continue
+		}
+		for name, f := range all[room].functions {
+			if f.forCaller && ast.IsExported(name) && all[room].writes(name) && !all[room].audits(name) {
+				fault(room+" "+name, "writes for a caller and reaches no audit.Queue")
+			}
+		}
+	}
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, op := range openapi.Operations(doc) {
+		if op.Method == http.MethodGet || op.Method == http.MethodHead {
+			continue
+		}
+		handler := strings.ToUpper(op.OperationID[:1]) + op.OperationID[1:]
+		if all["api/rest"].functions[handler] == nil {
+			t.Errorf("%s has no handler %s in api/rest", op.OperationID, handler)
+			continue
+		}
+		found++
+		if !auditedBehind(all, handler) {
+			fault(op.OperationID, "changes something, and no room that its handler calls reaches an audit.Queue")
+		}
+	}
+	if found < 3 {
+		t.Errorf("only %d operations that change something: this test looks in the wrong place", found)
+	}
+	for place := range unaudited {
+		if !used[place] {
+			t.Errorf("%q is excused in audit_test.go and is audited: take the excuse out", place)
+		}
+	}
+}
+
+// auditedBehind says whether a handler calls a room's function, or one that the
+// wiring hands in, that reaches an audit row.
+func auditedBehind(all map[string]*bodiesOf, handler string) bool {
+	door := all["api/rest"]
+	for called := range door.reach(handler, func(f *function) map[string]bool { return f.rooms }) {
+		for pkg, room := range all {
+			if underAny(pkg, []string{"platform", "product", "cmd"}) && room.functions[called] != nil && room.audits(called) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// function is what is known of one, by names: those of one package that share a
+// name are taken together.
+type function struct {
+	calls     map[string]bool // names of its own package
+	rooms     map[string]bool // of what it calls on a field of its receiver: s.Identity.Add
+	audits    bool
+	forCaller bool
+}
+
+type bodiesOf struct {
+	functions map[string]*function
+	changes   map[string]bool // names of statements that write a table
+}
+
+// reach collects what a function and those that it calls are about.
+func (b *bodiesOf) reach(name string, about func(*function) map[string]bool) map[string]bool {
+	seen, got := map[string]bool{}, map[string]bool{}
+	for next := []string{name}; len(next) > 0; {
+		name, next = next[0], next[1:]
+		f := b.functions[name]
+		if f == nil || seen[name] {
+			continue
+		}
+		seen[name] = true
+		maps.Copy(got, about(f))
+		next = slices.AppendSeq(next, maps.Keys(f.calls))
+	}
+	return got
+}
+
+func (b *bodiesOf) writes(name string) bool {
+	for called := range b.reach(name, func(f *function) map[string]bool { return f.calls }) {
+		if b.changes[called] {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bodiesOf) audits(name string) bool {
+	return b.reach(name, func(f *function) map[string]bool { return map[string]bool{strconv.FormatBool(f.audits): true} })["true"]
+}
+
+func bodies(t *testing.T) map[string]*bodiesOf {
+	t.Helper()
+	owner := owners(t)
+	all := map[string]*bodiesOf{}
+	callers := map[string]bool{} // types that carry a caller, by package and name
+	var files []file
+	for _, f := range sources(t) {
+		if f.test || !underAny(f.pkg, []string{"api/rest", "platform", "product", "cmd"}) {
+			continue
+		}
+		files = append(files, f)
+		for _, d := range f.syntax.Decls {
+			for name, fields := range structs(d) {
+				if slices.ContainsFunc(fields.List, func(p *ast.Field) bool { return isCaller(f.pkg, p.Type, nil) }) {
+					callers[f.pkg+" "+name] = true
+				}
+			}
+		}
+	}
+	for _, f := range files {
+		if all[f.pkg] == nil {
+			all[f.pkg] = &bodiesOf{functions: map[string]*function{}, changes: map[string]bool{}}
+		}
+		for _, d := range f.syntax.Decls {
+			all[f.pkg].take(f, d, owner, callers)
+		}
+	}
+	return all
+}
+
+func structs(d ast.Decl) map[string]*ast.FieldList {
+	found := map[string]*ast.FieldList{}
+	if g, ok := d.(*ast.GenDecl); ok {
+		for _, s := range g.Specs {
+			if typ, ok := s.(*ast.TypeSpec); ok {
+				if body, ok := typ.Type.(*ast.StructType); ok {
+					found[typ.Name.Name] = body.Fields
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (b *bodiesOf) take(f file, d ast.Decl, owner map[string]string, callers map[string]bool) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		fn := b.named(d.Name.Name)
+		for _, p := range d.Type.Params.List {
+			fn.forCaller = fn.forCaller || isCaller(f.pkg, p.Type, callers)
+		}
+		fn.read(f, d)
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			if v, ok := s.(*ast.ValueSpec); ok && len(v.Values) > 0 && changes(v.Values[0], owner) {
+				b.changes[v.Names[0].Name] = true
+			}
+		}
+	}
+	// What the wiring hands in has the name of the field that it fills.
+	ast.Inspect(d, func(n ast.Node) bool {
+		if pair, ok := n.(*ast.KeyValueExpr); ok && under(f.pkg, "cmd") {
+			if field, ok := pair.Key.(*ast.Ident); ok {
+				b.named(field.Name).read(f, pair.Value)
+			}
+		}
+		return true
+	})
+}
+
+func (b *bodiesOf) named(name string) *function {
+	if b.functions[name] == nil {
+		b.functions[name] = &function{calls: map[string]bool{}, rooms: map[string]bool{}}
+	}
+	return b.functions[name]
+}
+
+func (fn *function) read(f file, n ast.Node) {
+	imported := map[string]bool{}
+	for _, name := range f.imports {
+		imported[name[strings.LastIndex(name, "/")+1:]] = true
+	}
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			fn.calls[n.Name] = true
+			fn.audits = fn.audits || f.pkg == "platform/audit" && n.Name == "Queue"
+		case *ast.SelectorExpr:
+			x, plain := n.X.(*ast.Ident)
+			if plain && imported[x.Name] {
+				fn.audits = fn.audits || qualified(n) == "audit.Queue"
+				return false
+			}
+			if field, of := wired(n); of {
+				fn.rooms[field] = true
+			}
+		}
+		return true
+	})
+}
+
+// wired is what a door calls on its wiring: Add of s.Identity.Add, and
+// EnrolmentToken of s.EnrolmentToken.
+func wired(n *ast.SelectorExpr) (name string, found bool) {
+	switch x := n.X.(type) {
+	case *ast.Ident:
+		return n.Sel.Name, x.Name == "s" && ast.IsExported(n.Sel.Name)
+	case *ast.SelectorExpr:
+		_, found = wired(x)
+		return n.Sel.Name, found
+	}
+	return "", false
+}
+
+// isCaller says whether a parameter tells who asks: a caller, a change, or a
+// struct of the room with one of them.
+func isCaller(pkg string, e ast.Expr, callers map[string]bool) bool {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return isCaller(pkg, e.X, callers)
+	case *ast.IndexExpr: // Change[Tenant]
+		return isCaller(pkg, e.X, callers)
+	case *ast.SelectorExpr:
+		return qualified(e) == "identity.Caller" || qualified(e) == "identity.Change"
+	case *ast.Ident:
+		return pkg == "platform/identity" && (e.Name == "Caller" || e.Name == "Change") || callers[pkg+" "+e.Name]
+	}
+	return false
+}
+
+var change = regexp.MustCompile(`(\bFOR |\bDO )?\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+(?:ONLY\s+)?(\w+)`)
+
+// changes says whether an expression is a statement that writes a table of ours.
+func changes(e ast.Expr, owner map[string]string) bool {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return false
+	}
+	text, _ := strconv.Unquote(lit.Value)
+	for _, match := range change.FindAllStringSubmatch(comment.ReplaceAllString(text, ""), -1) {
+		if match[1] == "" && owner[match[2]] != "" && !slices.Contains(unprivileged, match[2]) {
+			return true
+		}
+	}
+	return false
+}
+
+// demanded are the tables whose change a trigger refuses without an audit row.
+// One leaves the list only here, in sight.
+var demanded = []string{
+	"tenants", "projects", "tenant_memberships", "project_memberships", "users", "user_passwords", "invitations",
+	"service_accounts", "service_account_credentials", "api_keys", "ssh_keys", "sessions", "allocations", "enrolment_tokens",
+}
+
+var (
+	demand = regexp.MustCompile(`\('(\w+)', '[A-Z][^']*'\)`)
+	weaken = regexp.MustCompile(`(?i)DROP TRIGGER.*_are_audited|DISABLE TRIGGER|DROP FUNCTION (?:IF EXISTS )?demand_audit`)
+)
+
+func TestTriggersDemandAuditRows(t *testing.T) {
+	t.Parallel()
+	have := map[string]bool{}
+	found := false
+	walk(t, func(path string) {
+		if !under(path, "migrations") || !strings.HasSuffix(path, ".sql") {
+			return
+		}
+		up, _, _ := strings.Cut(comment.ReplaceAllString(strings.ReplaceAll(read(t, path), "-- +goose Down", "\x00"), ""), "\x00")
+		if match := weaken.FindString(up); match != "" {
+			t.Errorf("%s: %s takes an audit demand away", path, match)
+		}
+		if !strings.Contains(up, "EXECUTE FUNCTION demand_audit()") {
+			return
+		}
+		found = true
+		for _, match := range demand.FindAllStringSubmatch(up, -1) {
+			have[match[1]] = true
+		}
+	})
+	if !found {
+		t.Skip("no migration demands audit rows yet")
+	}
+	for _, table := range demanded {
+		if !have[table] {
+			t.Errorf("no migration demands an audit row for a change of %s", table)
+		}
+		delete(have, table)
+	}
+	for table := range have {
+		t.Errorf("%s demands audit rows and is not in the list of audit_test.go: add it, so that it stays", table)
+	}
+}

@@ -1,0 +1,49 @@
+package arch
+
+import (
+	"go/ast"
+	"slices"
+	"testing"
+)
+
+// untraced are the routers that may do without, and why, by file and function.
+var untraced = map[string]string{}
+
+// TestRoutersAreTraced is CI-06: whoever makes a router puts the trace and the
+// correlation id before it, in the same function, where it cannot be forgotten.
+func TestRoutersAreTraced(t *testing.T) {
+	t.Parallel()
+	routers := 0
+	used := map[string]bool{}
+	for _, f := range sources(t) {
+		if f.test || underAny(f.pkg, []string{"e2e"}) {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			made, traced := false, false
+			ast.Inspect(d, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					made = made || slices.Contains([]string{"http.NewServeMux", "gin.New", "gin.Default"}, qualified(s))
+					traced = traced || slices.Contains([]string{"otelgin.Middleware", "telemetry.Door"}, qualified(s))
+				}
+				return true
+			})
+			if !made {
+				continue
+			}
+			routers++
+			place := f.path + " " + declared(d)
+			if used[place] = !traced; !traced && untraced[place] == "" {
+				t.Errorf("%s makes a router without a trace: wrap it in telemetry.Door", place)
+			}
+		}
+	}
+	for place := range untraced {
+		if !used[place] {
+			t.Errorf("%q is excused in routers_test.go and is traced: take the excuse out", place)
+		}
+	}
+	if routers < 3 {
+		t.Errorf("only %d routers found: the API, the node door and the metrics have one each", routers)
+	}
+}

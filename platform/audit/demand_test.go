@@ -1,0 +1,276 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/audit"
+)
+
+// One row of each table whose changes are privileged.
+const privileged = `
+	INSERT INTO tenants (id, name) VALUES (id(1), 't');
+	INSERT INTO projects (id, org_id, name) VALUES (id(1), id(1), 'p');
+	INSERT INTO users (id, oidc_subject, email, name, role) VALUES (id(1), 's', 'e', 'n', 'user');
+	INSERT INTO tenant_memberships (org_id, user_id, role) VALUES (id(1), id(1), 'owner');
+	INSERT INTO project_memberships (project_id, user_id, role) VALUES (id(1), id(1), 'admin');
+	INSERT INTO user_passwords (user_id, hash) VALUES (id(1), 'h');
+	INSERT INTO invitations (id, org_id, email, role, invited_by, expires_at) VALUES (id(1), id(1), 'e', 'member', id(1), now());
+	INSERT INTO service_accounts (id, org_id, project_id, name, scopes, created_by) VALUES (id(1), id(1), id(1), 'a', '{}', id(1));
+	INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash) VALUES (id(1), id(1), id(1), 'x');
+	INSERT INTO api_keys (id, user_id, name, secret_hash) VALUES (id(1), id(1), 'k', 'x');
+	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES (id(1), id(1), 'k', 'p', 'f');
+	INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES (id(1), id(1), 'x', now());
+	INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle) VALUES (id(1), 'n', 's', 'r', 'manual', 1, 'declared');
+	INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('x', id(1), now());
+	INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
+	VALUES (id(1), id(1), id(1), id(1), 'a', 's', 'r', 1, id(1), 1, 'EUR', 'u1', 1, 'requested')`
+
+var roles atomic.Int64
+
+// asRole returns a database with those rows, and a role that may change all
+// tables as a server may, and is no superuser.
+func asRole(t *testing.T) (db *pgxpool.Pool, role string) {
+	t.Helper()
+	db, role = pgtest.Clone(t), fmt.Sprintf("audit_test_%d", roles.Add(1))
+	for _, sql := range []string{
+		`CREATE FUNCTION id(n int) RETURNS uuid IMMUTABLE LANGUAGE sql AS $$ SELECT lpad(n::text, 32, '0')::uuid $$`,
+		privileged,
+		`CREATE ROLE ` + role,
+		`GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO ` + role,
+	} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := db.Exec(context.WithoutCancel(t.Context()), `DROP OWNED BY `+role+`; DROP ROLE `+role); err != nil {
+			t.Error(err)
+		}
+	})
+	return db, role
+}
+
+// steps runs statements as the role in one transaction, and commits. "audit"
+// stands for an audit row.
+func steps(ctx context.Context, db *pgxpool.Pool, role string, statements ...string) error {
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		for _, sql := range append([]string{`SET LOCAL ROLE ` + role}, statements...) {
+			b := &pgx.Batch{}
+			b.Queue(sql)
+			if sql == "audit" {
+				b = &pgx.Batch{}
+				audit.Queue(b, audit.Entry{Actor: "user:u", Action: "a.b", Target: "t"})
+			}
+			if err := tx.SendBatch(ctx, b).Close(); err != nil {
+				return fmt.Errorf("%s: %w", sql, err)
+			}
+		}
+		return nil
+	})
+}
+
+// AT-080. Each table's changes of who may do what, and those of its columns that
+// say only when.
+func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
+	t.Parallel()
+	db, role := asRole(t)
+	for sql, demanded := range map[string]bool{
+		`INSERT INTO tenants (id, name) VALUES (id(2), 'u')`:                                             true,
+		`UPDATE tenants SET name = 'u'`:                                                                  true,
+		`INSERT INTO projects (id, org_id, name) VALUES (id(2), id(1), 'q')`:                             true,
+		`UPDATE projects SET deleted_at = now()`:                                                         true,
+		`UPDATE tenant_memberships SET role = 'viewer'`:                                                  true,
+		`DELETE FROM tenant_memberships`:                                                                 true,
+		`UPDATE project_memberships SET role = 'viewer'`:                                                 true,
+		`DELETE FROM project_memberships`:                                                                true,
+		`INSERT INTO users (id, oidc_subject, email, name, role) VALUES (id(2), 't', 'f', 'n', 'admin')`: true,
+		`UPDATE users SET role = 'admin'`:                                                                true,
+		`UPDATE users SET disabled_at = now()`:                                                           true,
+		`UPDATE users SET signed_in_at = now(), version = version + 1`:                                   false,
+		`UPDATE user_passwords SET hash = 'i'`:                                                           true,
+		`DELETE FROM user_passwords`:                                                                     true,
+		`UPDATE invitations SET revoked_at = now()`:                                                      true,
+		`DELETE FROM invitations`:                                                                        true,
+		`UPDATE service_accounts SET scopes = '{all}'`:                                                   true,
+		`UPDATE service_accounts SET last_used_at = now()`:                                               false,
+		`INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash) VALUES (id(2), id(1), id(1), 'y')`: true,
+		`UPDATE service_account_credentials SET revoked_at = now()`:                                                               true,
+		`UPDATE service_account_credentials SET last_used_at = now()`:                                                             false,
+		`INSERT INTO api_keys (id, user_id, name, secret_hash) VALUES (id(2), id(1), 'l', 'y')`:                                   true,
+		`UPDATE api_keys SET revoked_at = now()`:                                                                                  true,
+		`UPDATE api_keys SET last_used_at = now()`:                                                                                false,
+		`DELETE FROM ssh_keys`: true,
+		`INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES (id(2), id(1), 'y', now())`: true,
+		`UPDATE sessions SET ended_at = now()`:                                                          true,
+		`UPDATE sessions SET last_used_at = now(), expires_at = now()`:                                  false,
+		`DELETE FROM sessions`: false, // housekeeping
+		`INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('y', id(1), now())`: true,
+		`UPDATE enrolment_tokens SET used_at = now()`:                                                false, // the node's certificate is the fact
+		`UPDATE allocations SET message = 'm'`:                                                       false, // transitions tell
+		`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) SELECT id(i), id(1), i::text, 'p', i::text FROM generate_series(2, 9) i`: true,
+	} {
+		t.Run(sql, func(t *testing.T) {
+			t.Parallel()
+			undone := errors.New("undone")
+			try := func(statements ...string) error {
+				err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
+					b := &pgx.Batch{}
+					for _, s := range append([]string{`SET LOCAL ROLE ` + role}, statements...) {
+						b.Queue(s)
+					}
+					b.Queue(`SET CONSTRAINTS ALL IMMEDIATE`) // what a commit does, without keeping anything
+					if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
+						return err
+					}
+					return undone
+				})
+				if errors.Is(err, undone) {
+					return nil
+				}
+				return err
+			}
+			table := strings.Fields(strings.NewReplacer("INSERT INTO ", "", "UPDATE ", "", "DELETE FROM ", "").Replace(sql))[0]
+			err := try(sql)
+			var refused *pgconn.PgError
+			switch {
+			case !demanded && err != nil:
+				t.Errorf("refused: %v", err)
+			case demanded && (!errors.As(err, &refused) || refused.Code != "23001" || refused.TableName != table || !strings.Contains(refused.Message, table)):
+				t.Errorf("got %v", err)
+			}
+			if err := try(sql, `INSERT INTO audit_logs (id, actor, action, target_urn) VALUES (gen_random_uuid(), 'a', 'b', 'c')`); err != nil {
+				t.Errorf("with its row: %v", err)
+			}
+		})
+	}
+}
+
+// A table that is forgotten is one whose changes nobody sees.
+func TestINV58TablesThatAreAudited(t *testing.T) {
+	t.Parallel()
+	rows, err := pgtest.Tx(t).Query(t.Context(), `
+		SELECT tgrelid::regclass::text FROM pg_trigger
+		WHERE tgfoid = 'demand_audit'::regproc AND tgdeferrable AND tginitdeferred AND tgenabled = 'O' ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	want := []string{
+		"allocations", "api_keys", "enrolment_tokens", "invitations", "project_memberships", "projects", "service_account_credentials",
+		"service_accounts", "sessions", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v: %v", got, err)
+	}
+}
+
+func TestINV58CommitWithoutARowIsRefused(t *testing.T) {
+	t.Parallel()
+	db, role := asRole(t)
+	const change, other = `UPDATE users SET role = 'admin'`, `DELETE FROM ssh_keys`
+	for name, c := range map[string]struct {
+		steps   []string
+		refused bool
+	}{
+		"none":                               {[]string{change}, true},
+		"before":                             {[]string{"audit", change}, false},
+		"after":                              {[]string{change, "audit"}, false},
+		"two changes, one row":               {[]string{change, "audit", other}, false},
+		"the row taken back":                 {[]string{change, `SAVEPOINT s`, "audit", `ROLLBACK TO s`}, true},
+		"the row kept by its savepoint":      {[]string{change, `SAVEPOINT s`, "audit", `RELEASE s`}, false},
+		"the change taken back":              {[]string{`SAVEPOINT s`, change, `ROLLBACK TO s`}, false},
+		"the role laid down before the end":  {[]string{change, `RESET ROLE`}, true},
+		"constraints deferred by their name": {[]string{`SET CONSTRAINTS ALL DEFERRED`, change}, true},
+		"only time of use":                   {[]string{`UPDATE users SET signed_in_at = now()`}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := steps(t.Context(), db, role, c.steps...)
+			var pgErr *pgconn.PgError
+			if refused := errors.As(err, &pgErr) && pgErr.Code == "23001"; refused != c.refused || !refused && err != nil {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A row of another transaction, even of the same instant, is not this one's.
+func TestINV58AnotherTransactionsRowIsNoRow(t *testing.T) {
+	t.Parallel()
+	db, role := asRole(t)
+	err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(`INSERT INTO audit_logs (id, xid, actor, action, target_urn) VALUES (gen_random_uuid(), '3', 'a', 'b', 'c')`)
+		b.Queue(`SET LOCAL ROLE ` + role)
+		b.Queue(`DELETE FROM ssh_keys`)
+		return tx.SendBatch(t.Context(), b).Close()
+	})
+	if err == nil {
+		t.Error("went through")
+	}
+}
+
+// AT-080: rolled back, none.
+func TestRolledBackChangeLeavesNoRow(t *testing.T) {
+	t.Parallel()
+	db, role := asRole(t)
+	if err := steps(t.Context(), db, role, "audit", `UPDATE users SET role = 'admin'`, `SELECT 1 / 0`); err == nil {
+		t.Fatal("went through")
+	}
+	var n int
+	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d rows: %v", n, err)
+	}
+}
+
+// INV-29: a role that was granted everything still changes nothing.
+func TestINV29NoRoleChangesRowsOrSeals(t *testing.T) {
+	t.Parallel()
+	db, role := asRole(t)
+	write(t, db, audit.Entry{Actor: "user:u", Action: "a.b", Target: "t"})
+	sealAll(t, &audit.Service{DB: db})
+	for _, table := range []string{"audit_logs", "audit_seals"} {
+		for _, sql := range []string{"DELETE FROM " + table, "TRUNCATE " + table, "UPDATE " + table + " SET org_id = NULL"} {
+			for _, who := range []string{role, "NONE"} { // NONE: the superuser itself
+				err := steps(t.Context(), db, who, sql)
+				var pgErr *pgconn.PgError
+				if !errors.As(err, &pgErr) || pgErr.Code != "23001" {
+					t.Errorf("%s as %s: %v", sql, who, err)
+				}
+			}
+		}
+	}
+}
+
+// What it costs a change: one probe of an index of one partition.
+func TestDemandIsOneProbe(t *testing.T) {
+	t.Parallel()
+	tx := pgtest.Tx(t)
+	fill(t, tx, 1000)
+	if _, err := tx.Exec(t.Context(), `SET LOCAL enable_bitmapscan = off`); err != nil { // as the function has it
+		t.Fatal(err)
+	}
+	rows, err := tx.Query(t.Context(), `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+		SELECT EXISTS (SELECT FROM audit_logs WHERE at = now() AND xid = pg_current_xact_id())`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	plan := strings.Join(lines, "\n")
+	scan := regexp.MustCompile(`Index Scan .*\(actual rows=1 loops=1\)`)
+	if err != nil || len(scan.FindAllString(plan, -1)) != 1 || strings.Count(plan, "Scan") != 1 || !strings.Contains(plan, "Subplans Removed: 3") {
+		t.Errorf("%v\n%s", err, plan)
+	}
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Fails when an environment is not valid by the validator that a server uses, or
+# the policies do not evaluate to the tables that are compiled in.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+failed=0
+for environment in environments/*/; do
+	CGO_ENABLED=0 go run -tags nomsgpack ./cmd/gpuaas validate "${environment%/}" || failed=1
+done
+CGO_ENABLED=0 go test -tags nomsgpack ./policies/gen ./environments || failed=1
+exit "$failed"

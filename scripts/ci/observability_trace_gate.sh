@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Fails when a router has no trace middleware, or an answer of the doors, refusals
+# included, has no span or no correlation id.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+CGO_ENABLED=0 go test -tags nomsgpack -run '^(TestRoutersAreTraced|TestEveryAnswerIsTraced|TestDoorTracesEveryAnswer|TestCorrelationOf)$' \
+	./internal/arch ./internal/telemetry ./api/rest ./api/nodeapi
