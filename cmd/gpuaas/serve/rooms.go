@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -49,6 +50,7 @@ type rooms struct {
 	desired      *desired.Store
 	observed     *observed.Store
 	identity     *identity.Service
+	provider     *oidc.Provider // nil: nobody signs people in
 	catalog      *catalog.Service
 	ledger       *ledger.Service
 	audited      *audit.Service
@@ -123,7 +125,9 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	}
 	r.desired = &desired.Store{DB: api, Hints: hints, Check: checkLater()}
 	r.observed = &observed.Store{DB: node}
-	r.identity = &identity.Service{DB: api, Clock: c.Clock, Naming: c.naming(), Hints: hints}
+	if r.identity, err = r.people(c); err != nil {
+		return nil, err
+	}
 	r.catalog = &catalog.Service{DB: api, Clock: c.Clock, Hints: hints}
 	r.ledger = &ledger.Service{DB: work}
 	r.audited = &audit.Service{DB: work}

@@ -129,6 +129,7 @@ func (s *Server) run(ctx context.Context) error {
 	s.group = group
 	r := s.rooms
 	group.Go(func() error { return r.policy.client.Run(ctx) })
+	group.Go(func() error { return r.identity.Run(ctx) })
 	group.Go(func() error { return s.serveMetrics(ctx) })
 	if s.cfg.has(RoleReconcile) {
 		loop := &reconciler.Loop{DB: r.pool(RoleReconcile), Jobs: r.jobs, Desired: r.desired, Hints: r.hints, Limits: r.policy.loop, Log: s.cfg.Log}

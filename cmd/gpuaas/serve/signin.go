@@ -2,9 +2,17 @@ package serve
 
 import (
 	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 )
 
 // SignIn names the OpenID provider that people sign in at, and this server's
@@ -28,4 +36,61 @@ func SignInFromEnv(getenv func(string) string) (SignIn, error) {
 		s.ClientSecret = strings.TrimSpace(string(text))
 	}
 	return s, nil
+}
+
+// providerOf is who signs people in, or nil: what the environment says goes
+// before the profile.
+func providerOf(c Config) *oidc.Provider {
+	p := c.Profile.SignIn
+	issuer := cmp.Or(c.SignIn.Issuer, p.Issuer)
+	if issuer == "" {
+		return nil
+	}
+	return oidc.New(oidc.Config{
+		Issuer: issuer, ClientID: cmp.Or(c.SignIn.ClientID, p.ClientID), ClientSecret: c.SignIn.ClientSecret,
+		CLIClientID: cmp.Or(c.SignIn.CLIClientID, p.CLIClientID), Audience: p.Audience, RolesClaim: p.RolesClaim, Roles: p.Roles, Clock: c.Clock,
+	})
+}
+
+// tellSignIn adds to the door what it needs for signing people in.
+func (r *rooms) tellSignIn(c *rest.Config, development bool) {
+	c.PersonalLogin = r.passwords
+	c.TokenKeys = r.identity.Tokens.Document
+	if p := r.provider; p != nil {
+		c.OIDC = p
+		c.SignIn = rest.SignInOptions{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
+	}
+}
+
+// people furnishes the room that knows who calls.
+func (r *rooms) people(c Config) (*identity.Service, error) {
+	keys, err := pki.OpenKeyring(filepath.Join(c.StateDir, "token-keys"))
+	if err != nil {
+		return nil, err
+	}
+	seal, err := sealOf(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	s := &identity.Service{
+		DB: r.pool(RoleAPI), Clock: c.Clock, Naming: c.naming(), Hints: r.hints, Seal: seal, Policy: r.policy.of,
+		Tokens: &identity.Tokens{Issuer: "gpuaas:" + c.Environment, Audience: cmp.Or(c.Profile.SignIn.Audience, "gpuaas-api"), Keys: keys, Clock: c.Clock},
+	}
+	if r.provider = providerOf(c); r.provider != nil {
+		s.Provider = r.provider
+	}
+	return s, nil
+}
+
+// sealOf encrypts what is kept and shows a secret.
+func sealOf(dir string) (cipher.AEAD, error) {
+	key, err := keptKey(filepath.Join(dir, "seal.key"))
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the sealing key: %w", err)
+	}
+	return cipher.NewGCM(block)
 }
