@@ -83,18 +83,20 @@ type Node struct {
 // allocation room; Released turns it into a tombstone that stays until the host
 // has proved it gone.
 type Allocation struct {
-	Tenant   string     `json:"tenant"`
-	Project  string     `json:"project"`
-	User     string     `json:"user"`
-	SKU      string     `json:"sku"`
-	GPUs     int        `json:"gpus"`
-	Node     string     `json:"node"`     // node id; placement is immutable once made
-	Slots    []string   `json:"slots"`    // slot ids
-	GPUUUIDs []string   `json:"gpuUUIDs"` // devices of the slots, sorted
-	Login    string     `json:"login"`    // account on the host
-	UID      int        `json:"uid"`
-	Keys     []string   `json:"keys"` // public keys that may log in
-	Released bool       `json:"released"`
-	Reason   string     `json:"reason,omitempty"`   // why released
-	ExpireAt *time.Time `json:"expireAt,omitempty"` // lease end
+	Tenant   string   `json:"tenant"`
+	Project  string   `json:"project"`
+	User     string   `json:"user"`
+	SKU      string   `json:"sku"`
+	GPUs     int      `json:"gpus"`
+	Node     string   `json:"node"`     // node id; placement is immutable once made
+	Slots    []string `json:"slots"`    // slot ids
+	GPUUUIDs []string `json:"gpuUUIDs"` // devices of the slots, sorted
+	Login    string   `json:"login"`    // account on the host
+	UID      int      `json:"uid"`
+	Keys     []string `json:"keys"` // public keys that may log in
+	// FollowKeys: the keys are all that the user has registered, also later.
+	FollowKeys bool       `json:"followKeys,omitempty"`
+	Released   bool       `json:"released"`
+	Reason     string     `json:"reason,omitempty"`   // why released
+	ExpireAt   *time.Time `json:"expireAt,omitempty"` // lease end
 }

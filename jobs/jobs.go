@@ -28,6 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/policies"
@@ -64,6 +65,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &recordAllocation{d: d})
 	river.AddWorker(w, &recordNode{d: d})
 	river.AddWorker(w, &carryObject{d: d})
+	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
@@ -95,7 +97,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 	if d != nil {
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}
-		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, queueBilling, queueMaintenance} {
+		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, identity.QueueAccess, queueBilling, queueMaintenance} {
 			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
 		}
 		cfg.JobTimeout = jobTimeout

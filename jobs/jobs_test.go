@@ -330,8 +330,8 @@ func TestAccrueDepletes(t *testing.T) {
 func TestKeepHouse(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.exec(`INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, response, created_at)
-		SELECT $1, 'POST', '/', i::text, '', 201, '{}', now() - i * interval '10 hours' FROM generate_series(1, 5) i`, b.Caller.User)
+	b.exec(`INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, created_at)
+		SELECT $1, 'POST', '/', i::text, '', 201, now() - i * interval '10 hours' FROM generate_series(1, 5) i`, b.Caller.User)
 	b.done(jobs.KeepHouse{})
 	if n := b.count(`SELECT count(*) FROM idempotency_keys`); n != 2 {
 		t.Errorf("%d are left", n)

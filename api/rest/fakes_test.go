@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -16,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -24,6 +27,9 @@ var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
 // people is an identity room of a few people who are known by their tokens.
 type people struct {
+	rest.Identity // what no fake stands for
+	tenancy
+
 	project, other ids.Project
 	tenant         ids.Tenant
 
@@ -31,6 +37,7 @@ type people struct {
 	sessions map[string]ids.User
 	replies  map[string]reply
 	keys     []identity.SSHKey
+	store    *identity.Service // keeps the replies instead of replies, where there is one
 }
 
 type reply struct {
@@ -40,10 +47,12 @@ type reply struct {
 }
 
 func newPeople() *people {
-	return &people{
+	p := &people{
 		project: ids.New[ids.Project](), other: ids.New[ids.Project](), tenant: ids.New[ids.Tenant](),
 		sessions: map[string]ids.User{}, replies: map[string]reply{},
 	}
+	p.tenancy = newTenancy(p)
+	return p
 }
 
 // The tokens; each person's role is in its name.
@@ -53,7 +62,10 @@ const (
 	tokenStranger = "stranger" // of the tenant, in no project
 	tokenOperator = "operator"
 	tokenAdmin    = "admin"
+	tokenProgram  = "program" // may look at allocations
 )
+
+var robot = ids.New[ids.ServiceAccount]()
 
 var users = map[string]ids.User{
 	tokenOwner: ids.New[ids.User](), tokenMember: ids.New[ids.User](), tokenStranger: ids.New[ids.User](),
@@ -74,6 +86,10 @@ func (p *people) caller(token string) identity.Caller {
 func (p *people) Authenticate(_ context.Context, token string) (identity.Caller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if token == tokenProgram {
+		scopes, err := policies.ParseScopes([]string{"allocations:read"})
+		return identity.Caller{ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true, Scopes: scopes}, err
+	}
 	if user, ok := p.sessions[token]; ok {
 		for name, id := range users {
 			if id == user {
@@ -98,10 +114,13 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 		c.Project = p.other
 	case asked == "" || asked == "default" || asked == p.project.String():
 		c.Project = p.project
+	case p.known(asked) != (ids.Project{}):
+		c.Project = p.known(asked)
 	default:
 		return identity.Caller{}, errs.New(errs.NotFound, "no such project")
 	}
 	switch {
+	case c.ServiceAccount == robot && c.Project == p.project:
 	case c.TenantRole == "owner":
 		c.ProjectRole = "admin"
 	case c.Name == tokenMember:
@@ -112,7 +131,10 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 	return c, nil
 }
 
-func (p *people) Replay(_ context.Context, k identity.Key) (identity.Reply, bool, error) {
+func (p *people) Replay(ctx context.Context, k identity.Key) (identity.Reply, bool, error) {
+	if p.store != nil {
+		return p.store.Replay(ctx, k)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.replies[k.Method+k.Route+k.Key]
@@ -123,9 +145,14 @@ func (p *people) Replay(_ context.Context, k identity.Key) (identity.Reply, bool
 }
 
 // keep is what a use-case does with a key in its transaction.
-func (p *people) keep(k identity.Key, answer func(allocation.Allocation) identity.Reply, a allocation.Allocation) error {
+func (p *people) keep(ctx context.Context, k identity.Key, answer func(allocation.Allocation) identity.Reply, a allocation.Allocation) error {
 	if k.Key == "" {
 		return nil
+	}
+	if p.store != nil {
+		b := &pgx.Batch{}
+		p.store.QueueKey(b, k, answer(a))
+		return p.store.DB.SendBatch(ctx, b).Close()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,16 +181,12 @@ func (p *people) EndSession(_ context.Context, token string) error {
 	return nil
 }
 
-func (p *people) Projects(context.Context, identity.Caller) ([]identity.Project, error) {
-	return []identity.Project{{ID: p.project, Tenant: p.tenant, Name: "default", Role: "admin", CreatedAt: t0}}, nil
-}
-
-func (p *people) AddSSHKey(_ context.Context, _ identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
-	p.keys = append(p.keys, k)
-	return k, nil
+func (p *people) AddSSHKey(_ context.Context, ch identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
+	return change(p, ch, func() (identity.SSHKey, error) {
+		k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
+		p.keys = append(p.keys, k)
+		return k, nil
+	})
 }
 
 func (p *people) SSHKeys(_ context.Context, _ identity.Caller, after ids.SSHKey, limit int) ([]identity.SSHKey, error) {
@@ -191,6 +214,7 @@ type rooms struct {
 	all      map[ids.Allocation]allocation.Allocation
 	fails    error // what every room answers when set
 	releases int
+	trace    string // that the last request belonged to
 }
 
 func (r *rooms) failure() error {
@@ -199,7 +223,7 @@ func (r *rooms) failure() error {
 	return r.fails
 }
 
-func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.Allocation, error) {
+func (r *rooms) Request(ctx context.Context, q allocation.Request) (allocation.Allocation, error) {
 	if err := r.failure(); err != nil {
 		return allocation.Allocation{}, err
 	}
@@ -208,17 +232,18 @@ func (r *rooms) Request(_ context.Context, q allocation.Request) (allocation.All
 		Name: q.Name, SKU: q.SKU, GPUs: q.GPUs, Region: "eu-1", State: allocation.Requested, Version: 1, Currency: "EUR", PriceMinor: 289,
 		Login: "u200001", Labels: q.Labels, CreatedAt: t0, StatusAt: t0,
 	}
-	if err := r.people.keep(q.Key, q.Answer, a); err != nil {
+	if err := r.people.keep(ctx, q.Key, q.Answer, a); err != nil {
 		return allocation.Allocation{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made++
+	r.trace = q.Caller.Trace
 	r.all[a.ID] = a
 	return a, nil
 }
 
-func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error) {
+func (r *rooms) Release(ctx context.Context, _ identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.all[id]
@@ -229,7 +254,7 @@ func (r *rooms) Release(_ context.Context, _ identity.Caller, k identity.Key, id
 	a.Version++
 	r.all[id] = a
 	r.releases++
-	return a, r.people.keep(k, answer, a)
+	return a, r.people.keep(ctx, k, answer, a)
 }
 
 func (r *rooms) Get(_ context.Context, _ identity.Caller, id ids.Allocation) (allocation.Allocation, error) {

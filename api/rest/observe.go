@@ -243,6 +243,11 @@ func (s *Server) limitSize(c *gin.Context) {
 		s.fail(c, errs.New(errs.HeaderTooLarge, "the headers are larger than %d bytes", maxHeader))
 		return
 	}
+	if len(c.Request.TransferEncoding) > 0 {
+		// A length beside it, which net/http drops unseen, means that somebody before
+		// us may have seen the end of the body elsewhere. So nothing follows it.
+		c.Header("Connection", "close")
+	}
 	if c.Request.ContentLength > maxBody {
 		s.fail(c, tooLarge())
 		return

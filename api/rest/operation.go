@@ -24,16 +24,16 @@ type operation struct {
 	allowed role
 	mayBe   []string // the roles among them that a tenant gives
 	scopes  policies.Scopes
-	class     Class
-	project   projectMode
+	class   Class
+	project projectMode
 	// How often it was allowed and denied.
 	allows, denies atomic.Uint64
-	query   map[string]bool // the names that are known
-	checked []parameter
-	bounded map[string]bounds     // headers of which only the length matters
-	body    *openapi3.RequestBody // nil when it takes none
-	schema  *openapi3.Schema      // of the body
-	route   *routers.Route
+	query          map[string]bool // the names that are known
+	checked        []parameter
+	bounded        map[string]bounds     // headers of which only the length matters
+	body           *openapi3.RequestBody // nil when it takes none
+	schema         *openapi3.Schema      // of the body
+	route          *routers.Route
 }
 
 // parameter has its name as Go keeps headers by it: making that of X-Project-ID
@@ -52,7 +52,7 @@ const (
 	noProject projectMode = iota
 	mayProject
 	mustProject
-	pathProject // the id in the path is the project's
+	pathProject    // the id in the path is the project's
 	accountProject // it is that of the service account in the path
 )
 

@@ -153,6 +153,10 @@ func checkBody(req *http.Request, r *call) error {
 	if err := checkMediaType(req.Header.Get("Content-Type")); err != nil {
 		return err
 	}
+	if coding := req.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		// Some bytes that unpack to more than any limit.
+		return errs.New(errs.MediaTypeUnsupported, "the body is encoded as %s", strconv.Quote(coding)).Try("send it as it is")
+	}
 	value, err := decode(data)
 	if err != nil {
 		return err

@@ -45,6 +45,19 @@ func (s *Service) RightsChanged() {
 	}
 }
 
+// commit sends a batch as one transaction, with what cannot be in a batch.
+func (s *Service) commit(ctx context.Context, b *pgx.Batch, and func(pgx.Tx) error) error {
+	if and == nil {
+		return pg.Commit(ctx, s.DB, b, func() {})
+	}
+	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		return and(tx)
+	})
+}
+
 // tries is how often a change looks again when others were faster. Each time at
 // least one of them has got what it wanted.
 const tries = 5
@@ -57,6 +70,10 @@ var errRaced = errors.New("it was changed meanwhile")
 // the transaction, because the reply goes first into it; the statements check
 // that what was read still stands, or fail with errRaced.
 func change[T any](ctx context.Context, s *Service, ch Change[T], look func() (T, func(*pgx.Batch), error)) (T, error) {
+	return changeAnd(ctx, s, ch, look, nil)
+}
+
+func changeAnd[T any](ctx context.Context, s *Service, ch Change[T], look func() (T, func(*pgx.Batch), error), and func(pgx.Tx) error) (T, error) {
 	var none T
 	for try := 1; ; try++ {
 		made, write, err := look()
@@ -69,7 +86,7 @@ func change[T any](ctx context.Context, s *Service, ch Change[T], look func() (T
 			write(b)
 		}
 		if b.Len() > 0 {
-			err = pg.Commit(ctx, s.DB, b, func() {})
+			err = s.commit(ctx, b, and)
 		}
 		switch {
 		case err == nil:

@@ -35,7 +35,8 @@ func (a ServiceAccount) credential(id ids.Credential) thing {
 	return thing{tenant: a.Tenant, project: a.Project, kind: "credential", id: id.String()}
 }
 
-// Credentials lists those of an account by id, without their secrets.
+// Credentials lists those of an account by id, ended ones too, without their
+// secrets.
 func (s *Service) Credentials(ctx context.Context, c Caller, account ids.ServiceAccount, after ids.Credential, limit int) ([]Credential, error) {
 	if _, err := s.ServiceAccountByID(ctx, c, account); err != nil {
 		return nil, err

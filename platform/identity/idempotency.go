@@ -104,6 +104,10 @@ func QueueLock(b *pgx.Batch, c Caller) {
 	if c.Project != (ids.Project{}) {
 		b.Queue(lockProject, c.Project.UUID).Exec(held("project"))
 	}
+	queuePrincipal(b, c)
+}
+
+func queuePrincipal(b *pgx.Batch, c Caller) {
 	if c.ServiceAccount != (ids.ServiceAccount{}) {
 		b.Queue(lockServiceAccount, c.ServiceAccount.UUID).Exec(held("service account"))
 		return

@@ -9,6 +9,8 @@ import (
 	"crypto/cipher"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -84,6 +86,8 @@ type Service struct {
 	Tokens *Tokens
 	// Policy reads the policies for a caller; their defaults when nil.
 	Policy func(Caller) policies.View
+	// Jobs carry changed SSH keys to allocations; nil where there are none.
+	Jobs *river.Client[pgx.Tx]
 
 	tokens   cache[[32]byte, Caller]
 	proven   cache[[32]byte, proven]

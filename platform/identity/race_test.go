@@ -206,7 +206,7 @@ func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 			t.Errorf("the secret stands in %d rows of %s", n, table)
 		}
 	}
-	list, err := w.Credentials(t.Context(), w.owner, a.ID)
+	list, err := w.Credentials(t.Context(), w.owner, a.ID, ids.Credential{}, 5)
 	if err != nil || len(list) != 1 || list[0].Secret != "" || list[0].ID != made.ID {
 		t.Errorf("listed %+v, %v", list, err)
 	}
@@ -223,18 +223,18 @@ func TestTwoCredentialsOverlapAtMost(t *testing.T) {
 	if codes := together(20, create); codes[""] != 2 || codes[errs.Conflict] != 18 {
 		t.Errorf("%v", codes)
 	}
-	all, err := w.Credentials(t.Context(), w.owner, a.ID)
+	all, err := w.Credentials(t.Context(), w.owner, a.ID, ids.Credential{}, 5)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if err := w.RevokeCredential(t.Context(), ask[struct{}](w.owner), a.ID, all[1].ID); err != nil {
+	if err := w.RevokeCredential(t.Context(), ask[struct{}](w.owner), a.ID, all[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(0); err != nil {
 		t.Errorf("after one was revoked: %v", err)
 	}
 	wantCode(t, "a third", create(0), errs.Conflict)
-	w.exec(t, `UPDATE service_account_credentials SET expires_at = now() WHERE id = $1`, all[0].ID)
+	w.exec(t, `UPDATE service_account_credentials SET expires_at = now() WHERE id = $1`, all[1].ID)
 	if err := create(0); err != nil {
 		t.Errorf("after one has expired: %v", err)
 	}

@@ -3,7 +3,9 @@ package identity
 import (
 	"context"
 	"crypto/rsa"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,15 +51,29 @@ func (s *Service) AddSSHKey(ctx context.Context, ch Change[SSHKey], name, public
 	if name, err = words("name", name, 1, maxName); err != nil {
 		return SSHKey{}, err
 	}
-	return change(ctx, s, ch, func() (SSHKey, func(*pgx.Batch), error) {
+	return changeAnd(ctx, s, ch, func() (SSHKey, func(*pgx.Batch), error) {
 		k := SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: fingerprint, CreatedAt: s.now()}
 		return k, func(b *pgx.Batch) {
+			queuePrincipal(b, ch.Caller) // an allocation that is being made has read the keys
 			b.Queue(insertSSHKey, k.ID, ch.Caller.Principal(), k.Name, k.PublicKey, k.Fingerprint, k.CreatedAt).Exec(orElse(
 				errs.New(errs.AlreadyExists, "you already have a key of this name or fingerprint").At("name").
 					With("fingerprint", k.Fingerprint)))
 			s.note(b, ch.Caller, "ssh_key.create", ch.Caller.sshKey(k.ID), nil, fields{"name": k.Name, "fingerprint": k.Fingerprint})
 		}, nil
-	})
+	}, s.rekey(ctx, ch.Caller))
+}
+
+// rekey has the principal's allocations follow a change of its keys.
+func (s *Service) rekey(ctx context.Context, c Caller) func(pgx.Tx) error {
+	if s.Jobs == nil {
+		return nil
+	}
+	return func(tx pgx.Tx) error {
+		if _, err := s.Jobs.InsertTx(ctx, tx, RekeyAllocations{Principal: c.Principal()}, nil); err != nil {
+			return fmt.Errorf("asking for other keys in allocations: %w", err)
+		}
+		return nil
+	}
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
@@ -120,15 +136,17 @@ func (s *Service) SSHKeys(ctx context.Context, c Caller, after ids.SSHKey, limit
 	return list(ctx, s.DB, "SSH keys", selectSSHKeys, scanSSHKey, c.Principal(), after, limit)
 }
 
-// DeleteSSHKey removes a key of the caller.
+// DeleteSSHKey removes a key of the caller, also from the allocations that it
+// opens.
 func (s *Service) DeleteSSHKey(ctx context.Context, ch Change[struct{}], id ids.SSHKey) error {
-	_, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	_, err := changeAnd(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		k, err := one(ctx, s.DB, "SSH key", selectSSHKey, scanSSHKey, ch.Caller.Principal(), id)
 		return none, func(b *pgx.Batch) {
+			queuePrincipal(b, ch.Caller)
 			b.Queue(deleteSSHKey, ch.Caller.Principal(), id).Exec(orElse(errRaced))
 			s.note(b, ch.Caller, "ssh_key.delete", ch.Caller.sshKey(id), fields{"name": k.Name, "fingerprint": k.Fingerprint}, nil)
 		}, err
-	})
+	}, s.rekey(ctx, ch.Caller))
 	return err
 }
 
@@ -155,4 +173,27 @@ func (s *Service) KeysOf(ctx context.Context, q pg.Queryer, c Caller, named []id
 		return nil, errs.New(errs.NotFound, "no such SSH key").At("ssh_key_ids")
 	}
 	return lines, nil
+}
+
+// ErrKeysChanged says that the keys are not those that were read before.
+var ErrKeysChanged = errors.New("the SSH keys were changed meanwhile")
+
+// QueueKeysOf fails the caller's transaction with ErrKeysChanged unless KeysOf
+// would still return lines. Queue it behind QueueLock: a key that is deleted
+// afterwards finds what was made with it.
+func QueueKeysOf(b *pgx.Batch, c Caller, named []ids.SSHKey, lines []string) {
+	list := make([]uuid.UUID, 0, len(named))
+	for _, id := range named {
+		list = append(list, id.UUID)
+	}
+	b.Queue(selectKeyLines, c.Principal(), list, len(list) == 0).Query(func(rows pgx.Rows) error {
+		now, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return fmt.Errorf("reading SSH keys: %w", err)
+		}
+		if !slices.Equal(now, lines) {
+			return ErrKeysChanged
+		}
+		return nil
+	})
 }

@@ -354,7 +354,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 	}
 	account := func(c identity.Caller, project ids.Project, name string, scopes ...string) func() error {
 		return func() error {
-			_, err := w.CreateServiceAccount(ctx, ask[identity.ServiceAccount](c), project, identity.NewServiceAccount{Name: name, Scopes: policies.ScopeNames()[:1]})
+			_, err := w.CreateServiceAccount(ctx, ask[identity.ServiceAccount](c), project, identity.NewServiceAccount{Name: name, Scopes: scopes})
 			return err
 		}
 	}
@@ -478,7 +478,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		"user of an old version":       {edit(w.admin, loner.ID, 5, identity.UserPatch{Disabled: new(true)}), errs.VersionMismatch, ""},
 		"unknown user":                 {edit(w.admin, ids.New[ids.User](), 0, identity.UserPatch{Disabled: new(true)}), errs.NotFound, ""},
 		"user changed by no admin":     {edit(w.owner, loner.ID, 0, identity.UserPatch{Role: new("admin")}), errs.Forbidden, ""},
-		"profile of a program":         {func() error { _, err := w.UpdateMe(ctx, ask[identity.User](robot), "x"); return err }, errs.Forbidden, ""},
+		"profile of a program":         {func() error { _, err := w.UpdateMe(ctx, ask[identity.User](robot), 0, "x"); return err }, errs.Forbidden, ""},
 	} {
 		err := c.do()
 		wantCode(t, name, err, c.code)

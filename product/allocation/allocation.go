@@ -6,6 +6,7 @@ package allocation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -121,11 +122,11 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 	if err != nil {
 		return Allocation{}, err
 	}
-	keys, err := s.Identity.KeysOf(ctx, s.DB, r.Caller, r.SSHKeys)
-	if err != nil {
-		return Allocation{}, err
-	}
 	for try := 1; ; try++ {
+		keys, err := s.Identity.KeysOf(ctx, s.DB, r.Caller, r.SSHKeys)
+		if err != nil {
+			return Allocation{}, err
+		}
 		// From a snapshot that may be old: the claim has the last word.
 		slots, err := s.Inventory.Place(ctx, r.SKU, r.Region, r.GPUs, a.CreatedAt)
 		if err != nil {
@@ -141,7 +142,8 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 			return a, nil
 		}
 		s.Inventory.Misplaced(r.SKU, r.Region)
-		if errs.CodeOf(err) != errs.SKUUnavailable || try == placements {
+		again := errs.CodeOf(err) == errs.SKUUnavailable || errors.Is(err, identity.ErrKeysChanged)
+		if !again || try == placements {
 			return Allocation{}, err
 		}
 	}
@@ -151,7 +153,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots inventory.Slots, keys []string, l Limits) error {
 	a.Node = slots.Node
 	a.Region = slots.Region
-	declaration, err := declare(*a, slots, keys)
+	declaration, err := declare(*a, slots, keys, len(r.SSHKeys) == 0)
 	if err != nil {
 		return err
 	}
@@ -162,7 +164,8 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots i
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, r.Key, answer(r.Answer, *a)) // same key still at work: idempotency_in_flight
 	identity.QueueLock(b, r.Caller)                     // tenant, project, principal: always in this order
-	queueCaps(b, *a, l)                                 // counted under those locks
+	identity.QueueKeysOf(b, r.Caller, r.SSHKeys, keys)  // under those locks, as is what follows
+	queueCaps(b, *a, l)
 	ledger.QueueFunds(b, a.Tenant, max(need, 1))
 	inventory.QueueClaim(b, a.ID, slots)
 	queueInsert(b, *a)
@@ -225,10 +228,10 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	return a, nil
 }
 
-func declare(a Allocation, slots inventory.Slots, keys []string) (desired.Object, error) {
+func declare(a Allocation, slots inventory.Slots, keys []string, follow bool) (desired.Object, error) {
 	spec := desired.Allocation{
 		Tenant: a.Tenant.String(), Project: a.Project.String(), User: a.User.String(), SKU: a.SKU, GPUs: a.GPUs,
-		Node: slots.Node.String(), GPUUUIDs: slots.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, ExpireAt: a.ExpiresAt,
+		Node: slots.Node.String(), GPUUUIDs: slots.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, FollowKeys: follow, ExpireAt: a.ExpiresAt,
 	}
 	for _, id := range slots.IDs {
 		spec.Slots = append(spec.Slots, id.String())

@@ -44,6 +44,8 @@ const (
 		INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status, reason, message)
 		SELECT id, version, $7, $3, $4, $5, $6 FROM moved`
 
+	lockOpen = `
+		SELECT id FROM allocations WHERE user_id = $1 AND status IN ('requested', 'provisioning', 'active') ORDER BY id FOR UPDATE`
 	lockActive       = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND status = 'active' ORDER BY id FOR UPDATE`
 	lockAllocation   = `SELECT ` + columns + ` FROM allocations WHERE id = $1 FOR UPDATE`
 	selectAllocation = `SELECT ` + columns + ` FROM allocations WHERE id = $1 AND org_id = $2`

@@ -10,7 +10,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
 		"insertAllocation": insertAllocation, "countLive": countLive, "countActive": countActive, "moveAllocation": moveAllocation, "lockActive": lockActive,
-		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectTimeline": selectTimeline, "countHeld": countHeld,
+		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectTimeline": selectTimeline, "countHeld": countHeld, "lockOpen": lockOpen,
 	})
 }
 

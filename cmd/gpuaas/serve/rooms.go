@@ -142,6 +142,7 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	if r.jobs, err = r.jobClient(c); err != nil {
 		return nil, err
 	}
+	r.identity.Jobs = r.jobs
 	return r, nil
 }
 

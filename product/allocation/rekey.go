@@ -1,0 +1,62 @@
+package allocation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// Rekey declares anew the live allocations of a principal that are opened by
+// other keys than it has registered. Those for which keys were named only lose
+// the ones that are gone.
+func (s *Service) Rekey(ctx context.Context, tx pgx.Tx, principal uuid.UUID) error {
+	rows, err := tx.Query(ctx, lockOpen, principal)
+	if err != nil {
+		return fmt.Errorf("locking allocations: %w", err)
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowTo[ids.Allocation])
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	// Read behind the locks: of two that run at once the later one sees all.
+	keys, err := s.Identity.KeysOf(ctx, tx, identity.Caller{User: ids.User{UUID: principal}}, nil)
+	if err != nil {
+		return err
+	}
+	for _, id := range open {
+		if err := s.rekey(ctx, tx, ids.Object(id), keys); err != nil {
+			return fmt.Errorf("changing the keys of %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) rekey(ctx context.Context, tx pgx.Tx, id ids.Object, keys []string) error {
+	have, err := s.Desired.LockUID(ctx, tx, desired.KindAllocation, id)
+	if err != nil {
+		return err
+	}
+	var spec desired.Allocation
+	if err := json.Unmarshal(have.Spec, &spec); err != nil {
+		return fmt.Errorf("reading the declaration: %w", err)
+	}
+	before := slices.Clone(spec.Keys)
+	if spec.FollowKeys {
+		spec.Keys = keys
+	} else {
+		spec.Keys = slices.DeleteFunc(spec.Keys, func(k string) bool { return !slices.Contains(keys, k) })
+	}
+	if slices.Equal(before, spec.Keys) {
+		return nil
+	}
+	_, err = s.Desired.Respec(ctx, tx, desired.KindAllocation, id, spec)
+	return err
+}
