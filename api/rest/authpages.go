@@ -115,7 +115,7 @@ func (s *Server) signOut(c *gin.Context) {
 	}
 	if token != "" {
 		who, err := s.visitor(c)
-		if statusOf(errs.CodeOf(err)) >= http.StatusInternalServerError {
+		if err != nil && statusOf(errs.CodeOf(err)) >= http.StatusInternalServerError {
 			s.fail(c, err)
 			return
 		}

@@ -284,7 +284,7 @@ func TestWhatEndsTakesItsRightsAlong(t *testing.T) {
 	}
 	w.project(t, "lab")
 
-	session, err := w.Session(ctx, w.member.User, 1<<40)
+	session, _, err := w.StartSession(ctx, identity.NewSession{User: w.member.User, Kind: "browser", Issuer: "local"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func settle(t *testing.T) *tenancy {
 	w.Naming, w.Seal, w.Hints = ids.DefaultNaming, aead(t), &hint.Bus{}
 	w.admin = identity.Caller{User: w.seed.Admin.ID, Role: "admin", Tenant: w.seed.Tenant, TenantRole: "viewer", CorrelationID: "c"}
 	w.owner = identity.Caller{User: w.seed.Dev.ID, Role: "user", Tenant: w.seed.Tenant, TenantRole: "owner", CorrelationID: "c"}
-	w.member = w.person(t, "member@dev.localhost", w.seed.Tenant, "member")
+	w.member = w.person(t, "colleague@dev.localhost", w.seed.Tenant, "member")
 
 	other, err := w.CreateTenant(t.Context(), ask[identity.Tenant](w.admin), "other", "USD")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 		user       identity.User
 		ssh        identity.SSHKey
 	)
-	session, err := w.Session(ctx, w.member.User, time.Hour)
+	session, _, err := w.StartSession(ctx, identity.NewSession{User: w.member.User, Kind: "browser", Issuer: "local"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,8 +218,10 @@ func TestProviderIsHeldShort(t *testing.T) {
 		"an answer without an end": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"keys":["` + strings.Repeat("x", 1<<20) + `"]}`))
 		},
-		"no key that can be used": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"keys":[{"kty":"oct","k":"eA"}]}`)) },
-		"no JSON":                 func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) },
+		"no key that can be used": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"keys":[{"kty":"oct","k":"eA"}]}`))
+		},
+		"no JSON": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) },
 	} {
 		var server *httptest.Server
 		server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
