@@ -49,7 +49,7 @@ BEGIN
 		('service_account_credentials', 'raw', '',  '',     '',     ''),
 		('api_keys',                 'raw',  '',    '',     '',     ''),
 		('sessions',                 'raw',  '',    '',     '',     ''),
-		('ssh_keys',                 'rad',  '',    '',     '',     ''),
+		('ssh_keys',                 'rad',  '',    '',     'r',    ''),
 		('user_passwords',           'rawd', '',    '',     '',     ''),
 		('sign_in_links',            'raw',  '',    '',     '',     ''),
 		('revoked_tokens',           'ra',   '',    '',     'rd',   ''),
@@ -90,11 +90,11 @@ BEGIN
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
 		('allocation_progress',      '',     '',    'r',    '',     ''),
 
-		-- River: the loop puts jobs in, the workers run them, administrators mend them.
-		('river.river_job',          'rwd',  '',    'raw',  'rawd', ''),
+		-- River: the loop and the API put jobs in, the workers run them, administrators mend them.
+		('river.river_job',          'rawd', '',    'raw',  'rawd', ''),
 		('river.river_queue',        'rw',   '',    '',     'rawd', ''),
 		('river.river_leader',       'r',    '',    '',     'rawd', ''),
-		('river.river_notification', '',     '',    'a',    'rad',  ''),
+		('river.river_notification', 'a',    '',    'a',    'rad',  ''),
 		('river.river_migration',    '',     '',    '',     '',     ''),
 
 		('applied_grants',           '',     '',    '',     '',     ''),
@@ -117,7 +117,7 @@ GRANT SELECT (id, reachability) ON nodes TO gpuaas_reconcile;
 GRANT SELECT (id, status, status_at, expires_at) ON allocations TO gpuaas_reconcile;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
-GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_reconcile, gpuaas_work;
+GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_api, gpuaas_reconcile, gpuaas_work;
 
 -- These run with their owner's rights.
 GRANT EXECUTE ON FUNCTION mark_due TO gpuaas_api, gpuaas_node, gpuaas_reconcile, gpuaas_work;

@@ -28,7 +28,7 @@ var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
 // people is an identity room of a few people who are known by their tokens.
 type people struct {
-	rest.Identity // what no fake stands for
+	rest.Identity // what no test asks
 	tenancy
 
 	project, other ids.Project
@@ -65,7 +65,8 @@ const (
 	tokenStranger = "stranger" // of the tenant, in no project
 	tokenOperator = "operator"
 	tokenAdmin    = "admin"
-	tokenProgram  = "program" // may look at allocations
+	tokenProgram  = "program" // without a scope
+	tokenReader   = "reader"  // the same, with allocations:read
 )
 
 var robot = ids.New[ids.ServiceAccount]()
@@ -92,9 +93,12 @@ func (p *people) Authenticate(_ context.Context, token string) (identity.Caller,
 	if p.away {
 		return identity.Caller{}, errors.New("the database is away")
 	}
-	if token == tokenProgram {
-		scopes, err := policies.ParseScopes([]string{"allocations:read"})
-		return identity.Caller{ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true, Scopes: scopes}, err
+	if token == tokenProgram || token == tokenReader {
+		var within policies.Scopes
+		if token == tokenReader {
+			within, _ = policies.ParseScopes([]string{"allocations:read"})
+		}
+		return identity.Caller{Scopes: within, ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true}, nil
 	}
 	if user, ok := p.sessions[token]; ok {
 		for name, id := range users {
@@ -195,6 +199,8 @@ func (p *people) DeleteSSHKey(context.Context, identity.Change[struct{}], ids.SS
 
 // rooms are the other rooms, with one thing of each kind.
 type rooms struct {
+	rest.Allocations // what no test asks
+
 	people *people
 
 	mu       sync.Mutex
