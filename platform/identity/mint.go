@@ -169,7 +169,7 @@ type Minted struct {
 // MintToken gives the holder of a credential a token: with the scopes that are
 // asked for, or all of the account's, never more.
 func (s *Service) MintToken(ctx context.Context, secret string, scopes []string, audience string) (Minted, error) {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	if s.Tokens == nil {
 		return Minted{}, errs.New(errs.NotFound, "this installation mints no tokens")
 	}

@@ -22,7 +22,7 @@ const (
 // not exist, is disabled, or has no password is answered like a wrong password,
 // after the same work.
 func (s *Service) PersonalLogin(ctx context.Context, email, password, kind string, o Origin) (Started, error) {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	if err := s.personal(); err != nil {
 		return Started{}, err
 	}
@@ -90,7 +90,7 @@ func (s *Service) hashOf(ctx context.Context, u User) (hash string, err error) {
 // other sessions end: whoever had the old password may have one of them. It is
 // not kept under an idempotency key, which would hold a fast hash of it.
 func (s *Service) SetPassword(ctx context.Context, c Caller, old, fresh string) error {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	if err := s.personal(); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 // StartSession starts a session of a person who has proved who they are, and
 // returns what the cookie or the program keeps.
 func (s *Service) StartSession(ctx context.Context, n NewSession) (token string, info SessionInfo, err error) {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	var started Started
 	err = s.signing(ctx, func(tx pgx.Tx) error {
 		u, err := one(ctx, tx, "user", selectUser, scanUser, n.User)
@@ -115,7 +115,7 @@ func (s *Service) refreshOf(o *ownSession) (string, error) {
 
 // EndSession ends it here; an unknown one is ended already.
 func (s *Service) EndSession(ctx context.Context, token string) error {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	o, err := s.session(ctx, token)
 	if err != nil || o == nil {
 		return err
@@ -142,7 +142,7 @@ func (s *Service) end(ctx context.Context, o *ownSession, by Caller) error {
 // token that it holds, or a signed token for as long as it would still live. A
 // refresh token that a program brings is revoked as well.
 func (s *Service) Logout(ctx context.Context, c Caller, token, refresh string) error {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	var err error
 	held := ""
 	switch {
@@ -206,7 +206,7 @@ func (s *Service) outlaw(ctx context.Context, c Caller, token string) error {
 // they were, and takes over what it says of their role. A provider that says no
 // ends the session.
 func (s *Service) RefreshSession(ctx context.Context, token string, o Origin) (User, error) {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	own, err := s.session(ctx, token)
 	if err != nil {
 		return User{}, err

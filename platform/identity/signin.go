@@ -11,15 +11,11 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/internal/pg"
 )
-
-// everywhere is for what finds out who somebody is: their tenant is not known yet.
-func everywhere(ctx context.Context) context.Context { return pg.WithScope(ctx, pg.Platform) }
 
 // SignIn makes sure of the person that an issuer vouches for, with one audit row.
 func (s *Service) SignIn(ctx context.Context, v Verified, o Origin) (User, error) {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	var a arrival
 	err := s.signing(ctx, func(tx pgx.Tx) (err error) {
 		if a, err = s.arrive(ctx, tx, v); err != nil {
@@ -32,7 +28,7 @@ func (s *Service) SignIn(ctx context.Context, v Verified, o Origin) (User, error
 
 // SignInSession does the same and starts a session with it, in one transaction.
 func (s *Service) SignInSession(ctx context.Context, v Verified, n NewSession) (started Started, err error) {
-	ctx = everywhere(ctx)
+	ctx = unscoped(ctx)
 	var a arrival
 	err = s.signing(ctx, func(tx pgx.Tx) (err error) {
 		if a, err = s.arrive(ctx, tx, v); err != nil {

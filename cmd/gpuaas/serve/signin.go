@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
@@ -52,18 +53,14 @@ func providerOf(c Config) *oidc.Provider {
 	})
 }
 
-// tellSignIn adds to the door what it needs for signing people in.
-func (r *rooms) tellSignIn(c *rest.Config, development bool) {
-	c.PersonalLogin = r.passwords
-	c.TokenKeys = r.identity.Tokens.Document
-	if p := r.provider; p != nil {
-		c.OIDC = p
-		c.SignIn = rest.SignInOptions{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
-	}
+// entrance is what people and programs sign in by, the same for all roles.
+type entrance struct {
+	provider *oidc.Provider // nil: nobody signs people in
+	tokens   *identity.Tokens
+	seal     cipher.AEAD
 }
 
-// people furnishes the room that knows who calls.
-func (r *rooms) people(c Config) (*identity.Service, error) {
+func openEntrance(c Config) (*entrance, error) {
 	keys, err := pki.OpenKeyring(filepath.Join(c.StateDir, "token-keys"))
 	if err != nil {
 		return nil, err
@@ -72,14 +69,29 @@ func (r *rooms) people(c Config) (*identity.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &identity.Service{
-		DB: r.pool(RoleAPI), Clock: c.Clock, Naming: c.naming(), Hints: r.hints, Seal: seal, Policy: r.policy.of,
-		Tokens: &identity.Tokens{Issuer: "gpuaas:" + c.Environment, Audience: cmp.Or(c.Profile.SignIn.Audience, "gpuaas-api"), Keys: keys, Clock: c.Clock},
+	return &entrance{
+		provider: providerOf(c), seal: seal,
+		tokens: &identity.Tokens{Issuer: "gpuaas:" + c.Environment, Audience: cmp.Or(c.Profile.SignIn.Audience, "gpuaas-api"), Keys: keys, Clock: c.Clock},
+	}, nil
+}
+
+// identity furnishes the room that knows who calls.
+func (e *entrance) identity(c Config, db pg.Pool, r *rooms) *identity.Service {
+	s := &identity.Service{DB: db, Clock: c.Clock, Naming: c.naming(), Hints: r.hints, Seal: e.seal, Tokens: e.tokens, Policy: r.policy.of}
+	if e.provider != nil {
+		s.Provider = e.provider
 	}
-	if r.provider = providerOf(c); r.provider != nil {
-		s.Provider = r.provider
+	return s
+}
+
+// tellSignIn adds to the door what it needs for signing people in.
+func (r *rooms) tellSignIn(c *rest.Config, development bool) {
+	c.PersonalLogin = r.passwords
+	c.TokenKeys = r.entrance.tokens.Document
+	if p := r.entrance.provider; p != nil {
+		c.OIDC = p
+		c.SignIn = rest.SignInOptions{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
 	}
-	return s, nil
 }
 
 // sealOf encrypts what is kept and shows a secret.
