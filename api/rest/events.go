@@ -86,8 +86,8 @@ func (s *Server) stillFollows(ctx context.Context, c *gin.Context, opened *call,
 		return false
 	}
 	r := &call{Context: ctx, op: opened.op, caller: caller}
-	again := c.Copy() // with the deadline of this look
-	again.Request = c.Request.WithContext(r) //nolint:contextcheck // r carries ctx
+	again := c.Copy()                                                                   // with the deadline of this look
+	again.Request = c.Request.WithContext(r)                                            //nolint:contextcheck // r carries ctx
 	if err := s.enterProject(again, r); err != nil || !decide(r.op, r.caller).allowed { //nolint:contextcheck // again carries it
 		return false
 	}
