@@ -251,19 +251,11 @@ func (s *Server) SetPassword(ctx context.Context, req oapi.SetPasswordRequestObj
 // MintServiceAccountToken handles POST /api/v1/service-accounts/token.
 func (s *Server) MintServiceAccountToken(ctx context.Context, req oapi.MintServiceAccountTokenRequestObject) (oapi.MintServiceAccountTokenResponseObject, error) {
 	ctx, _ = of(ctx)
-	var scopes []string
-	for _, one := range or(req.Body.Scopes, nil) {
-		scopes = append(scopes, string(one))
-	}
-	m, err := s.Identity.MintToken(ctx, req.Body.Secret, scopes, or(req.Body.Audience, ""))
+	m, err := s.Identity.MintToken(ctx, req.Body.Secret, namesOf(or(req.Body.Scopes, nil)), or(req.Body.Audience, ""))
 	if err != nil {
 		return nil, err
 	}
-	given := make([]oapi.Scope, len(m.Scopes))
-	for i, one := range m.Scopes {
-		given[i] = oapi.Scope(one)
-	}
-	return oapi.MintServiceAccountToken200JSONResponse{AccessToken: m.Token, TokenType: oapi.Bearer, ExpiresIn: int(m.For / time.Second), Scopes: given}, nil
+	return oapi.MintServiceAccountToken200JSONResponse{AccessToken: m.Token, TokenType: oapi.Bearer, ExpiresIn: int(m.For / time.Second), Scopes: scopesOf(m.Scopes)}, nil
 }
 
 // GetTokenKeys handles GET /.well-known/jwks.json.
