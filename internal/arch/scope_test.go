@@ -17,9 +17,17 @@ var unscoped = []string{
 	"platform/identity.unscoped",      // for those below
 
 	// What finds out who calls and for whom.
-	"platform/identity.lookUp",
+	"platform/identity.Authenticate",
 	"platform/identity.findProject",
-	"platform/identity.Session",
+	"platform/identity.SignIn",
+	"platform/identity.SignInSession",
+	"platform/identity.StartSession",
+	"platform/identity.PersonalLogin",
+	"platform/identity.FirstAdminLink",
+	"platform/identity.UseLink",
+	"platform/identity.RefreshSession",
+	"platform/identity.Logout",
+	"platform/identity.MintToken",
 	"platform/identity.EndSession",
 	"platform/identity.People", // of the development sign-in
 }
