@@ -82,6 +82,7 @@ type Allocation struct {
 	UID      int      `json:"uid"`
 	Keys     []string `json:"keys"` // public keys that may log in
 	// FollowKeys: the keys are all that the user has registered, also later.
+	// Otherwise they were named, or it was declared before this was kept.
 	FollowKeys bool       `json:"followKeys,omitempty"`
 	Released   bool       `json:"released"`
 	Reason     string     `json:"reason,omitempty"`   // why released

@@ -49,7 +49,7 @@ BEGIN
 		('service_account_credentials', 'raw', '',  '',     '',     ''),
 		('api_keys',                 'raw',  '',    '',     '',     ''),
 		('sessions',                 'raw',  '',    '',     '',     ''),
-		('ssh_keys',                 'rad',  '',    '',     '',     ''),
+		('ssh_keys',                 'rad',  '',    '',     'r',    ''),
 		('user_passwords',           'rawd', '',    '',     '',     ''),
 		('sign_in_links',            'raw',  '',    '',     '',     ''),
 		('revoked_tokens',           'ra',   '',    '',     'rd',   ''),
@@ -90,11 +90,11 @@ BEGIN
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
 		('allocation_progress',      '',     '',    'r',    '',     ''),
 
-		-- River: the API and the loop put jobs in, the workers run them, administrators mend them.
-		('river.river_job',          'rawd',  '',    'raw',  'rawd', ''),
+		-- River: the loop and the API put jobs in, the workers run them, administrators mend them.
+		('river.river_job',          'rawd', '',    'raw',  'rawd', ''),
 		('river.river_queue',        'rw',   '',    '',     'rawd', ''),
 		('river.river_leader',       'r',    '',    '',     'rawd', ''),
-		('river.river_notification', '',     '',    'a',    'rad',  ''),
+		('river.river_notification', 'a',    '',    'a',    'rad',  ''),
 		('river.river_migration',    '',     '',    '',     '',     ''),
 
 		('applied_grants',           '',     '',    '',     '',     ''),

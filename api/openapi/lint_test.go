@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +18,15 @@ import (
 // excused are the places that a rule does not hold for, and why. One that breaks
 // no rule any more is an error: it would excuse the next fault.
 var excused = map[string]string{
-	"list getNodeCapacity":       "one row per SKU and region, of which there are a few dozen",
-	"list getAllocationTimeline": "an allocation has a dozen states",
-	"list listProjects":          "the projects of one tenant, which the portal shows at once",
-	"problem getHealthz 503":     "the same document as with 200: the checks say what is down",
-	"example getHealthz 503":     "the same document as with 200, which shows it",
+	"list getNodeCapacity":             "one row per SKU and region, of which there are a few dozen",
+	"list getAllocationTimeline":       "an allocation has a dozen states",
+	"example exportAuditLogs 200":      "a table, whose first line names its columns",
+	"example exportAdminAuditLogs 200": "a table, whose first line names its columns",
+	"example updateMe 200":             "the same document as createUser answers",
+	"typed AuditRecord.before":         "of each kind of thing another shape, which is stored as it is",
+	"typed AuditRecord.after":          "of each kind of thing another shape, which is stored as it is",
+	"problem getHealthz 503":           "the same document as with 200: the checks say what is down",
+	"example getHealthz 503":           "the same document as with 200, which shows it",
 }
 
 // rules of the house, beyond what the format demands. Each says where it is
@@ -67,7 +72,7 @@ func TestContractKeepsTheRules(t *testing.T) {
 	}
 }
 
-var camel = regexp.MustCompile(`^[a-z]+([A-Z][a-z0-9]+)*$`)
+var camel = regexp.MustCompile(`^[a-z]+([A-Z]+[a-z0-9]*)*$`)
 
 func lowerCamel(doc *openapi3.T, fault func(place, what string)) {
 	for _, op := range openapi.Operations(doc) {
@@ -176,7 +181,7 @@ func bounded(doc *openapi3.T, fault func(place, what string)) {
 }
 
 func endless(s *openapi3.Schema) string {
-	fixed := len(s.Enum) > 0 || s.Const != nil || slices.Contains([]string{"uuid", "date-time", "date"}, s.Format)
+	fixed := len(s.Enum) > 0 || s.Const != nil || ends(s.Pattern) || slices.Contains([]string{"uuid", "date-time", "date"}, s.Format)
 	switch {
 	case s.Type.Permits(openapi3.TypeString) && !s.Type.IsEmpty() && s.MaxLength == nil && !fixed:
 		return "text without a maxLength"
@@ -186,6 +191,22 @@ func endless(s *openapi3.Schema) string {
 		return "a map without maxProperties"
 	}
 	return ""
+}
+
+// ends says whether a pattern holds for whole text and repeats nothing for ever.
+func ends(pattern string) bool {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil || !strings.HasPrefix(pattern, "^") || !strings.HasSuffix(pattern, "$") {
+		return false
+	}
+	for next := []*syntax.Regexp{tree}; len(next) > 0; {
+		part := next[0]
+		next = append(next[1:], part.Sub...)
+		if part.Op == syntax.OpStar || part.Op == syntax.OpPlus || part.Op == syntax.OpRepeat && part.Max < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Every failure has the one envelope, in both media types.

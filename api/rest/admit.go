@@ -24,11 +24,32 @@ func (s *Server) admit(c *gin.Context) {
 		s.authenticate, s.limitRate, s.authorise, s.confine, s.validate, s.takeKey,
 	} {
 		if err := step(c, r); err != nil {
-			s.fail(c, err)
+			if !s.repeatedUnseen(c, r, err) {
+				s.fail(c, err)
+			}
 			return
 		}
 	}
 	c.Next()
+}
+
+// repeatedUnseen answers the repetition of a change after which its object is not
+// there any more: a second DELETE of a project is refused for the project before
+// anybody looks at its key.
+func (s *Server) repeatedUnseen(c *gin.Context, r *call, refused error) bool {
+	if !r.op.write || r.key.Key != "" || errs.CodeOf(refused) != errs.NotFound {
+		return false
+	}
+	if s.validate(c, r) != nil || s.takeKey(c, r) != nil || r.key.Key == "" {
+		return false
+	}
+	first, found, err := s.Identity.Replay(c.Request.Context(), r.key)
+	if err != nil || !found {
+		return false
+	}
+	again(c.Writer, first)
+	c.Abort()
+	return true
 }
 
 // authenticate finds out who calls. A failed try is charged to the address it
@@ -95,7 +116,10 @@ func (s *Server) takeKey(c *gin.Context, r *call) error {
 	}
 	r.key = identity.Key{Principal: r.caller.Principal(), Method: c.Request.Method, Route: r.op.route.Path, Key: key}
 	at := c.Request.URL
-	about := at.EscapedPath() + "\n" + r.caller.Project.String() + "\n" // no part can hold the line's end
+	about := at.EscapedPath() + "\n" // no part can hold the line's end
+	if r.op.project == mayProject || r.op.project == mustProject {
+		about += r.caller.Project.String() + "\n" // however it was named; elsewhere the path says it
+	}
 	if at.RawQuery != "" {
 		about += at.RawQuery + "\n"
 	}

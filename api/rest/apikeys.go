@@ -12,7 +12,7 @@ import (
 )
 
 // ListApiKeys handles GET /api/v1/api-keys.
-func (s *Server) ListApiKeys(ctx context.Context, req oapi.ListApiKeysRequestObject) (oapi.ListApiKeysResponseObject, error) { //nolint:revive,staticcheck // the name is generated
+func (s *Server) ListApiKeys(ctx context.Context, req oapi.ListApiKeysRequestObject) (oapi.ListApiKeysResponseObject, error) {
 	ctx, r := of(ctx)
 	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.APIKey, n int) ([]identity.APIKey, error) {
 		return s.Identity.APIKeys(ctx, r.caller, after, n)
@@ -27,7 +27,7 @@ func (s *Server) ListApiKeys(ctx context.Context, req oapi.ListApiKeysRequestObj
 }
 
 // CreateApiKey handles POST /api/v1/api-keys.
-func (s *Server) CreateApiKey(ctx context.Context, req oapi.CreateApiKeyRequestObject) (oapi.CreateApiKeyResponseObject, error) { //nolint:revive,staticcheck // the name is generated
+func (s *Server) CreateApiKey(ctx context.Context, req oapi.CreateApiKeyRequestObject) (oapi.CreateApiKeyResponseObject, error) {
 	ctx, r := of(ctx)
 	if s.APIKeysEnabled != nil && !s.APIKeysEnabled(r.caller) {
 		return nil, errs.New(errs.NotFound, "there are no API keys in this tenant").Try("ask whoever sets the policy auth.api_keys_enabled, or use a service account")
@@ -42,7 +42,7 @@ func (s *Server) CreateApiKey(ctx context.Context, req oapi.CreateApiKeyRequestO
 }
 
 // DeleteApiKey handles DELETE /api/v1/api-keys/{id}.
-func (s *Server) DeleteApiKey(ctx context.Context, req oapi.DeleteApiKeyRequestObject) (oapi.DeleteApiKeyResponseObject, error) { //nolint:revive,staticcheck // the name is generated
+func (s *Server) DeleteApiKey(ctx context.Context, req oapi.DeleteApiKeyRequestObject) (oapi.DeleteApiKeyResponseObject, error) {
 	ctx, r := of(ctx)
 	if err := s.Identity.RevokeAPIKey(ctx, keep(r, nothing), ids.From[ids.APIKey](req.Id)); err != nil {
 		return nil, err

@@ -1,15 +1,19 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/audit"
 )
@@ -18,7 +22,11 @@ import (
 func (s *Server) ListAuditLogs(ctx context.Context, req oapi.ListAuditLogsRequestObject) (oapi.ListAuditLogsResponseObject, error) {
 	ctx, r := of(ctx)
 	p := req.Params
-	l, err := s.auditPage(ctx, r, auditQuery(&r.caller.Tenant.UUID, p.Actor, p.Action, p.Target, p.From, p.To), p.Cursor, p.Limit)
+	tenant, err := tenantOf(r)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.auditPage(ctx, r, auditQuery(tenant, p.Actor, p.Action, p.Target, p.From, p.To), p.Cursor, p.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +54,11 @@ func (s *Server) ListAdminAuditLogs(ctx context.Context, req oapi.ListAdminAudit
 func (s *Server) ExportAuditLogs(ctx context.Context, req oapi.ExportAuditLogsRequestObject) (oapi.ExportAuditLogsResponseObject, error) {
 	ctx, r := of(ctx)
 	p := req.Params
-	return s.auditCSV(ctx, auditQuery(&r.caller.Tenant.UUID, p.Actor, p.Action, p.Target, p.From, p.To))
+	tenant, err := tenantOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.auditCSV(ctx, auditQuery(tenant, p.Actor, p.Action, p.Target, p.From, p.To))
 }
 
 // ExportAdminAuditLogs handles GET /api/v1/admin/audit-logs/export.
@@ -54,6 +66,15 @@ func (s *Server) ExportAdminAuditLogs(ctx context.Context, req oapi.ExportAdminA
 	ctx, _ = of(ctx)
 	p := req.Params
 	return s.auditCSV(ctx, auditQuery(p.Tenant, p.Actor, p.Action, p.Target, p.From, p.To))
+}
+
+// tenantOf refuses a caller who is of no tenant: to the audit log, no tenant means
+// all of them.
+func tenantOf(r *call) (*uuid.UUID, error) {
+	if r.caller.Tenant == (ids.Tenant{}) {
+		return nil, errs.New(errs.NotFound, "you are in no tenant").Try("operators of the platform ask /api/v1/admin/audit-logs")
+	}
+	return &r.caller.Tenant.UUID, nil
 }
 
 func auditQuery(tenant *uuid.UUID, actor, action, target *string, from, to *time.Time) audit.Query {
@@ -79,13 +100,12 @@ func toAudit(a audit.Record) oapi.AuditRecord {
 	return shown
 }
 
-// document is JSON as it was stored.
-func document(text json.RawMessage) *any {
+// document is JSON as it was stored, and missing where there is none.
+func document(text json.RawMessage) any {
 	if text == nil {
 		return nil
 	}
-	var v any = text
-	return &v
+	return text
 }
 
 // auditHeader names the columns of an export.
@@ -105,24 +125,20 @@ func (s *Server) auditCSV(ctx context.Context, q audit.Query) (csvStream, error)
 		h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
 		h.Set("Content-Disposition", `attachment; filename="audit.csv"`)
 		out := csv.NewWriter(w)
-		control := http.NewResponseController(w)
-		if err := out.Write(auditHeader); err != nil {
-			return err
-		}
 		n := 0
-		err := s.AuditLog.Export(ctx, q, func(a audit.Record) error {
-			if n++; n%exportBeat == 0 {
-				// A long export outlasts the time that an answer may take.
-				if err := control.SetWriteDeadline(s.Clock.Now().Add(writeTimeout)); err != nil {
-					return err
-				}
-			}
-			return out.Write(auditLine(a))
-		})
-		out.Flush()
+		err := out.Write(auditHeader)
 		if err == nil {
-			err = out.Error()
+			err = s.AuditLog.Export(ctx, q, func(a audit.Record) error {
+				if n++; n%exportBeat == 0 {
+					if err := s.beat(w, out); err != nil {
+						return err
+					}
+				}
+				return out.Write(auditLine(a))
+			})
 		}
+		out.Flush()
+		err = cmp.Or(err, out.Error())
 		if err != nil {
 			s.Log.WarnContext(ctx, "an export broke off", "rows", n, "err", err)
 			panic(http.ErrAbortHandler) // the only way to tell a client that has had 200
@@ -133,6 +149,23 @@ func (s *Server) auditCSV(ctx context.Context, q audit.Query) (csvStream, error)
 
 // exportBeat is how many rows go out between two extensions of the deadline.
 const exportBeat = 1000
+
+// beat sends what is there, and gives the rest as much time again: a long export
+// outlasts what an answer may take, and a client that takes nothing does not.
+func (s *Server) beat(w http.ResponseWriter, out *csv.Writer) error {
+	control := http.NewResponseController(w)
+	if err := control.SetWriteDeadline(s.Clock.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return err
+	}
+	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
 
 func auditLine(a audit.Record) []string {
 	tenant := ""
@@ -148,7 +181,7 @@ func auditLine(a audit.Record) []string {
 
 // inert keeps a spreadsheet from taking a text for a formula.
 func inert(cell string) string {
-	if cell != "" && (cell[0] == '=' || cell[0] == '+' || cell[0] == '-' || cell[0] == '@' || cell[0] == '\t' || cell[0] == '\r') {
+	if cell != "" && strings.IndexByte("=+-@\t\r\n", cell[0]) >= 0 {
 		return "'" + cell
 	}
 	return cell

@@ -78,6 +78,7 @@ func (s *Server) enterProject(c *gin.Context, r *call) error {
 // projectAsked is the project that a request is about, as it names it.
 func (s *Server) projectAsked(c *gin.Context, r *call) (string, error) {
 	switch r.op.project {
+	case noProject, mayProject, mustProject:
 	case pathProject:
 		return c.Param("project_id"), nil
 	case accountProject:

@@ -28,3 +28,34 @@ func TestHeadersOfWritesAreOnlyBounded(t *testing.T) {
 		t.Errorf("got %v", op.bounded)
 	}
 }
+
+// What is worth guessing asks the shared limits each time; an operation that is
+// open to everyone and writes does so unless the contract says otherwise.
+func TestWhatIsWorthGuessingIsStrict(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := operationsOf(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Class{
+		"exchangeOidc": ClassSignIn, "loginPersonal": ClassSignIn, "setPassword": ClassSignIn, "authorizeOidc": ClassAnonymous,
+		"refreshToken": ClassToken, "mintServiceAccountToken": ClassToken, "createApiKey": ClassToken, "createCredential": ClassToken,
+		"createEnrolmentToken": ClassEnrolment, "getLivez": ClassNone, "listSkus": ClassRead, "createAllocation": ClassWrite,
+	}
+	for _, op := range all {
+		if class, ok := want[op.id]; ok && op.class != class {
+			t.Errorf("%s is of the class %s, want %s", op.id, op.class, class)
+		}
+		delete(want, op.id)
+		if op.public && op.write && !op.class.strict() {
+			t.Errorf("%s is open to everyone, writes, and fails open", op.id)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not in the contract: %v", want)
+	}
+}

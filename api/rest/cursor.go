@@ -66,7 +66,7 @@ func (c cursors) open(r *call, cursor *string, place any) error {
 
 func (c cursors) mac(r *call, text []byte) []byte {
 	h := hmac.New(sha256.New, c.key)
-	_, _ = h.Write([]byte(r.op.id))
+	_, _ = h.Write([]byte(r.url.Path))
 	_, _ = h.Write([]byte{0})
 	_, _ = h.Write(r.caller.Tenant.UUID[:])
 	_, _ = h.Write(text)

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -26,6 +27,9 @@ var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
 // people is an identity room of a few people who are known by their tokens.
 type people struct {
+	rest.Identity // what no test asks
+	tenancy
+
 	project, other ids.Project
 	tenant         ids.Tenant
 
@@ -43,10 +47,12 @@ type reply struct {
 }
 
 func newPeople() *people {
-	return &people{
+	p := &people{
 		project: ids.New[ids.Project](), other: ids.New[ids.Project](), tenant: ids.New[ids.Tenant](),
 		sessions: map[string]ids.User{}, replies: map[string]reply{},
 	}
+	p.tenancy = newTenancy(p)
+	return p
 }
 
 // The tokens; each person's role is in its name.
@@ -57,6 +63,7 @@ const (
 	tokenOperator = "operator"
 	tokenAdmin    = "admin"
 	tokenProgram  = "program" // without a scope
+	tokenReader   = "reader"  // the same, with allocations:read
 )
 
 var robot = ids.New[ids.ServiceAccount]()
@@ -80,8 +87,12 @@ func (p *people) caller(token string) identity.Caller {
 func (p *people) Authenticate(_ context.Context, token string) (identity.Caller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if token == tokenProgram {
-		return identity.Caller{ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true}, nil
+	if token == tokenProgram || token == tokenReader {
+		var within policies.Scopes
+		if token == tokenReader {
+			within, _ = policies.ParseScopes([]string{"allocations:read"})
+		}
+		return identity.Caller{Scopes: within, ServiceAccount: robot, Tenant: p.tenant, TenantName: "dev", Project: p.project, Limited: true}, nil
 	}
 	if user, ok := p.sessions[token]; ok {
 		for name, id := range users {
@@ -107,6 +118,8 @@ func (p *people) InProject(_ context.Context, c identity.Caller, asked string) (
 		c.Project = p.other
 	case asked == "" || asked == "default" || asked == p.project.String():
 		c.Project = p.project
+	case p.known(asked) != (ids.Project{}):
+		c.Project = p.known(asked)
 	default:
 		return identity.Caller{}, errs.New(errs.NotFound, "no such project")
 	}
@@ -172,16 +185,12 @@ func (p *people) EndSession(_ context.Context, token string) error {
 	return nil
 }
 
-func (p *people) Projects(context.Context, identity.Caller) ([]identity.Project, error) {
-	return []identity.Project{{ID: p.project, Tenant: p.tenant, Name: "default", Role: "admin", CreatedAt: t0}}, nil
-}
-
-func (p *people) AddSSHKey(_ context.Context, _ identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
-	p.keys = append(p.keys, k)
-	return k, nil
+func (p *people) AddSSHKey(_ context.Context, ch identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
+	return change(p, ch, func() (identity.SSHKey, error) {
+		k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
+		p.keys = append(p.keys, k)
+		return k, nil
+	})
 }
 
 func (p *people) SSHKeys(_ context.Context, _ identity.Caller, after ids.SSHKey, limit int) ([]identity.SSHKey, error) {
@@ -202,6 +211,8 @@ func (p *people) DeleteSSHKey(context.Context, identity.Change[struct{}], ids.SS
 
 // rooms are the other rooms, with one thing of each kind.
 type rooms struct {
+	rest.Allocations // what no test asks
+
 	people *people
 
 	mu       sync.Mutex

@@ -201,7 +201,7 @@ func TestLimitHeadersAreOnEveryAnswer(t *testing.T) {
 		}
 		h := w.Header()
 		var q, window, left, reset int
-		class := strings.Split(h.Get("RateLimit"), ";")[0]
+		class, _, _ := strings.Cut(h.Get("RateLimit"), ";")
 		if _, err := fmt.Sscanf(h.Get("RateLimit-Policy"), class+";q=%d;w=%d", &q, &window); err != nil || q != 200 || window != 200*60 {
 			t.Errorf("%s: policy %q: %v", what, h.Get("RateLimit-Policy"), err)
 		}

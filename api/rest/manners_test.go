@@ -3,6 +3,7 @@ package rest_test
 import (
 	"crypto/tls"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -108,16 +109,21 @@ func TestProgramsStayInTheirProject(t *testing.T) {
 		ask
 		want int
 	}{
-		"in its project without a word": {ask{method: "GET", path: "/api/v1/skus"}, 200},
-		"in its project by name":        {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": "default"}}, 200},
-		"another of its tenant":         {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": b.people.other.String()}}, 403},
-		"a foreign one":                 {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": ids.New[ids.Project]().String()}}, 404},
-		"not an operator's":             {ask{method: "GET", path: "/api/v1/admin/nodes"}, 403},
-		"keys are for people":           {ask{method: "GET", path: "/api/v1/ssh-keys"}, 403},
+		"in its project without a word":   {ask{method: "GET", path: "/api/v1/skus"}, 200},
+		"in its project, without a scope": {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": "default"}}, 403},
+		"in its project, with one":        {ask{method: "GET", path: allocations, token: tokenReader, header: map[string]string{"X-Project-ID": "default"}}, 200},
+		"with one, and no word":           {ask{method: "GET", path: allocations, token: tokenReader}, 200},
+		"with one, beyond it":             {ask{method: "POST", path: allocations, token: tokenReader, body: `{"sku":"h100-sxm"}`}, 403},
+		"another of its tenant":           {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": b.people.other.String()}}, 403},
+		"a foreign one":                   {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": ids.New[ids.Project]().String()}}, 404},
+		"not an operator's":               {ask{method: "GET", path: "/api/v1/admin/nodes"}, 403},
+		"keys are for people":             {ask{method: "GET", path: "/api/v1/ssh-keys"}, 403},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			c.token = tokenProgram
+			if c.token == "" {
+				c.token = tokenProgram
+			}
 			if w := b.do(t, c.ask); w.Code != c.want {
 				t.Errorf("got %d, want %d: %s", w.Code, c.want, w.Body)
 			}
@@ -153,12 +159,12 @@ func TestINV06RepliesAreKeptForTheirRequest(t *testing.T) {
 	t.Parallel()
 
 	db := pgtest.Clone(t)
-	real := &identity.Service{DB: db}
+	kept := &identity.Service{DB: db}
 	b := setup(t)
-	b.people.store = real
+	b.people.store = kept
 	restarted := func() *bundle {
 		after := setup(t)
-		after.people = &people{project: b.people.project, other: b.people.other, tenant: b.people.tenant, sessions: map[string]ids.User{}, replies: map[string]reply{}, store: real}
+		after.people = &people{project: b.people.project, other: b.people.other, tenant: b.people.tenant, sessions: map[string]ids.User{}, replies: map[string]reply{}, store: kept}
 		after.rooms = b.rooms
 		after.rooms.people = after.people
 		return setup(t, func(c *rest.Config) { c.Identity, c.Allocations = after.people, after.rooms })
@@ -166,9 +172,7 @@ func TestINV06RepliesAreKeptForTheirRequest(t *testing.T) {
 	const body = `{"sku":"h100-sxm","name":"otter"}`
 	create := func(on *bundle, token, body, project string, header map[string]string) *httptest.ResponseRecorder {
 		all := map[string]string{"X-Project-ID": project}
-		for k, v := range header {
-			all[k] = v
-		}
+		maps.Copy(all, header)
 		return on.do(t, ask{method: "POST", path: allocations, token: token, body: body, header: all})
 	}
 	key := map[string]string{"X-Idempotency-Key": "k1"}
@@ -209,7 +213,7 @@ func TestINV06RepliesAreKeptForTheirRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := &pgx.Batch{}
-	real.QueueKey(batch, identity.Key{Principal: users[tokenOwner].UUID, Method: "POST", Route: allocations, Key: "k3"}, identity.Reply{Status: 201})
+	kept.QueueKey(batch, identity.Key{Principal: users[tokenOwner].UUID, Method: "POST", Route: allocations, Key: "k3"}, identity.Reply{Status: 201})
 	if err := tx.SendBatch(t.Context(), batch).Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -78,12 +78,12 @@ func operationsOf(doc *openapi3.T) (map[route]*operation, error) {
 			bounded: map[string]bounds{},
 			route:   &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
 		}
-		if err := op.takeRoles(o.Path); err != nil {
-			return nil, err
+		if op.takeRoles(o.Path); op.allowed == 0 {
+			return nil, fmt.Errorf("operation %s has no entry in the roles", op.id)
 		}
-		var err error
-		if op.class, err = classOf(op, o); err != nil {
-			return nil, err
+		var ok bool
+		if op.class, ok = classOf(op, o); !ok {
+			return nil, fmt.Errorf("operation %s: there is no such class of limits as in x-limit", op.id)
 		}
 		op.takeParameters(o)
 		if o.RequestBody != nil {
@@ -95,18 +95,14 @@ func operationsOf(doc *openapi3.T) (map[route]*operation, error) {
 	return all, nil
 }
 
-func (op *operation) takeRoles(path string) error {
+func (op *operation) takeRoles(path string) {
 	op.allowed = allowed(op.id)
 	op.scopes = scopesFor(op.id)
 	if strings.HasPrefix(path, adminPaths) {
 		op.allowed &= operators
 		op.scopes = 0
 	}
-	if op.allowed == 0 {
-		return fmt.Errorf("operation %s has no entry in the roles", op.id)
-	}
 	op.mayBe = rolesOfTenants(op.allowed)
-	return nil
 }
 
 func (op *operation) takeParameters(o openapi.Operation) {

@@ -63,36 +63,31 @@ func TestDecisionsNameTheirRule(t *testing.T) {
 		}
 		return o
 	}
-	inRoom := op("project.admin")
-	inRoom.project = roomProject
 	for what, c := range map[string]struct {
 		op     *operation
 		caller identity.Caller
 		want   decision
 	}{
-		"nobody":                              {op("user", "admin"), identity.Caller{}, decision{rule: noRole}},
-		"nobody, at an open door":             {op("anonymous", "user"), identity.Caller{}, decision{allowed: true, rule: "anonymous"}},
-		"whoever is signed in":                {op("user", "admin"), person("user", "", ""), decision{allowed: true, rule: "user"}},
-		"the project before the tenant":       {op("project.member", "tenant.owner", "admin"), person("admin", "owner", "member"), decision{allowed: true, rule: "project.member"}},
-		"the tenant before the platform":      {op("tenant.owner", "admin"), person("admin", "owner", ""), decision{allowed: true, rule: "tenant.owner"}},
-		"an admin as such":                    {op("tenant.owner", "admin"), person("admin", "viewer", ""), decision{allowed: true, rule: "admin", platform: true}},
-		"a billing operator":                  {op("billing_operator"), person("billing_operator", "", ""), decision{allowed: true, rule: "billing_operator", platform: true}},
-		"a word that is no role":              {op("anonymous"), person("tenant.owner", "", ""), decision{allowed: true, rule: "anonymous"}},
-		"a tenant's word on the platform":     {op("tenant.owner"), person("tenant.owner", "", ""), decision{rule: noRole}},
-		"a role of no tenant":                 {op("tenant.owner", "project.admin"), without(person("user", "owner", "admin")), decision{rule: noRole}},
-		"a limited key, in its scope":         {op("tenant.owner", "scope"), limited(person("user", "owner", ""), scope), decision{allowed: true, rule: "tenant.owner"}},
-		"a limited key, beyond its scope":     {op("tenant.owner"), limited(person("user", "owner", ""), scope), decision{rule: noScope}},
-		"a limited key, other scope":          {op("tenant.owner", "scope"), limited(person("user", "owner", ""), 2), decision{rule: noScope}},
-		"a scope is no role":                  {op("tenant.owner", "scope"), limited(person("user", "viewer", ""), scope), decision{rule: noRole}},
-		"a limited key reads the catalogue":   {op("user", "service_account"), limited(person("user", "", ""), 0), decision{allowed: true, rule: "user"}},
-		"a limited key of an admin":           {op("admin"), limited(person("admin", "", ""), scope), decision{rule: noScope}},
-		"a program by its kind":               {op("service_account"), robot, decision{allowed: true, rule: "service_account"}},
-		"a program without the scope":         {op("tenant.owner", "scope"), robot, decision{rule: noScope}},
-		"a program that never had a project":  {op("scope"), limited(identity.Caller{ServiceAccount: robot.ServiceAccount, Tenant: tenant}, scope), decision{rule: noScope}},
-		"a program is not signed in":          {op("user"), robot, decision{rule: noScope}},
-		"a room finds the project":            {inRoom, person("user", "member", ""), decision{allowed: true, rule: byRoom}},
-		"a room finds none for a limited key": {inRoom, limited(person("user", "member", ""), scope), decision{rule: noRole}},
-		"a room finds none without a tenant":  {inRoom, without(person("user", "", "")), decision{rule: noRole}},
+		"nobody":                             {op("user", "admin"), identity.Caller{}, decision{rule: noRole}},
+		"nobody, at an open door":            {op("anonymous", "user"), identity.Caller{}, decision{allowed: true, rule: "anonymous"}},
+		"whoever is signed in":               {op("user", "admin"), person("user", "", ""), decision{allowed: true, rule: "user"}},
+		"the project before the tenant":      {op("project.member", "tenant.owner", "admin"), person("admin", "owner", "member"), decision{allowed: true, rule: "project.member"}},
+		"the tenant before the platform":     {op("tenant.owner", "admin"), person("admin", "owner", ""), decision{allowed: true, rule: "tenant.owner"}},
+		"an admin as such":                   {op("tenant.owner", "admin"), person("admin", "viewer", ""), decision{allowed: true, rule: "admin", platform: true}},
+		"a billing operator":                 {op("billing_operator"), person("billing_operator", "", ""), decision{allowed: true, rule: "billing_operator", platform: true}},
+		"a word that is no role":             {op("anonymous"), person("tenant.owner", "", ""), decision{allowed: true, rule: "anonymous"}},
+		"a tenant's word on the platform":    {op("tenant.owner"), person("tenant.owner", "", ""), decision{rule: noRole}},
+		"a role of no tenant":                {op("tenant.owner", "project.admin"), without(person("user", "owner", "admin")), decision{rule: noRole}},
+		"a limited key, in its scope":        {op("tenant.owner", "scope"), limited(person("user", "owner", ""), scope), decision{allowed: true, rule: "tenant.owner"}},
+		"a limited key, beyond its scope":    {op("tenant.owner"), limited(person("user", "owner", ""), scope), decision{rule: noScope}},
+		"a limited key, other scope":         {op("tenant.owner", "scope"), limited(person("user", "owner", ""), 2), decision{rule: noScope}},
+		"a scope is no role":                 {op("tenant.owner", "scope"), limited(person("user", "viewer", ""), scope), decision{rule: noRole}},
+		"a limited key reads the catalogue":  {op("user", "service_account"), limited(person("user", "", ""), 0), decision{allowed: true, rule: "user"}},
+		"a limited key of an admin":          {op("admin"), limited(person("admin", "", ""), scope), decision{rule: noScope}},
+		"a program by its kind":              {op("service_account"), robot, decision{allowed: true, rule: "service_account"}},
+		"a program without the scope":        {op("tenant.owner", "scope"), robot, decision{rule: noScope}},
+		"a program that never had a project": {op("scope"), limited(identity.Caller{ServiceAccount: robot.ServiceAccount, Tenant: tenant}, scope), decision{rule: noScope}},
+		"a program is not signed in":         {op("user"), robot, decision{rule: noScope}},
 	} {
 		if got := decide(c.op, c.caller); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)

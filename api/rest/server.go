@@ -139,7 +139,7 @@ func (s *Server) mount(doc *openapi3.T) error {
 	}
 	// Spans that nobody collects cost two dozen allocations a request. The trace
 	// that a client sends is carried on without them.
-	if telemetry.Wanted() {
+	if telemetry.On() {
 		e.Use(otelgin.Middleware("gpuaas"))
 	}
 	e.Use(s.correlate, s.recover, s.limitSize)

@@ -102,19 +102,31 @@ type (
 		AllSessions(ctx context.Context, user ids.User, after ids.Session, limit int) ([]identity.SessionInfo, error)
 		EndSessionByID(ctx context.Context, ch identity.Change[struct{}], id ids.Session, anyone bool) error
 	}
-	// Identity is all that this door asks of that room.
-	Identity interface {
-		Tokens
-		Sessions
+	// Tenancy is who owns what, and who may use it.
+	Tenancy interface {
 		Tenants
 		TenantMembers
 		Projects
 		ProjectMembers
+	}
+	// Programs is what acts for a project.
+	Programs interface {
 		ServiceAccounts
 		Credentials
-		Keys
+	}
+	// Everyone is who may sign in, and who has.
+	Everyone interface {
 		Users
 		SignedIn
+	}
+	// Identity is all that this door asks of that room.
+	Identity interface {
+		Tokens
+		Sessions
+		Tenancy
+		Programs
+		Keys
+		Everyone
 	}
 	// AuditLog reads who did what.
 	AuditLog interface {
@@ -133,6 +145,10 @@ type (
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
+		InUse
+	}
+	// InUse knows what people and projects hold.
+	InUse interface {
 		CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (int, error)
 		CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error
 	}

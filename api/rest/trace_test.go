@@ -17,6 +17,7 @@ import (
 // TestEveryAnswerIsTraced is CI-06: whatever the door answers, and to whom, has a
 // span of the caller's trace and says its correlation id.
 func TestEveryAnswerIsTraced(t *testing.T) { //nolint:paralleltest // the process has one tracer
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // without a receiver no spans are made
 	spans := tracetest.NewSpanRecorder()
 	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)))
 	otel.SetTextMapPropagator(propagation.TraceContext{})
@@ -25,6 +26,7 @@ func TestEveryAnswerIsTraced(t *testing.T) { //nolint:paralleltest // the proces
 		otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator())
 	})
 
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // else the door makes no spans
 	b := setup(t)
 	answered := 0
 	check := func(what string, a ask) *httptest.ResponseRecorder {
@@ -46,7 +48,8 @@ func TestEveryAnswerIsTraced(t *testing.T) { //nolint:paralleltest // the proces
 	}
 
 	for _, op := range openapi.Operations(b.doc) {
-		path, body := b.pathOf(t, op), bodyOf(t, op)
+		// Of things that mostly do not exist: any answer will do.
+		path, body := parameter.ReplaceAllString(op.Path, "01990f3e-0000-7000-8000-000000000001"), bodyOf(t, op)
 		check(op.OperationID, ask{method: op.Method, path: path, token: tokenFor(op), body: body})
 		check(op.OperationID+", by nobody", ask{method: op.Method, path: path, body: body})
 		check(op.OperationID+", wrongly", ask{method: op.Method, path: path + "?nonsense=1", token: tokenFor(op), body: body})

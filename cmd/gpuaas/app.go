@@ -66,6 +66,7 @@ func (a *app) canAsk() bool {
 
 const (
 	groupTenant   = "tenant"
+	groupAccount  = "account"
 	groupOperator = "operator"
 	groupHouse    = "house"
 )
@@ -95,6 +96,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: groupTenant, Title: "GPUs:"},
+		&cobra.Group{ID: groupAccount, Title: "Come and go:"},
 		&cobra.Group{ID: groupOperator, Title: "Look and understand:"},
 		&cobra.Group{ID: groupHouse, Title: "Run and care:"},
 	)
@@ -114,6 +116,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 		}
 	}
 	in(groupTenant, newAlloc(a), newKeys(a), newBalance(a), newUsage(a))
+	in(groupAccount, newLogin(a), newLogout(a), newWhoami(a))
 	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newAudit(a), newValidate(a))
 	in(groupHouse, newUp(), newServer(), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)

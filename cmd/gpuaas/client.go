@@ -13,11 +13,13 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/version"
 )
@@ -26,8 +28,12 @@ import (
 // carry their code.
 type client struct {
 	*oapi.Client
-	settings    settings
+	plain       *oapi.Client // without the bearer token
 	correlation string
+	clock       clock.Clock
+
+	mu       sync.Mutex
+	settings settings
 }
 
 // client connects as the settings say; a command that needs no sign-in takes an
@@ -48,7 +54,11 @@ func (a *app) anonymous() (*client, error) {
 	if err := s.address(); err != nil {
 		return nil, err
 	}
-	c := &client{settings: s, correlation: a.Correlation}
+	return a.connect(s)
+}
+
+func (a *app) connect(s settings) (*client, error) {
+	c := &client{settings: s, correlation: a.Correlation, clock: a.Clock}
 	transport, err := transportFor(s.CA)
 	if err != nil {
 		return nil, err
@@ -56,6 +66,9 @@ func (a *app) anonymous() (*client, error) {
 	// No redirects: the bearer token belongs to the address that was configured.
 	doer := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	c.Client, err = oapi.NewClient(s.URL, oapi.WithHTTPClient(doer), oapi.WithRequestEditorFn(c.sign))
+	if err == nil {
+		c.plain, err = oapi.NewClient(s.URL, oapi.WithHTTPClient(doer), oapi.WithRequestEditorFn(c.mark))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("making client: %w", err)
 	}
@@ -88,10 +101,18 @@ func transportFor(ca string) (*http.Transport, error) {
 	return t, nil
 }
 
-func (c *client) sign(_ context.Context, r *http.Request) error {
-	if c.settings.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.settings.Token)
+func (c *client) sign(ctx context.Context, r *http.Request) error {
+	token, err := c.bearer(ctx)
+	if err != nil {
+		return err
 	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return c.mark(ctx, r)
+}
+
+func (c *client) mark(_ context.Context, r *http.Request) error {
 	r.Header.Set("X-Correlation-Id", c.correlation)
 	r.Header.Set("User-Agent", "gpuaas/"+version.Version)
 	return nil
@@ -157,6 +178,9 @@ func once[T any](ctx context.Context, c *client, send sender) (got answer[T], hi
 		if ctx.Err() != nil {
 			return got, -1, ctx.Err()
 		}
+		if known(err) {
+			return got, -1, err // refused before anything was sent
+		}
 		return got, repeatable(err), c.unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -179,6 +203,13 @@ func once[T any](ctx context.Context, c *client, send sender) (got answer[T], hi
 		return got, -1, fmt.Errorf("%s did not answer as the contract says: %w", c.settings.URL, err)
 	}
 	return got, -1, nil
+}
+
+// known says that the error has its words already.
+func known(err error) bool {
+	_, ours := errors.AsType[*failure](err)
+	_, coded := errors.AsType[*errs.Error](err)
+	return ours || coded
 }
 
 // repeatable: nobody listens is an answer, and repeating it only delays it.

@@ -83,7 +83,7 @@ func remedy(code errs.Code, exit int) string {
 	case exitUsage:
 		return "gpuaas help"
 	case exitSignIn:
-		return "gpuaas up writes a profile; elsewhere set GPUAAS_URL and GPUAAS_TOKEN"
+		return "gpuaas login, or set GPUAAS_TOKEN to an API key"
 	case exitNotFound:
 		return "gpuaas get allocations, or get nodes, or get skus"
 	case exitConflict:

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	validate.Child()
-	testscript.Main(m, map[string]func(){"gpuaas": func() { os.Exit(run()) }})
+	testscript.Main(m, map[string]func(){"gpuaas": func() { os.Exit(run()) }, "browse": browse})
 }
 
 // TestScripts runs the command line against a fake of the API, one for each
@@ -95,6 +95,26 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.down = true
+		}),
+		// provider: the installation has an OpenID provider from now on.
+		"provider": with(func(ts *testscript.TestScript, f *fake, _ []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.provider.start(ts)
+		}),
+		// passwords: and passwords.
+		"passwords": with(func(_ *testscript.TestScript, f *fake, _ []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.provider.passwords = true
+		}),
+		// renewed N: tokens were renewed so often.
+		"renewed": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n := f.provider.renewals; n != number(ts, args[0]) {
+				ts.Fatalf("renewed %d times", n)
+			}
 		}),
 		// holds N: so many allocations were made.
 		"holds": with(func(ts *testscript.TestScript, f *fake, args []string) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/profile"
@@ -49,14 +50,16 @@ func (a *app) settings() (settings, error) {
 	if !sameOrigin(s.URL, found.URL) {
 		// The rest of the profile is about another installation: its token must
 		// not travel there, and its data is not what is being looked at.
-		s.Token, s.CA, s.DataDir, s.InternalURL, s.RiverURL, s.MetricsURL = "", "", "", "", "", ""
+		s.Profile = profile.Profile{URL: s.URL}
 		s.Project = cmp.Or(a.project, a.Env("GPUAAS_PROJECT"))
 	}
 	token, err := a.secret("GPUAAS_TOKEN")
 	if err != nil {
 		return settings{}, err
 	}
-	s.Token = cmp.Or(token, s.Token)
+	if token != "" {
+		s.Token, s.RefreshToken, s.ExpiresAt = token, "", time.Time{}
+	}
 	return s, nil
 }
 
@@ -103,7 +106,7 @@ func sameOrigin(x, y string) bool {
 func (s settings) address() error {
 	if s.URL == "" {
 		return errs.New(errs.TokenMissing, "no installation is known: there is no profile, and GPUAAS_URL is not set").
-			Try("gpuaas up, or set GPUAAS_URL and GPUAAS_TOKEN")
+			Try("gpuaas up, or gpuaas login --url ADDRESS")
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

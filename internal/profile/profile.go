@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -20,8 +21,12 @@ import (
 // Profile is one installation. The addresses behind the first are only known for
 // one that runs on this machine.
 type Profile struct {
-	URL     string `yaml:"url"`
-	Token   string `yaml:"token,omitempty"`
+	URL   string `yaml:"url"`
+	Token string `yaml:"token,omitempty"`
+	// RefreshToken and ExpiresAt belong to a token that a sign-in gave.
+	RefreshToken string    `yaml:"refresh_token,omitempty"`
+	ExpiresAt    time.Time `yaml:"expires_at,omitempty"`
+
 	Project string `yaml:"project,omitempty"` // id or name
 	// CA is a PEM file to trust besides the system's.
 	CA          string `yaml:"ca,omitempty"`

@@ -25,6 +25,12 @@ func Wanted() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
+// On says whether this process makes spans at all.
+func On() bool {
+	_, made := otel.GetTracerProvider().(*trace.TracerProvider)
+	return made
+}
+
 // Start lets trace contexts pass through this process, and sends spans where a
 // collector is wanted. What end returns says whether the last of them arrived; a
 // collector that is away loses spans and holds nobody up.

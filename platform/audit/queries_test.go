@@ -18,14 +18,29 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectRows": selectRows, "selectHeads": selectHeads, "insertSeals": insertSeals, "selectSeals": selectSeals,
 		"selectUnsealed": selectUnsealed,
 	}
-	all := Query{
-		Tenant: ids.New[ids.Tenant](), Actor: "a", Action: "b", Target: "c", From: time.Unix(1, 0), To: time.Unix(2, 0),
-		After: Place{At: time.Unix(1, 0), ID: uuid.Must(uuid.NewV7())}, Limit: 1,
-	}
+	all := everything()
 	for bits := range 1 << len(all.conditions()) {
 		statements[fmt.Sprintf("search %b", bits)] = some(all, bits)
 	}
 	pgtest.Prepare(t, []string{"audit_logs", "audit_seals"}, statements)
+}
+
+// Row-level security leaves each search the index of its filter.
+func TestSearchKeepsItsIndexes(t *testing.T) {
+	t.Parallel()
+	statements := map[string]string{}
+	for bit, name := range []string{"tenant", "actor", "action", "target"} {
+		statements[name] = some(everything(), 1<<bit)
+	}
+	statements["all"] = some(everything(), 0)
+	pgtest.KeepIndexes(t, statements)
+}
+
+func everything() Query {
+	return Query{
+		Tenant: ids.New[ids.Tenant](), Actor: "a", Action: "b", Target: "c", From: time.Unix(1, 0), To: time.Unix(2, 0),
+		After: Place{At: time.Unix(1, 0), ID: uuid.Must(uuid.NewV7())}, Limit: 1,
+	}
 }
 
 // some is the search with those conditions whose bits are set.

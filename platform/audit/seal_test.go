@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -119,7 +120,7 @@ func TestEightWorkersSealOnce(t *testing.T) {
 	var all errgroup.Group
 	for range 8 {
 		all.Go(func() error {
-			for range 10 {
+			for n := range 10 {
 				b := &pgx.Batch{}
 				for _, tenant := range tenants {
 					audit.Queue(b, of(tenant))
@@ -129,6 +130,10 @@ func TestEightWorkersSealOnce(t *testing.T) {
 				}
 				if err := s.Seal(t.Context()); err != nil {
 					return err
+				}
+				// Beside the others it sees no fault that is none.
+				if r, err := s.Verify(t.Context(), tenants[n%3], nil); err != nil || !r.OK() {
+					return fmt.Errorf("%+v, %w", r, err)
 				}
 			}
 			return nil

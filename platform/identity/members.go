@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // Member is a person with their role in a tenant or a project.
@@ -51,6 +52,9 @@ func (s *Service) member(ctx context.Context, tenant ids.Tenant, user ids.User) 
 func (s *Service) PutTenantMember(ctx context.Context, ch Change[Member], user ids.User, role string) (Member, error) {
 	if err := checkRole("role", role, tenantRoles); err != nil {
 		return Member{}, err
+	}
+	if ch.Caller.Role == "admin" {
+		ctx = pg.WithScope(ctx, pg.Platform) // who is of no tenant is in no tenant's sight
 	}
 	tenant := ch.Caller.Tenant
 	made, err := change(ctx, s, ch, func() (Member, func(*pgx.Batch), error) {

@@ -61,10 +61,14 @@ const (
 )
 
 const (
+	sessionColumns = `id, user_id, kind, issuer, address, user_agent, created_at, expires_at, last_used_at`
+
 	selectSessions = `
-		SELECT id, user_id, kind, issuer, address, user_agent, created_at, expires_at, last_used_at FROM sessions
-		WHERE ($1 = '00000000-0000-0000-0000-000000000000'::uuid OR user_id = $1) AND id > $2 AND ended_at IS NULL AND expires_at > now()
-		ORDER BY id LIMIT $3`
+		SELECT ` + sessionColumns + ` FROM sessions
+		WHERE user_id = $1 AND id > $2 AND ended_at IS NULL AND expires_at > now() ORDER BY id LIMIT $3`
+	selectAllSessions = `
+		SELECT ` + sessionColumns + ` FROM sessions
+		WHERE id > $1 AND ended_at IS NULL AND expires_at > now() ORDER BY id LIMIT $2`
 	selectSessionOwner = `
 		SELECT k.user_id, m.org_id FROM sessions k LEFT JOIN tenant_memberships m ON m.user_id = k.user_id
 		WHERE k.id = $1 AND k.ended_at IS NULL`

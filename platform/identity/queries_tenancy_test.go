@@ -61,9 +61,21 @@ func TestTenancyStatementsFitTheSchema(t *testing.T) {
 		"selectAPIKey":           selectAPIKey,
 		"insertAPIKey":           insertAPIKey,
 		"revokeAPIKey":           revokeAPIKey,
+		"selectAllSessions":        selectAllSessions,
 		"selectSessions":         selectSessions,
 		"selectSessionOwner":     selectSessionOwner,
 		"endSessionByID":         endSessionByID,
 		"endSessions":            endSessions,
+	})
+}
+
+func TestTenancyStatementsKeepTheirIndexes(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{
+		"selectTenants": selectTenants, "selectTenantMembers": selectTenantMembers, "selectTenantRole": selectTenantRole,
+		"selectInvitations": selectInvitations, "selectProjectByID": selectProjectByID, "selectProjectPage": selectProjectPage,
+		"selectProjectMembers": selectProjectMembers, "selectServiceAccounts": selectServiceAccounts, "selectServiceAccount": selectServiceAccount,
+		"selectCredentials": selectCredentials, "countCredentials": countCredentials, "selectAPIKeys": selectAPIKeys,
+		"selectSessions": selectSessions, "selectAllSessions": selectAllSessions, "selectUser": selectUser, "selectUsers": selectUsers,
 	})
 }

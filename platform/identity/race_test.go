@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -38,10 +39,10 @@ func TestATenantKeepsAnOwner(t *testing.T) {
 		codes := together(4, func(i int) error {
 			whom := pair[i%2].User // each demotes the other, or leaves
 			if i < 2 {
-				_, err := w.PutTenantMember(t.Context(), ask[identity.Member](pair[1-i%2]), whom, "member")
+				_, err := w.PutTenantMember(in(t.Context(), pair[1-i%2]), ask[identity.Member](pair[1-i%2]), whom, "member")
 				return err
 			}
-			_, err := w.PutTenantMember(t.Context(), ask[identity.Member](pair[i%2]), whom, "viewer")
+			_, err := w.PutTenantMember(in(t.Context(), pair[i%2]), ask[identity.Member](pair[i%2]), whom, "viewer")
 			return err
 		})
 		if n := w.count(t, `SELECT count(*) FROM tenant_memberships WHERE org_id = $1 AND role = 'owner'`, w.seed.Tenant); n != 1 {
@@ -53,10 +54,10 @@ func TestATenantKeepsAnOwner(t *testing.T) {
 		w.exec(t, `UPDATE tenant_memberships SET role = 'owner' WHERE user_id IN ($1, $2)`, w.owner.User, other.User)
 	}
 	// One who cannot sign in is no owner to rely on.
-	if _, err := w.UpdateUser(t.Context(), ask[identity.User](w.admin), other.User, 0, identity.UserPatch{Disabled: new(true)}); err != nil {
+	if _, err := w.UpdateUser(in(t.Context(), w.admin), ask[identity.User](w.admin), other.User, 0, identity.UserPatch{Disabled: new(true)}); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, "beside a disabled one", w.RemoveTenantMember(t.Context(), ask[struct{}](w.admin), w.owner.User), errs.Conflict)
+	wantCode(t, "beside a disabled one", w.RemoveTenantMember(in(t.Context(), w.admin), ask[struct{}](w.admin), w.owner.User), errs.Conflict)
 }
 
 func TestThePlatformKeepsAnAdministrator(t *testing.T) {
@@ -68,7 +69,7 @@ func TestThePlatformKeepsAnAdministrator(t *testing.T) {
 		w.exec(t, `UPDATE users SET role = 'admin' WHERE id IN ($1, $2)`, w.admin.User, other.User)
 		pair := []identity.Caller{w.admin, other}
 		codes := together(2, func(i int) error {
-			_, err := w.UpdateUser(t.Context(), ask[identity.User](pair[i]), pair[1-i].User, 0, identity.UserPatch{Role: new("user")})
+			_, err := w.UpdateUser(in(t.Context(), pair[i]), ask[identity.User](pair[i]), pair[1-i].User, 0, identity.UserPatch{Role: new("user")})
 			return err
 		})
 		if n := w.count(t, `SELECT count(*) FROM users WHERE role = 'admin'`); n != 1 || codes[""] != 1 || codes[errs.Forbidden] != 1 {
@@ -83,25 +84,28 @@ func TestOneNameIsTakenOnce(t *testing.T) {
 	ctx := t.Context()
 	p := w.project(t, "renamed")
 	for name, do := range map[string]func() error{
-		"tenant": func() error { _, err := w.CreateTenant(ctx, ask[identity.Tenant](w.admin), "one", "EUR"); return err },
+		"tenant": func() error {
+			_, err := w.CreateTenant(in(ctx, w.admin), ask[identity.Tenant](w.admin), "one", "EUR")
+			return err
+		},
 		"project": func() error {
-			_, err := w.CreateProject(ctx, ask[identity.Project](w.owner), "one", "")
+			_, err := w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "one", "")
 			return err
 		},
 		"service account": func() error {
-			_, err := w.CreateServiceAccount(ctx, ask[identity.ServiceAccount](w.owner), p.ID, identity.NewServiceAccount{Name: "one", Scopes: []string{"allocations:read"}})
+			_, err := w.CreateServiceAccount(in(ctx, w.owner), ask[identity.ServiceAccount](w.owner), p.ID, identity.NewServiceAccount{Name: "one", Scopes: []string{"allocations:read"}})
 			return err
 		},
 		"key": func() error {
-			_, err := w.CreateAPIKey(ctx, ask[identity.APIKey](w.owner), identity.NewAPIKey{Name: "one"})
+			_, err := w.CreateAPIKey(in(ctx, w.owner), ask[identity.APIKey](w.owner), identity.NewAPIKey{Name: "one"})
 			return err
 		},
 		"invitation": func() error {
-			_, err := w.Invite(ctx, ask[identity.Invitation](w.owner), "one@x.localhost", "member")
+			_, err := w.Invite(in(ctx, w.owner), ask[identity.Invitation](w.owner), "one@x.localhost", "member")
 			return err
 		},
 		"user": func() error {
-			_, err := w.CreateUser(ctx, ask[identity.User](w.admin), identity.NewUser{Email: "one@x.localhost", Name: "One", Role: "user"})
+			_, err := w.CreateUser(in(ctx, w.admin), ask[identity.User](w.admin), identity.NewUser{Email: "one@x.localhost", Name: "One", Role: "user"})
 			return err
 		},
 	} {
@@ -112,10 +116,10 @@ func TestOneNameIsTakenOnce(t *testing.T) {
 	// A rename races with a creation and with an equal one.
 	codes := together(8, func(i int) error {
 		if i%2 == 0 {
-			_, err := w.CreateProject(ctx, ask[identity.Project](w.owner), "two", "")
+			_, err := w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "two", "")
 			return err
 		}
-		_, err := w.UpdateProject(ctx, ask[identity.Project](w.owner), p.ID, 0, identity.ProjectPatch{Name: new("two")})
+		_, err := w.UpdateProject(in(ctx, w.owner), ask[identity.Project](w.owner), p.ID, 0, identity.ProjectPatch{Name: new("two")})
 		return err
 	})
 	if n := w.count(t, `SELECT count(*) FROM projects WHERE name = 'two'`); n != 1 || codes[errs.Internal] != 0 {
@@ -143,11 +147,11 @@ func TestINV06OneKeyOneChange(t *testing.T) {
 		again func() error
 	}{
 		"project": {projects.Key, `SELECT count(*) FROM projects WHERE name = 'once'`, func() error {
-			_, err := w.CreateProject(t.Context(), projects, "once", "")
+			_, err := w.CreateProject(in(t.Context(), w.owner), projects, "once", "")
 			return err
 		}},
 		"API key": {keys.Key, `SELECT count(*) FROM api_keys WHERE name = 'once'`, func() error {
-			_, err := w.CreateAPIKey(t.Context(), keys, identity.NewAPIKey{Name: "once"})
+			_, err := w.CreateAPIKey(in(t.Context(), w.owner), keys, identity.NewAPIKey{Name: "once"})
 			return err
 		}},
 	} {
@@ -157,7 +161,7 @@ func TestINV06OneKeyOneChange(t *testing.T) {
 				return nil
 			}
 			// As the door does: the first answer stands, whatever this one ran into.
-			switch _, found, lost := w.Replay(t.Context(), c.key); {
+			switch _, found, lost := w.Replay(in(t.Context(), w.admin), c.key); {
 			case lost != nil:
 				return lost
 			case found:
@@ -184,13 +188,13 @@ func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 		text, _ := json.Marshal(map[string]string{"id": c.ID.String(), "secret": c.Secret})
 		return identity.Reply{Status: 201, Body: text, Secret: true}
 	}}
-	made, err := w.CreateCredential(t.Context(), ch, a.ID, 0)
+	made, err := w.CreateCredential(in(t.Context(), w.owner), ch, a.ID, 0)
 	if err != nil || made.Secret != shown.Secret || len(made.Secret) != 47 || made.Secret[:4] != "gps_" {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	_, err = w.CreateCredential(t.Context(), ch, a.ID, 0)
+	_, err = w.CreateCredential(in(t.Context(), w.owner), ch, a.ID, 0)
 	wantCode(t, "the same again", err, errs.IdempotencyInFlight) // which the door answers with the first reply
-	first, found, err := w.Replay(t.Context(), ch.Key)
+	first, found, err := w.Replay(in(t.Context(), w.admin), ch.Key)
 	var body struct{ Secret string }
 	if err != nil || !found || json.Unmarshal(first.Body, &body) != nil || body.Secret != made.Secret {
 		t.Errorf("replayed %q, %v", first.Body, err)
@@ -206,7 +210,7 @@ func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 			t.Errorf("the secret stands in %d rows of %s", n, table)
 		}
 	}
-	list, err := w.Credentials(t.Context(), w.owner, a.ID, ids.Credential{}, 5)
+	list, err := w.Credentials(in(t.Context(), w.owner), w.owner, a.ID, ids.Credential{}, 5)
 	if err != nil || len(list) != 1 || list[0].Secret != "" || list[0].ID != made.ID {
 		t.Errorf("listed %+v, %v", list, err)
 	}
@@ -217,17 +221,17 @@ func TestTwoCredentialsOverlapAtMost(t *testing.T) {
 	w := settle(t)
 	a := w.account(t, "robot")
 	create := func(int) error {
-		_, err := w.CreateCredential(t.Context(), ask[identity.Credential](w.owner), a.ID, 0)
+		_, err := w.CreateCredential(in(t.Context(), w.owner), ask[identity.Credential](w.owner), a.ID, 0)
 		return err
 	}
 	if codes := together(20, create); codes[""] != 2 || codes[errs.Conflict] != 18 {
 		t.Errorf("%v", codes)
 	}
-	all, err := w.Credentials(t.Context(), w.owner, a.ID, ids.Credential{}, 5)
+	all, err := w.Credentials(in(t.Context(), w.owner), w.owner, a.ID, ids.Credential{}, 5)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if err := w.RevokeCredential(t.Context(), ask[struct{}](w.owner), a.ID, all[0].ID); err != nil {
+	if err := w.RevokeCredential(in(t.Context(), w.owner), ask[struct{}](w.owner), a.ID, all[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(0); err != nil {
@@ -247,15 +251,15 @@ func TestWhoLeavesTheTenantIsInNoProject(t *testing.T) {
 	for range 10 {
 		codes := together(2, func(i int) error {
 			if i == 0 {
-				return w.RemoveTenantMember(t.Context(), ask[struct{}](w.owner), w.member.User)
+				return w.RemoveTenantMember(in(t.Context(), w.owner), ask[struct{}](w.owner), w.member.User)
 			}
-			_, err := w.PutProjectMember(t.Context(), ask[identity.Member](w.owner), w.seed.Project, w.member.User, "admin")
+			_, err := w.PutProjectMember(in(t.Context(), w.owner), ask[identity.Member](w.owner), w.seed.Project, w.member.User, "admin")
 			return err
 		})
 		if n := w.count(t, `SELECT count(*) FROM project_memberships WHERE user_id = $1`, w.member.User); n != 0 || codes[errs.Internal] != 0 {
 			t.Fatalf("in %d projects (%v)", n, codes)
 		}
-		if _, err := w.PutTenantMember(t.Context(), ask[identity.Member](w.admin), w.member.User, "member"); err != nil {
+		if _, err := w.PutTenantMember(in(t.Context(), w.admin), ask[identity.Member](w.admin), w.member.User, "member"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,48 +271,72 @@ func TestWhatEndsTakesItsRightsAlong(t *testing.T) {
 	w := settle(t)
 	ctx := t.Context()
 	p := w.project(t, "lab")
-	a, err := w.CreateServiceAccount(ctx, ask[identity.ServiceAccount](w.owner), p.ID, identity.NewServiceAccount{Name: "robot", Scopes: []string{"allocations:read"}})
+	a, err := w.CreateServiceAccount(in(ctx, w.owner), ask[identity.ServiceAccount](w.owner), p.ID, identity.NewServiceAccount{Name: "robot", Scopes: []string{"allocations:read"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := w.close(t, w.owner, p.ID, 1); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.ProjectByID(ctx, w.owner, p.ID)
+	_, err = w.ProjectByID(in(ctx, w.owner), w.owner, p.ID)
 	wantCode(t, "a closed project", err, errs.NotFound)
 	wantCode(t, "closing it again", w.close(t, w.owner, p.ID, 0), errs.NotFound)
-	_, err = w.ServiceAccountByID(ctx, w.owner, a.ID)
+	_, err = w.ServiceAccountByID(in(ctx, w.owner), w.owner, a.ID)
 	wantCode(t, "an account of it", err, errs.NotFound)
 	if n := w.count(t, `SELECT count(*) FROM service_accounts WHERE id = $1 AND disabled_at IS NOT NULL`, a.ID); n != 1 {
 		t.Error("its account may go on")
 	}
 	w.project(t, "lab")
 
-	session, err := w.Session(ctx, w.member.User, 1<<40)
+	session, err := w.super.Session(ctx, w.member.User, 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Authenticate(ctx, session); err != nil {
+	if _, err := w.fresh().Authenticate(ctx, session); err != nil {
 		t.Fatal(err)
 	}
-	made, err := w.CreateAPIKey(ctx, ask[identity.APIKey](w.member), identity.NewAPIKey{Name: "ci"})
+	made, err := w.CreateAPIKey(in(ctx, w.member), ask[identity.APIKey](w.member), identity.NewAPIKey{Name: "ci"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.UpdateUser(ctx, ask[identity.User](w.admin), w.member.User, 1, identity.UserPatch{Disabled: new(true)}); err != nil {
+	if _, err := w.UpdateUser(in(ctx, w.admin), ask[identity.User](w.admin), w.member.User, 1, identity.UserPatch{Disabled: new(true)}); err != nil {
 		t.Fatal(err)
 	}
 	for what, token := range map[string]string{"session": session, "key": made.Secret} {
-		_, err := w.Authenticate(ctx, token)
+		_, err := w.fresh().Authenticate(ctx, token)
 		wantCode(t, "a disabled person's "+what, err, errs.TokenInvalid)
 	}
-	if _, err := w.UpdateUser(ctx, ask[identity.User](w.admin), w.member.User, 2, identity.UserPatch{Disabled: new(false)}); err != nil {
+	if _, err := w.UpdateUser(in(ctx, w.admin), ask[identity.User](w.admin), w.member.User, 2, identity.UserPatch{Disabled: new(false)}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Authenticate(ctx, session)
+	_, err = w.fresh().Authenticate(ctx, session)
 	wantCode(t, "the session after all", err, errs.TokenInvalid)
-	if _, err := w.Authenticate(ctx, made.Secret); err != nil {
+	if _, err := w.fresh().Authenticate(ctx, made.Secret); err != nil {
 		t.Errorf("the key after all: %v", err)
 	}
-	wantCode(t, "another's session", w.EndSessionByID(ctx, ask[struct{}](w.owner), ids.New[ids.Session](), false), errs.NotFound)
+	wantCode(t, "another's session", w.EndSessionByID(in(ctx, w.owner), ask[struct{}](w.owner), ids.New[ids.Session](), false), errs.NotFound)
+}
+
+// An invitation that nobody took has no claim on the address.
+func TestAnExpiredInvitationMakesRoom(t *testing.T) {
+	t.Parallel()
+	w := settle(t)
+	invite := func() (identity.Invitation, error) {
+		return w.Invite(in(t.Context(), w.owner), ask[identity.Invitation](w.owner), "new@x.localhost", "member")
+	}
+	first, err := invite()
+	if err != nil || first.ExpiresAt.Sub(first.CreatedAt) != 7*24*time.Hour {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	_, err = invite()
+	wantCode(t, "while it is open", err, errs.AlreadyExists)
+	w.exec(t, `UPDATE invitations SET expires_at = now()`)
+	if list, err := w.Invitations(in(t.Context(), w.owner), w.owner, ids.Invitation{}, 5); err != nil || len(list) != 0 {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	second, err := invite()
+	if err != nil || second.ID == first.ID {
+		t.Errorf("after it has expired: %+v, %v", second, err)
+	}
+	wantCode(t, "revoking the first", w.RevokeInvitation(in(t.Context(), w.owner), ask[struct{}](w.owner), first.ID), errs.NotFound)
 }

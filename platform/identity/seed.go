@@ -55,8 +55,8 @@ func DevelopmentPeople() []Person {
 	people := []Person{
 		person("dev", "admin", Person{Role: "admin", TenantRole: "viewer", Projects: inDefault("viewer")}),
 		person("dev", "operator", Person{Role: "operator", TenantRole: "viewer", Projects: inDefault("viewer")}),
-		person("dev", "biller", Person{Role: "billing_operator", TenantRole: "viewer", Projects: inDefault("viewer")}),
 		person("dev", "dev", Person{TenantRole: "owner", Projects: map[string]string{"default": "admin", "lab": "admin"}}),
+		person("dev", "biller", Person{Role: "billing_operator", TenantRole: "viewer", Projects: inDefault("viewer")}),
 		person("acme", "owner", Person{TenantRole: "owner", Projects: inDefault("admin")}),
 	}
 	for _, tenant := range []string{"dev", "acme"} {

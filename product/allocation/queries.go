@@ -44,8 +44,11 @@ const (
 		INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status, reason, message)
 		SELECT id, version, $7, $3, $4, $5, $6 FROM moved`
 
+	// In all tenants, whichever the principal is of now. The first condition is
+	// that of an index, which then holds only what lives.
 	lockOpen = `
-		SELECT id FROM allocations WHERE user_id = $1 AND status IN ('requested', 'provisioning', 'active') ORDER BY id FOR UPDATE`
+		SELECT id FROM allocations
+		WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 ORDER BY id FOR UPDATE`
 	lockActive       = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND status = 'active' ORDER BY id FOR UPDATE`
 	lockAllocation   = `SELECT ` + columns + ` FROM allocations WHERE id = $1 FOR UPDATE`
 	selectAllocation = `SELECT ` + columns + ` FROM allocations WHERE id = $1 AND org_id = $2`

@@ -3,6 +3,8 @@
 package issuertest
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -80,23 +82,34 @@ func (i *Issuer) Tokens(t *testing.T, c *oauth2.Config, subject, nonce string) *
 	return token
 }
 
-var hidden = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]+)">`)
-
-// submit reads the form behind a URL and sends it. The redirect that answers is
-// not followed: it may lead to a program that is not there.
 func submit(t *testing.T, page, subject string) (back *url.URL, status int) {
 	t.Helper()
-	shown := send(t, http.DefaultClient, http.MethodGet, page, nil)
+	back, status, err := Choose(t.Context(), page, subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back, status
+}
+
+var hidden = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]+)">`)
+
+// Choose reads the form behind a URL and sends it for the person. The redirect
+// that answers is not followed: it may lead to a program that is not there.
+func Choose(ctx context.Context, page, subject string) (back *url.URL, status int, err error) {
+	shown, err := send(ctx, http.DefaultClient, http.MethodGet, page, nil)
+	if err != nil {
+		return nil, 0, err
+	}
 	form := url.Values{"person": {subject}}
 	for _, field := range hidden.FindAllStringSubmatch(shown.body, -1) {
 		form.Set(field[1], field[2])
 	}
 	if len(form) < 2 {
-		t.Fatalf("no form at %s: %d %s", shown.at, shown.status, shown.body)
+		return nil, shown.status, fmt.Errorf("no form at %s: %d %s", shown.at, shown.status, shown.body)
 	}
 	still := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer := send(t, still, http.MethodPost, shown.at.Scheme+"://"+shown.at.Host+shown.at.Path, form)
-	return answer.location, answer.status
+	said, err := send(ctx, still, http.MethodPost, shown.at.Scheme+"://"+shown.at.Host+shown.at.Path, form)
+	return said.location, said.status, err
 }
 
 type answer struct {
@@ -105,25 +118,21 @@ type answer struct {
 	body         string
 }
 
-func send(t *testing.T, c *http.Client, method, to string, form url.Values) answer {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, to, strings.NewReader(form.Encode()))
+func send(ctx context.Context, c *http.Client, method, to string, form url.Values) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, method, to, strings.NewReader(form.Encode()))
 	if err != nil {
-		t.Fatal(err)
+		return answer{}, err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	response, err := c.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		return answer{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	location, err := response.Location()
-	if err != nil {
+	location, none := response.Location()
+	if none != nil {
 		location = nil
 	}
-	return answer{response.Request.URL, location, response.StatusCode, string(body)}
+	return answer{response.Request.URL, location, response.StatusCode, string(body)}, err
 }
