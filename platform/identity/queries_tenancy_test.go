@@ -61,7 +61,7 @@ func TestTenancyStatementsFitTheSchema(t *testing.T) {
 		"selectAPIKey":           selectAPIKey,
 		"insertAPIKey":           insertAPIKey,
 		"revokeAPIKey":           revokeAPIKey,
-		"selectAllSessions":        selectAllSessions,
+		"selectAllSessions":      selectAllSessions,
 		"selectSessions":         selectSessions,
 		"selectSessionOwner":     selectSessionOwner,
 		"endSessionByID":         endSessionByID,
