@@ -90,7 +90,7 @@ BEGIN
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
 		('allocation_progress',      '',     '',    'r',    '',     ''),
 
-		-- River: the loop and the API put jobs in, the workers run them, administrators mend them.
+		-- River: the API and the loop put jobs in, the workers run them, administrators mend them.
 		('river.river_job',          'rawd', '',    'raw',  'rawd', ''),
 		('river.river_queue',        'rw',   '',    '',     'rawd', ''),
 		('river.river_leader',       'r',    '',    '',     'rawd', ''),

@@ -16,10 +16,19 @@ var unscoped = []string{
 	"platform/identity.Scope",         // the same, in that room's words
 	"platform/identity.unscoped",      // for those below
 
-	// What finds out who calls and for whom.
-	"platform/identity.lookUp",
+	// What finds out who calls and for whom, and begins or ends that.
+	"platform/identity.Authenticate",
 	"platform/identity.findProject",
-	"platform/identity.Session",
+	"platform/identity.SignIn",
+	"platform/identity.SignInSession",
+	"platform/identity.PersonalLogin",
+	"platform/identity.SetPassword", // asks for the old one, and ends the sessions begun with it
+	"platform/identity.FirstAdminLink",
+	"platform/identity.UseLink",
+	"platform/identity.StartSession",
+	"platform/identity.RefreshSession",
+	"platform/identity.Logout",
+	"platform/identity.MintToken",
 	"platform/identity.EndSession",
 	"platform/identity.People", // of the development sign-in
 

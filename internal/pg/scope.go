@@ -40,25 +40,25 @@ func (s Scope) valid() error {
 // uuidLength keeps the other forms out that a parser takes.
 const uuidLength = 36
 
-// carried is a context with a scope that was made ready once for all statements
-// of a request. It is one allocation, because each request pays for it.
+// carried is a scope made ready once for all statements of a request, and the
+// context that carries it: each request makes one, so it is one allocation.
 type carried struct {
 	context.Context
 
 	scope Scope
-	args  [2]any
+	args  [2]any // its two fields
 	err   error
 }
 
-type scopeKey struct{}
-
-// Value finds the scope, or what the context below holds.
+// Value finds the scope itself, or what is around it.
 func (c *carried) Value(key any) any {
 	if _, ok := key.(scopeKey); ok {
 		return c
 	}
 	return c.Context.Value(key)
 }
+
+type scopeKey struct{}
 
 // WithScope returns a context under which the statements of a Scoped pool see
 // what the scope allows, and nothing else.
