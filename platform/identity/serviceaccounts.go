@@ -37,7 +37,7 @@ type ServiceAccountPatch struct {
 }
 
 func (a ServiceAccount) thing() thing {
-	return thing{tenant: a.Tenant, project: a.Project, kind: "service_account", id: a.ID.String()}
+	return thing{tenant: a.Tenant, project: a.Project, kind: "service-account", id: a.ID.String()}
 }
 
 func (a ServiceAccount) fields() fields {
