@@ -21,7 +21,7 @@ func (s *Server) admit(c *gin.Context) {
 		return
 	}
 	for _, step := range [...]func(*gin.Context, *call) error{
-		s.authenticate, s.limitRate, s.authorise, s.validate, s.takeKey,
+		s.authenticate, s.limitRate, s.authorise, s.confine, s.validate, s.takeKey,
 	} {
 		if err := step(c, r); err != nil {
 			if !s.repeatedUnseen(c, r, err) {
@@ -73,6 +73,7 @@ func (s *Server) authenticate(c *gin.Context, r *call) error {
 	caller.CorrelationID = r.correlation
 	caller.Trace = r.traceparent
 	r.caller = caller
+	r.name()
 	return nil
 }
 

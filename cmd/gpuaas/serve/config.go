@@ -42,9 +42,16 @@ func ParseRoles(s string) (roles []Role, err error) {
 	return roles, nil
 }
 
+// DatabaseRole is who the role is to the database.
+func (r Role) DatabaseRole() string { return "gpuaas_" + string(r) }
+
 // Config is what a server is started with.
 type Config struct {
+	// DatabaseURL names the owner of the schema, who migrates and serves nothing.
 	DatabaseURL string
+	// DatabaseURLs log roles in by themselves. One that is missing is reached by
+	// DatabaseURL, whose user must be a member of it.
+	DatabaseURLs map[Role]string
 	// NATS connects to the event bus. It must not fail when the bus is away: the
 	// server serves without it and catches up.
 	NATS        func() (*nats.Conn, error)
@@ -63,7 +70,7 @@ type Config struct {
 	// SignIn goes before what the profile says about the provider.
 	SignIn SignIn
 
-	StateDir string // keys of the CA, of tasks and of cursors
+	StateDir string // keys of the CA, of tasks, tokens and cursors, and the sealing key
 	Source   *Source
 	Log      *slog.Logger
 	Clock    clock.Clock
