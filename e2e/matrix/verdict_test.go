@@ -1,0 +1,131 @@
+package matrix_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// whose is to whom the ids of a cell belong.
+type whose string
+
+const (
+	own     whose = "own"
+	foreign whose = "foreign"
+	random  whose = "random"
+)
+
+// verdict is what the policies and the borders of tenants say about a cell.
+type verdict struct {
+	statuses []int
+	codes    []string // empty: of a success
+	changes  bool
+}
+
+func (v verdict) allows() bool { return len(v.codes) == 0 }
+
+// doors say what stands behind the operations that are open to everyone, when
+// what is sent opens nothing.
+var doors = map[string]verdict{
+	"getSignInOptions":        {statuses: []int{200}},
+	"getTokenKeys":            {statuses: []int{200}},
+	"getLivez":                {statuses: []int{200}},
+	"getReadyz":               {statuses: []int{200}},
+	"getHealthz":              {statuses: []int{200, 503}}, // the bus and the fleet are others' business
+	"authorizeOidc":           {statuses: []int{404}, codes: []string{"not_found"}},
+	"exchangeOidc":            {statuses: []int{400, 404}, codes: []string{"not_found", "validation_error"}},
+	"loginPersonal":           {statuses: []int{401}, codes: []string{"login_failed"}},
+	"refreshToken":            {statuses: []int{401, 404}, codes: []string{"token_missing", "token_invalid", "not_found"}},
+	"mintServiceAccountToken": {statuses: []int{401}, codes: []string{"token_invalid"}},
+}
+
+// tenantless are the calls about the caller's own tenant that name no id of it.
+func aboutOwnTenant(o openapi.Operation) bool {
+	return !strings.HasPrefix(o.Path, "/api/v1/admin/") && !slices.ContainsFunc([]string{"user", "service_account"}, func(role string) bool {
+		return policies.Allows(role, o.OperationID)
+	})
+}
+
+// expect is the verdict on a cell, from roles.cue and from who owns what; it asks
+// nothing of the door.
+func expect(t testing.TB, o openapi.Operation, a *actor, at whose) verdict {
+	t.Helper()
+	if public(o) != policies.Allows("anonymous", o.OperationID) {
+		t.Fatalf("%s: the contract and the roles differ on whether it is open to everyone", o.OperationID)
+	}
+	switch {
+	case public(o):
+		v, known := doors[o.OperationID]
+		if !known {
+			t.Fatalf("%s is open to everyone: say in doors what stands behind it", o.OperationID)
+		}
+		return v
+	case a.refused != "":
+		return verdict{statuses: []int{401}, codes: []string{a.refused}}
+	}
+	by := grants(o, a)
+	switch {
+	case len(by) == 0:
+		v := verdict{statuses: []int{403}, codes: []string{"forbidden"}}
+		if at != own || a.side == nil {
+			v = verdict{statuses: []int{403, 404}, codes: []string{"forbidden", "not_found"}}
+		}
+		return v
+	case a.side == nil && aboutOwnTenant(o) && !addressed(o, a):
+		return verdict{statuses: []int{403, 404, 400}, codes: []string{"not_found", "forbidden", "project_required"}}
+	case at == random, at == foreign && !a.operates():
+		return verdict{statuses: []int{404}, codes: []string{"not_found"}}
+	}
+	return verdict{statuses: successes(o), changes: writes(o)}
+}
+
+// addressed says whether an operator without a tenant names by an id whose it is.
+func addressed(o openapi.Operation, a *actor) bool {
+	if !a.operates() {
+		return false
+	}
+	for _, p := range o.Parameters {
+		if strings.HasSuffix(p.Ref, "/ProjectHeader") || p.Value.In == "path" && !strings.HasPrefix(o.Path, "/api/v1/tenant/") {
+			return true
+		}
+	}
+	return false
+}
+
+func successes(o openapi.Operation) (all []int) {
+	for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent, http.StatusFound} {
+		if o.Responses.Status(status) != nil {
+			all = append(all, status)
+		}
+	}
+	return all
+}
+
+// grants are the roles and scopes by which an actor may call an operation.
+func grants(o openapi.Operation, a *actor) (by []string) {
+	admin := strings.HasPrefix(o.Path, "/api/v1/admin/")
+	if a.program {
+		for _, role := range append([]string{"service_account"}, a.scopes...) {
+			if policies.Allows(role, o.OperationID) && !admin {
+				by = append(by, role)
+			}
+		}
+		return by
+	}
+	for _, role := range a.roles {
+		if policies.Allows(role, o.OperationID) && (!admin || slices.Contains([]string{"admin", "operator", "billing_operator"}, role)) {
+			by = append(by, role)
+		}
+	}
+	if !a.limited || len(by) == 0 || policies.Allows("service_account", o.OperationID) {
+		return by
+	}
+	if slices.ContainsFunc(a.scopes, func(scope string) bool { return policies.Allows(scope, o.OperationID) && !admin }) {
+		return by
+	}
+	return nil
+}
