@@ -39,7 +39,7 @@ func TestTablesAreWritten(t *testing.T) {
 		chapter[name] = text
 	}
 	found := 0
-	for _, file := range []string{"00002_spine.sql", "00003_platform.sql", "00004_facts.sql", "00005_product.sql", "00008_audit.sql"} {
+	for _, file := range []string{"00002_spine.sql", "00003_platform.sql", "00004_facts.sql", "00005_product.sql", "00007_roles.sql", "00008_audit.sql"} {
 		owner := ""
 		for _, match := range room.FindAllStringSubmatch(read(t, "migrations/"+file), -1) {
 			if match[1] != "" {

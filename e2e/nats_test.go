@@ -69,7 +69,7 @@ func TestNATSAway(t *testing.T) {
 	h.converges(t, patience, check.Expect{})
 	h.stop()
 
-	cluster, err := pgcluster.Start(t.Context(), pgcluster.Config{Dir: filepath.Join(h.data(), "postgres")})
+	cluster, err := pgcluster.Start(t.Context(), pgcluster.Config{Dir: filepath.Join(h.data(), "postgres"), Durable: true})
 	must(t, err)
 	t.Cleanup(func() { _ = cluster.Stop(pgcluster.Immediate) })
 	b := &bus{t: t, dir: h.path("bus"), port: freePort(t)}

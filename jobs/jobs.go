@@ -105,6 +105,8 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		cfg.FetchCooldown = fetchCooldown
 		cfg.FetchPollInterval = fetchPoll
 		cfg.PeriodicJobs = periodic(d)
+		// Only an owner of the tables may, and nobody who works is one.
+		cfg.ReindexerSchedule = river.NeverSchedule()
 	}
 	client, err := river.NewClient(riverpgxv5.New(pool), cfg)
 	if err != nil {

@@ -31,7 +31,10 @@ type keepHouse struct {
 const monthsAhead = 3
 
 func (w *keepHouse) Work(ctx context.Context, _ *river.Job[KeepHouse]) error {
-	if err := KeepInOrder(ctx, w.d.DB, w.d.Ledger.Seal); err != nil {
+	if err := MakePartitions(ctx, w.d.DB); err != nil {
+		return err
+	}
+	if err := w.d.Ledger.Seal(ctx); err != nil {
 		return err
 	}
 	for {
@@ -45,11 +48,11 @@ func (w *keepHouse) Work(ctx context.Context, _ *river.Job[KeepHouse]) error {
 // forgetAtOnce keeps each round short beside requests that store theirs.
 const forgetAtOnce = 5000
 
-// KeepInOrder is one round of it; a server also runs it once before it serves,
-// since it may have been away for longer than the partitions reach.
-func KeepInOrder(ctx context.Context, q pg.Queryer, seal func(context.Context) error) error {
+// MakePartitions makes those of the months ahead. A server also does it before it
+// serves, since it may have been away for longer than they reach.
+func MakePartitions(ctx context.Context, q pg.Queryer) error {
 	if _, err := q.Exec(ctx, `SELECT make_partitions($1)`, monthsAhead); err != nil {
 		return fmt.Errorf("making partitions: %w", err)
 	}
-	return seal(ctx)
+	return nil
 }

@@ -79,7 +79,7 @@ BEGIN
 		('usage_changes',            'a',    '',    '',     'rad',  ''),
 		('usage_ticks',              '',     '',    '',     'ra',   ''),
 
-		('nodes',                    'r',    'rw',  '',     'raw',  ''), -- and below
+		('nodes',                    'r',    'rw',  'r',    'raw',  ''),
 		('gpus',                     'r',    'raw', '',     'r',    ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
 		('slot_claims',              'ra',   '',    '',     'rw',   ''),
@@ -90,7 +90,7 @@ BEGIN
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
 		('allocation_progress',      '',     '',    'r',    '',     ''),
 
-		-- River: the loop and the API put jobs in, the workers run them, administrators mend them.
+		-- River: the API and the loop put jobs in, the workers run them, administrators mend them.
 		('river.river_job',          'rawd', '',    'raw',  'rawd', ''),
 		('river.river_queue',        'rw',   '',    '',     'rawd', ''),
 		('river.river_leader',       'r',    '',    '',     'rawd', ''),
@@ -113,7 +113,6 @@ END $$;
 
 -- Single columns: a release ends the interval; the loop's views run with its own rights.
 GRANT UPDATE (end_s) ON usage_records TO gpuaas_api;
-GRANT SELECT (id, reachability) ON nodes TO gpuaas_reconcile;
 GRANT SELECT (id, status, status_at, expires_at) ON allocations TO gpuaas_reconcile;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;

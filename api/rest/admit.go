@@ -21,7 +21,7 @@ func (s *Server) admit(c *gin.Context) {
 		return
 	}
 	for _, step := range [...]func(*gin.Context, *call) error{
-		s.authenticate, s.limitRate, s.authorise, s.validate, s.takeKey,
+		s.authenticate, s.limitRate, s.authorise, s.confine, s.validate, s.takeKey,
 	} {
 		if err := step(c, r); err != nil {
 			if !s.repeatedUnseen(c, r, err) {

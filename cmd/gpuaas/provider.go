@@ -95,7 +95,9 @@ func (l *login) byDevice(ctx context.Context, s *signing) (*oauth2.Token, error)
 	if s.oauth.Endpoint.DeviceAuthURL == "" {
 		return nil, errs.New(errs.LoginFailed, "the provider has no device flow").Try("gpuaas login --no-browser")
 	}
-	begun, err := s.oauth.DeviceAuth(ctx)
+	// Keycloak wants PKCE here too where the client must use it; others ignore it.
+	verifier := oauth2.GenerateVerifier()
+	begun, err := s.oauth.DeviceAuth(ctx, oauth2.S256ChallengeOption(verifier))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +105,7 @@ func (l *login) byDevice(ctx context.Context, s *signing) (*oauth2.Token, error)
 	if begun.VerificationURIComplete != "" {
 		_, _ = fmt.Fprintf(l.app.Err, "or open %s\n", begun.VerificationURIComplete)
 	}
-	return s.oauth.DeviceAccessToken(ctx, begun)
+	return s.oauth.DeviceAccessToken(ctx, begun, oauth2.VerifierOption(verifier))
 }
 
 // check believes the ID token or refuses the sign-in. A device has no nonce: its

@@ -78,6 +78,10 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 	if err != nil {
 		return serve.Config{}, errs.Invalid("--roles", "%v", err)
 	}
+	urls, err := roleURLs(roles)
+	if err != nil {
+		return serve.Config{}, err
+	}
 	log, err := newLog(f.level, slog.LevelInfo)
 	if err != nil {
 		return serve.Config{}, err
@@ -96,11 +100,26 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 		return serve.Config{}, err
 	}
 	return serve.Config{
-		DatabaseURL: os.Getenv("DATABASE_URL"), Roles: roles, Environment: f.environment, Profile: profile,
+		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
 		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
 		SignIn: signIn, StateDir: f.stateDir, Source: source, Log: log,
 	}, nil
+}
+
+// roleURLs are the logins that roles of the server have of their own.
+func roleURLs(roles []serve.Role) (map[serve.Role]string, error) {
+	urls := map[serve.Role]string{}
+	for _, r := range roles {
+		url, err := secretOf(os.Getenv, "GPUAAS_DATABASE_URL_"+strings.ToUpper(string(r)))
+		if err != nil {
+			return nil, err
+		}
+		if url != "" {
+			urls[r] = url
+		}
+	}
+	return urls, nil
 }
 
 // profileOf reads the environment's profile, which names and trust are made by.

@@ -78,12 +78,14 @@ func (a *app) operatorProfile() string {
 	return ""
 }
 
-// secret reads NAME, or the file that NAME_FILE names.
-func (a *app) secret(name string) (string, error) {
-	if value := a.Env(name); value != "" {
+func (a *app) secret(name string) (string, error) { return secretOf(a.Env, name) }
+
+// secretOf reads NAME, or the file that NAME_FILE names.
+func secretOf(env func(string) string, name string) (string, error) {
+	if value := env(name); value != "" {
 		return value, nil
 	}
-	path := a.Env(name + "_FILE")
+	path := env(name + "_FILE")
 	if path == "" {
 		return "", nil
 	}

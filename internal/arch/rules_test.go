@@ -17,6 +17,7 @@ var rooms = map[string][]string{
 	"internal/pgtest": {"migrations"}, // the template that tests clone
 
 	"cue":          {},
+	"deploy":       {},
 	"docs":         {},
 	"environments": {},
 	"migrations":   {},

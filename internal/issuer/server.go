@@ -19,6 +19,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 // Client is a program that people sign in to.
@@ -113,7 +114,7 @@ func (s *Server) routes(prefix string) http.Handler {
 		Revocation: op.NewEndpoint(pathRevoke), Userinfo: op.NewEndpoint(pathUserInfo), EndSession: op.NewEndpoint(pathEnd),
 		DeviceAuthorization: op.NewEndpoint(pathDevice),
 	}, op.WithFallbackLogger(s.cfg.Log), op.WithServerCORSOptions(nil)))
-	return http.StripPrefix(prefix, mux)
+	return http.StripPrefix(prefix, telemetry.Door("gpuaas/issuer", mux))
 }
 
 // ServeHTTP answers all paths below the issuer's. Another Host may be a foreign

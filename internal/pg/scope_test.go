@@ -204,3 +204,23 @@ func TestScopeThatIsNoIdIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func BenchmarkQueryRow(b *testing.B) {
+	pool := pgtest.Clone(b)
+	for name, c := range map[string]struct {
+		db  pg.Pool
+		ctx context.Context
+	}{
+		"plain":  {pool, b.Context()},
+		"scoped": {pg.Scoped{Pool: pool}, pg.WithScope(b.Context(), pg.Scope{Tenant: uuid.NewString(), Principal: uuid.NewString()})},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.db.QueryRow(c.ctx, `SELECT 1`).Scan(new(int)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -106,7 +106,10 @@ func socketFolder(dir string) string {
 }
 
 // URL is where the cluster answers, also after a restart.
-func (c *Cluster) URL() string { return at(c.socket) }
+func (c *Cluster) URL() string { return at(c.socket, superuser) }
+
+// URLAs is URL for another user of the database.
+func (c *Cluster) URLAs(user string) string { return at(c.socket, user) }
 
 // URLOf is where the cluster of a directory answers, for others than its owner.
 func URLOf(dir string) (string, error) {
@@ -114,13 +117,13 @@ func URLOf(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("naming the cluster's directory: %w", err)
 	}
-	return at(socketFolder(dir)), nil
+	return at(socketFolder(dir), superuser), nil
 }
 
-func at(socket string) string {
+func at(socket, user string) string {
 	u := url.URL{
 		Scheme:   "postgres",
-		User:     url.User(superuser),
+		User:     url.User(user),
 		Path:     "/postgres",
 		RawQuery: url.Values{"host": {socket}}.Encode(),
 	}

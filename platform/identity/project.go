@@ -64,6 +64,7 @@ func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Ca
 }
 
 func (s *Service) findProject(ctx context.Context, c Caller, asked string) (Project, error) {
+	ctx = unscoped(ctx)
 	if asked == "" {
 		return s.onlyProject(ctx, c)
 	}

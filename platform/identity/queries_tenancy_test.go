@@ -61,7 +61,7 @@ func TestTenancyStatementsFitTheSchema(t *testing.T) {
 		"selectAPIKey":           selectAPIKey,
 		"insertAPIKey":           insertAPIKey,
 		"revokeAPIKey":           revokeAPIKey,
-		"selectAllSessions":        selectAllSessions,
+		"selectAllSessions":      selectAllSessions,
 		"selectSessions":         selectSessions,
 		"selectSessionOwner":     selectSessionOwner,
 		"endSessionByID":         endSessionByID,
@@ -72,7 +72,7 @@ func TestTenancyStatementsFitTheSchema(t *testing.T) {
 func TestTenancyStatementsKeepTheirIndexes(t *testing.T) {
 	t.Parallel()
 	pgtest.KeepIndexes(t, map[string]string{
-		"selectTenants": selectTenants, "selectTenantMembers": selectTenantMembers, "selectTenantRole": selectTenantRole,
+		"selectTenants": selectTenants, "selectTenantMembers": selectTenantMembers,
 		"selectInvitations": selectInvitations, "selectProjectByID": selectProjectByID, "selectProjectPage": selectProjectPage,
 		"selectProjectMembers": selectProjectMembers, "selectServiceAccounts": selectServiceAccounts, "selectServiceAccount": selectServiceAccount,
 		"selectCredentials": selectCredentials, "countCredentials": countCredentials, "selectAPIKeys": selectAPIKeys,

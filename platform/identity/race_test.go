@@ -270,7 +270,7 @@ func TestWhatEndsTakesItsRightsAlong(t *testing.T) {
 	t.Parallel()
 	w := settle(t)
 	ctx := t.Context()
-	p := w.project(t, "lab")
+	p := w.project(t, "bench")
 	a, err := w.CreateServiceAccount(in(ctx, w.owner), ask[identity.ServiceAccount](w.owner), p.ID, identity.NewServiceAccount{Name: "robot", Scopes: []string{"allocations:read"}})
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestWhatEndsTakesItsRightsAlong(t *testing.T) {
 	if n := w.count(t, `SELECT count(*) FROM service_accounts WHERE id = $1 AND disabled_at IS NOT NULL`, a.ID); n != 1 {
 		t.Error("its account may go on")
 	}
-	w.project(t, "lab")
+	w.project(t, "bench")
 
 	session, err := w.super.Session(ctx, w.member.User, 1<<40)
 	if err != nil {

@@ -41,6 +41,13 @@ func (p Person) ProviderRoles() []string {
 // ProviderRole is a platform role by its name in a realm of ours.
 func ProviderRole(role string) string { return "gpuaas-" + strings.ReplaceAll(role, "_", "-") }
 
+// What a development installation and its provider know each other by.
+const (
+	DevelopmentClient    = "gpuaas"
+	DevelopmentCLIClient = "gpuaas-cli"
+	DevelopmentAudience  = "gpuaas-api"
+)
+
 // developmentProjects are the tenants of a development installation, each with
 // its projects.
 var developmentProjects = map[string][]string{
@@ -210,7 +217,7 @@ func (seed *Seed) read(ctx context.Context, tx pgx.Tx) error {
 
 // People lists everyone, for the sign-in page of a development installation.
 func (s *Service) People(ctx context.Context) ([]Person, error) {
-	rows, err := s.DB.Query(ctx, selectPeople)
+	rows, err := s.DB.Query(unscoped(ctx), selectPeople)
 	if err != nil {
 		return nil, fmt.Errorf("listing people: %w", err)
 	}

@@ -59,7 +59,7 @@ func settle(t *testing.T) *tenancy {
 	w.Service = &identity.Service{DB: pgtest.Scoped(t, w.db), Naming: ids.DefaultNaming, Seal: aead(t), Hints: &hint.Bus{}}
 	w.admin = identity.Caller{User: w.seed.Admin.ID, Role: "admin", Tenant: w.seed.Tenant, TenantRole: "viewer", CorrelationID: "c"}
 	w.owner = identity.Caller{User: w.seed.Dev.ID, Role: "user", Tenant: w.seed.Tenant, TenantRole: "owner", CorrelationID: "c"}
-	w.member = w.person(t, "member@dev.localhost", w.seed.Tenant, "member")
+	w.member = w.person(t, "mate@dev.localhost", w.seed.Tenant, "member")
 
 	other, err := w.CreateTenant(in(t.Context(), w.admin), ask[identity.Tenant](w.admin), "other", "USD")
 	if err != nil {
@@ -190,11 +190,11 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 		}},
 		{"invitation.revoke", false, func() error { return w.RevokeInvitation(in(ctx, w.owner), ask[struct{}](w.owner), invitation.ID) }},
 		{"project.create", false, func() (err error) {
-			project, err = w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "lab", " for tests ")
+			project, err = w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "bench", " for tests ")
 			return err
 		}},
 		{"project.update", true, func() (err error) {
-			project, err = w.UpdateProject(in(ctx, w.owner), ask[identity.Project](w.owner), project.ID, 1, identity.ProjectPatch{Name: new("lab2")})
+			project, err = w.UpdateProject(in(ctx, w.owner), ask[identity.Project](w.owner), project.ID, 1, identity.ProjectPatch{Name: new("bench2")})
 			return err
 		}},
 		{"project.member.put", true, func() (err error) {
@@ -281,7 +281,7 @@ func TestWhatIsThereAlreadyIsNoChange(t *testing.T) {
 	t.Parallel()
 	w := settle(t)
 	ctx := t.Context()
-	p, a := w.project(t, "lab"), w.account(t, "robot")
+	p, a := w.project(t, "bench"), w.account(t, "robot")
 	if _, err := w.PutProjectMember(in(ctx, w.owner), ask[identity.Member](w.owner), p.ID, w.member.User, "viewer"); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestWhatIsThereAlreadyIsNoChange(t *testing.T) {
 			return cmp.Or(err, wantMember(m, w.member.User, "viewer"))
 		},
 		"project": func() error {
-			_, err := w.UpdateProject(in(ctx, w.owner), ask[identity.Project](w.owner), p.ID, 1, identity.ProjectPatch{Name: new("lab")})
+			_, err := w.UpdateProject(in(ctx, w.owner), ask[identity.Project](w.owner), p.ID, 1, identity.ProjectPatch{Name: new("bench")})
 			return err
 		},
 		"service account": func() error {
@@ -334,7 +334,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	w := settle(t)
 	ctx := t.Context()
-	p, a := w.project(t, "lab"), w.account(t, "robot")
+	p, a := w.project(t, "bench"), w.account(t, "robot")
 	theirs, err := w.CreateServiceAccount(in(ctx, w.foreign.owner), ask[identity.ServiceAccount](w.foreign.owner), w.foreign.project,
 		identity.NewServiceAccount{Name: "robot", Scopes: policies.ScopeNames()[:1]})
 	if err != nil {
@@ -447,7 +447,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		"invitation without address":  {invite("nobody", "member"), errs.ValidationError, "email"},
 		"invitation with a name":      {invite("N <n@x.localhost>", "member"), errs.ValidationError, "email"},
 		"invitation to no role":       {invite("n@x.localhost", "admin"), errs.ValidationError, "role"},
-		"invitation of a member":      {invite("MEMBER@dev.localhost", "owner"), errs.AlreadyExists, "email"},
+		"invitation of a member":      {invite("MATE@dev.localhost", "owner"), errs.AlreadyExists, "email"},
 		"another tenant's invitation": {func() error { return w.RevokeInvitation(in(ctx, w.owner), ask[struct{}](w.owner), invited.ID) }, errs.NotFound, ""},
 
 		"project's name": {func() error {
@@ -463,7 +463,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 			return err
 		}, errs.ValidationError, "description"},
 		"project twice": {func() error {
-			_, err := w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "lab", "")
+			_, err := w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "bench", "")
 			return err
 		}, errs.AlreadyExists, "name"},
 		"project renamed to another's":  {patch(w.owner, p.ID, 0, identity.ProjectPatch{Name: new("default")}), errs.AlreadyExists, "name"},
@@ -578,18 +578,22 @@ func TestListsGoOnWhereTheyEnded(t *testing.T) {
 	want("a program's projects", names(page, name), err, "default:member")
 	operator := identity.Caller{User: w.seed.Operator.ID, Role: "operator", Tenant: w.seed.Tenant}
 	page, err = w.ProjectPage(in(ctx, operator), operator, "c", 5)
-	want("an operator's projects", names(page, name), err, "default:viewer")
+	want("an operator's projects", names(page, name), err, "default:viewer", "lab:")
 	accounts, err := w.ServiceAccounts(in(ctx, w.owner), w.owner, w.seed.Project, "a", 1)
 	want("accounts", names(accounts, func(a identity.ServiceAccount) string { return a.Name }), err, "b")
-	members, err := w.TenantMembers(in(ctx, w.owner), w.owner, w.seed.Admin.ID, 2)
-	want("members", names(members, func(m identity.Member) string { return m.Email }), err, "operator@dev.localhost", "dev@dev.localhost")
+	boss := w.foreign.owner
+	w.person(t, "a@other.localhost", boss.Tenant, "viewer")
+	w.person(t, "b@other.localhost", boss.Tenant, "member")
+	w.person(t, "c@other.localhost", boss.Tenant, "member")
+	members, err := w.TenantMembers(in(ctx, boss), boss, boss.User, 2)
+	want("members", names(members, func(m identity.Member) string { return m.Email + " " + m.Role }), err, "a@other.localhost viewer", "b@other.localhost member")
 	invited, err := w.Invitations(in(ctx, w.owner), w.owner, ids.Invitation{}, 2)
 	want("invitations", names(invited, func(i identity.Invitation) string { return i.Email }), err, "a@x.localhost", "b@x.localhost")
 	keys, err := w.APIKeys(in(ctx, w.owner), w.owner, ids.APIKey{}, 9)
 	want("keys", names(keys, func(k identity.APIKey) string { return k.Name + k.Secret }), err, identity.DevelopmentKey, "a", "b", "c")
-	users, err := w.Users(in(ctx, w.admin), identity.UserFilter{Text: "DEV.local", Role: "user", Tenant: w.seed.Tenant, Limit: 9})
+	users, err := w.Users(in(ctx, w.admin), identity.UserFilter{Text: "OTHER.local", Role: "user", Tenant: boss.Tenant, After: boss.User, Limit: 2})
 	want("users", names(users, func(u identity.User) string { return u.Email + " " + u.TenantName + " " + u.TenantRole }), err,
-		"dev@dev.localhost dev owner", "member@dev.localhost dev member")
+		"a@other.localhost other viewer", "b@other.localhost other member")
 	_, err = w.ProjectMembers(in(ctx, w.member), w.member, w.seed.Project, ids.User{}, 5)
 	wantCode(t, "members of a project that one is not in", err, errs.Forbidden)
 	_, err = w.ProjectMembers(in(ctx, w.owner), w.owner, w.foreign.project, ids.User{}, 5)

@@ -66,7 +66,7 @@ func (s *Service) lookUp(ctx context.Context, token string, hash [32]byte) (Call
 	var c Caller
 	var tenant *uuid.UUID
 	var seconds float64
-	err := s.DB.QueryRow(ctx, statement, hash[:]).Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role,
+	err := s.DB.QueryRow(unscoped(ctx), statement, hash[:]).Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role,
 		&tenant, &c.TenantName, &c.TenantRole, &seconds)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Caller{}, 0, tokenInvalid()
@@ -111,7 +111,7 @@ func (s *Service) RevokeKeys(ctx context.Context, q pg.Queryer, user ids.User, n
 // Session starts a browser session of the user and returns the cookie's value.
 func (s *Service) Session(ctx context.Context, user ids.User, ttl time.Duration) (token string, err error) {
 	token, hash := newToken(sessionPrefix)
-	if _, err := s.DB.Exec(ctx, insertSession, uuid.Must(uuid.NewV7()), user.UUID, hash[:], ttl.Seconds()); err != nil {
+	if _, err := s.DB.Exec(unscoped(ctx), insertSession, uuid.Must(uuid.NewV7()), user.UUID, hash[:], ttl.Seconds()); err != nil {
 		return "", fmt.Errorf("starting a session: %w", err)
 	}
 	return token, nil
@@ -120,7 +120,7 @@ func (s *Service) Session(ctx context.Context, user ids.User, ttl time.Duration)
 // EndSession ends it; an unknown one is ended already.
 func (s *Service) EndSession(ctx context.Context, token string) error {
 	hash := sha256.Sum256([]byte(token))
-	if _, err := s.DB.Exec(ctx, endSession, hash[:]); err != nil {
+	if _, err := s.DB.Exec(unscoped(ctx), endSession, hash[:]); err != nil {
 		return fmt.Errorf("ending a session: %w", err)
 	}
 	s.tokens.forget()

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -25,9 +26,8 @@ import (
 
 // serveAPI opens the door for people and programs.
 func (s *Server) serveAPI(ctx context.Context) error {
-	r := s.rooms
-	pool := r.pool(RoleAPI)
-	river, err := riverui.New(ctx, r.jobs, rest.RiverPath, s.cfg.Log)
+	r, a := s.rooms, s.rooms.sets[RoleAPI]
+	river, err := riverui.New(ctx, r.queue, rest.RiverPath, s.cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -37,17 +37,17 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	}
 	//nolint:contextcheck // its handlers take the context of the request they answer
 	door, err := rest.New(rest.Config{
-		Identity: r.identity, Catalog: r.catalog, Allocations: r.allocations, Inventory: r.inventory, Metering: r.metering, Ledger: r.ledger,
-		Events:  &stream.Server{Facts: &event.Store{DB: pool}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Desired: r.desired, Plans: plans{&reconciler.History{DB: pool}}, DB: pool,
-		Seen: r.seen, EnrolmentToken: r.enrolmentToken(s.cfg.naming()),
-		AuditLog:       &audit.Service{DB: pool},
+		Identity: a.identity, Catalog: a.catalog, Allocations: a.allocations, Inventory: a.inventory, Metering: a.metering, Ledger: a.ledger,
+		Events:  &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
+		Desired: a.desired, Plans: plans{&reconciler.History{DB: a.db}}, DB: a.db,
+		Seen: a.seen, EnrolmentToken: s.enrolmentToken,
+		AuditLog:       &audit.Service{DB: a.db},
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
 		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
 		Naming:         s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
 		Limits:       func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
-		SharedLimits: identity.Limits{DB: pool},
-		Ready:        pool.Ping, Checks: s.checks(), RiverUI: river, Audit: r.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		SharedLimits: identity.Limits{DB: a.db},
+		Ready:        r.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Audit: a.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	})
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
@@ -98,8 +98,8 @@ func showPlan(p reconciler.StoredPlan) rest.Plan {
 }
 
 // seen tells conditions what the hosts last said.
-func (r *rooms) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error) {
-	list, err := r.observed.Allocations(ctx, of)
+func (s *set) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error) {
+	list, err := s.observed.Allocations(ctx, of)
 	seen := make(map[ids.Allocation]allocation.Seen, len(list))
 	for id, o := range list {
 		seen[id] = allocation.Seen{Reported: true, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
@@ -107,28 +107,31 @@ func (r *rooms) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocati
 	return seen, err
 }
 
-// enrolmentToken makes a token with its audit row, in one transaction.
-func (r *rooms) enrolmentToken(n ids.Naming) func(context.Context, identity.Caller, ids.Node) (string, time.Time, error) {
-	return func(ctx context.Context, c identity.Caller, node ids.Node) (token string, expires time.Time, err error) {
-		err = pgx.BeginFunc(ctx, r.pool(RoleAPI), func(tx pgx.Tx) error {
-			if token, expires, err = r.inventory.EnrolmentToken(ctx, tx, node); err != nil {
-				return err
-			}
-			b := &pgx.Batch{}
-			audit.Queue(b, audit.Entry{Actor: c.Actor(), Action: "node.enrolment_token", Target: n.Name("", "", "node", node.String()).String(), CorrelationID: c.CorrelationID})
-			return tx.SendBatch(ctx, b).Close()
-		})
-		return token, expires, err
-	}
+// enrolmentToken makes a token for a caller who may enrol any node.
+func (s *Server) enrolmentToken(ctx context.Context, c identity.Caller, node ids.Node) (string, time.Time, error) {
+	return s.tokenFor(ctx, audit.Entry{Actor: c.Actor(), CorrelationID: c.CorrelationID}, node)
+}
+
+// tokenFor makes a token with its audit row, in one transaction.
+func (s *Server) tokenFor(ctx context.Context, by audit.Entry, node ids.Node) (token string, expires time.Time, err error) {
+	a := s.rooms.sets[RoleAPI]
+	by.Action, by.Target = "node.enrolment_token", s.cfg.naming().Name("", "", "node", node.String()).String()
+	err = pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
+		if token, expires, err = a.inventory.EnrolmentToken(ctx, tx, node); err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		audit.Queue(b, by)
+		return tx.SendBatch(ctx, b).Close()
+	})
+	return token, expires, err
 }
 
 // audit records what an administrator does to a job.
-func (r *rooms) audit(ctx context.Context, c identity.Caller, action, target string) error {
-	return pgx.BeginFunc(ctx, r.pool(RoleAPI), func(tx pgx.Tx) error {
-		b := &pgx.Batch{}
-		audit.Queue(b, audit.Entry{Tenant: c.Tenant, Actor: c.Actor(), Action: action, Target: target, CorrelationID: c.CorrelationID})
-		return tx.SendBatch(ctx, b).Close()
-	})
+func (s *set) audit(ctx context.Context, c identity.Caller, action, target string) error {
+	b := &pgx.Batch{}
+	audit.Queue(b, audit.Entry{Tenant: c.Tenant, Actor: c.Actor(), Action: action, Target: target, CorrelationID: c.CorrelationID})
+	return s.db.SendBatch(pg.WithScope(ctx, c.Scope(true)), b).Close()
 }
 
 // cursorKey signs page cursors. It is kept, so that a page can be turned after a

@@ -42,9 +42,16 @@ func ParseRoles(s string) (roles []Role, err error) {
 	return roles, nil
 }
 
+// DatabaseRole is who the role is to the database.
+func (r Role) DatabaseRole() string { return "gpuaas_" + string(r) }
+
 // Config is what a server is started with.
 type Config struct {
+	// DatabaseURL names the owner of the schema, who migrates and serves nothing.
 	DatabaseURL string
+	// DatabaseURLs log roles in by themselves. One that is missing is reached by
+	// DatabaseURL, whose user must be a member of it.
+	DatabaseURLs map[Role]string
 	// NATS connects to the event bus. It must not fail when the bus is away: the
 	// server serves without it and catches up.
 	NATS        func() (*nats.Conn, error)

@@ -9,7 +9,10 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 // What follows serves whoever runs a development installation around a server.
@@ -27,7 +30,7 @@ func (s *Server) Simulate(ctx context.Context, nodes []desired.Object) error {
 	for i := range snap.Objects {
 		snap.Objects[i].Source.Repository, snap.Objects[i].Source.Commit = simulation, simulation
 	}
-	rev, err := s.rooms.desired.Apply(ctx, snap, desired.Caps{Percent: 100, Objects: maxFleet}, s.sync.inUse)
+	rev, err := s.rooms.sets[RoleReconcile].desired.Apply(ctx, snap, desired.Caps{Percent: 100, Objects: maxFleet}, s.sync.inUse)
 	if err == nil && len(rev.Findings) > 0 {
 		return fmt.Errorf("declaring simulated nodes: %s", rev.Findings[0])
 	}
@@ -45,35 +48,47 @@ type Seeded struct {
 // testCredit is the reference of the tenant's first money: it comes once.
 const testCredit = "development"
 
+// development is who acts before anyone has signed in.
+const development = "system:development"
+
 // Seed makes the development tenant with its people and test credit, and a fresh
-// key for each of them.
+// key for each of them. The credit comes once: a crash between the two halves is
+// made good by the next start.
 func (s *Server) Seed(ctx context.Context, credit int64) (seed Seeded, err error) {
-	r := s.rooms
-	err = pgx.BeginFunc(ctx, r.pool(RoleAPI), func(tx pgx.Tx) error {
-		if seed.Seed, err = r.identity.SeedDevelopment(ctx, tx, true); err != nil {
+	a, w := s.rooms.sets[RoleAPI], s.rooms.sets[RoleWork]
+	ctx = pg.WithScope(ctx, pg.Platform)
+	err = pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
+		if seed.Seed, err = a.identity.SeedDevelopment(ctx, tx, true); err != nil {
 			return err
 		}
-		currency := r.policy.view().String("billing.currency")
-		if _, err := r.ledger.EnsureAccounts(ctx, tx, seed.Tenant, currency); err != nil {
+		b := &pgx.Batch{}
+		audit.Queue(b, audit.Entry{
+			Tenant: seed.Tenant, Actor: development, Action: "tenant.seed", Target: s.cfg.naming().Name(seed.Tenant.String(), "", "tenant", seed.Tenant.String()).String(),
+		})
+		return tx.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return seed, err
+	}
+	err = pgx.BeginFunc(ctx, w.db, func(tx pgx.Tx) error {
+		currency := s.rooms.policy.view().String(policies.BillingCurrency)
+		if _, err := w.ledger.EnsureAccounts(ctx, tx, seed.Tenant, currency); err != nil {
 			return err
 		}
 		if credit > 0 {
-			if err := r.ledger.TestCredit(ctx, tx, seed.Tenant, money.Minor(credit), testCredit); err != nil {
+			if err := w.ledger.TestCredit(ctx, tx, seed.Tenant, money.Minor(credit), testCredit); err != nil {
 				return err
 			}
 		}
-		seed.Balance, seed.Currency, err = r.ledger.Balance(ctx, tx, seed.Tenant)
+		seed.Balance, seed.Currency, err = w.ledger.Balance(ctx, tx, seed.Tenant)
 		return err
 	})
 	return seed, err
 }
 
 // EnrolmentToken lets a development fleet beside the server enrol its nodes.
-func (s *Server) EnrolmentToken(ctx context.Context, node ids.Node) (token string, err error) {
-	err = pgx.BeginFunc(ctx, s.rooms.pool(RoleNode), func(tx pgx.Tx) error {
-		token, _, err = s.rooms.inventory.EnrolmentToken(ctx, tx, node)
-		return err
-	})
+func (s *Server) EnrolmentToken(ctx context.Context, node ids.Node) (string, error) {
+	token, _, err := s.tokenFor(pg.WithScope(ctx, pg.Platform), audit.Entry{Actor: development}, node)
 	return token, err
 }
 
@@ -82,12 +97,12 @@ const maxFleet = 10_000
 
 // Declared lists the declared nodes.
 func (s *Server) Declared(ctx context.Context) ([]desired.Object, error) {
-	return s.rooms.desired.List(ctx, desired.KindNode, "", maxFleet)
+	return s.rooms.sets[RoleReconcile].desired.List(ctx, desired.KindNode, "", maxFleet)
 }
 
 // ActiveNodes counts the nodes that report and may be used.
 func (s *Server) ActiveNodes(ctx context.Context) (n int, err error) {
-	nodes, err := s.rooms.inventory.Nodes(ctx, "", maxFleet)
+	nodes, err := s.rooms.sets[RoleReconcile].inventory.Nodes(ctx, "", maxFleet)
 	for _, one := range nodes {
 		if one.Lifecycle == "active" {
 			n++

@@ -14,10 +14,10 @@ import (
 
 // serveNodes opens the door for agents.
 func (s *Server) serveNodes(ctx context.Context) error {
-	r := s.rooms
+	r, n := s.rooms, s.rooms.sets[RoleNode]
 	in := &nodeapi.Intake{
-		DB: r.pool(RoleNode), Tasks: r.tasks, Observed: r.observed, Inventory: r.inventory,
-		Certificates: r.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter,
+		DB: n.db, Tasks: n.tasks, Observed: n.observed, Inventory: n.inventory,
+		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter,
 	}
 	door := &nodeapi.Server{
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.authority, Keys: r.keys,

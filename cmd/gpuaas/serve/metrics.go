@@ -18,8 +18,10 @@ import (
 // metrics is served on a port of its own, on loopback: it names nodes, and pprof
 // shows memory.
 func (s *Server) metrics() http.Handler {
-	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		fleet{s.rooms}, buildOf())
+	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf())
+	if loop := s.rooms.sets[RoleReconcile]; loop != nil {
+		s.figures.MustRegister(fleet{loop})
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -35,7 +37,8 @@ func buildOf() prometheus.Collector {
 }
 
 // fleet reads its figures when it is asked, so that an idle server computes none.
-type fleet struct{ rooms *rooms }
+// They are the loop's to know.
+type fleet struct{ *set }
 
 var (
 	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must look at now.", []string{"kind"}, nil)
@@ -59,7 +62,7 @@ const scrapeWithin = 5 * time.Second
 func (f fleet) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
 	defer cancel()
-	history := &reconciler.History{DB: f.rooms.pool(RoleReconcile)}
+	history := &reconciler.History{DB: f.db}
 	if loads, err := history.Load(ctx); err == nil {
 		for _, l := range loads {
 			c <- prometheus.MustNewConstMetric(dueObjects, prometheus.GaugeValue, float64(l.Due), l.Kind)
@@ -67,7 +70,7 @@ func (f fleet) Collect(c chan<- prometheus.Metric) {
 			c <- prometheus.MustNewConstMetric(driftOpen, prometheus.GaugeValue, float64(l.Drifting), l.Kind)
 		}
 	}
-	capacity, err := f.rooms.inventory.Capacity(ctx)
+	capacity, err := f.inventory.Capacity(ctx)
 	if err != nil {
 		return
 	}

@@ -40,12 +40,28 @@ const (
 	relayConns     = 4
 )
 
+// Who migrates holds a lock on one connection, and works on others.
+const ownerConns = 4
+
 // rooms is everything that one process's roles work with.
 type rooms struct {
 	pools map[Role]*pgxpool.Pool
+	sets  map[Role]*set
 	hints *hint.Bus
 
-	policy       policy
+	policy policy
+	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
+	queue  *river.Client[pgx.Tx] // of the API
+
+	authority *pki.Local
+	keys      *pki.Keyring
+}
+
+// set is the rooms as one role works in them: with its rights to the database,
+// and in the API's with the scope of each request.
+type set struct {
+	db pg.Pool
+
 	desired      *desired.Store
 	observed     *observed.Store
 	identity     *identity.Service
@@ -57,22 +73,25 @@ type rooms struct {
 	inventory    *inventory.Service
 	allocations  *allocation.Service
 	tasks        *nodetask.Store
-	jobs         *river.Client[pgx.Tx]
-
-	authority *pki.Local
-	keys      *pki.Keyring
 }
 
 func openPools(ctx context.Context, c Config) (map[Role]*pgxpool.Pool, error) {
 	sizes := map[Role]int32{RoleAPI: apiConns, RoleNode: nodeConns, RoleReconcile: reconcileConns, RoleWork: workConns, RoleRelay: relayConns}
 	pools := map[Role]*pgxpool.Pool{}
 	for _, r := range c.Roles {
-		pool, err := pg.Open(ctx, c.DatabaseURL, "gpuaas-"+string(r), sizes[r])
+		url, own := c.DatabaseURLs[r]
+		if !own {
+			url = c.DatabaseURL
+		}
+		pool, err := pg.OpenAs(ctx, url, r.DatabaseRole(), "gpuaas-"+string(r), sizes[r])
+		if err == nil {
+			pools[r] = pool
+			err = pg.Examine(ctx, pool)
+		}
 		if err != nil {
 			closeAll(pools)
-			return nil, err
+			return nil, fmt.Errorf("connecting as %s: %w", r.DatabaseRole(), err)
 		}
-		pools[r] = pool
 	}
 	return pools, nil
 }
@@ -83,8 +102,8 @@ func closeAll(pools map[Role]*pgxpool.Pool) {
 	}
 }
 
-// pool is the pool of a role, or of the first role that runs here: a room that
-// two roles share works on either.
+// pool is the pool of a role, or of the first role that runs here: for what every
+// role may read.
 func (r *rooms) pool(role Role) *pgxpool.Pool {
 	if p, ok := r.pools[role]; ok {
 		return p
@@ -97,17 +116,22 @@ func (r *rooms) pool(role Role) *pgxpool.Pool {
 	return nil
 }
 
-// prepare brings the schema up to date before any role serves.
-func prepare(ctx context.Context, pool *pgxpool.Pool) error {
-	if err := migrations.Up(ctx, pool); err != nil {
+// prepare brings schema and rights up to date before any role serves. It is all
+// that the owner does.
+func prepare(ctx context.Context, c Config) error {
+	owner, err := pg.Open(ctx, c.DatabaseURL, "gpuaas-migrate", ownerConns)
+	if err != nil {
 		return err
 	}
-	seal := (&ledger.Service{DB: pool}).Seal
-	return jobs.KeepInOrder(ctx, pool, seal)
+	defer owner.Close()
+	if err := migrations.Up(ctx, owner); err != nil {
+		return err
+	}
+	return jobs.MakePartitions(ctx, owner)
 }
 
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus) (*rooms, error) {
-	r := &rooms{pools: pools, hints: hints}
+	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints}
 	var err error
 	if r.authority, err = pki.Open(filepath.Join(c.StateDir, "ca"), c.Clock); err != nil {
 		return nil, err
@@ -115,31 +139,46 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	if r.keys, err = pki.OpenKeyring(filepath.Join(c.StateDir, "keys")); err != nil {
 		return nil, err
 	}
-	api, work, node := r.pool(RoleAPI), r.pool(RoleWork), r.pool(RoleNode)
-
 	r.policy = policy{&policies.Client{DB: r.pool(RoleReconcile), Hints: hints, Log: c.Log}}
 	if _, err := r.policy.client.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	r.desired = &desired.Store{DB: api, Hints: hints, Check: checkLater()}
-	r.observed = &observed.Store{DB: node}
-	r.identity = &identity.Service{DB: api, Clock: c.Clock, Naming: c.naming(), Hints: hints}
-	r.catalog = &catalog.Service{DB: api, Clock: c.Clock, Hints: hints}
-	r.ledger = &ledger.Service{DB: work}
-	r.audited = &audit.Service{DB: work}
-	r.metering = &metering.Service{DB: api}
-	r.certificates = &secret.Certificates{DB: node}
-	r.inventory = &inventory.Service{DB: api, Hints: hints}
-	r.tasks = &nodetask.Store{DB: node, Signer: r.keys, Hints: hints, Clock: c.Clock}
-	r.allocations = &allocation.Service{
-		DB: api, Desired: r.desired, Inventory: r.inventory, Catalog: r.catalog, Identity: r.identity,
-		Limits: r.policy.request, Naming: c.naming(), Hints: hints, Clock: c.Clock,
+	for role, pool := range pools {
+		r.sets[role] = r.furnishFor(c, pool)
+		if role == RoleAPI {
+			r.sets[role] = r.furnishFor(c, pg.Scoped{Pool: pool})
+		}
 	}
 	if r.jobs, err = r.jobClient(c); err != nil {
 		return nil, err
 	}
-	r.identity.Jobs = r.jobs
+	if a := r.sets[RoleAPI]; a != nil {
+		// The API enqueues with its own rights, whoever works here as well.
+		if r.queue, err = jobs.NewClient(pools[RoleAPI], nil, c.Log); err != nil {
+			return nil, err
+		}
+		a.identity.Jobs = r.queue
+	}
 	return r, nil
+}
+
+func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
+	s := &set{db: db}
+	s.desired = &desired.Store{DB: db, Hints: r.hints, Check: checkLater()}
+	s.observed = &observed.Store{DB: db}
+	s.identity = &identity.Service{DB: db, Clock: c.Clock, Naming: c.naming(), Hints: r.hints}
+	s.catalog = &catalog.Service{DB: db, Clock: c.Clock, Hints: r.hints}
+	s.ledger = &ledger.Service{DB: db}
+	s.audited = &audit.Service{DB: db}
+	s.metering = &metering.Service{DB: db}
+	s.certificates = &secret.Certificates{DB: db}
+	s.inventory = &inventory.Service{DB: db, Hints: r.hints}
+	s.tasks = &nodetask.Store{DB: db, Signer: r.keys, Hints: r.hints, Clock: c.Clock}
+	s.allocations = &allocation.Service{
+		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity,
+		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+	}
+	return s
 }
 
 // checkLater validates what the API writes by the schema of its kind. The schema
@@ -157,16 +196,16 @@ func checkLater() func(desired.Object) error {
 
 // jobClient works where this process has that role, and only enqueues elsewhere.
 func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
-	if !c.has(RoleWork) {
+	w := r.sets[RoleWork]
+	if w == nil {
 		return jobs.NewClient(r.pool(RoleReconcile), nil, c.Log)
 	}
-	pool := r.pool(RoleWork)
 	deps := &jobs.Deps{
-		DB: pool, Desired: r.desired, Observed: r.observed, Tasks: r.tasks, Allocations: r.allocations, Inventory: r.inventory,
-		Catalog: r.catalog, Policies: r.policy.client, Metering: r.metering, Ledger: r.ledger, Audit: r.audited, Hints: r.hints, Log: c.Log,
+		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory,
+		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Audit: w.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window,
 	}
-	client, err := jobs.NewClient(pool, deps, c.Log)
+	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {
 		return nil, fmt.Errorf("making the workers: %w", err)
 	}

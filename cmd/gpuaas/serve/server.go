@@ -57,6 +57,9 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	hints := &hint.Bus{}
+	if err := prepare(ctx, cfg); err != nil {
+		return nil, err
+	}
 	pools, err := openPools(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -67,12 +70,6 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 			closeAll(pools)
 		}
 	}()
-	for _, p := range pools {
-		if err := prepare(ctx, p); err != nil {
-			return nil, err
-		}
-		break
-	}
 	if s.nats, err = cfg.NATS(); err != nil {
 		return nil, err
 	}
@@ -131,10 +128,10 @@ func (s *Server) run(ctx context.Context) error {
 	group.Go(func() error { return r.policy.client.Run(ctx) })
 	group.Go(func() error { return s.serveMetrics(ctx) })
 	if s.cfg.has(RoleReconcile) {
-		loop := &reconciler.Loop{DB: r.pool(RoleReconcile), Jobs: r.jobs, Desired: r.desired, Hints: r.hints, Limits: r.policy.loop, Log: s.cfg.Log}
+		loop := &reconciler.Loop{DB: r.pool(RoleReconcile), Jobs: r.jobs, Desired: r.sets[RoleReconcile].desired, Hints: r.hints, Limits: r.policy.loop, Log: s.cfg.Log}
 		group.Go(func() error { return loop.Run(ctx) })
 		if s.cfg.Source != nil {
-			s.sync = &syncer{source: s.cfg.Source, rooms: r, log: s.cfg.Log}
+			s.sync = &syncer{source: s.cfg.Source, policy: r.policy, set: r.sets[RoleReconcile], log: s.cfg.Log}
 			group.Go(func() error { return s.sync.run(ctx) })
 		}
 	}

@@ -94,8 +94,9 @@ func (s *Source) Read(ctx context.Context, known string) (git.Tree, []desired.Ob
 // nothing and is said.
 type syncer struct {
 	source *Source
-	rooms  *rooms
-	log    *slog.Logger
+	policy policy
+	*set
+	log *slog.Logger
 
 	turn sync.Mutex // one look at a time: the start asks for one beside the clock's
 
@@ -112,7 +113,7 @@ func (s *syncer) run(ctx context.Context) error {
 		}
 		// In slices: the first revision may have just set the period, and a new one
 		// would otherwise count only after the old one has passed.
-		for waited := time.Duration(0); waited < s.rooms.policy.pollEvery(); waited += pollSlice {
+		for waited := time.Duration(0); waited < s.policy.pollEvery(); waited += pollSlice {
 			select {
 			case <-ctx.Done():
 				return nil
@@ -129,7 +130,7 @@ func (s *syncer) once(ctx context.Context) (desired.Revision, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	known := ""
-	p, err := s.rooms.desired.Pointer(ctx, s.source.Name())
+	p, err := s.desired.Pointer(ctx, s.source.Name())
 	switch {
 	case err == nil:
 		known = p.TreeHash
@@ -147,7 +148,7 @@ func (s *syncer) once(ctx context.Context) (desired.Revision, error) {
 		return s.refuse(ctx, tree, findings)
 	}
 	snap := desired.Snapshot{Repository: s.source.Name(), Commit: tree.Commit, TreeHash: tree.TreeHash, Objects: objects}
-	rev, err := s.rooms.desired.Apply(ctx, snap, s.rooms.policy.caps(), s.inUse)
+	rev, err := s.desired.Apply(ctx, snap, s.policy.caps(), s.inUse)
 	switch {
 	case err != nil:
 		return desired.Revision{}, err
@@ -166,7 +167,7 @@ func (s *syncer) refuse(ctx context.Context, tree git.Tree, findings []desired.F
 	rev := desired.Revision{Source: s.source.Name(), Commit: tree.Commit, Status: "invalid", Findings: findings}
 	if s.remember(tree.TreeHash) {
 		var err error
-		if rev, err = s.rooms.desired.Refuse(ctx, rev.Source, rev.Commit, findings); err != nil {
+		if rev, err = s.desired.Refuse(ctx, rev.Source, rev.Commit, findings); err != nil {
 			return rev, err
 		}
 	}
@@ -210,7 +211,7 @@ func (s *syncer) inUse(ctx context.Context, tx pgx.Tx, removed []desired.Object)
 			byNode[n], nodes = o, append(nodes, n)
 		}
 	}
-	used, err := s.rooms.inventory.InUse(ctx, tx, nodes)
+	used, err := s.inventory.InUse(ctx, tx, nodes)
 	if err != nil {
 		return nil, err
 	}

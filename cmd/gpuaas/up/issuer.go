@@ -16,13 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-const (
-	serverClient = "gpuaas"
-	cliClient    = "gpuaas-cli"
-	audience     = "gpuaas-api"
-	// callbackPath is where the server finishes what a browser began.
-	callbackPath = "/auth/callback"
-)
+// callbackPath is where the server finishes what a browser began.
+const callbackPath = "/auth/callback"
 
 // provider is the development issuer and its listener.
 type provider struct {
@@ -45,7 +40,7 @@ func (i *installation) startIssuer(ctx context.Context) (named serve.SignIn, err
 		return named, err
 	}
 	p := &provider{url: "http://" + listener.Addr().String(), secret: rand.Text(), ended: make(chan struct{})}
-	if p.Server, err = issuer.New(issuer.Config{Issuer: p.url, Audience: audience, Clients: p.clients(), People: people(), Log: i.cfg.Log}); err != nil {
+	if p.Server, err = issuer.New(issuer.Config{Issuer: p.url, Audience: identity.DevelopmentAudience, Clients: p.clients(), People: people(), Log: i.cfg.Log}); err != nil {
 		return named, errors.Join(err, listener.Close())
 	}
 	p.http = &http.Server{
@@ -59,16 +54,16 @@ func (i *installation) startIssuer(ctx context.Context) (named serve.SignIn, err
 		}
 	}()
 	i.issuer = p
-	return serve.SignIn{Issuer: p.url, ClientID: serverClient, ClientSecret: p.secret, CLIClientID: cliClient}, nil
+	return serve.SignIn{Issuer: p.url, ClientID: identity.DevelopmentClient, ClientSecret: p.secret, CLIClientID: identity.DevelopmentCLIClient}, nil
 }
 
 // clients of the issuer; the server's pages are known once it has a port.
 func (p *provider) clients(server ...string) []issuer.Client {
-	web := issuer.Client{ID: serverClient, Secret: p.secret}
+	web := issuer.Client{ID: identity.DevelopmentClient, Secret: p.secret}
 	for _, url := range server {
 		web.Redirects = append(web.Redirects, url+callbackPath)
 	}
-	return []issuer.Client{web, {ID: cliClient, Loopback: true, Device: true}}
+	return []issuer.Client{web, {ID: identity.DevelopmentCLIClient, Loopback: true, Device: true}}
 }
 
 func (p *provider) stop(ctx context.Context) error {

@@ -109,9 +109,9 @@ func (i *installation) start(ctx context.Context) error {
 		return err
 	}
 	i.server, err = serve.Start(ctx, serve.Config{
-		DatabaseURL: i.cluster.URL(),
-		NATS:        func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
-		Roles:       serve.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
+		DatabaseURL: i.cluster.URL(), DatabaseURLs: i.roleURLs(),
+		NATS:  func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
+		Roles: serve.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
 		NodeHosts: []string{"localhost", "127.0.0.1", "::1"}, SignIn: signIn,
 		StateDir: filepath.Join(dir, "secrets"), Source: i.source, Log: i.cfg.Log,
@@ -132,6 +132,15 @@ func (i *installation) start(ctx context.Context) error {
 		return err
 	}
 	return i.announce(ctx)
+}
+
+// roleURLs log every role in as itself, so that the superuser serves nothing.
+func (i *installation) roleURLs() map[serve.Role]string {
+	urls := map[serve.Role]string{}
+	for _, r := range serve.AllRoles() {
+		urls[r] = i.cluster.URLAs(r.DatabaseRole())
+	}
+	return urls
 }
 
 // dirMode lets the database's own user reach its folder below; what is secret in

@@ -1,0 +1,15 @@
+package rest
+
+import (
+	"github.com/gin-gonic/gin"
+
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// confine keeps what the request does from here on to the rows of its caller.
+func (s *Server) confine(_ *gin.Context, r *call) error {
+	if !r.op.public {
+		r.Context = pg.WithScope(r.Context, r.caller.Scope(r.platform))
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package arch
+
+import (
+	"go/ast"
+	"slices"
+	"testing"
+)
+
+// unscoped are the functions that look at every tenant's rows. A new one is a
+// decision: a request that is known to be somebody's has a scope of its own.
+var unscoped = []string{
+	"cmd/gpuaas/serve.EnrolmentToken", // of a development fleet, before anyone has signed in
+	"cmd/gpuaas/serve.Seed",           // likewise
+	"cmd/gpuaas/serve.audit",          // an administrator's act on a job
+	"api/rest.confine",                // what an operator's role has allowed
+	"platform/identity.Scope",         // the same, in that room's words
+	"platform/identity.unscoped",      // for those below
+
+	// What finds out who calls and for whom.
+	"platform/identity.lookUp",
+	"platform/identity.findProject",
+	"platform/identity.Session",
+	"platform/identity.EndSession",
+	"platform/identity.People", // of the development sign-in
+}
+
+// TestINV61WhoSeesAllTenants finds every use of the scope of the platform.
+func TestINV61WhoSeesAllTenants(t *testing.T) {
+	t.Parallel()
+	var found []string
+	for _, f := range sources(t) {
+		if f.test || under(f.pkg, "internal/pg") || under(f.pkg, "e2e") {
+			continue
+		}
+		for _, decl := range f.syntax.Decls {
+			name := "a variable"
+			if fn, ok := decl.(*ast.FuncDecl); ok {
+				name = fn.Name.Name
+			}
+			if seesAll(f.pkg, decl) {
+				found = append(found, f.pkg+"."+name)
+			}
+		}
+	}
+	for _, where := range found {
+		if !slices.Contains(unscoped, where) {
+			t.Errorf("%s looks at every tenant's rows: decide that it may, or give it the scope of its caller", where)
+		}
+	}
+	for _, where := range unscoped {
+		if !slices.Contains(found, where) {
+			t.Errorf("%s does not look at every tenant's rows any more", where)
+		}
+	}
+}
+
+// seesAll looks for pg.Platform, for the scope of a caller who is an operator,
+// and in identity for the function that stands for the first.
+func seesAll(pkg string, in ast.Node) (all bool) {
+	ast.Inspect(in, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			all = all || ok && x.Name == "pg" && n.Sel.Name == "Platform"
+		case *ast.CallExpr:
+			switch fn := n.Fun.(type) {
+			case *ast.Ident:
+				all = all || fn.Name == "unscoped" && under(pkg, "platform/identity")
+			case *ast.SelectorExpr:
+				all = all || fn.Sel.Name == "Scope" && len(n.Args) == 1 && !isFalse(n.Args[0]) && !under(pkg, "policies")
+			}
+		}
+		return true
+	})
+	return all
+}
+
+func isFalse(e ast.Expr) bool {
+	x, ok := e.(*ast.Ident)
+	return ok && x.Name == "false"
+}
