@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,11 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
+
+func TestMain(m *testing.M) {
+	pgtest.Keep()
+	os.Exit(m.Run())
+}
 
 // house is a started server with a superuser's look at its database.
 type house struct {
