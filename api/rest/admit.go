@@ -73,6 +73,7 @@ func (s *Server) authenticate(c *gin.Context, r *call) error {
 	caller.CorrelationID = r.correlation
 	caller.Trace = r.traceparent
 	r.caller = caller
+	r.name()
 	return nil
 }
 

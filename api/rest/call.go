@@ -21,9 +21,12 @@ type call struct {
 	url         *url.URL
 	op          *operation // nil outside the contract
 	caller      identity.Caller
-	byCookie    bool
-	body        []byte
-	key         identity.Key
+	// The caller as audit rows name it, and the ids of caller and tenant: cuts of
+	// one text, since each would cost an allocation.
+	actor, principal, tenant string
+	byCookie                 bool
+	body                     []byte
+	key                      identity.Key
 
 	rule     string // which one decided
 	platform bool   // the caller may for being an operator: no tenant bounds what is read

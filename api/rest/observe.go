@@ -59,7 +59,6 @@ func (s *Server) log(c *gin.Context, r *call, micros int64) {
 	if r.op != nil {
 		operation = r.op.id
 	}
-	actor, tenant := r.who()
 	s.Log.LogAttrs(r, level, "request",
 		slog.String("correlation_id", r.correlation),
 		slog.String("operation", operation),
@@ -68,8 +67,8 @@ func (s *Server) log(c *gin.Context, r *call, micros int64) {
 		slog.Int("status", c.Writer.Status()),
 		slog.Int64("duration_us", micros),
 		known("rule", r.rule),
-		known("actor", actor),
-		known("tenant_id", tenant))
+		known("actor", r.actor),
+		known("tenant_id", r.tenant))
 }
 
 // known is nothing, which no handler writes, when there is nothing to say.
@@ -80,24 +79,20 @@ func known(key, value string) slog.Attr {
 	return slog.String(key, value)
 }
 
-// who is the actor as audit rows name it, and the tenant: two cuts of one text.
-func (r *call) who() (actor, tenant string) {
+// name writes down who calls, once for all who ask.
+func (r *call) name() {
 	var room [96]byte
-	text := room[:0]
-	switch {
-	case r.caller.ServiceAccount != (ids.ServiceAccount{}):
-		text = appendID(append(text, "service-account:"...), r.caller.ServiceAccount.UUID)
-	case r.caller.User != (ids.User{}):
-		text = appendID(append(text, "user:"...), r.caller.User.UUID)
-	default:
-		return "", ""
+	kind, id := "user:", r.caller.User.UUID
+	if r.caller.ServiceAccount != (ids.ServiceAccount{}) {
+		kind, id = "service-account:", r.caller.ServiceAccount.UUID
 	}
+	text := appendID(append(room[:0], kind...), id)
 	cut := len(text)
 	if r.caller.Tenant != (ids.Tenant{}) {
 		text = appendID(text, r.caller.Tenant.UUID)
 	}
-	both := string(text)
-	return both[:cut], both[cut:]
+	all := string(text)
+	r.actor, r.principal, r.tenant = all[:cut], all[len(kind):cut], all[cut:]
 }
 
 // Shared by all responses, so that they cost no allocation. Nobody appends to

@@ -8,8 +8,13 @@ import (
 
 // confine keeps what the request does from here on to the rows of its caller.
 func (s *Server) confine(_ *gin.Context, r *call) error {
-	if !r.op.public {
-		r.Context = pg.WithScope(r.Context, r.caller.Scope(r.platform))
+	if r.op.public {
+		return nil
 	}
+	to := pg.Scope{Tenant: r.tenant, Principal: r.principal}
+	if r.platform {
+		to.Tenant = pg.Platform.Tenant
+	}
+	r.Context = pg.WithScope(r.Context, to)
 	return nil
 }

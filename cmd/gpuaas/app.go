@@ -67,6 +67,7 @@ func (a *app) canAsk() bool {
 const (
 	groupTenant   = "tenant"
 	groupAccount  = "account"
+	groupPeople   = "people"
 	groupOperator = "operator"
 	groupHouse    = "house"
 )
@@ -97,6 +98,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	root.AddGroup(
 		&cobra.Group{ID: groupTenant, Title: "GPUs:"},
 		&cobra.Group{ID: groupAccount, Title: "Come and go:"},
+		&cobra.Group{ID: groupPeople, Title: "People, projects and keys:"},
 		&cobra.Group{ID: groupOperator, Title: "Look and understand:"},
 		&cobra.Group{ID: groupHouse, Title: "Run and care:"},
 	)
@@ -117,7 +119,8 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	}
 	in(groupTenant, newAlloc(a), newKeys(a), newBalance(a), newUsage(a))
 	in(groupAccount, newLogin(a), newLogout(a), newWhoami(a))
-	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newAudit(a), newValidate(a))
+	in(groupPeople, newTenant(a), newProject(a), newServiceAccount(a), newAPIKey(a), newSession(a), newAudit(a), newAdmin(a))
+	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a))
 	in(groupHouse, newUp(), newServer(), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)

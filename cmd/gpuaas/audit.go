@@ -29,10 +29,6 @@ It reads the database itself: of DATABASE_URL, else that of gpuaas up by the
 profile. Who may write every table may also write seals that fit; keep the
 output of -o json elsewhere, and give it to a later run as --heads.`
 
-func newAudit(a *app) *cobra.Command {
-	return group("audit", "Whether the record of who did what is whole", newAuditVerify(a))
-}
-
 func newAuditVerify(a *app) *cobra.Command {
 	var tenant, heads string
 	cmd := &cobra.Command{

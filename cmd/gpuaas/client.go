@@ -31,6 +31,7 @@ type client struct {
 	plain       *oapi.Client // without the bearer token
 	correlation string
 	clock       clock.Clock
+	traded      traded
 
 	mu       sync.Mutex
 	settings settings
@@ -103,6 +104,10 @@ func transportFor(ca string) (*http.Transport, error) {
 
 func (c *client) sign(ctx context.Context, r *http.Request) error {
 	token, err := c.bearer(ctx)
+	if err != nil {
+		return err
+	}
+	token, err = c.trade(ctx, token)
 	if err != nil {
 		return err
 	}

@@ -53,8 +53,8 @@ func (a *app) explain(ctx context.Context, err error) *failure {
 		return &f
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return &failure{Message: "interrupted", Code: codeInterrupted, Try: "the same command again", Exit: exitInterrupted}
-	// Cobra checks required flags only after it has called the hook.
-	case !a.started || strings.HasPrefix(err.Error(), "required flag(s)"):
+	// Cobra checks these only after it has called the hook.
+	case !a.started || strings.HasPrefix(err.Error(), "required flag(s)") || strings.Contains(err.Error(), "flags in the group ["):
 		return &failure{Message: err.Error(), Code: codeUsage, Try: "gpuaas --help", Exit: exitUsage}
 	case errors.As(err, &coded):
 		// With its cause: this failed on the person's own machine.

@@ -38,6 +38,7 @@ type fake struct {
 	down    bool                       // NATS is down
 	broken  int                        // calls to refuse with 503
 	changed chan struct{}
+	people  people
 
 	provider provider
 }
@@ -68,7 +69,7 @@ func newFake(t reporter) (*fake, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, router: router, looks: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100)}
+	f := &fake{t: t, router: router, looks: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100), people: newPeople()}
 	return f, httptest.NewServer(f)
 }
 
@@ -100,8 +101,13 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answer.Code == dropped {
 		// Half an answer: before its first byte Go's transport would repeat the
 		// call by itself, because of the key.
+		maps.Copy(w.Header(), answer.Header())
 		w.Header().Set("Content-Length", "1000")
-		w.WriteHeader(http.StatusCreated)
+		status := http.StatusCreated
+		if r.Method == http.MethodGet {
+			status = http.StatusOK
+		}
+		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "{")
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
@@ -133,7 +139,11 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, operation string, 
 	if f.provider.answer(f, w, r, operation) {
 		return
 	}
-	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if operation == "mintServiceAccountToken" {
+		f.mint(w, r)
+		return
+	}
+	token := bearer(r)
 	admin := strings.HasPrefix(r.URL.Path, "/api/v1/admin/")
 	switch {
 	case f.broken > 0:
@@ -201,7 +211,9 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 		f.keys = nil
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		f.allocations(w, r, operation, params)
+		if !f.manage(w, r, operation, params) {
+			f.allocations(w, r, operation, params)
+		}
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +97,22 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.down = true
+		}),
+		// traded N: a credential was traded for so many tokens.
+		"traded": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n := f.people.minted; n != number(ts, args[0]) {
+				ts.Fatalf("there were %d tokens", n)
+			}
+		}),
+		// asked TEXT: an operation was called so, with this in its query.
+		"asked": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if !slices.ContainsFunc(f.people.asked, func(a string) bool { return strings.Contains(a, args[0]) }) {
+				ts.Fatalf("asked was %q", f.people.asked)
+			}
 		}),
 		// provider: the installation has an OpenID provider from now on.
 		"provider": with(func(ts *testscript.TestScript, f *fake, _ []string) {

@@ -33,6 +33,9 @@ func (c *client) stream(ctx context.Context, params oapi.ListEventsParams, opene
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := c.ListEvents(ctx, &params)
+	if known(err) {
+		return err
+	}
 	if err != nil {
 		return c.unreachable(err)
 	}

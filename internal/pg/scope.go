@@ -40,11 +40,22 @@ func (s Scope) valid() error {
 // uuidLength keeps the other forms out that a parser takes.
 const uuidLength = 36
 
-// carried is a scope made ready once for all statements of a request.
+// carried is a scope made ready once for all statements of a request, and the
+// context that carries it: each request makes one, so it is one allocation.
 type carried struct {
+	context.Context
+
 	scope Scope
-	args  []any
+	args  [2]any // its two fields
 	err   error
+}
+
+// Value finds the scope itself, or what is around it.
+func (c *carried) Value(key any) any {
+	if _, ok := key.(scopeKey); ok {
+		return c
+	}
+	return c.Context.Value(key)
 }
 
 type scopeKey struct{}
@@ -52,7 +63,9 @@ type scopeKey struct{}
 // WithScope returns a context under which the statements of a Scoped pool see
 // what the scope allows, and nothing else.
 func WithScope(ctx context.Context, s Scope) context.Context {
-	return context.WithValue(ctx, scopeKey{}, &carried{s, []any{s.Tenant, s.Principal}, s.valid()})
+	c := &carried{Context: ctx, scope: s, err: s.valid()}
+	c.args = [2]any{&c.scope.Tenant, &c.scope.Principal}
+	return c
 }
 
 // ScopeFrom returns the scope of a context; without one it is the zero Scope,
@@ -149,7 +162,7 @@ func (s Scoped) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 }
 
 func (c *carried) statement() *pgx.QueuedQuery {
-	return &pgx.QueuedQuery{SQL: setScope, Arguments: c.args}
+	return &pgx.QueuedQuery{SQL: setScope, Arguments: c.args[:]}
 }
 
 // pair is one statement behind its scope, in one allocation: a lookup by key
@@ -165,7 +178,7 @@ func (s Scoped) send(ctx context.Context, c *carried, sql string, args []any) pg
 	if c.err != nil {
 		return pgx.FailedBatchResults(&p.batch, c.err)
 	}
-	p.queries = [2]pgx.QueuedQuery{{SQL: setScope, Arguments: c.args}, {SQL: sql, Arguments: args}}
+	p.queries = [2]pgx.QueuedQuery{{SQL: setScope, Arguments: c.args[:]}, {SQL: sql, Arguments: args}}
 	p.queued = [2]*pgx.QueuedQuery{&p.queries[0], &p.queries[1]}
 	p.batch.QueuedQueries = p.queued[:]
 	return under(s.Pool.SendBatch(ctx, &p.batch))
