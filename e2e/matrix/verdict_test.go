@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
+
 	"github.com/gpuaas/gpuaas/api/openapi"
 	"github.com/gpuaas/gpuaas/policies"
 )
@@ -43,16 +45,18 @@ var doors = map[string]verdict{
 	"mintServiceAccountToken": {statuses: []int{401}, codes: []string{"token_invalid"}},
 }
 
-// tenantless are the calls about the caller's own tenant that name no id of it.
+// aboutOwnTenant are the calls about the caller's own tenant that no id names.
 func aboutOwnTenant(o openapi.Operation) bool {
-	return !strings.HasPrefix(o.Path, "/api/v1/admin/") && !slices.ContainsFunc([]string{"user", "service_account"}, func(role string) bool {
+	return !strings.HasPrefix(o.Path, adminPaths) && !slices.ContainsFunc([]string{"user", "service_account"}, func(role string) bool {
 		return policies.Allows(role, o.OperationID)
 	})
 }
 
+const adminPaths = "/api/v1/admin/"
+
 // expect is the verdict on a cell, from roles.cue and from who owns what; it asks
 // nothing of the door.
-func expect(t testing.TB, o openapi.Operation, a *actor, at whose) verdict {
+func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdict {
 	t.Helper()
 	if public(o) != policies.Allows("anonymous", o.OperationID) {
 		t.Fatalf("%s: the contract and the roles differ on whether it is open to everyone", o.OperationID)
@@ -68,32 +72,34 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose) verdict {
 		return verdict{statuses: []int{401}, codes: []string{a.refused}}
 	}
 	by := grants(o, a)
+	missing := verdict{statuses: []int{404}, codes: []string{"not_found"}}
+	done := verdict{statuses: successes(o), changes: writes(o)}
 	switch {
-	case len(by) == 0:
-		v := verdict{statuses: []int{403}, codes: []string{"forbidden"}}
-		if at != own || a.side == nil {
-			v = verdict{statuses: []int{403, 404}, codes: []string{"forbidden", "not_found"}}
-		}
-		return v
-	case a.side == nil && aboutOwnTenant(o) && !addressed(o, a):
-		return verdict{statuses: []int{403, 404, 400}, codes: []string{"not_found", "forbidden", "project_required"}}
-	case at == random, at == foreign && !a.operates():
-		return verdict{statuses: []int{404}, codes: []string{"not_found"}}
+	case len(by) == 0 && at == own && a.side != nil:
+		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
+	case len(by) == 0: // which of the two is looked at first says nothing about the id
+		return verdict{statuses: []int{403, 404}, codes: []string{"forbidden", "not_found"}}
+	case at == random, at == foreign && !reaches(o, a, s):
+		return missing
+	case a.side != nil || at == foreign || !aboutOwnTenant(o) || reaches(o, a, s):
+		return done
 	}
-	return verdict{statuses: successes(o), changes: writes(o)}
+	// Of no tenant, and about none.
+	return verdict{statuses: []int{200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
 }
 
-// addressed says whether an operator without a tenant names by an id whose it is.
-func addressed(o openapi.Operation, a *actor) bool {
-	if !a.operates() {
-		return false
+// reaches says whether an id of any tenant is the actor's to name: operators in
+// what is the platform's, and administrators in the projects of tenants. What is
+// a person's own stays theirs.
+func reaches(o openapi.Operation, a *actor, s slot) bool {
+	if strings.HasPrefix(o.Path, adminPaths) {
+		return true
 	}
-	for _, p := range o.Parameters {
-		if strings.HasSuffix(p.Ref, "/ProjectHeader") || p.Value.In == "path" && !strings.HasPrefix(o.Path, "/api/v1/tenant/") {
-			return true
-		}
-	}
-	return false
+	return a.has("admin") && !personal[s.kind] && (named(o, "/ProjectHeader") || o.Extensions["x-project"] != nil)
+}
+
+func named(o openapi.Operation, suffix string) bool {
+	return slices.ContainsFunc(o.Parameters, func(p *openapi3.ParameterRef) bool { return strings.HasSuffix(p.Ref, suffix) })
 }
 
 func successes(o openapi.Operation) (all []int) {
@@ -107,7 +113,7 @@ func successes(o openapi.Operation) (all []int) {
 
 // grants are the roles and scopes by which an actor may call an operation.
 func grants(o openapi.Operation, a *actor) (by []string) {
-	admin := strings.HasPrefix(o.Path, "/api/v1/admin/")
+	admin := strings.HasPrefix(o.Path, adminPaths)
 	if a.program {
 		for _, role := range append([]string{"service_account"}, a.scopes...) {
 			if policies.Allows(role, o.OperationID) && !admin {
