@@ -14,8 +14,21 @@ type Environment struct {
 	Region      string `json:"region"`
 	TrustDomain string `json:"trustDomain"` // of node certificates
 	Development bool   `json:"development"` // development sign-in and simulated nodes are allowed
+	SignIn      SignIn `json:"signIn"`
 	// TestCreditMinor is what the development tenant starts with.
 	TestCreditMinor int64 `json:"testCreditMinor"`
+}
+
+// SignIn names the OpenID provider that people sign in with.
+type SignIn struct {
+	Issuer      string `json:"issuer"`      // empty: the server's environment names it, or there is none
+	ClientID    string `json:"clientId"`    // of the server
+	CLIClientID string `json:"cliClientId"` // of programs on people's machines
+	Audience    string `json:"audience"`    // what an access token must be for
+	RolesClaim  string `json:"rolesClaim"`  // dotted path to a list of roles
+	// Roles maps the provider's roles to admin, operator and billing_operator; with
+	// none the provider decides no role.
+	Roles map[string]string `json:"roles"`
 }
 
 // Policy sets one key at one scope.

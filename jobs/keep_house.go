@@ -37,12 +37,17 @@ func (w *keepHouse) Work(ctx context.Context, _ *river.Job[KeepHouse]) error {
 	if err := w.d.Ledger.Seal(ctx); err != nil {
 		return err
 	}
-	for {
-		n, err := w.d.Allocations.Identity.ForgetReplies(ctx, w.d.DB, forgetAtOnce)
-		if err != nil || n < forgetAtOnce {
-			return err
+	people := w.d.Allocations.Identity
+	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){people.ForgetReplies, people.ForgetRevoked} {
+		for more := true; more; {
+			n, err := forget(ctx, w.d.DB, forgetAtOnce)
+			if err != nil {
+				return err
+			}
+			more = n == forgetAtOnce
 		}
 	}
+	return nil
 }
 
 // forgetAtOnce keeps each round short beside requests that store theirs.

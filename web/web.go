@@ -1,6 +1,6 @@
 // Package web holds what browsers are shown: the few pages of a server without
-// the portal, and their style. It knows no data and makes no decision; the pages
-// carry no script.
+// the portal, and their style. It knows no data and makes no decision; one page has
+// a script.
 package web
 
 import (
@@ -16,6 +16,11 @@ var pages embed.FS
 //
 //go:embed style.css
 var Style []byte
+
+// FirstAdmin is the one script: it reads the code of the first administrator.
+//
+//go:embed first-admin.js
+var FirstAdmin []byte
 
 // Page reads the template of one page, inside the frame that all share.
 func Page(name string, functions template.FuncMap) (*template.Template, error) {

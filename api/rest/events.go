@@ -3,6 +3,9 @@ package rest
 import (
 	"context"
 	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -10,20 +13,87 @@ import (
 )
 
 // ListEvents handles GET /api/v1/events. What is wrong with the request is an
-// ordinary problem; once the stream is open there are only events.
+// ordinary problem; once the stream is open there are only events, for as long as
+// the caller may have them.
 func (s *Server) ListEvents(ctx context.Context, req oapi.ListEventsRequestObject) (oapi.ListEventsResponseObject, error) {
+	c, err := request(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ctx, r := of(ctx)
 	tenant, project, err := audience(r, req.Params)
 	if err != nil {
 		return nil, err
 	}
-	// A browser that reconnects sends the header along with the old URL.
-	after := or(req.Params.LastEventID, or(req.Params.Since, ""))
-	follow, err := s.Events.Open(ctx, tenant, project, after)
+	token, err := s.token(c, r)
 	if err != nil {
 		return nil, err
 	}
-	return eventStream(follow), nil
+	// A browser that reconnects sends the header along with the old URL.
+	after := or(req.Params.LastEventID, or(req.Params.Since, ""))
+	ctx, end := context.WithCancel(ctx)
+	follow, err := s.Events.Open(ctx, tenant, project, after)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return eventStream(func(w http.ResponseWriter) error {
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			defer end()
+			s.whileAllowed(ctx, func(ctx context.Context) bool { return s.stillFollows(ctx, c, r, req.Params, token) })
+		}()
+		// The watcher reads gin's context, which belongs to the next request soon.
+		defer func() { end(); <-watched }()
+		return follow(w)
+	}), nil
+}
+
+const (
+	// A lost right ends a stream within two seconds (AUTH-12): what is remembered of
+	// the token may be a second old, then comes the next look, and that may take as
+	// long again before it counts as a no.
+	lookEvery, lookWithin = 500 * time.Millisecond, 500 * time.Millisecond
+)
+
+// whileAllowed returns when ctx ends, or when nobody says any more that it is
+// allowed: a database that is away ends streams, too.
+func (s *Server) whileAllowed(ctx context.Context, allowed func(context.Context) bool) {
+	every := time.NewTicker(lookEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		if !func() bool {
+			ctx, cancel := context.WithTimeout(ctx, lookWithin)
+			defer cancel()
+			return allowed(ctx)
+		}() {
+			return
+		}
+	}
+}
+
+// stillFollows asks for the caller of a stream anew, and whether the same events
+// are theirs.
+func (s *Server) stillFollows(ctx context.Context, c *gin.Context, opened *call, p oapi.ListEventsParams, token string) bool {
+	caller, err := s.Identity.Authenticate(ctx, token)
+	if err != nil {
+		return false
+	}
+	r := &call{Context: ctx, op: opened.op, caller: caller}
+	again := c.Copy() // with the deadline of this look
+	again.Request = c.Request.WithContext(r)
+	if err := s.enterProject(again, r); err != nil || !decide(r.op, r.caller).allowed {
+		return false
+	}
+	tenant, project, err := audience(r, p)
+	was, in, _ := audience(opened, p)
+	return err == nil && tenant == was && project == in
 }
 
 // audience is whose events the caller gets: the project's for those who are of

@@ -3,6 +3,7 @@ package rest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -35,6 +36,8 @@ type people struct {
 
 	mu       sync.Mutex
 	sessions map[string]ids.User
+	logout   error // what signing out answers
+	away     bool  // nobody can be looked up
 	replies  map[string]reply
 	keys     []identity.SSHKey
 	store    *identity.Service // keeps the replies instead of replies, where there is one
@@ -87,6 +90,9 @@ func (p *people) caller(token string) identity.Caller {
 func (p *people) Authenticate(_ context.Context, token string) (identity.Caller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.away {
+		return identity.Caller{}, errors.New("the database is away")
+	}
 	if token == tokenProgram || token == tokenReader {
 		var within policies.Scopes
 		if token == tokenReader {
@@ -164,24 +170,6 @@ func (p *people) keep(ctx context.Context, k identity.Key, answer func(allocatio
 		return errs.New(errs.IdempotencyInFlight, "a request with this key is at work")
 	}
 	p.replies[k.Method+k.Route+k.Key] = reply{answer(a), k.BodyHash}
-	return nil
-}
-
-func (p *people) People(context.Context) ([]identity.Person, error) {
-	return []identity.Person{{ID: users[tokenOwner], Name: "Dev", Email: "dev@dev.localhost", Role: "user", TenantName: "dev", TenantRole: "owner"}}, nil
-}
-
-func (p *people) Session(_ context.Context, user ids.User, _ time.Duration) (string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sessions["session-of-"+user.String()] = user
-	return "session-of-" + user.String(), nil
-}
-
-func (p *people) EndSession(_ context.Context, token string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.sessions, token)
 	return nil
 }
 

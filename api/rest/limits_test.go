@@ -45,8 +45,8 @@ func TestReplicasShareLimits(t *testing.T) {
 	t.Parallel()
 
 	shared := identity.Limits{DB: pgtest.Clone(t)}
-	one := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.Development = shared, true })
-	two := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.Development = shared, true })
+	one := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.PersonalLogin = shared, always })
+	two := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.PersonalLogin = shared, always })
 	two.people.tenant = one.people.tenant
 	passed := 0
 	for range 15 {
@@ -78,9 +78,9 @@ func TestReplicasShareLimits(t *testing.T) {
 	}
 }
 
-// signIn is the try of a sign-in at the development page.
+// signIn is the try of a sign-in at the page.
 func signIn() ask {
-	return ask{method: "POST", path: "/sign-in", body: "user=nobody", from: "127.0.0.1:5", header: map[string]string{
+	return ask{method: "POST", path: "/sign-in", body: "email=nobody", from: "127.0.0.1:5", header: map[string]string{
 		"Content-Type": "application/x-www-form-urlencoded", "Host": "127.0.0.1", "Origin": "http://127.0.0.1",
 	}}
 }
@@ -89,7 +89,7 @@ func signIn() ask {
 func TestLimiterStoreAway(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.Development = lost{}, true })
+	b := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.PersonalLogin = lost{}, always })
 	read := ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}
 	if w := b.do(t, read); w.Code != 200 {
 		t.Errorf("before it is known: %d", w.Code)

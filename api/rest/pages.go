@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bytes"
-	"errors"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -12,36 +11,47 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/web"
 )
 
 // pages are what a browser finds where there is no portal.
-type pages struct{ home, signIn *template.Template }
+type pages struct{ home, signIn, firstAdmin *template.Template }
 
-func newPages() (*pages, error) {
-	home, err := web.Page("home", nil)
-	signIn, bad := web.Page("signin", nil)
-	return &pages{home, signIn}, errors.Join(err, bad)
+func newPages() (p *pages, err error) {
+	p = &pages{}
+	for name, to := range map[string]**template.Template{"home": &p.home, "signin": &p.signIn, "firstadmin": &p.firstAdmin} {
+		if *to, err = web.Page(name, nil); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
 }
 
-// Nothing but our own style and forms: no script at all.
-const pagePolicy = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+const (
+	// Nothing but our own style and forms: no script at all.
+	pagePolicy = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	// A code after the # reaches no server and no log, and only a script can read it.
+	scriptPolicy = pagePolicy + "; script-src 'self'"
+)
 
 func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.GET("/", s.home)
 	e.GET("/sign-in", s.showSignIn)
 	e.POST("/sign-in", s.signIn)
 	e.POST("/sign-out", s.signOut)
+	e.GET("/auth/callback", s.callback)
+	e.GET("/first-admin", s.showFirstAdmin)
+	e.POST("/first-admin", s.firstAdmin)
 	for path, f := range map[string]struct {
 		contentType string
 		content     []byte
 	}{
-		"/assets/style.css": {"text/css; charset=utf-8", web.Style},
-		"/api/openapi.json": {"application/json", docs.Contract},
-		"/api/docs":         {"text/html; charset=utf-8", docs.API},
-		reference.Path:      {"text/html; charset=utf-8", docs.Errors},
+		"/assets/style.css":      {"text/css; charset=utf-8", web.Style},
+		"/assets/first-admin.js": {"text/javascript; charset=utf-8", web.FirstAdmin},
+		"/api/openapi.json":      {"application/json", docs.Contract},
+		"/api/docs":              {"text/html; charset=utf-8", docs.API},
+		reference.Path:           {"text/html; charset=utf-8", docs.Errors},
 	} {
 		serve := func(c *gin.Context) {
 			c.Header("Content-Security-Policy", pagePolicy)
@@ -59,7 +69,7 @@ func (s *Server) home(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	data := map[string]any{"Development": s.mayPickPerson(c.Request)}
+	data := map[string]any{"SignIn": s.maySignIn()}
 	if err == nil {
 		data["Caller"] = caller
 	}
@@ -74,92 +84,21 @@ func (s *Server) visitor(c *gin.Context) (identity.Caller, error) {
 	return caller, err
 }
 
-func (s *Server) showSignIn(c *gin.Context) {
-	if !s.mayPickPerson(c.Request) {
-		s.noRoute(c)
-		return
-	}
-	people, err := s.Identity.People(c.Request.Context())
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	s.write(c, s.pages.signIn, map[string]any{"People": people, "Return": returnTo(c.Query("return"))})
-}
-
-// signIn makes a session for the chosen person. A page elsewhere must not sign
-// its visitor in as somebody, so the form must come from ours.
-func (s *Server) signIn(c *gin.Context) {
-	if !s.mayPickPerson(c.Request) {
-		s.noRoute(c)
-		return
-	}
-	err := errors.Join(sameOrigin(c.Request), s.charge(c, ClassSignIn, identity.Caller{}))
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	person, err := s.person(c)
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	token, err := s.Identity.Session(c.Request.Context(), person, sessionFor)
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	http.SetCookie(c.Writer, sessionCookie(c.Request, token))
-	c.Redirect(http.StatusSeeOther, returnTo(c.PostForm("return")))
-}
-
-// person is one of those on the page: the form alone proves nothing.
-func (s *Server) person(c *gin.Context) (ids.User, error) {
-	asked := c.PostForm("user")
-	people, err := s.Identity.People(c.Request.Context())
-	if err != nil {
-		return ids.User{}, err
-	}
-	for _, p := range people {
-		if p.ID.String() == asked {
-			return p.ID, nil
-		}
-	}
-	return ids.User{}, errs.Invalid("user", "is nobody of this installation")
-}
-
-func (s *Server) signOut(c *gin.Context) {
-	if err := sameOrigin(c.Request); err != nil {
-		s.fail(c, err)
-		return
-	}
-	token, err := sessionOf(c.Request)
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	if token != "" {
-		if err := s.Identity.EndSession(c.Request.Context(), token); err != nil {
-			s.fail(c, err)
-			return
-		}
-	}
-	gone := sessionCookie(c.Request, "") //nolint:gosec // Secure wherever the request came over TLS
-	gone.MaxAge = -1
-	http.SetCookie(c.Writer, gone)
-	c.Redirect(http.StatusSeeOther, "/")
-}
-
 func (s *Server) write(c *gin.Context, t *template.Template, data any) {
+	s.writeUnder(c, http.StatusOK, pagePolicy, t, data)
+}
+
+func (s *Server) writeUnder(c *gin.Context, status int, policy string, t *template.Template, data any) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, data); err != nil {
 		s.Log.ErrorContext(c.Request.Context(), "rendering a page", slog.Any("err", err))
 		s.fail(c, err)
 		return
 	}
-	c.Header("Content-Security-Policy", pagePolicy)
+	c.Header("Content-Security-Policy", policy)
 	c.Header("Referrer-Policy", "same-origin")
-	c.Data(http.StatusOK, "text/html; charset=utf-8", out.Bytes())
+	c.Header("Cache-Control", "no-store")
+	c.Data(status, "text/html; charset=utf-8", out.Bytes())
 }
 
 // returnTo keeps a redirect on this site.

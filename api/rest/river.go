@@ -67,7 +67,7 @@ func (s *Server) admitRiverWrite(c *gin.Context, caller identity.Caller) error {
 // askToSignIn sends people to the sign-in and programs an error.
 func (s *Server) askToSignIn(c *gin.Context, err error) {
 	wantsPage := c.Request.Method == http.MethodGet && strings.Contains(c.GetHeader("Accept"), "text/html")
-	if statusOf(errs.CodeOf(err)) == http.StatusUnauthorized && wantsPage && s.mayPickPerson(c.Request) {
+	if statusOf(errs.CodeOf(err)) == http.StatusUnauthorized && wantsPage && s.maySignIn() {
 		c.Redirect(http.StatusFound, "/sign-in?return="+url.QueryEscape(c.Request.URL.Path))
 		c.Abort()
 		return

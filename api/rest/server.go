@@ -6,6 +6,7 @@ package rest
 
 import (
 	"context"
+	"crypto/cipher"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -48,8 +49,14 @@ type Config struct {
 
 	// Naming is the first part of resource names.
 	Naming ids.Naming
-	// Development allows the sign-in page without a password, on loopback only.
-	Development bool
+	// OIDC signs people in; nil without a provider. SignIn is what clients are told
+	// about it.
+	OIDC   OIDC
+	SignIn SignInOptions
+	// PersonalLogin says whether there are passwords; nil: none.
+	PersonalLogin func() bool
+	// TokenKeys is the JWKS of the tokens that we mint; nil: none.
+	TokenKeys func() ([]byte, error)
 	// APIKeysEnabled says whether the caller's tenant has API keys; nil: it has.
 	APIKeysEnabled func(identity.Caller) bool
 	// Currency is what a new tenant pays in when nobody says.
@@ -79,14 +86,13 @@ type Config struct {
 // Server answers the contract.
 type Server struct {
 	Config
-	oapi.StrictServerInterface // the operations that have no handler yet
-
 	operations map[route]*operation
 	streams    map[string]bool // paths of answers without an end
 	cursors    cursors
 	limiter    limiter
 	health     health
 	pages      *pages
+	cookies    cipher.AEAD // of sign-ins under way
 	engine     *gin.Engine
 }
 
@@ -116,6 +122,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.streams = streamsOf(doc)
 	if s.pages, err = newPages(); err != nil {
+		return nil, err
+	}
+	if s.cookies, err = cookieSeal(cfg.CursorKey); err != nil {
 		return nil, err
 	}
 	return s, s.mount(doc)

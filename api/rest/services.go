@@ -28,11 +28,31 @@ type (
 		InProject(ctx context.Context, c identity.Caller, projectID string) (identity.Caller, error)
 		Replay(ctx context.Context, k identity.Key) (r identity.Reply, found bool, err error)
 	}
-	// Sessions serves the development sign-in.
-	Sessions interface {
-		People(ctx context.Context) ([]identity.Person, error)
-		Session(ctx context.Context, user ids.User, ttl time.Duration) (token string, err error)
-		EndSession(ctx context.Context, token string) error
+	// SignIns lets people in.
+	SignIns interface {
+		SignIn(ctx context.Context, v identity.Verified, o identity.Origin) (identity.User, error)
+		SignInSession(ctx context.Context, v identity.Verified, n identity.NewSession) (identity.Started, error)
+		PersonalLogin(ctx context.Context, email, password, kind string, o identity.Origin) (identity.Started, error)
+		UseLink(ctx context.Context, code string, o identity.Origin) (identity.Started, error)
+		SetPassword(ctx context.Context, c identity.Caller, old, fresh string) error
+	}
+	// Renewals renew what a sign-in gave, mint what a credential gives, and end it.
+	Renewals interface {
+		RefreshSession(ctx context.Context, token string, o identity.Origin) (identity.User, error)
+		RefreshProgram(ctx context.Context, refresh string, o identity.Origin) (identity.Grant, identity.User, error)
+		MintToken(ctx context.Context, secret string, scopes []string, audience string) (identity.Minted, error)
+		Logout(ctx context.Context, c identity.Caller, token, refresh string) error
+	}
+	// Entrance is the way in, and out.
+	Entrance interface {
+		SignIns
+		Renewals
+	}
+	// OIDC is the provider that people are sent to.
+	OIDC interface {
+		AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error)
+		Exchange(ctx context.Context, redirect, code, nonce, verifier string) (identity.Grant, error)
+		Identify(ctx context.Context, idToken string) (identity.Verified, error)
 	}
 	// Tenants knows who owns.
 	Tenants interface {
@@ -122,7 +142,7 @@ type (
 	// Identity is all that this door asks of that room.
 	Identity interface {
 		Tokens
-		Sessions
+		Entrance
 		Tenancy
 		Programs
 		Keys

@@ -3,7 +3,6 @@ package rest
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -15,25 +14,34 @@ const (
 	// this very host; plain HTTP cannot have it and is for loopback only.
 	secureCookie = "__Host-gpuaas"
 	plainCookie  = "gpuaas_session"
-	sessionFor   = 12 * time.Hour
 )
 
-func sessionCookie(r *http.Request, token string) *http.Cookie {
-	cookie := &http.Cookie{Name: plainCookie, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(sessionFor / time.Second)}
-	if r.TLS != nil {
-		cookie.Name, cookie.Secure = secureCookie, true
+// sessionCookie keeps a session's token for so long; without a time it is removed.
+func sessionCookie(r *http.Request, token string, keep time.Duration) *http.Cookie {
+	return cookie(r, secureCookie, plainCookie, token, keep)
+}
+
+func cookie(r *http.Request, secure, plain, value string, keep time.Duration) *http.Cookie {
+	c := &http.Cookie{Name: plain, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1}
+	if keep > 0 {
+		c.MaxAge = int(keep / time.Second)
 	}
-	return cookie
+	if r.TLS != nil {
+		c.Name, c.Secure = secure, true
+	}
+	return c
 }
 
 // sessionOf reads the cookie that belongs to the request's scheme. The plain name
 // is not looked at on HTTPS, where anyone on the network may have set it, nor on
 // plain HTTP that leaves the machine, where anyone may have read it.
-func sessionOf(r *http.Request) (string, error) {
-	name := plainCookie
+func sessionOf(r *http.Request) (string, error) { return cookieOf(r, secureCookie, plainCookie) }
+
+func cookieOf(r *http.Request, secure, plain string) (string, error) {
+	name := plain
 	switch {
 	case r.TLS != nil:
-		name = secureCookie
+		name = secure
 	case !loopbackHost(r.Host):
 		return "", nil
 	}
@@ -69,14 +77,6 @@ func sameOrigin(r *http.Request) error {
 		return errs.New(errs.OriginNotAllowed, "the request comes from another site").With("origin", origin)
 	}
 	return nil
-}
-
-// mayPickPerson is true for a development installation asked from this machine.
-// The Host is checked, too: a name that somebody else's DNS points at loopback
-// would make a foreign page the same origin.
-func (s *Server) mayPickPerson(r *http.Request) bool {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	return s.Development && err == nil && from.Addr().Unmap().IsLoopback() && loopbackHost(r.Host)
 }
 
 func loopbackHost(host string) bool {

@@ -31,12 +31,15 @@ const someID = "01935b1e-7c2f-7000-8000-000000000001"
 func specs() map[desired.Kind]any {
 	expire := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
 	return map[desired.Kind]any{
-		desired.KindEnvironment: desired.Environment{DisplayName: "D", Vendor: "v", Service: "s", Region: "r", TrustDomain: "d.example", Development: true, TestCreditMinor: 1},
-		desired.KindPolicy:      desired.Policy{Key: "node.report_seconds", Scope: "platform", Value: 5},
-		desired.KindRole:        desired.Role{Description: "d", Operations: []string{"listSKUs"}},
-		desired.KindSKU:         desired.SKU{DisplayName: "D", GPUModel: "Tesla T4", MemoryGiB: 16, Isolation: "host_user", MaxGPUs: 4, Active: true, Price: desired.Price{Currency: "EUR", AmountMinor: 35}},
-		desired.KindOSImage:     desired.OSImage{DisplayName: "D", Digest: "sha256:" + strings.Repeat("0", 64), Default: true},
-		desired.KindNode:        desired.Node{SKU: "t4", Region: "r", Onboarding: "simulated", GPUs: 4, Slicing: "whole_gpu", Hardware: "t4-4", Cordoned: true},
+		desired.KindEnvironment: desired.Environment{
+			DisplayName: "D", Vendor: "v", Service: "s", Region: "r", TrustDomain: "d.example", Development: true, TestCreditMinor: 1,
+			SignIn: desired.SignIn{Issuer: "https://id.example", ClientID: "c", CLIClientID: "d", Audience: "a", RolesClaim: "r.s", Roles: map[string]string{"x": "admin"}},
+		},
+		desired.KindPolicy:  desired.Policy{Key: "node.report_seconds", Scope: "platform", Value: 5},
+		desired.KindRole:    desired.Role{Description: "d", Operations: []string{"listSKUs"}},
+		desired.KindSKU:     desired.SKU{DisplayName: "D", GPUModel: "Tesla T4", MemoryGiB: 16, Isolation: "host_user", MaxGPUs: 4, Active: true, Price: desired.Price{Currency: "EUR", AmountMinor: 35}},
+		desired.KindOSImage: desired.OSImage{DisplayName: "D", Digest: "sha256:" + strings.Repeat("0", 64), Default: true},
+		desired.KindNode:    desired.Node{SKU: "t4", Region: "r", Onboarding: "simulated", GPUs: 4, Slicing: "whole_gpu", Hardware: "t4-4", Cordoned: true},
 		desired.KindAllocation: desired.Allocation{
 			Tenant: someID, Project: someID, User: someID, SKU: "t4", GPUs: 1, Node: someID, Slots: []string{someID},
 			GPUUUIDs: []string{"GPU-1"}, Login: "a1", UID: 70001, Keys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA me@here"}, Released: true, Reason: "asked", ExpireAt: &expire,

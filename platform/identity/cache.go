@@ -1,14 +1,31 @@
 package identity
 
 import (
+	"context"
 	"sync"
 	"time"
 )
 
+// Run forgets what is remembered whenever another process changes a right, until
+// ctx ends. A lost hint costs cachedFor.
+func (s *Service) Run(ctx context.Context) error {
+	wake, stop := s.Hints.Listen(Topic)
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+			s.tokens.forget()
+			s.projects.forget()
+		}
+	}
+}
+
 const (
 	// A revocation or a changed role that another process made is seen here
-	// after this long at most; in this process it is seen at once.
-	cachedFor = 5 * time.Second
+	// after this long at most, when its hint was lost; in this process at once.
+	cachedFor = time.Second
 	// About 4 MB of callers. Beyond it the request pays for one query.
 	cacheSize = 10_000
 )

@@ -71,7 +71,7 @@ func CallerFrom(ctx context.Context) Caller {
 	return c
 }
 
-// Service answers from the database, and for a few seconds from memory.
+// Service answers from the database, and for a second from memory.
 type Service struct {
 	DB    pg.Pool
 	Clock clock.Clock
@@ -80,9 +80,24 @@ type Service struct {
 	Naming ids.Naming
 	// Hints, where there are any, tell other processes of lost rights.
 	Hints *hint.Bus
+	// Provider is who else may sign people in; nil when nobody.
+	Provider Provider
+	// Tokens are what service accounts are given; nil where none are minted.
+	Tokens *Tokens
+	// Policy reads the policies for a caller; their defaults when nil.
+	Policy func(Caller) policies.View
 	// Jobs carry changed SSH keys to allocations; nil where there are none.
 	Jobs *river.Client[pgx.Tx]
 
 	tokens   cache[[32]byte, Caller]
+	proven   cache[[32]byte, proven]
 	projects cache[projectAsked, Project]
+	hashing  hashing
+}
+
+func (s *Service) policy(c Caller) policies.View {
+	if s.Policy == nil {
+		return policies.Snapshot{}.For()
+	}
+	return s.Policy(c)
 }

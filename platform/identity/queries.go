@@ -1,34 +1,10 @@
 package identity
 
-// What is left of a token is told by the database's clock; one without an end
-// has a year left each time one looks.
-const selectKeyHolder = `
-	SELECT u.id, u.email, u.name, u.role, t.id, coalesce(t.name, ''), coalesce(m.role, ''),
-		coalesce(extract(epoch FROM k.expires_at - now()), 31536000)::float8
-	FROM api_keys k JOIN users u ON u.id = k.user_id
-	LEFT JOIN tenant_memberships m ON m.user_id = u.id
-	LEFT JOIN tenants t ON t.id = m.org_id
-	WHERE k.secret_hash = $1 AND k.revoked_at IS NULL AND u.disabled_at IS NULL`
-
-const selectSessionHolder = `
-	SELECT u.id, u.email, u.name, u.role, t.id, coalesce(t.name, ''), coalesce(m.role, ''),
-		extract(epoch FROM k.expires_at - now())::float8
-	FROM sessions k JOIN users u ON u.id = k.user_id
-	LEFT JOIN tenant_memberships m ON m.user_id = u.id
-	LEFT JOIN tenants t ON t.id = m.org_id
-	WHERE k.secret_hash = $1 AND k.ended_at IS NULL AND u.disabled_at IS NULL`
-
 const insertKey = `
 	INSERT INTO api_keys (id, user_id, name, secret_hash, expires_at)
 	VALUES ($1, $2, $3, $4, now() + nullif($5::float8, 0) * interval '1 second')`
 
 const revokeKeys = `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND name = $2 AND revoked_at IS NULL`
-
-const insertSession = `
-	INSERT INTO sessions (id, user_id, secret_hash, expires_at)
-	VALUES ($1, $2, $3, now() + $4::float8 * interval '1 second')`
-
-const endSession = `UPDATE sessions SET ended_at = now() WHERE secret_hash = $1 AND ended_at IS NULL`
 
 // By its id an administrator of the platform finds a project of any tenant.
 const selectProject = `

@@ -288,7 +288,7 @@ func TestWhatEndsTakesItsRightsAlong(t *testing.T) {
 	}
 	w.project(t, "bench")
 
-	session, err := w.super.Session(ctx, w.member.User, 1<<40)
+	session, _, err := w.super.StartSession(ctx, identity.NewSession{User: w.member.User, Kind: "browser", Issuer: "local"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 		user       identity.User
 		ssh        identity.SSHKey
 	)
-	session, err := w.super.Session(ctx, w.member.User, time.Hour)
+	session, _, err := w.super.StartSession(ctx, identity.NewSession{User: w.member.User, Kind: "browser", Issuer: "local"})
 	if err != nil {
 		t.Fatal(err)
 	}

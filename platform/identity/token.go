@@ -16,11 +16,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity/jwt"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 const (
 	keyPrefix     = "gpk_" // a personal key
-	sessionPrefix = "gpb_" // a browser's session
+	sessionPrefix = "gpb_" // a session
 	// 4 characters and 256 bits in base64url. Anything longer is not looked up.
 	tokenLength = 4 + 43
 )
@@ -34,12 +36,13 @@ func newToken(prefix string) (token string, hash [32]byte) {
 	return token, sha256.Sum256([]byte(token))
 }
 
-// Authenticate says who holds the token: a personal key or a browser session.
+// Authenticate says who holds the token: a personal key, a session, an access
+// token of the provider, or one that we minted.
 func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error) {
-	if token == "" {
+	switch {
+	case token == "":
 		return Caller{}, errs.New(errs.TokenMissing, "this request needs a token")
-	}
-	if len(token) != tokenLength {
+	case len(token) < tokenLength || len(token) > jwt.MaxSize:
 		return Caller{}, tokenInvalid()
 	}
 	hash := sha256.Sum256([]byte(token))
@@ -48,7 +51,7 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error
 	if found {
 		return caller, nil
 	}
-	caller, left, err := s.lookUp(ctx, token, hash)
+	caller, left, err := s.lookUp(unscoped(ctx), token, hash)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -56,36 +59,172 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error
 	return caller, nil
 }
 
-// lookUp returns the caller and how long the token still lives by the database's
-// clock, so that servers with different clocks agree on its end.
+// lookUp returns the caller and how long the token still lives.
 func (s *Service) lookUp(ctx context.Context, token string, hash [32]byte) (Caller, time.Duration, error) {
-	statement := selectKeyHolder
-	if strings.HasPrefix(token, sessionPrefix) {
-		statement = selectSessionHolder
+	switch {
+	case len(token) == tokenLength && strings.HasPrefix(token, keyPrefix):
+		return s.holder(ctx, selectKeyHolder, touchKey, hash)
+	case len(token) == tokenLength && strings.HasPrefix(token, sessionPrefix):
+		return s.holder(ctx, selectSessionHolder, touchSession, hash)
 	}
+	return s.bearer(ctx, token, hash)
+}
+
+// holder looks up a secret of ours. Its end is told by the database's clock, so
+// that servers with different clocks agree on it.
+func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]byte) (Caller, time.Duration, error) {
 	var c Caller
 	var tenant *uuid.UUID
-	var seconds float64
-	err := s.DB.QueryRow(unscoped(ctx), statement, hash[:]).Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role,
-		&tenant, &c.TenantName, &c.TenantRole, &seconds)
+	var id uuid.UUID
+	var scopes []string
+	var left int64 // milliseconds
+	var stale bool
+	err := s.DB.QueryRow(ctx, statement, hash[:]).Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role,
+		&tenant, &c.TenantName, &c.TenantRole, &id, &scopes, &left, &stale)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Caller{}, 0, tokenInvalid()
 	}
 	if err != nil {
 		return Caller{}, 0, fmt.Errorf("looking up a token: %w", err)
 	}
-	if seconds <= 0 {
-		return Caller{}, 0, errs.New(errs.TokenExpired, "the token has expired").Try("sign in again")
+	if tenant != nil {
+		c.Tenant = ids.From[ids.Tenant](*tenant)
+	}
+	c.Scopes, c.Limited = scopesOf(scopes), len(scopes) > 0
+	switch {
+	case left <= 0:
+		return Caller{}, 0, tokenExpired()
+	case touch == touchSession:
+		c.Session.UUID = id
+	case !s.policy(c).Bool(policies.AuthAPIKeysEnabled):
+		return Caller{}, 0, errs.New(errs.TokenInvalid, "personal keys are not in use here").Try("sign in")
+	}
+	s.touch(ctx, stale, touch, id)
+	// No more than we remember: a key without end would overflow a Duration.
+	return c, time.Duration(min(left, cachedFor.Milliseconds())) * time.Millisecond, nil
+}
+
+// touch notes a use, once a minute. It may be lost: nothing is decided by it.
+func (s *Service) touch(ctx context.Context, stale bool, statement string, id uuid.UUID) {
+	if stale {
+		_, _ = s.DB.Exec(ctx, statement, id)
+	}
+}
+
+// proven is a signed token whose signature and claims were good under these keys.
+type proven struct {
+	issuer, subject string
+	own             bool
+	claims          Claims // of our own tokens
+	until           time.Time
+	keys            string
+}
+
+// bearer looks up who a signed token is of. What it says of rights is not asked:
+// those are what the database says now.
+func (s *Service) bearer(ctx context.Context, token string, hash [32]byte) (Caller, time.Duration, error) {
+	p, err := s.prove(ctx, token, hash)
+	if err != nil {
+		return Caller{}, 0, err
+	}
+	var c Caller
+	if p.own {
+		c, err = s.programOf(ctx, p.claims, hash)
+	} else {
+		c, err = s.personOf(ctx, p, hash)
+	}
+	return c, p.until.Sub(s.Clock.Now()), err
+}
+
+// prove verifies a token, or remembers that it did: until the token ends or the
+// keys change, whichever is first.
+func (s *Service) prove(ctx context.Context, token string, hash [32]byte) (proven, error) {
+	p, epoch, found := s.proven.get(hash, s.Clock.Now())
+	if !found {
+		t, err := jwt.Parse(token)
+		if err != nil {
+			return proven{}, err
+		}
+		p.own = s.Tokens != nil && t.Claims.Text("iss") == s.Tokens.Issuer
+	}
+	keys, err := s.keys(ctx, p.own)
+	if err != nil {
+		return proven{}, err
+	}
+	if found && p.keys == keys {
+		return p, nil
+	}
+	// The keys were asked for first: if they change meanwhile, the token is
+	// verified once more than needed.
+	p.keys = keys
+	if err := s.verify(ctx, token, &p); err != nil {
+		return proven{}, err
+	}
+	s.proven.put(hash, p, p.until, epoch)
+	return p, nil
+}
+
+func (s *Service) keys(ctx context.Context, own bool) (string, error) {
+	switch {
+	case own:
+		return s.Tokens.print(), nil
+	case s.Provider == nil:
+		return "", tokenInvalid()
+	}
+	return s.Provider.Keys(ctx)
+}
+
+func (s *Service) verify(ctx context.Context, token string, p *proven) (err error) {
+	if p.own {
+		p.claims, err = s.Tokens.Verify(token)
+		p.until = p.claims.Until
+		return err
+	}
+	v, err := s.Provider.Verify(ctx, token)
+	p.issuer, p.subject, p.until = v.Issuer, v.Subject, v.Until
+	return err
+}
+
+func (s *Service) personOf(ctx context.Context, p proven, hash [32]byte) (c Caller, err error) {
+	var tenant *uuid.UUID
+	var refused bool
+	err = s.DB.QueryRow(ctx, selectSubject, p.issuer, p.subject, hash[:]).
+		Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role, &tenant, &c.TenantName, &c.TenantRole, &refused)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Caller{}, errs.New(errs.UserNotFound, "nobody here is known by this token").Try("sign in once: gpuaas login, or the sign-in page")
+	case err != nil:
+		return Caller{}, fmt.Errorf("looking up a person: %w", err)
+	case refused:
+		return Caller{}, tokenInvalid()
 	}
 	if tenant != nil {
 		c.Tenant = ids.From[ids.Tenant](*tenant)
 	}
-	// Compared as seconds: a key without end would overflow a Duration.
-	return c, time.Duration(min(seconds, cachedFor.Seconds()) * float64(time.Second)), nil
+	return c, nil
+}
+
+// programOf is the account that a token was minted for, with what is left of its
+// scopes.
+func (s *Service) programOf(ctx context.Context, t Claims, hash [32]byte) (Caller, error) {
+	h, err := s.scanProgram(s.DB.QueryRow(ctx, selectProgram, t.Account, t.Credential, t.Tenant, t.Project, hash[:]))
+	if err != nil {
+		return Caller{}, err
+	}
+	if h.left <= 0 {
+		return Caller{}, tokenInvalid()
+	}
+	s.touch(ctx, h.stale, touchCredential, h.credential.UUID)
+	h.caller.Scopes, h.caller.Limited = scopesOf(t.Scopes)&h.scopes, true
+	return h.caller, nil
 }
 
 func tokenInvalid() error {
 	return errs.New(errs.TokenInvalid, "the token is not valid").Try("sign in again, or make a new key")
+}
+
+func tokenExpired() error {
+	return errs.New(errs.TokenExpired, "the token has expired").Try("sign in again")
 }
 
 // NewKey makes a personal key; its text is shown once and kept nowhere. A ttl of
@@ -103,25 +242,6 @@ func (s *Service) NewKey(ctx context.Context, q pg.Queryer, user ids.User, name 
 func (s *Service) RevokeKeys(ctx context.Context, q pg.Queryer, user ids.User, name string) error {
 	if _, err := q.Exec(ctx, revokeKeys, user.UUID, name); err != nil {
 		return fmt.Errorf("revoking keys: %w", err)
-	}
-	s.tokens.forget()
-	return nil
-}
-
-// Session starts a browser session of the user and returns the cookie's value.
-func (s *Service) Session(ctx context.Context, user ids.User, ttl time.Duration) (token string, err error) {
-	token, hash := newToken(sessionPrefix)
-	if _, err := s.DB.Exec(unscoped(ctx), insertSession, uuid.Must(uuid.NewV7()), user.UUID, hash[:], ttl.Seconds()); err != nil {
-		return "", fmt.Errorf("starting a session: %w", err)
-	}
-	return token, nil
-}
-
-// EndSession ends it; an unknown one is ended already.
-func (s *Service) EndSession(ctx context.Context, token string) error {
-	hash := sha256.Sum256([]byte(token))
-	if _, err := s.DB.Exec(unscoped(ctx), endSession, hash[:]); err != nil {
-		return fmt.Errorf("ending a session: %w", err)
 	}
 	s.tokens.forget()
 	return nil

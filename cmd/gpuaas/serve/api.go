@@ -31,12 +31,11 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key, err := cursorKey(s.cfg.StateDir)
+	key, err := keptKey(filepath.Join(s.cfg.StateDir, "cursor.key"))
 	if err != nil {
 		return err
 	}
-	//nolint:contextcheck // its handlers take the context of the request they answer
-	door, err := rest.New(rest.Config{
+	config := rest.Config{
 		Identity: a.identity, Catalog: a.catalog, Allocations: a.allocations, Inventory: a.inventory, Metering: a.metering, Ledger: a.ledger,
 		Events:  &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
 		Desired: a.desired, Plans: plans{&reconciler.History{DB: a.db}}, DB: a.db,
@@ -44,11 +43,13 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		AuditLog:       &audit.Service{DB: a.db},
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
 		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
-		Naming:         s.cfg.naming(), Development: s.cfg.Profile.Development, CursorKey: key,
+		Naming:         s.cfg.naming(), CursorKey: key,
 		Limits:       func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
 		SharedLimits: identity.Limits{DB: a.db},
 		Ready:        r.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Audit: a.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
-	})
+	}
+	r.tellSignIn(&config, s.cfg.Profile.Development)
+	door, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request they answer
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
 	}
@@ -134,10 +135,9 @@ func (s *set) audit(ctx context.Context, c identity.Caller, action, target strin
 	return s.db.SendBatch(pg.WithScope(ctx, c.Scope(true)), b).Close()
 }
 
-// cursorKey signs page cursors. It is kept, so that a page can be turned after a
-// restart.
-func cursorKey(dir string) ([]byte, error) {
-	path := filepath.Join(dir, "cursor.key")
+// keptKey reads a key that outlives the process, or makes it: a page can be turned
+// and what was sealed be opened after a restart.
+func keptKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if err == nil {
 		return key, nil

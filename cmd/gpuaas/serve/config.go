@@ -70,7 +70,7 @@ type Config struct {
 	// SignIn goes before what the profile says about the provider.
 	SignIn SignIn
 
-	StateDir string // keys of the CA, of tasks and of cursors
+	StateDir string // keys of the CA, of tasks, tokens and cursors, and the sealing key
 	Source   *Source
 	Log      *slog.Logger
 	Clock    clock.Clock

@@ -45,6 +45,9 @@ func (p policy) of(c identity.Caller) policies.View {
 		policies.In(policies.LevelUser, c.User.String()))
 }
 
+// passwords says whether people may sign in without a provider.
+func (r *rooms) passwords() bool { return r.policy.view().Bool(policies.AuthPersonalLoginEnabled) }
+
 func (p policy) request(c identity.Caller) allocation.Limits {
 	v := p.of(c)
 	return allocation.Limits{

@@ -55,6 +55,7 @@ type rooms struct {
 
 	authority *pki.Local
 	keys      *pki.Keyring
+	entrance  *entrance
 }
 
 // set is the rooms as one role works in them: with its rights to the database,
@@ -139,6 +140,9 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	if r.keys, err = pki.OpenKeyring(filepath.Join(c.StateDir, "keys")); err != nil {
 		return nil, err
 	}
+	if r.entrance, err = openEntrance(c); err != nil {
+		return nil, err
+	}
 	r.policy = policy{&policies.Client{DB: r.pool(RoleReconcile), Hints: hints, Log: c.Log}}
 	if _, err := r.policy.client.Refresh(ctx); err != nil {
 		return nil, err
@@ -166,7 +170,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s := &set{db: db}
 	s.desired = &desired.Store{DB: db, Hints: r.hints, Check: checkLater()}
 	s.observed = &observed.Store{DB: db}
-	s.identity = &identity.Service{DB: db, Clock: c.Clock, Naming: c.naming(), Hints: r.hints}
+	s.identity = r.entrance.identity(c, db, r)
 	s.catalog = &catalog.Service{DB: db, Clock: c.Clock, Hints: r.hints}
 	s.ledger = &ledger.Service{DB: db}
 	s.audited = &audit.Service{DB: db}

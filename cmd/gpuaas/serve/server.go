@@ -126,6 +126,9 @@ func (s *Server) run(ctx context.Context) error {
 	s.group = group
 	r := s.rooms
 	group.Go(func() error { return r.policy.client.Run(ctx) })
+	for _, one := range r.sets {
+		group.Go(func() error { return one.identity.Run(ctx) })
+	}
 	group.Go(func() error { return s.serveMetrics(ctx) })
 	if s.cfg.has(RoleReconcile) {
 		loop := &reconciler.Loop{DB: r.pool(RoleReconcile), Jobs: r.jobs, Desired: r.sets[RoleReconcile].desired, Hints: r.hints, Limits: r.policy.loop, Log: s.cfg.Log}

@@ -1,0 +1,310 @@
+package rest_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// question begins a sign-in in a browser and returns its cookie and state.
+func (b *bundle) question(t *testing.T, back string, change ...func(*http.Request)) (*http.Cookie, string) {
+	t.Helper()
+	w := b.visit(t, "GET", "/api/v1/auth/oidc/authorize?return_to="+url.QueryEscape(back), "", change...)
+	to, err := url.Parse(w.Header().Get("Location"))
+	if w.Code != 302 || err != nil || to.Host != "id.example" || len(w.Result().Cookies()) != 1 {
+		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	return w.Result().Cookies()[0], to.Query().Get("state")
+}
+
+func answer(code, state string) string {
+	return "/auth/callback?" + url.Values{"code": {code}, "state": {state}, "session_state": {"x"}}.Encode()
+}
+
+// cookies of an answer, by name.
+func cookiesOf(w *httptest.ResponseRecorder) map[string]*http.Cookie {
+	all := map[string]*http.Cookie{}
+	for _, c := range w.Result().Cookies() {
+		all[c.Name] = c
+	}
+	return all
+}
+
+func TestProviderSignsABrowserIn(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	asked, state := b.question(t, "/api/docs")
+	if asked.Name != "gpuaas_signin" || !asked.HttpOnly || asked.SameSite != http.SameSiteLaxMode || asked.MaxAge != 600 || strings.Contains(asked.Value, state) {
+		t.Errorf("%+v", asked)
+	}
+	w := b.visit(t, "GET", answer(tokenOwner, state), "", with(asked))
+	set := cookiesOf(w)
+	if w.Code != 303 || w.Header().Get("Location") != "/api/docs" || set["gpuaas_session"] == nil || set["gpuaas_signin"].MaxAge >= 0 {
+		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(set["gpuaas_session"])); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := b.visit(t, "GET", answer(tokenOwner, state), "", with(asked)); w.Code != 400 || cookiesOf(w)["gpuaas_session"] != nil {
+		t.Errorf("the same answer twice: %d", w.Code)
+	}
+}
+
+func TestAnswerCountsWhereTheQuestionWasAsked(t *testing.T) {
+	t.Parallel()
+
+	for name, c := range map[string]struct {
+		visit func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder
+		want  int
+	}{
+		"another browser": {func(b *bundle, _ *http.Cookie, state string) *httptest.ResponseRecorder {
+			return b.visit(t, "GET", answer(tokenOwner, state), "")
+		}, 400},
+		"another state": {func(b *bundle, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
+			return b.visit(t, "GET", answer(tokenOwner, "x"), "", with(asked))
+		}, 400},
+		"no state": {func(b *bundle, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
+			return b.visit(t, "GET", answer(tokenOwner, ""), "", with(asked))
+		}, 400},
+		"the provider's no": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+			return b.visit(t, "GET", "/auth/callback?error=access_denied&error_description=<b>call+0900</b>&state="+state, "", with(asked))
+		}, 401},
+		"a changed cookie": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+			asked.Value = asked.Value[:20] + "A" + asked.Value[21:]
+			return b.visit(t, "GET", answer(tokenOwner, state), "", with(asked))
+		}, 400},
+		"too late": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+			b.now = b.now.Add(10 * time.Minute)
+			return b.visit(t, "GET", answer(tokenOwner, state), "", with(asked))
+		}, 400},
+	} {
+		b := setup(t, provider)
+		asked, state := b.question(t, "/")
+		w := c.visit(b, asked, state)
+		if w.Code != c.want || cookiesOf(w)["gpuaas_session"] != nil || strings.Contains(w.Body.String(), "0900") || !strings.Contains(w.Body.String(), `role="alert"`) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestSignInLeadsNowhereElse(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	for _, back := range []string{"//evil.example", "/\\evil.example", "/%09/evil.example", "/ok"} {
+		asked, state := b.question(t, back)
+		w := b.visit(t, "GET", answer(tokenOwner, state), "", with(asked))
+		if to := w.Header().Get("Location"); to != "/" && to != back || strings.HasPrefix(to, "//") {
+			t.Errorf("%q leads to %q", back, to)
+		}
+	}
+	if w := b.visit(t, "GET", "/sign-in?return=//evil.example", ""); w.Code != 302 || w.Header().Get("Location") != "/api/v1/auth/oidc/authorize?return_to=%2F" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	if w := setup(t).visit(t, "GET", "/sign-in", ""); w.Code != 404 {
+		t.Errorf("where nobody can sign in: %d", w.Code)
+	}
+}
+
+func TestExchange(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	post := func(body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+		asJSON := func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }
+		return b.visit(t, "POST", "/api/v1/auth/oidc/exchange", body, append([]func(*http.Request){asJSON}, change...)...)
+	}
+	asked, state := b.question(t, "/")
+	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
+	if w := post(`{"code":"owner","state":"`+state+`"}`, with(asked), evil); w.Code != 403 {
+		t.Errorf("from another site: %d %s", w.Code, w.Body)
+	}
+	if w := post(`{"code":"owner","state":"` + state + `"}`); w.Code != 400 || problem(t, w).Code != "oidc_exchange_failed" {
+		t.Errorf("without the cookie: %d %s", w.Code, w.Body)
+	}
+	w := post(`{"code":"owner","state":"`+state+`"}`, with(asked))
+	var in oapi.SignedIn
+	if err := json.Unmarshal(w.Body.Bytes(), &in); err != nil || w.Code != 200 || in.User.Id != users[tokenOwner].UUID || in.Token != nil || cookiesOf(w)["gpuaas_session"] == nil {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := post(`{"id_token":"owner"}`); w.Code != 200 || cookiesOf(w)["gpuaas_session"] != nil {
+		t.Errorf("a program's ID token: %d %s", w.Code, w.Body)
+	}
+	for body, want := range map[string]int{`{"id_token":"x"}`: 401, `{}`: 400, `{"code":"owner"}`: 400, `{"id_token":"owner","code":"x","state":"y"}`: 400} {
+		if w := post(body); w.Code != want {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	if w := setup(t).do(t, ask{method: "POST", path: "/api/v1/auth/oidc/exchange", body: `{"id_token":"owner"}`}); w.Code != 404 {
+		t.Errorf("without a provider: %d", w.Code)
+	}
+}
+
+func TestPasswordForProgramsAndBrowsers(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, passwords)
+	const body = `{"email":"owner@dev.localhost","password":"` + rightPassword + `"}`
+	login := ask{method: "POST", path: "/api/v1/auth/personal/login", body: body}
+	w := b.do(t, login)
+	var in oapi.SignedIn
+	if err := json.Unmarshal(w.Body.Bytes(), &in); err != nil || w.Code != 200 || in.Token == nil || in.ExpiresAt == nil || len(w.Result().Cookies()) != 0 {
+		t.Errorf("a program: %d %s %v", w.Code, w.Body, w.Result().Cookies())
+	}
+	login.header = map[string]string{"Origin": "http://example.com"}
+	if w := b.do(t, login); w.Code != 200 || cookiesOf(w)["gpuaas_session"] == nil {
+		t.Errorf("a browser: %d %s", w.Code, w.Body)
+	}
+	login.header = map[string]string{"Origin": "https://evil.example"}
+	if w := b.do(t, login); w.Code != 403 || len(w.Result().Cookies()) != 0 {
+		t.Errorf("a foreign page: %d", w.Code)
+	}
+	wrong := ask{method: "POST", path: login.path, body: strings.Replace(body, "horse", "house", 1)}
+	if w := b.do(t, wrong); w.Code != 401 || problem(t, w).Code != "login_failed" {
+		t.Errorf("another password: %d %s", w.Code, w.Body)
+	}
+	if w := b.visit(t, "POST", "/sign-in", url.Values{"email": {"owner@dev.localhost"}, "password": {"wrong"}}.Encode()); w.Code != 401 || !strings.Contains(w.Body.String(), `role="alert"`) {
+		t.Errorf("the page: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestRenewingAndLeaving(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	cookie := b.signIn(t, tokenOwner)
+	const refresh, logout = "/api/v1/auth/token/refresh", "/api/v1/auth/logout"
+	if w := b.do(t, ask{method: "POST", path: refresh, body: `{"refresh_token":"r"}`}); w.Code != 200 || !strings.Contains(w.Body.String(), `"expires_in":300`) {
+		t.Errorf("a program: %d %s", w.Code, w.Body)
+	}
+	if w := b.do(t, ask{method: "POST", path: refresh, body: `{"refresh_token":"old"}`}); w.Code != 401 || problem(t, w).Code != "token_invalid" {
+		t.Errorf("an old one: %d %s", w.Code, w.Body)
+	}
+	if w := b.do(t, ask{method: "POST", path: refresh}); w.Code != 401 || problem(t, w).Code != "token_missing" {
+		t.Errorf("nothing: %d %s", w.Code, w.Body)
+	}
+	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
+	if w := b.visit(t, "POST", refresh, "", with(cookie), evil); w.Code != 403 {
+		t.Errorf("another site: %d %s", w.Code, w.Body)
+	}
+	if w := b.visit(t, "POST", refresh, "", with(cookie)); w.Code != 200 || strings.Contains(w.Body.String(), "access_token") {
+		t.Errorf("a session: %d %s", w.Code, w.Body)
+	}
+
+	b.people.logout = errs.New(errs.ProviderFailed, "away")
+	w := b.visit(t, "POST", logout, "", with(cookie))
+	if w.Code != 204 || cookiesOf(w)["gpuaas_session"].MaxAge >= 0 || !strings.Contains(b.log.String(), "not revoked at the provider") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), b.log)
+	}
+	w = b.visit(t, "POST", refresh, "", with(cookie))
+	if w.Code != 401 || cookiesOf(w)["gpuaas_session"].MaxAge >= 0 {
+		t.Errorf("after it: %d %v", w.Code, w.Header())
+	}
+}
+
+func TestFirstAdministratorBringsACode(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	w := b.visit(t, "GET", "/first-admin", "")
+	if policy := w.Header().Get("Content-Security-Policy"); w.Code != 200 || !strings.HasSuffix(policy, "; script-src 'self'") ||
+		strings.Count(w.Body.String(), "<script") != 1 || !strings.Contains(w.Body.String(), `<script src="/assets/first-admin.js"></script>`) {
+		t.Errorf("%d %s %s", w.Code, policy, w.Body)
+	}
+	if w := b.visit(t, "POST", "/first-admin", "code=gpa_wrong"); w.Code != 401 || !strings.Contains(w.Body.String(), `role="alert"`) {
+		t.Errorf("another code: %d %s", w.Code, w.Body)
+	}
+	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
+	if w := b.visit(t, "POST", "/first-admin", "code="+rightCode, evil); w.Code != 403 {
+		t.Errorf("another site: %d", w.Code)
+	}
+	w = b.visit(t, "POST", "/first-admin", "code="+rightCode)
+	if w.Code != 303 || cookiesOf(w)["gpuaas_session"] == nil {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestOptionsAndKeysAreToldToEveryone(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider, passwords, func(c *rest.Config) {
+		c.TokenKeys = func() ([]byte, error) {
+			return []byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","use":"sig","alg":"EdDSA","kid":"0001","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`), nil
+		}
+	})
+	for path, want := range map[string]string{
+		"/api/v1/auth/options": `"cli_client_id":"gpuaas-cli"`, "/.well-known/jwks.json": `"kid":"0001"`,
+	} {
+		if w := b.do(t, ask{method: "GET", path: path}); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	w := b.do(t, ask{method: "POST", path: "/api/v1/service-accounts/token", body: `{"secret":"` + "gps_" + strings.Repeat("a", 43) + `","scopes":["allocations:read"]}`})
+	if w.Code != 200 || !strings.Contains(w.Body.String(), `"token_type":"Bearer"`) || !strings.Contains(w.Body.String(), `"expires_in":3600`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// endless is a stream that ends with its context alone.
+type endless struct{ open chan struct{} }
+
+func (e endless) Open(ctx context.Context, _ ids.Tenant, _ ids.Project, _ string) (func(http.ResponseWriter) error, error) {
+	return func(w http.ResponseWriter) error {
+		w.WriteHeader(http.StatusOK)
+		close(e.open)
+		<-ctx.Done()
+		return nil
+	}, nil
+}
+
+// AUTH-12: whoever loses a right loses their stream within two seconds, and so
+// does everyone when nobody can say who has which.
+func TestLostRightEndsTheStream(t *testing.T) {
+	t.Parallel()
+
+	for name, lose := range map[string]func(*people){
+		"the session ends":        func(p *people) { p.sessions = map[string]ids.User{} },
+		"the role is lost":        func(p *people) { p.sessions = as(p.sessions, users[tokenStranger]) },
+		"the project is another":  func(p *people) { p.project = ids.New[ids.Project]() },
+		"nobody can be asked now": func(p *people) { p.away = true },
+	} {
+		e := endless{make(chan struct{})}
+		b := setup(t, func(c *rest.Config) { c.Events = e })
+		cookie := b.signIn(t, tokenMember)
+		ended := make(chan int, 1)
+		go func() { ended <- b.visit(t, "GET", "/api/v1/events", "", with(cookie)).Code }()
+		<-e.open
+		select {
+		case code := <-ended:
+			t.Fatalf("%s: ended with %d while all was well", name, code)
+		case <-time.After(1200 * time.Millisecond): // two looks have found nothing wrong
+		}
+		b.people.mu.Lock()
+		lose(b.people)
+		b.people.mu.Unlock()
+		select {
+		case <-ended:
+		case <-time.After(2 * time.Second):
+			t.Errorf("%s: the stream goes on", name)
+		}
+	}
+}
+
+func as(sessions map[string]ids.User, user ids.User) map[string]ids.User {
+	changed := map[string]ids.User{}
+	for token := range sessions {
+		changed[token] = user
+	}
+	return changed
+}

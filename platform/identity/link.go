@@ -1,0 +1,83 @@
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
+)
+
+const (
+	linkPrefix = "gpa_" // the first administrator's code
+	// linkFor is what it takes to copy a line from a terminal (AUTH-13).
+	linkFor = 15 * time.Minute
+)
+
+// FirstAdminLink makes a code that signs an administrator in once. Where nobody
+// has the address, an administrator is made: whoever calls this holds the
+// installation's own files.
+func (s *Service) FirstAdminLink(ctx context.Context, email string) (code string, err error) {
+	ctx = unscoped(ctx)
+	email, err = address("email", email)
+	if err != nil {
+		return "", err
+	}
+	code, hash := newToken(linkPrefix)
+	return code, pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, insertAdmin, ids.New[ids.User](), email); err != nil {
+			return fmt.Errorf("making an administrator: %w", err)
+		}
+		u, err := one(ctx, tx, "user", selectPerson, scanUser, email)
+		switch {
+		case err != nil:
+			return err
+		case u.Role != "admin":
+			return errs.New(errs.Conflict, "%s is no administrator", email).Try("name an administrator, or somebody who is not here yet")
+		case u.DisabledAt != nil:
+			return errs.New(errs.Conflict, "%s is disabled", email)
+		}
+		b := &pgx.Batch{}
+		b.Queue(insertLink, hash[:], u.ID, int64(linkFor/time.Second))
+		audit.Queue(b, audit.Entry{Actor: "system:first-admin", Action: "user.sign_in_link", Target: s.Naming.Name("", "", "user", u.ID.String()).String()})
+		return tx.SendBatch(ctx, b).Close()
+	})
+}
+
+// UseLink trades a code for a session, once: of those who try at the same time,
+// one statement lets one through.
+func (s *Service) UseLink(ctx context.Context, code string, o Origin) (started Started, err error) {
+	ctx = unscoped(ctx)
+	if len(code) != tokenLength || !strings.HasPrefix(code, linkPrefix) {
+		return Started{}, linkGone()
+	}
+	hash := sha256.Sum256([]byte(code))
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		var user ids.User
+		err := tx.QueryRow(ctx, useLink, hash[:]).Scan(&user)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return linkGone()
+		}
+		if err != nil {
+			return fmt.Errorf("using a sign-in link: %w", err)
+		}
+		u, err := one(ctx, tx, "user", selectUser, scanUser, user)
+		if err != nil {
+			return err
+		}
+		started, err = s.enter(ctx, tx, u, NewSession{User: u.ID, Kind: "browser", Issuer: localIssuer, Origin: o})
+		return err
+	})
+	return started, err
+}
+
+func linkGone() error {
+	return loginFailed("this code is used, too old, or none of ours").Try("make a new one: gpuaas first-admin")
+}

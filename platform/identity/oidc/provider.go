@@ -1,0 +1,238 @@
+// Package oidc speaks with the provider that signs people in: OpenID Connect with
+// a code and PKCE, its published keys, its tokens. It keeps nothing of a person
+// and decides no right: it says who the provider vouches for, and as what.
+package oidc
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/jwt"
+)
+
+// Config names a provider and who we are there.
+type Config struct {
+	Issuer                 string
+	ClientID, ClientSecret string // of the server; a public client has no secret
+	CLIClientID            string // of programs on people's machines; public
+	Audience               string // must be in the aud of access tokens
+	RolesClaim             string // dotted path to a list of texts
+	Roles                  map[string]string
+	Clock                  clock.Clock
+	Transport              http.RoundTripper // nil: the usual one
+}
+
+// Provider is one issuer. It may be away when we start: it is asked when needed.
+type Provider struct {
+	Config
+
+	client *http.Client
+	keys   *keySet
+	found  kept[endpoints]
+}
+
+// New makes a provider without asking it anything.
+func New(c Config) *Provider {
+	p := &Provider{Config: c, client: newClient(c.Transport)}
+	p.found.clock, p.found.fetch = c.Clock, p.discover
+	p.keys = newKeySet(p.client, c.Clock, func(ctx context.Context) (string, error) {
+		e, err := p.endpoints(ctx)
+		return e.keys, err
+	})
+	return p
+}
+
+// Scopes are what people are asked to let us see.
+func Scopes() []string {
+	return []string{oidc.ScopeOpenID, "profile", "email", oidc.ScopeOfflineAccess}
+}
+
+// Issuer is the name that its tokens carry.
+func (p *Provider) Issuer() string { return p.Config.Issuer }
+
+// Keys is another text whenever the provider's keys have changed.
+func (p *Provider) Keys(ctx context.Context) (string, error) { return p.keys.print(ctx) }
+
+func (p *Provider) endpoints(ctx context.Context) (endpoints, error) {
+	return p.found.get(ctx, func(endpoints) bool { return true })
+}
+
+// Verify believes an access token or says why not.
+func (p *Provider) Verify(ctx context.Context, raw string) (identity.Verified, error) {
+	t, err := jwt.Parse(raw)
+	if err != nil {
+		return identity.Verified{}, err
+	}
+	if err := p.keys.verify(ctx, t); err != nil {
+		return identity.Verified{}, err
+	}
+	until, err := t.Access(jwt.Rules{Issuer: p.Config.Issuer, Audience: p.Audience, Now: p.Clock.Now()})
+	if err != nil {
+		return identity.Verified{}, err
+	}
+	v := p.vouched(t.Claims)
+	v.Until = until
+	return v, nil
+}
+
+// vouched reads what a verified token says of a person.
+func (p *Provider) vouched(claims jwt.Object) identity.Verified {
+	v := identity.Verified{
+		Issuer: p.Config.Issuer, Subject: claims.Text("sub"), Email: strings.ToLower(strings.TrimSpace(claims.Text("email"))),
+		EmailVerified: claims["email_verified"] == true, Name: claims.Text("name"), MapsRoles: len(p.Roles) > 0,
+	}
+	if v.Name == "" {
+		v.Name = claims.Text("preferred_username")
+	}
+	v.Role = p.role(claims)
+	return v
+}
+
+// byRank is who may more, first: a person may have several of the provider's roles.
+var byRank = []string{"admin", "operator", "billing_operator"}
+
+func (p *Provider) role(claims jwt.Object) string {
+	best := len(byRank)
+	for _, theirs := range claims.Texts(p.RolesClaim) {
+		if rank := slices.Index(byRank, p.Roles[theirs]); rank >= 0 {
+			best = min(best, rank)
+		}
+	}
+	if best == len(byRank) {
+		return "user"
+	}
+	return byRank[best]
+}
+
+// AuthCodeURL is where a browser asks the provider for a code.
+func (p *Provider) AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
+	c, err := p.config(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	c.RedirectURL = redirect
+	return c.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), nil
+}
+
+// config is our client there: the server's, or that of programs.
+func (p *Provider) config(ctx context.Context, program bool) (oauth2.Config, error) {
+	e, err := p.endpoints(ctx)
+	if err != nil {
+		return oauth2.Config{}, err
+	}
+	c := oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: e.Endpoint, Scopes: Scopes()}
+	if program {
+		c.ClientID, c.ClientSecret = p.CLIClientID, ""
+	}
+	if c.ClientSecret == "" {
+		c.Endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client only names itself
+	}
+	return c, nil
+}
+
+// Exchange turns a code into what the provider grants for it.
+func (p *Provider) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (identity.Grant, error) {
+	c, err := p.config(ctx, false)
+	if err != nil {
+		return identity.Grant{}, err
+	}
+	c.RedirectURL = redirect
+	t, err := c.Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		return identity.Grant{}, refused(err, errs.New(errs.OIDCExchangeFailed, "the sign-in provider did not take the code").Try("sign in again"))
+	}
+	g, err := p.granted(ctx, t, p.ClientID, nonce)
+	if err == nil && g.ID == "" {
+		return g, errs.New(errs.OIDCExchangeFailed, "the sign-in provider answered without an ID token").Try("the client needs the scope openid")
+	}
+	return g, err
+}
+
+// Refresh asks for new tokens with an older one.
+func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (identity.Grant, error) {
+	c, err := p.config(ctx, program)
+	if err != nil {
+		return identity.Grant{}, err
+	}
+	t, err := c.TokenSource(oidc.ClientContext(ctx, p.client), &oauth2.Token{RefreshToken: refresh}).Token()
+	if err != nil {
+		return identity.Grant{}, refused(err, errs.New(errs.TokenInvalid, "the sign-in provider does not take this token any more").Try("sign in again"))
+	}
+	return p.granted(ctx, t, c.ClientID, "")
+}
+
+// granted believes what came with a code or a refresh. Who it is says the ID
+// token, or where a refresh brings none, the access token.
+func (p *Provider) granted(ctx context.Context, t *oauth2.Token, client, nonce string) (g identity.Grant, err error) {
+	g = identity.Grant{Access: t.AccessToken, Refresh: t.RefreshToken, Until: t.Expiry}
+	g.ID, _ = t.Extra("id_token").(string)
+	access, opaque := p.Verify(ctx, t.AccessToken)
+	if g.ID == "" {
+		g.Verified = access
+		return g, opaque
+	}
+	if g.Verified, err = p.identify(ctx, g.ID, client, nonce); err != nil {
+		return g, err
+	}
+	// Keycloak writes roles into access tokens only, unless it is told otherwise.
+	if opaque == nil && access.Subject == g.Verified.Subject && g.Verified.Role == "user" {
+		g.Verified.Role = access.Role
+	}
+	return g, nil
+}
+
+// refused tells a provider that says no from one that is away.
+func refused(err error, no *errs.Error) error {
+	var said *oauth2.RetrieveError
+	if errors.As(err, &said) && said.Response != nil && said.Response.StatusCode < http.StatusInternalServerError {
+		return no.Because(err)
+	}
+	return errs.New(errs.ProviderFailed, "the sign-in provider cannot be reached").Try("try again in a moment").Because(err)
+}
+
+// Revoke ends a refresh token there (RFC 7009). A provider that cannot is asked
+// nothing: the token ends by itself.
+func (p *Provider) Revoke(ctx context.Context, refresh string, program bool) error {
+	c, err := p.config(ctx, program)
+	if err != nil {
+		return err
+	}
+	e, err := p.endpoints(ctx)
+	if err != nil || e.revocation == "" {
+		return err
+	}
+	form := url.Values{"token": {refresh}, "token_type_hint": {"refresh_token"}}
+	if c.Endpoint.AuthStyle == oauth2.AuthStyleInParams {
+		form.Set("client_id", c.ClientID)
+		if c.ClientSecret != "" {
+			form.Set("client_secret", c.ClientSecret)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.revocation, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if c.Endpoint.AuthStyle == oauth2.AuthStyleInHeader {
+		r.SetBasicAuth(url.QueryEscape(c.ClientID), url.QueryEscape(c.ClientSecret)) // RFC 6749, 2.3.1
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return errs.New(errs.ProviderFailed, "the sign-in provider cannot be reached").Because(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode >= http.StatusInternalServerError {
+		return errs.New(errs.ProviderFailed, "the sign-in provider answers %s", answer.Status)
+	}
+	return nil
+}

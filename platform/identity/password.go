@@ -1,0 +1,156 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+const (
+	minPassword = 12   // characters; NIST SP 800-63B asks for 8, and for 15 where it is alone
+	maxPassword = 1024 // bytes: nobody types more
+)
+
+// PersonalLogin signs in with a password, where the platform allows it. Who does
+// not exist, is disabled, or has no password is answered like a wrong password,
+// after the same work.
+func (s *Service) PersonalLogin(ctx context.Context, email, password, kind string, o Origin) (Started, error) {
+	ctx = unscoped(ctx)
+	if err := s.personal(); err != nil {
+		return Started{}, err
+	}
+	u, hash, err := s.passwordOf(ctx, email)
+	if err != nil {
+		return Started{}, err
+	}
+	right, weak, err := s.hashing.check(ctx, password[:min(len(password), maxPassword)], hash)
+	switch {
+	case err != nil:
+		return Started{}, fmt.Errorf("checking a password: %w", err)
+	case !right || u.DisabledAt != nil || len(password) > maxPassword:
+		return Started{}, loginFailed("the e-mail address or the password is wrong")
+	}
+	stronger := hash
+	if weak {
+		if stronger, err = s.hashing.make(ctx, password); err != nil {
+			return Started{}, fmt.Errorf("hashing a password: %w", err)
+		}
+	}
+	var started Started
+	err = s.signing(ctx, func(tx pgx.Tx) error {
+		if stronger != hash {
+			if _, err := tx.Exec(ctx, rehashPassword, u.ID, stronger, hash); err != nil {
+				return fmt.Errorf("keeping a password: %w", err)
+			}
+		}
+		started, err = s.enter(ctx, tx, u, NewSession{User: u.ID, Kind: kind, Issuer: localIssuer, Origin: o})
+		return err
+	})
+	return started, err
+}
+
+func (s *Service) personal() error {
+	if s.policy(Caller{}).Bool(policies.AuthPersonalLoginEnabled) {
+		return nil
+	}
+	return errs.New(errs.NotFound, "there is no sign-in with a password here").Try("sign in with your provider")
+}
+
+// passwordOf returns the person of an address with their hash, or nobody's.
+func (s *Service) passwordOf(ctx context.Context, email string) (User, string, error) {
+	u, err := one(ctx, s.DB, "user", selectPerson, scanUser, strings.ToLower(strings.TrimSpace(email)))
+	if errs.CodeOf(err) == errs.NotFound {
+		return User{}, nobody, nil
+	}
+	if err != nil {
+		return User{}, "", err
+	}
+	hash, err := s.hashOf(ctx, u)
+	if hash == "" {
+		hash = nobody
+	}
+	return u, hash, err
+}
+
+func (s *Service) hashOf(ctx context.Context, u User) (hash string, err error) {
+	if err = s.DB.QueryRow(ctx, passwordOf, u.ID).Scan(&hash); err != nil {
+		return "", fmt.Errorf("reading a password: %w", err)
+	}
+	return hash, nil
+}
+
+// SetPassword gives the caller a password; one that is there must be told. Their
+// other sessions end: whoever had the old password may have one of them. It is
+// not kept under an idempotency key, which would hold a fast hash of it.
+func (s *Service) SetPassword(ctx context.Context, c Caller, old, fresh string) error {
+	ctx = unscoped(ctx)
+	if err := s.personal(); err != nil {
+		return err
+	}
+	u, err := s.UserByID(ctx, c.User)
+	if err != nil {
+		return err
+	}
+	if err := checkPassword(fresh, u.Email); err != nil {
+		return err
+	}
+	have, err := s.hashOf(ctx, u)
+	if err != nil {
+		return err
+	}
+	if have != "" {
+		right, _, err := s.hashing.check(ctx, old[:min(len(old), maxPassword)], have)
+		if err != nil {
+			return fmt.Errorf("checking a password: %w", err)
+		}
+		if !right {
+			return loginFailed("the present password is wrong").At("current_password")
+		}
+	}
+	hash, err := s.hashing.make(ctx, fresh)
+	if err != nil {
+		return fmt.Errorf("hashing a password: %w", err)
+	}
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return s.putPassword(ctx, tx, c, u, have, hash) })
+	if errors.Is(err, errRaced) {
+		return errs.New(errs.Conflict, "the password was changed meanwhile")
+	}
+	if err == nil {
+		s.RightsChanged()
+	}
+	return err
+}
+
+func (s *Service) putPassword(ctx context.Context, tx pgx.Tx, c Caller, u User, have, hash string) error {
+	if _, err := tx.Exec(ctx, lockUser, u.ID); err != nil {
+		return fmt.Errorf("locking a person: %w", err)
+	}
+	tag, err := tx.Exec(ctx, putPassword, u.ID, hash, have)
+	switch {
+	case err != nil:
+		return fmt.Errorf("keeping a password: %w", err)
+	case tag.RowsAffected() == 0:
+		return errRaced
+	}
+	if _, err := tx.Exec(ctx, endOthers, u.ID, c.Session); err != nil {
+		return fmt.Errorf("ending sessions: %w", err)
+	}
+	return s.noteNow(ctx, tx, c, "user.password", u.thing(), nil)
+}
+
+func checkPassword(password, email string) error {
+	switch {
+	case utf8.RuneCountInString(password) < minPassword || len(password) > maxPassword || !utf8.ValidString(password):
+		return errs.Invalid("password", "must have at least %d characters and at most %d bytes", minPassword, maxPassword)
+	case strings.EqualFold(password, email):
+		return errs.Invalid("password", "must not be your e-mail address")
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package identity
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestSignInStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{
+		"tenants", "projects", "users", "tenant_memberships", "invitations", "api_keys", "sessions", "service_accounts",
+		"service_account_credentials", "user_passwords", "sign_in_links", "revoked_tokens",
+	}, map[string]string{
+		"selectKeyHolder":        selectKeyHolder,
+		"selectSessionHolder":    selectSessionHolder,
+		"selectSubject":          selectSubject,
+		"touchKey":               touchKey,
+		"touchSession":           touchSession,
+		"touchCredential":        touchCredential,
+		"selectCredentialHolder": selectCredentialHolder,
+		"selectProgram":          selectProgram,
+		"lockPeople":             lockPeople,
+		"insertPerson":           insertPerson,
+		"updatePerson":           updatePerson,
+		"noteSignIn":             noteSignIn,
+		"selectOwnInvitation":    selectOwnInvitation,
+		"acceptInvitation":       acceptInvitation,
+		"joinTenant":             joinTenant,
+		"insertSession":          insertSession,
+		"selectSession":          selectSession,
+		"endSession":             endSession,
+		"keepRefresh":            keepRefresh,
+		"endOthers":              endOthers,
+		"revokeToken":            revokeToken,
+		"deleteRevoked":          deleteRevoked,
+		"selectPerson":           selectPerson,
+		"passwordOf":             passwordOf,
+		"putPassword":            putPassword,
+		"rehashPassword":         rehashPassword,
+		"insertLink":             insertLink,
+		"useLink":                useLink,
+		"insertAdmin":            insertAdmin,
+	})
+}
