@@ -38,7 +38,7 @@ var doors = map[string]verdict{
 	"getLivez":                {statuses: []int{200}},
 	"getReadyz":               {statuses: []int{200}},
 	"getHealthz":              {statuses: []int{200, 503}}, // the bus and the fleet are others' business
-	"authorizeOidc":           {statuses: []int{404}, codes: []string{"not_found"}},
+	"authorizeOidc":           {statuses: []int{302}},
 	"exchangeOidc":            {statuses: []int{400, 404}, codes: []string{"not_found", "validation_error"}},
 	"loginPersonal":           {statuses: []int{401}, codes: []string{"login_failed"}},
 	"refreshToken":            {statuses: []int{401, 404}, codes: []string{"token_missing", "token_invalid", "not_found"}},
@@ -67,6 +67,9 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 		if !known {
 			t.Fatalf("%s is open to everyone: say in doors what stands behind it", o.OperationID)
 		}
+		if a.cookie && a.refused == "" && o.OperationID == "refreshToken" {
+			v = verdict{statuses: []int{200}} // of their own session
+		}
 		return v
 	case a.refused != "":
 		return verdict{statuses: []int{401}, codes: []string{a.refused}}
@@ -78,9 +81,17 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	case len(by) == 0 && at == own && a.side != nil:
 		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
 	case len(by) == 0: // which of the two is looked at first says nothing about the id
-		return verdict{statuses: []int{403, 404}, codes: []string{"forbidden", "not_found"}}
+		v := verdict{statuses: []int{403, 404}, codes: []string{"forbidden", "not_found"}}
+		if a.side == nil {
+			v.statuses, v.codes = append(v.statuses, 400), append(v.codes, "project_required")
+		}
+		return v
 	case at == random, at == foreign && !reaches(o, a, s):
 		return missing
+	case o.OperationID == "getMe" && a.side != nil && !a.program && !slices.ContainsFunc(a.roles, isInProject):
+		// It tells the role in the project that is named, and there is none.
+		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
+	case a.side == nil && o.OperationID == "listEvents" && !a.has("admin"): // they are a project's
 	case a.side != nil || at == foreign || !aboutOwnTenant(o) || reaches(o, a, s):
 		return done
 	}
@@ -96,6 +107,11 @@ func reaches(o openapi.Operation, a *actor, s slot) bool {
 		return true
 	}
 	return a.has("admin") && !personal[s.kind] && (named(o, "/ProjectHeader") || o.Extensions["x-project"] != nil)
+}
+
+// isInProject: owners administer every project of their tenant, and viewers see it.
+func isInProject(role string) bool {
+	return strings.HasPrefix(role, "project.") || role == "tenant.owner" || role == "tenant.viewer"
 }
 
 func named(o openapi.Operation, suffix string) bool {

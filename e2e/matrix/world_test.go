@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/crypto/ssh"
@@ -76,15 +78,20 @@ type world struct {
 	*house
 
 	a, b   *side
-	actors []*actor
-	made   int
+	actors   []*actor
+	provider *provider
+	made     int
 }
 
-func furnish(h *house) *world {
-	w := &world{house: h}
+// furnish opens a house in which everybody stands before the door.
+func furnish(t testing.TB) *world {
+	t.Helper()
+	p := newProvider(t)
+	w := &world{house: open(t, p.through), provider: p}
 	w.a, w.b = w.newSide("alpha"), w.newSide("beta")
 	w.fleet()
 	w.people()
+	w.programs()
 	w.strangers()
 	return w
 }
@@ -155,6 +162,7 @@ func (w *world) people() {
 		w.stand(s)
 	}
 	w.withSession(w.newActor("alpha owner's browser", w.a, "tenant.owner"))
+	w.withProvider(w.newActor("alpha owner through the provider", w.a, "tenant.owner"), audience, 0)
 	for _, scope := range []string{"allocations:read", "allocations:write", "billing:read"} {
 		limited := w.newActor("alpha owner's key for "+scope, w.a, "tenant.owner")
 		limited.limited, limited.scopes = true, []string{scope}
@@ -204,6 +212,45 @@ func (w *world) withSession(a *actor) {
 	a.token, a.cookie = token, true
 }
 
+// withProvider makes the actor come with a token of the provider.
+func (w *world) withProvider(a *actor, audience string, ago time.Duration) {
+	subject := one[string](w.house, `UPDATE users SET oidc_issuer = $2 WHERE id = $1 RETURNING oidc_subject`, a.user, w.provider.url)
+	a.token = w.provider.token(w, subject, audience, ago)
+}
+
+// renew gives the actor another token of the same kind.
+func (w *world) renew(a *actor) {
+	switch {
+	case a.cookie:
+		w.withSession(a)
+	case strings.HasPrefix(a.token, "ey"):
+		w.made++
+		w.withProvider(a, audience, time.Duration(w.made%200)*time.Second)
+	}
+}
+
+// programs are service accounts with a token that the door has minted: one for
+// every scope that allows anything, and one whose scope allows nothing.
+func (w *world) programs() {
+	for _, r := range policies.Roles() {
+		if r.Scope != "token" || len(r.Operations) == 0 && r.Name != "apps:read" {
+			continue
+		}
+		for _, s := range []*side{w.a, w.b} {
+			a := &actor{name: s.name + " program for " + r.Name, side: s, program: true, scopes: []string{r.Name}, user: id()}
+			w.sql(`INSERT INTO service_accounts (id, org_id, project_id, name, scopes, created_by) VALUES ($1, $2, $3, $4, $5, $6)`,
+				a.user, s.tenant, s.project, w.unique("program"), a.scopes, s.owner.user)
+			opens, hash := secret("gps_")
+			w.sql(`INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash) VALUES ($1, $2, $3, $4)`, id(), a.user, s.tenant, hash)
+			got := w.send(request{http.MethodPost, "/api/v1/service-accounts/token", nil, []byte(`{"secret":"` + opens + `"}`)})
+			if a.token = field(got.body, "access_token"); a.token == "" {
+				w.Fatalf("minting: %d %s", got.status, got.body)
+			}
+			w.actors = append(w.actors, a)
+		}
+	}
+}
+
 // strangers come with a token that is not, or no longer, one of this door.
 func (w *world) strangers() {
 	w.actors = append(w.actors, &actor{name: "anonymous", refused: "token_missing"})
@@ -222,6 +269,18 @@ func (w *world) strangers() {
 	w.sql(`UPDATE sessions SET ended_at = now() WHERE user_id = $1`, ended.user)
 	ended.refused = "token_invalid"
 
+	for name, c := range map[string]struct {
+		audience string
+		ago      time.Duration
+		code     string
+	}{
+		"an expired token":         {audience, time.Hour, "token_expired"},
+		"a token for someone else": {"another-api", 0, "token_invalid"},
+	} {
+		a := w.newActor(name, w.a, "tenant.owner")
+		w.withProvider(a, c.audience, c.ago)
+		a.refused = c.code
+	}
 	token, hash := secret("gpe_")
 	w.sql(`INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) SELECT $1, id, now() + interval '1 hour' FROM nodes WHERE name = $2`, hash, node)
 	w.actors = append(w.actors, &actor{name: "a node's enrolment token", token: token, refused: "token_invalid"})
@@ -246,6 +305,9 @@ var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": 
 // operator who belongs to none.
 func (w *world) fresh(kind string, s *side, by *actor) string {
 	made := id()
+	if by.program && kind != "SshKeyID" {
+		by = s.owner // a program has no sessions and no keys of its own
+	}
 	switch kind {
 	case "AllocationID":
 		return w.allocate(s)
