@@ -54,6 +54,9 @@ func (s *Server) enterProject(c *gin.Context, r *call) error {
 	case err == nil && isProgram && in.Project != r.caller.Project:
 		err = errs.New(errs.Forbidden, "this program belongs to another project")
 	case err == nil:
+		if in.Tenant != r.caller.Tenant { // an administrator acts for a tenant: its rows are what they see
+			r.tenant = in.Tenant.String()
+		}
 		r.caller = in
 		return nil
 	case statusOf(errs.CodeOf(err)) >= http.StatusInternalServerError || isProgram:

@@ -167,6 +167,13 @@ func TestINV55TheMatrix(t *testing.T) {
 			w.permitted(c, v)
 		}
 	}
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.hiddenFields(openapi.Operations(doc))
+	w.foreignCursors(openapi.Operations(doc))
+	w.sameTime(openapi.Operations(doc))
 	t.Logf("all took %s", time.Since(began)) //nolint:forbidigo // as above
 }
 

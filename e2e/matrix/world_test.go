@@ -79,7 +79,9 @@ type world struct {
 
 	a, b   *side
 	actors   []*actor
+	admin    *actor
 	provider *provider
+	counts   map[string]int // answers of the fuzzer by status
 	made     int
 }
 
@@ -87,7 +89,7 @@ type world struct {
 func furnish(t testing.TB) *world {
 	t.Helper()
 	p := newProvider(t)
-	w := &world{house: open(t, p.through), provider: p}
+	w := &world{house: open(t, p.through), provider: p, counts: map[string]int{}}
 	w.a, w.b = w.newSide("alpha"), w.newSide("beta")
 	w.fleet()
 	w.people()
@@ -146,7 +148,9 @@ func (w *world) people() {
 		switch r.Scope {
 		case "platform":
 			if r.Name != "anonymous" && r.Name != "user" {
-				w.newActor(r.Name, nil, r.Name)
+				if a := w.newActor(r.Name, nil, r.Name); r.Name == "admin" {
+					w.admin = a
+				}
 			}
 		case "tenant", "project":
 			for _, s := range []*side{w.a, w.b} {
