@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -106,7 +107,7 @@ func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
 	}
 	t.Cleanup(func() {
 		h.client.CloseIdleConnections()
-		if err := server.Stop(context.WithoutCancel(t.Context())); err != nil {
+		if err := server.Stop(context.WithoutCancel(t.Context())); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("stopping the server: %v", err)
 		}
 	})

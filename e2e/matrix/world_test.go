@@ -225,6 +225,7 @@ func (w *world) withProvider(a *actor, audience string, ago time.Duration) {
 // renew gives the actor another token of the same kind.
 func (w *world) renew(a *actor) {
 	switch {
+	case a.refused != "" || a.program: // has no other, or cannot end it
 	case a.cookie:
 		w.withSession(a)
 	case strings.HasPrefix(a.token, "ey"):
