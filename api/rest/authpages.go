@@ -59,7 +59,7 @@ func (s *Server) enter(c *gin.Context, back string, in func() (identity.Started,
 	}
 	started, err := in()
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.LoginFailed {
-		again(http.StatusUnauthorized, e.Message)
+		again(statusOf(e.Code), e.Message)
 		return
 	}
 	if err != nil {

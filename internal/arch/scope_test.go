@@ -19,10 +19,10 @@ var unscoped = []string{
 	// What finds out who calls and for whom, and begins or ends that.
 	"platform/identity.Authenticate",
 	"platform/identity.findProject",
+	"platform/identity.ProjectOfAccount", // of the account in the path, on the way to a decision
 	"platform/identity.SignIn",
 	"platform/identity.SignInSession",
 	"platform/identity.PersonalLogin",
-	"platform/identity.SetPassword", // asks for the old one, and ends the sessions begun with it
 	"platform/identity.FirstAdminLink",
 	"platform/identity.UseLink",
 	"platform/identity.StartSession",
