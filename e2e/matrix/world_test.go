@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -86,10 +87,15 @@ type world struct {
 }
 
 // furnish opens a house in which everybody stands before the door.
-func furnish(t testing.TB) *world {
+func furnish(t testing.TB, prepare ...func(*house)) *world {
 	t.Helper()
 	p := newProvider(t)
-	w := &world{house: open(t, p.through), provider: p, counts: map[string]int{}}
+	w := &world{house: open(t, func(h *house, c *serve.Config) {
+		p.through(h, c)
+		for _, change := range prepare {
+			change(h)
+		}
+	}), provider: p, counts: map[string]int{}}
 	w.a, w.b = w.newSide("alpha"), w.newSide("beta")
 	w.fleet()
 	w.people()
