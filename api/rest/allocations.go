@@ -135,8 +135,7 @@ func (s *Server) within(ctx context.Context, r *call, id uuid.UUID) (allocation.
 	if err != nil {
 		return allocation.Allocation{}, err
 	}
-	everywhere := held(r.caller)&r.op.allowed&^projectBound != 0
-	if a.Project != r.caller.Project && !everywhere {
+	if a.Project != r.caller.Project && !r.everywhere() {
 		return allocation.Allocation{}, errs.New(errs.NotFound, "no such allocation")
 	}
 	return a, nil

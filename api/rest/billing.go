@@ -57,7 +57,11 @@ func (s *Server) GetUsage(ctx context.Context, req oapi.GetUsageRequestObject) (
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
-	used, err := s.Metering.Usage(ctx, r.caller.Tenant, from, to, after, limit+1)
+	var project ids.Project
+	if !r.everywhere() {
+		project = r.caller.Project
+	}
+	used, err := s.Metering.Usage(ctx, r.caller.Tenant, project, from, to, after, limit+1)
 	if err != nil {
 		return nil, err
 	}

@@ -121,6 +121,10 @@ func held(c identity.Caller) role {
 	return has
 }
 
+// everywhere says whether the caller may call the operation for all of the tenant:
+// what roles of a project and programs may ends at its border.
+func (r *call) everywhere() bool { return held(r.caller)&r.op.allowed&^projectBound != 0 }
+
 // decision is whether a caller may call an operation, and the rule that says so:
 // the role or the scope of a token whose line it is.
 type decision struct {

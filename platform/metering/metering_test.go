@@ -245,7 +245,7 @@ func TestUsageIsCutByTheWindow(t *testing.T) {
 	// two is still open, and the database's clock decides how far: the test's
 	// times lie ahead of it.
 	at := func(s int64) time.Time { return time.Unix(t0+s, 0) }
-	all, err := b.Usage(ctx, tenant, at(-50), at(1000), ids.Allocation{}, 10)
+	all, err := b.Usage(ctx, tenant, ids.Project{}, at(-50), at(1000), ids.Allocation{}, 10)
 	must(t, err)
 	if len(all) != 2 || all[0].Allocation != one.Allocation || all[0].Seconds != 200 ||
 		all[0].CostMinor != money.Minor(2*owed(one, 100)) || all[0].EndedAt == nil || all[0].EndedAt.Unix() != t0+300 {
@@ -254,18 +254,23 @@ func TestUsageIsCutByTheWindow(t *testing.T) {
 	if len(all) == 2 && (all[1].EndedAt != nil || all[1].StartedAt.Unix() != t0+50) {
 		t.Errorf("open usage %+v", all[1])
 	}
-	page, err := b.Usage(ctx, tenant, at(0), at(1000), all[0].Allocation, 10)
+	page, err := b.Usage(ctx, tenant, ids.Project{}, at(0), at(1000), all[0].Allocation, 10)
 	must(t, err)
 	if len(page) != 1 || page[0].Allocation != two.Allocation {
 		t.Errorf("next page %+v", page)
 	}
-	cut, err := b.Usage(ctx, tenant, at(90), at(210), ids.Allocation{}, 1)
+	ours, err := b.Usage(ctx, tenant, two.Project, at(-50), at(1000), ids.Allocation{}, 10)
+	must(t, err)
+	if one.Project == two.Project || len(ours) != 1 || ours[0].Allocation != two.Allocation {
+		t.Errorf("of one project %+v", ours)
+	}
+	cut, err := b.Usage(ctx, tenant, ids.Project{}, at(90), at(210), ids.Allocation{}, 1)
 	must(t, err)
 	if len(cut) != 1 || cut[0].Seconds != 20 ||
 		cut[0].CostMinor != money.Minor(owed(one, 100)-owed(one, 90)+owed(one, 10)) {
 		t.Errorf("window %+v", cut)
 	}
-	if none, err := b.Usage(ctx, tenant, at(-100), at(0), ids.Allocation{}, 10); err != nil || len(none) != 0 {
+	if none, err := b.Usage(ctx, tenant, ids.Project{}, at(-100), at(0), ids.Allocation{}, 10); err != nil || len(none) != 0 {
 		t.Errorf("before the start %+v, %v", none, err)
 	}
 

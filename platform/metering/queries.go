@@ -82,6 +82,7 @@ var selectUsage = `
 		min(r.start_s), CASE WHEN bool_or(r.end_s IS NULL) THEN NULL ELSE max(r.end_s) END
 	FROM usage_records r
 	WHERE r.org_id = $1 AND r.start_s < $3 AND coalesce(r.end_s, $3) > $2 AND r.allocation_id > $4
+		AND ($6::uuid = '00000000-0000-0000-0000-000000000000' OR r.project_id = $6)
 	GROUP BY r.allocation_id, r.project_id, r.sku, r.gpus, r.price_minor, r.currency
 	ORDER BY r.allocation_id LIMIT $5`
 

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Usage lists what the tenant's allocations used within [from, to), by
-// allocation, after the given one.
-func (s *Service) Usage(ctx context.Context, tenant ids.Tenant, from, to time.Time, after ids.Allocation, limit int) ([]Usage, error) {
-	rows, err := s.DB.Query(ctx, selectUsage, tenant.UUID, from.Unix(), to.Unix(), after.UUID, limit)
+// Usage lists what the tenant's allocations, or those of one of its projects,
+// used within [from, to), by allocation, after the given one.
+func (s *Service) Usage(ctx context.Context, tenant ids.Tenant, project ids.Project, from, to time.Time, after ids.Allocation, limit int) ([]Usage, error) {
+	rows, err := s.DB.Query(ctx, selectUsage, tenant.UUID, from.Unix(), to.Unix(), after.UUID, limit, project.UUID)
 	if err != nil {
 		return nil, fmt.Errorf("reading usage of tenant %s: %w", tenant, err)
 	}
