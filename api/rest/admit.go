@@ -45,7 +45,8 @@ func (s *Server) repeatedUnseen(c *gin.Context, r *call, refused error) bool {
 		return false
 	}
 	first, found, err := s.Identity.Replay(c.Request.Context(), r.key)
-	if err != nil || !found {
+	// Nobody has decided that they may, which is too little for a secret.
+	if err != nil || !found || first.Secret {
 		return false
 	}
 	again(c.Writer, first)

@@ -208,6 +208,29 @@ func TestLostSecretsAreSaidAgain(t *testing.T) {
 	})
 }
 
+// A secret is said again only to whoever may still ask for it. Of what is gone, or
+// out of sight since, nobody can say who may.
+func TestSecretsOfWhatIsGoneAreNotSaidAgain(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	account, _ := b.program(t)
+	at := "/api/v1/service-accounts/" + account.String()
+	a := ask{method: "POST", path: at + "/credentials", token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "once"}}
+	if w := b.do(t, a); w.Code != 201 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	gone := ask{method: "DELETE", path: at, token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "gone"}}
+	for range 2 {
+		if w := b.do(t, gone); w.Code != 204 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if w := b.do(t, a); w.Code != 404 || strings.Contains(w.Body.String(), "gps_") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // Every kind of change, asked twice with one key: one effect, one answer.
 func TestChangesAreReplayed(t *testing.T) {
 	t.Parallel()
