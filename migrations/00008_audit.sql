@@ -70,7 +70,8 @@ BEGIN
 		('service_account_credentials', 'INSERT OR DELETE OR UPDATE OF service_account_id, org_id, secret_hash, expires_at, revoked_at'),
 		('api_keys', 'INSERT OR DELETE OR UPDATE OF user_id, name, secret_hash, scopes, expires_at, revoked_at'),
 		('ssh_keys', 'INSERT OR UPDATE OR DELETE'),
-		('sessions', 'INSERT OR UPDATE OF user_id, ended_at'),
+		('sessions', 'INSERT OR UPDATE OF user_id, secret_hash, expires_at, ended_at'),
+		('sign_in_links', 'INSERT OR UPDATE OF user_id, secret_hash, expires_at'),
 		('allocations', 'INSERT'),
 		('enrolment_tokens', 'INSERT')
 	LOOP

@@ -32,6 +32,7 @@ const privileged = `
 	INSERT INTO api_keys (id, user_id, name, secret_hash) VALUES (id(1), id(1), 'k', 'x');
 	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES (id(1), id(1), 'k', 'p', 'f');
 	INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES (id(1), id(1), 'x', now());
+	INSERT INTO sign_in_links (secret_hash, user_id, expires_at) VALUES ('x', id(1), now());
 	INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle) VALUES (id(1), 'n', 's', 'r', 'manual', 1, 'declared');
 	INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('x', id(1), now());
 	INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
@@ -110,6 +111,10 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`DELETE FROM ssh_keys`,
 		`INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES (id(2), id(1), 'y', now())`,
 		`UPDATE sessions SET ended_at = now()`,
+		`UPDATE sessions SET secret_hash = 'y'`,
+		`UPDATE sessions SET expires_at = 'infinity'`,
+		`INSERT INTO sign_in_links (secret_hash, user_id, expires_at) VALUES ('y', id(1), now())`,
+		`UPDATE sign_in_links SET user_id = id(1)`,
 		`INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('y', id(1), now())`,
 		`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) SELECT id(i), id(1), i::text, 'p', i::text FROM generate_series(2, 9) i`,
 	}
@@ -119,7 +124,8 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`UPDATE service_accounts SET last_used_at = now()`,
 		`UPDATE service_account_credentials SET last_used_at = now()`,
 		`UPDATE api_keys SET last_used_at = now()`,
-		`UPDATE sessions SET last_used_at = now(), expires_at = now()`,
+		`UPDATE sessions SET last_used_at = now(), refresh_enc = NULL`,
+		`UPDATE sign_in_links SET used_at = now()`,
 		`DELETE FROM sessions`,
 		`UPDATE enrolment_tokens SET used_at = now()`,
 		`UPDATE allocations SET message = 'm'`,
@@ -173,7 +179,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
 		"allocations", "api_keys", "enrolment_tokens", "invitations", "project_memberships", "projects", "service_account_credentials",
-		"service_accounts", "sessions", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
+		"service_accounts", "sessions", "sign_in_links", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v: %v", got, err)
