@@ -132,6 +132,7 @@ const (
 	ErrorCodeEnrolmentTokenInvalid      ErrorCode = "enrolment_token_invalid"
 	ErrorCodeForbidden                  ErrorCode = "forbidden"
 	ErrorCodeForceReleaseNotAllowed     ErrorCode = "force_release_not_allowed"
+	ErrorCodeHeaderTooLarge             ErrorCode = "header_too_large"
 	ErrorCodeIdempotencyInFlight        ErrorCode = "idempotency_in_flight"
 	ErrorCodeIdempotencyKeyReused       ErrorCode = "idempotency_key_reused"
 	ErrorCodeInsufficientBalance        ErrorCode = "insufficient_balance"
@@ -141,6 +142,7 @@ const (
 	ErrorCodeManagedByApi               ErrorCode = "managed_by_api"
 	ErrorCodeManagedByGit               ErrorCode = "managed_by_git"
 	ErrorCodeMediaTypeUnsupported       ErrorCode = "media_type_unsupported"
+	ErrorCodeMethodNotAllowed           ErrorCode = "method_not_allowed"
 	ErrorCodeNodeIdentityMismatch       ErrorCode = "node_identity_mismatch"
 	ErrorCodeNodeInUse                  ErrorCode = "node_in_use"
 	ErrorCodeNotFound                   ErrorCode = "not_found"
@@ -224,6 +226,8 @@ func (e ErrorCode) Valid() bool {
 		return true
 	case ErrorCodeForceReleaseNotAllowed:
 		return true
+	case ErrorCodeHeaderTooLarge:
+		return true
 	case ErrorCodeIdempotencyInFlight:
 		return true
 	case ErrorCodeIdempotencyKeyReused:
@@ -241,6 +245,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodeManagedByGit:
 		return true
 	case ErrorCodeMediaTypeUnsupported:
+		return true
+	case ErrorCodeMethodNotAllowed:
 		return true
 	case ErrorCodeNodeIdentityMismatch:
 		return true

@@ -44,7 +44,8 @@ func (s *Server) repeatedUnseen(c *gin.Context, r *call, refused error) bool {
 	if !r.op.write || r.key.Key != "" || errs.CodeOf(refused) != errs.NotFound {
 		return false
 	}
-	if s.validate(c, r) != nil || s.takeKey(c, r) != nil || r.key.Key == "" {
+	// The kept reply, too, is only in the sight of whoever it was given to.
+	if s.confine(c, r) != nil || s.validate(c, r) != nil || s.takeKey(c, r) != nil || r.key.Key == "" {
 		return false
 	}
 	first, found, err := s.Identity.Replay(c.Request.Context(), r.key)

@@ -43,11 +43,12 @@ func (s *Server) AuthorizeOidc(ctx context.Context, req oapi.AuthorizeOidcReques
 	if err != nil {
 		return nil, err
 	}
+	ctx, _ = of(ctx)
 	p, err := s.begin(c.Writer, c.Request, returnTo(or(req.Params.ReturnTo, "/")))
 	if err != nil {
 		return nil, err
 	}
-	to, err := s.OIDC.AuthCodeURL(c.Request.Context(), p.Redirect, p.State, p.Nonce, p.Verifier)
+	to, err := s.OIDC.AuthCodeURL(ctx, p.Redirect, p.State, p.Nonce, p.Verifier)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +77,15 @@ func (s *Server) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcRequestO
 	if err != nil {
 		return nil, err
 	}
+	ctx, _ = of(ctx)
 	code, state, idToken := or(req.Body.Code, ""), or(req.Body.State, ""), or(req.Body.IdToken, "")
 	switch {
 	case idToken != "" && code == "" && state == "":
-		v, err := s.OIDC.Identify(c.Request.Context(), idToken)
+		v, err := s.OIDC.Identify(ctx, idToken)
 		if err != nil {
 			return nil, err
 		}
-		u, err := s.Identity.SignIn(c.Request.Context(), v, origin(c))
+		u, err := s.Identity.SignIn(ctx, v, origin(c))
 		return oapi.ExchangeOidc200JSONResponse{User: toPerson(u), ExpiresAt: new(v.Until.UTC())}, err
 	case idToken != "" || code == "" || state == "":
 		return nil, errs.Invalid("code", "is needed with state, or id_token alone")
@@ -91,7 +93,7 @@ func (s *Server) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcRequestO
 	if err := sameOrigin(c.Request); err != nil {
 		return nil, err
 	}
-	started, _, err := s.finish(c, code, state)
+	started, _, err := s.finish(ctx, c, code, state)
 	if err != nil {
 		return nil, err
 	}
@@ -99,12 +101,11 @@ func (s *Server) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcRequestO
 }
 
 // finish trades the provider's code for a session of this browser.
-func (s *Server) finish(c *gin.Context, code, state string) (started identity.Started, back string, err error) {
+func (s *Server) finish(ctx context.Context, c *gin.Context, code, state string) (started identity.Started, back string, err error) {
 	p, err := s.take(c.Writer, c.Request, state)
 	if err != nil {
 		return started, "", err
 	}
-	ctx := c.Request.Context()
 	g, err := s.OIDC.Exchange(ctx, p.Redirect, code, p.Nonce, p.Verifier)
 	if err != nil {
 		return started, "", err
@@ -138,6 +139,7 @@ func (s *Server) LoginPersonal(ctx context.Context, req oapi.LoginPersonalReques
 	if err != nil {
 		return nil, err
 	}
+	ctx, _ = of(ctx)
 	if err := sameOrigin(c.Request); err != nil {
 		return nil, err
 	}
@@ -145,7 +147,7 @@ func (s *Server) LoginPersonal(ctx context.Context, req oapi.LoginPersonalReques
 	if fromBrowser(c.Request) {
 		kind = "browser"
 	}
-	started, err := s.Identity.PersonalLogin(c.Request.Context(), string(req.Body.Email), req.Body.Password, kind, origin(c))
+	started, err := s.Identity.PersonalLogin(ctx, req.Body.Email, req.Body.Password, kind, origin(c))
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +168,10 @@ func (s *Server) RefreshToken(ctx context.Context, req oapi.RefreshTokenRequestO
 	if err != nil {
 		return nil, err
 	}
+	ctx, r := of(ctx)
 	if req.Body != nil && or(req.Body.RefreshToken, "") != "" {
-		return s.refreshProgram(c, *req.Body.RefreshToken)
+		return s.refreshProgram(ctx, c, *req.Body.RefreshToken)
 	}
-	_, r := of(c)
 	token, err := s.token(c, r)
 	switch {
 	case err != nil:
@@ -181,7 +183,7 @@ func (s *Server) RefreshToken(ctx context.Context, req oapi.RefreshTokenRequestO
 			return nil, err
 		}
 	}
-	u, err := s.Identity.RefreshSession(c.Request.Context(), token, origin(c))
+	u, err := s.Identity.RefreshSession(ctx, token, origin(c))
 	if err != nil {
 		if r.byCookie && statusOf(errs.CodeOf(err)) == http.StatusUnauthorized {
 			forget(c)
@@ -191,8 +193,8 @@ func (s *Server) RefreshToken(ctx context.Context, req oapi.RefreshTokenRequestO
 	return oapi.RefreshToken200JSONResponse{User: new(toPerson(u))}, nil
 }
 
-func (s *Server) refreshProgram(c *gin.Context, refresh string) (oapi.RefreshTokenResponseObject, error) {
-	g, u, err := s.Identity.RefreshProgram(c.Request.Context(), refresh, origin(c))
+func (s *Server) refreshProgram(ctx context.Context, c *gin.Context, refresh string) (oapi.RefreshTokenResponseObject, error) {
+	g, u, err := s.Identity.RefreshProgram(ctx, refresh, origin(c))
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +210,7 @@ func (s *Server) Logout(ctx context.Context, req oapi.LogoutRequestObject) (oapi
 	if err != nil {
 		return nil, err
 	}
-	_, r := of(c)
+	ctx, r := of(ctx)
 	token, err := s.token(c, r)
 	if err != nil {
 		return nil, err
@@ -217,7 +219,7 @@ func (s *Server) Logout(ctx context.Context, req oapi.LogoutRequestObject) (oapi
 	if req.Body != nil {
 		refresh = or(req.Body.RefreshToken, "")
 	}
-	if err := s.logout(c, r.caller, token, refresh); err != nil {
+	if err := s.logout(ctx, c, r.caller, token, refresh); err != nil {
 		return nil, err
 	}
 	return oapi.Logout204Response{}, nil
@@ -225,10 +227,10 @@ func (s *Server) Logout(ctx context.Context, req oapi.LogoutRequestObject) (oapi
 
 // logout ends it here whatever the provider does: a token that it keeps opens
 // nothing of ours.
-func (s *Server) logout(c *gin.Context, who identity.Caller, token, refresh string) error {
-	err := s.Identity.Logout(c.Request.Context(), who, token, refresh)
+func (s *Server) logout(ctx context.Context, c *gin.Context, who identity.Caller, token, refresh string) error {
+	err := s.Identity.Logout(ctx, who, token, refresh)
 	if errs.CodeOf(err) == errs.ProviderFailed {
-		s.Log.WarnContext(c.Request.Context(), "refresh token not revoked at the provider", slog.Any("err", err))
+		s.Log.WarnContext(ctx, "refresh token not revoked at the provider", slog.Any("err", err))
 		err = nil
 	}
 	if err == nil {
@@ -249,19 +251,11 @@ func (s *Server) SetPassword(ctx context.Context, req oapi.SetPasswordRequestObj
 // MintServiceAccountToken handles POST /api/v1/service-accounts/token.
 func (s *Server) MintServiceAccountToken(ctx context.Context, req oapi.MintServiceAccountTokenRequestObject) (oapi.MintServiceAccountTokenResponseObject, error) {
 	ctx, _ = of(ctx)
-	var scopes []string
-	for _, one := range or(req.Body.Scopes, nil) {
-		scopes = append(scopes, string(one))
-	}
-	m, err := s.Identity.MintToken(ctx, req.Body.Secret, scopes, or(req.Body.Audience, ""))
+	m, err := s.Identity.MintToken(ctx, req.Body.Secret, namesOf(or(req.Body.Scopes, nil)), or(req.Body.Audience, ""))
 	if err != nil {
 		return nil, err
 	}
-	given := make([]oapi.Scope, len(m.Scopes))
-	for i, one := range m.Scopes {
-		given[i] = oapi.Scope(one)
-	}
-	return oapi.MintServiceAccountToken200JSONResponse{AccessToken: m.Token, TokenType: oapi.Bearer, ExpiresIn: int(m.For / time.Second), Scopes: given}, nil
+	return oapi.MintServiceAccountToken200JSONResponse{AccessToken: m.Token, TokenType: oapi.Bearer, ExpiresIn: int(m.For / time.Second), Scopes: scopesOf(m.Scopes)}, nil
 }
 
 // GetTokenKeys handles GET /.well-known/jwks.json.

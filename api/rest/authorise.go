@@ -54,6 +54,9 @@ func (s *Server) enterProject(c *gin.Context, r *call) error {
 	case err == nil && isProgram && in.Project != r.caller.Project:
 		err = errs.New(errs.Forbidden, "this program belongs to another project")
 	case err == nil:
+		if in.Tenant != r.caller.Tenant { // an administrator acts for a tenant: its rows are what they see
+			r.tenant = in.Tenant.String()
+		}
 		r.caller = in
 		return nil
 	case statusOf(errs.CodeOf(err)) >= http.StatusInternalServerError || isProgram:
@@ -80,7 +83,11 @@ func (s *Server) projectAsked(c *gin.Context, r *call) (string, error) {
 	switch r.op.project {
 	case noProject, mayProject, mustProject:
 	case pathProject:
-		return c.Param("project_id"), nil
+		id, err := ids.Parse[ids.Project](c.Param("project_id"))
+		if err != nil {
+			return "", errs.Invalid("project_id", "is not a UUID")
+		}
+		return id.String(), nil
 	case accountProject:
 		id, err := ids.Parse[ids.ServiceAccount](c.Param("service_account_id"))
 		if err != nil {
@@ -89,5 +96,9 @@ func (s *Server) projectAsked(c *gin.Context, r *call) (string, error) {
 		project, err := s.Identity.ProjectOfAccount(c.Request.Context(), r.caller, id)
 		return project.String(), err
 	}
-	return first(c.Request.Header["X-Project-Id"]), nil
+	named := first(c.Request.Header["X-Project-Id"])
+	if !storable(named) {
+		return "", errs.Invalid("X-Project-ID", "%s", unstorable)
+	}
+	return named, nil
 }

@@ -59,7 +59,7 @@ func (s *Server) enter(c *gin.Context, back string, in func() (identity.Started,
 	}
 	started, err := in()
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.LoginFailed {
-		again(http.StatusUnauthorized, e.Message)
+		again(statusOf(e.Code), e.Message)
 		return
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Server) answered(c *gin.Context) (back string, err error) {
 		}
 		return "", errs.New(errs.LoginFailed, "the sign-in provider did not sign you in")
 	}
-	_, back, err = s.finish(c, c.Query("code"), state)
+	_, back, err = s.finish(c.Request.Context(), c, c.Query("code"), state)
 	return back, err
 }
 
@@ -119,7 +119,7 @@ func (s *Server) signOut(c *gin.Context) {
 			s.fail(c, err)
 			return
 		}
-		if err := s.logout(c, who, token, ""); err != nil {
+		if err := s.logout(c.Request.Context(), c, who, token, ""); err != nil {
 			s.fail(c, err)
 			return
 		}

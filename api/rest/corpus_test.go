@@ -17,11 +17,11 @@ import (
 type known struct {
 	*people
 
-	real *identity.Service
+	room *identity.Service
 }
 
 func (k known) Authenticate(ctx context.Context, token string) (identity.Caller, error) {
-	return k.real.Authenticate(ctx, token)
+	return k.room.Authenticate(ctx, token)
 }
 
 // INV-59, as it is met from outside: of all that is no token, nothing passes the
@@ -34,7 +34,7 @@ func TestINV59HostileTokensStopAtTheDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real := &identity.Service{
+	room := &identity.Service{
 		DB:       pgtest.Scoped(t, pgtest.Clone(t)),
 		Provider: oidc.New(oidc.Config{Issuer: issuer.URL, ClientID: "gpuaas", CLIClientID: "gpuaas-cli", Audience: issuer.Audience}),
 		Tokens:   &identity.Tokens{Issuer: "gpuaas:test", Audience: issuer.Audience, Keys: ring},
@@ -44,14 +44,14 @@ func TestINV59HostileTokensStopAtTheDoor(t *testing.T) {
 		if !ok {
 			t.Fatal("the door has another room")
 		}
-		c.Identity = known{fake, real}
+		c.Identity = known{fake, room}
 	})
 	good := ask{method: "GET", path: "/api/v1/skus"}
 	good.token = issuer.Token("ES256", oidctest.P256, nil, nil)
 	if w := b.do(t, good); w.Code != 404 || problem(t, w).Code != "user_not_found" {
 		t.Errorf("a good token of somebody unknown: %d %s", w.Code, w.Body)
 	}
-	if _, err := real.SignIn(t.Context(), identity.Verified{Issuer: issuer.URL, Subject: "subject-1", Email: "a@example.org", EmailVerified: true}, identity.Origin{}); err != nil {
+	if _, err := room.SignIn(t.Context(), identity.Verified{Issuer: issuer.URL, Subject: "subject-1", Email: "a@example.org", EmailVerified: true}, identity.Origin{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range issuer.Good() {

@@ -86,9 +86,9 @@ func (s *Server) stillFollows(ctx context.Context, c *gin.Context, opened *call,
 		return false
 	}
 	r := &call{Context: ctx, op: opened.op, caller: caller}
-	again := c.Copy() // with the deadline of this look
-	again.Request = c.Request.WithContext(r)
-	if err := s.enterProject(again, r); err != nil || !decide(r.op, r.caller).allowed {
+	again := c.Copy()                                                                   // with the deadline of this look
+	again.Request = c.Request.WithContext(r)                                            //nolint:contextcheck // r carries ctx
+	if err := s.enterProject(again, r); err != nil || !decide(r.op, r.caller).allowed { //nolint:contextcheck // again carries it
 		return false
 	}
 	tenant, project, err := audience(r, p)

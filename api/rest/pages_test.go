@@ -40,9 +40,9 @@ func (b *bundle) visit(t *testing.T, method, path, form string, change ...func(*
 
 func with(c *http.Cookie) func(*http.Request) { return func(r *http.Request) { r.AddCookie(c) } }
 
-// form is what the sign-in page sends for somebody.
-func form(token string) string {
-	return url.Values{"email": {token + "@dev.localhost"}, "password": {rightPassword}}.Encode()
+// form is what the sign-in page sends for the owner.
+func form() string {
+	return url.Values{"email": {tokenOwner + "@dev.localhost"}, "password": {rightPassword}}.Encode()
 }
 
 func (b *bundle) signIn(t *testing.T, token string) *http.Cookie {
@@ -79,7 +79,7 @@ func TestSignInAndOut(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, passwords)
-	w := b.visit(t, "POST", "/sign-in", form(tokenOwner)+"&return=/api/docs")
+	w := b.visit(t, "POST", "/sign-in", form()+"&return=/api/docs")
 	cookies := w.Result().Cookies()
 	if w.Code != 303 || w.Header().Get("Location") != "/api/docs" || len(cookies) != 1 {
 		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
@@ -113,7 +113,7 @@ func TestSecureCookieOnTLS(t *testing.T) {
 		r.TLS = &tls.ConnectionState{}
 		r.Header.Set("Origin", "https://"+host)
 	}
-	w := b.visit(t, "POST", "/sign-in", form(tokenOwner), overTLS)
+	w := b.visit(t, "POST", "/sign-in", form(), overTLS)
 	if c := w.Result().Cookies(); len(c) != 1 || c[0].Name != "__Host-gpuaas" || !c[0].Secure || c[0].Domain != "" {
 		t.Errorf("%d %v", w.Code, c)
 	}
@@ -148,7 +148,7 @@ func TestWritesWithACookieComeFromHere(t *testing.T) {
 		t.Errorf("from here: %d %s", w.Code, w.Body)
 	}
 	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
-	if w := b.visit(t, "POST", "/sign-in", form(tokenOwner), evil); w.Code != 403 {
+	if w := b.visit(t, "POST", "/sign-in", form(), evil); w.Code != 403 {
 		t.Errorf("another site signs its visitor in: %d", w.Code)
 	}
 }
@@ -158,7 +158,7 @@ func TestRedirectsStayHere(t *testing.T) {
 
 	b := setup(t, passwords)
 	for _, to := range []string{"https://evil.example", "//evil.example", "/\\evil.example", ""} {
-		w := b.visit(t, "POST", "/sign-in", form(tokenOwner)+"&return="+to)
+		w := b.visit(t, "POST", "/sign-in", form()+"&return="+to)
 		if w.Header().Get("Location") != "/" {
 			t.Errorf("%q leads to %s", to, w.Header().Get("Location"))
 		}

@@ -17,9 +17,9 @@ import (
 )
 
 // question begins a sign-in in a browser and returns its cookie and state.
-func (b *bundle) question(t *testing.T, back string, change ...func(*http.Request)) (*http.Cookie, string) {
+func (b *bundle) question(t *testing.T, back string) (*http.Cookie, string) {
 	t.Helper()
-	w := b.visit(t, "GET", "/api/v1/auth/oidc/authorize?return_to="+url.QueryEscape(back), "", change...)
+	w := b.visit(t, "GET", "/api/v1/auth/oidc/authorize?return_to="+url.QueryEscape(back), "")
 	to, err := url.Parse(w.Header().Get("Location"))
 	if w.Code != 302 || err != nil || to.Host != "id.example" || len(w.Result().Cookies()) != 1 {
 		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
@@ -27,8 +27,9 @@ func (b *bundle) question(t *testing.T, back string, change ...func(*http.Reques
 	return w.Result().Cookies()[0], to.Query().Get("state")
 }
 
-func answer(code, state string) string {
-	return "/auth/callback?" + url.Values{"code": {code}, "state": {state}, "session_state": {"x"}}.Encode()
+// answer is where the provider sends the owner back to.
+func answer(state string) string {
+	return "/auth/callback?" + url.Values{"code": {tokenOwner}, "state": {state}, "session_state": {"x"}}.Encode()
 }
 
 // cookies of an answer, by name.
@@ -48,7 +49,7 @@ func TestProviderSignsABrowserIn(t *testing.T) {
 	if asked.Name != "gpuaas_signin" || !asked.HttpOnly || asked.SameSite != http.SameSiteLaxMode || asked.MaxAge != 600 || strings.Contains(asked.Value, state) {
 		t.Errorf("%+v", asked)
 	}
-	w := b.visit(t, "GET", answer(tokenOwner, state), "", with(asked))
+	w := b.visit(t, "GET", answer(state), "", with(asked))
 	set := cookiesOf(w)
 	if w.Code != 303 || w.Header().Get("Location") != "/api/docs" || set["gpuaas_session"] == nil || set["gpuaas_signin"].MaxAge >= 0 {
 		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
@@ -56,7 +57,7 @@ func TestProviderSignsABrowserIn(t *testing.T) {
 	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(set["gpuaas_session"])); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := b.visit(t, "GET", answer(tokenOwner, state), "", with(asked)); w.Code != 400 || cookiesOf(w)["gpuaas_session"] != nil {
+	if w := b.visit(t, "GET", answer(state), "", with(asked)); w.Code != 400 || cookiesOf(w)["gpuaas_session"] != nil {
 		t.Errorf("the same answer twice: %d", w.Code)
 	}
 }
@@ -69,24 +70,24 @@ func TestAnswerCountsWhereTheQuestionWasAsked(t *testing.T) {
 		want  int
 	}{
 		"another browser": {func(b *bundle, _ *http.Cookie, state string) *httptest.ResponseRecorder {
-			return b.visit(t, "GET", answer(tokenOwner, state), "")
+			return b.visit(t, "GET", answer(state), "")
 		}, 400},
 		"another state": {func(b *bundle, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
-			return b.visit(t, "GET", answer(tokenOwner, "x"), "", with(asked))
+			return b.visit(t, "GET", answer("x"), "", with(asked))
 		}, 400},
 		"no state": {func(b *bundle, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
-			return b.visit(t, "GET", answer(tokenOwner, ""), "", with(asked))
+			return b.visit(t, "GET", answer(""), "", with(asked))
 		}, 400},
 		"the provider's no": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", "/auth/callback?error=access_denied&error_description=<b>call+0900</b>&state="+state, "", with(asked))
 		}, 401},
 		"a changed cookie": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			asked.Value = asked.Value[:20] + "A" + asked.Value[21:]
-			return b.visit(t, "GET", answer(tokenOwner, state), "", with(asked))
+			return b.visit(t, "GET", answer(state), "", with(asked))
 		}, 400},
 		"too late": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			b.now = b.now.Add(10 * time.Minute)
-			return b.visit(t, "GET", answer(tokenOwner, state), "", with(asked))
+			return b.visit(t, "GET", answer(state), "", with(asked))
 		}, 400},
 	} {
 		b := setup(t, provider)
@@ -104,7 +105,7 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 	b := setup(t, provider)
 	for _, back := range []string{"//evil.example", "/\\evil.example", "/%09/evil.example", "/ok"} {
 		asked, state := b.question(t, back)
-		w := b.visit(t, "GET", answer(tokenOwner, state), "", with(asked))
+		w := b.visit(t, "GET", answer(state), "", with(asked))
 		if to := w.Header().Get("Location"); to != "/" && to != back || strings.HasPrefix(to, "//") {
 			t.Errorf("%q leads to %q", back, to)
 		}

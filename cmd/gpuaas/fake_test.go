@@ -178,6 +178,10 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 	case "getNodeCapacity":
 		reply(w, http.StatusOK, oapi.CapacityList{Items: []oapi.Capacity{{Sku: "h100-80gb", Region: "eu-1", Nodes: 2, Total: 16, Free: 11}}})
 	case "getBalance":
+		if bearer(r) == userToken {
+			f.problem(w, r, http.StatusForbidden, "forbidden", "your role does not allow this", nil)
+			return
+		}
 		runway := int64(616017)
 		reply(w, http.StatusOK, oapi.Balance{AmountMinor: 98904, Currency: "EUR", BurnMinorPerHour: 578, RunwaySeconds: &runway})
 	case "getUsage":

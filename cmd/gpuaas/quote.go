@@ -17,19 +17,19 @@ type quote struct {
 	GPUs    int
 	Region  string // empty: any
 	TTL     time.Duration
-	Balance oapi.Balance
+	Balance oapi.Balance // empty: not for everyone's eyes
 }
 
 // quoted is the quote as data.
 type quoted struct {
-	Sku           string       `json:"sku"`
-	Region        string       `json:"region,omitempty"`
-	Gpus          int          `json:"gpus"`
-	Free          int          `json:"free"`
-	PricePerHour  oapi.Money   `json:"price_per_hour"`
-	Balance       oapi.Balance `json:"balance"`
-	RunwaySeconds *int64       `json:"runway_seconds,omitempty"`
-	CostAtMost    *oapi.Money  `json:"cost_at_most,omitempty"`
+	Sku           string        `json:"sku"`
+	Region        string        `json:"region,omitempty"`
+	Gpus          int           `json:"gpus"`
+	Free          int           `json:"free"`
+	PricePerHour  oapi.Money    `json:"price_per_hour"`
+	Balance       *oapi.Balance `json:"balance,omitempty"`
+	RunwaySeconds *int64        `json:"runway_seconds,omitempty"`
+	CostAtMost    *oapi.Money   `json:"cost_at_most,omitempty"`
 }
 
 func (q quote) data() (quoted, error) {
@@ -38,7 +38,7 @@ func (q quote) data() (quoted, error) {
 		return quoted{}, err
 	}
 	d := quoted{
-		Sku: q.Sku.Name, Region: q.Region, Gpus: q.GPUs, Free: q.free(), Balance: q.Balance,
+		Sku: q.Sku.Name, Region: q.Region, Gpus: q.GPUs, Free: q.free(), Balance: set(q.Balance),
 		PricePerHour: oapi.Money{AmountMinor: int64(perHour), Currency: q.Sku.Price.Currency},
 	}
 	if q.Balance.Currency == q.Sku.Price.Currency {
@@ -111,10 +111,7 @@ func (q quote) text() (string, error) {
 	if d.CostAtMost != nil {
 		lines = append(lines, [2]string{"At most", fmt.Sprintf("%s   for %s", amount(*d.CostAtMost), lasting(int64(q.TTL/time.Second)))})
 	}
-	balance := money.Format(q.Balance.Currency, money.Minor(q.Balance.AmountMinor))
-	lines = append(lines,
-		[2]string{"Balance", fmt.Sprintf("%s   (now burning %s per hour)", balance, money.Format(q.Balance.Currency, money.Minor(q.Balance.BurnMinorPerHour)))},
-		[2]string{"Lasts", q.lasts(d)})
+	lines = append(lines, q.means(d)...)
 
 	var b strings.Builder
 	for _, l := range lines {
@@ -124,6 +121,16 @@ func (q quote) text() (string, error) {
 		fmt.Fprintf(&b, "%s %s\n", symbolWarn, w)
 	}
 	return b.String(), nil
+}
+
+// means are what there is to pay with, for those who may see it.
+func (q quote) means(d quoted) [][2]string {
+	if d.Balance == nil {
+		return [][2]string{{"Balance", "not shown to you; the server knows it"}}
+	}
+	balance := money.Format(q.Balance.Currency, money.Minor(q.Balance.AmountMinor))
+	burn := money.Format(q.Balance.Currency, money.Minor(q.Balance.BurnMinorPerHour))
+	return [][2]string{{"Balance", fmt.Sprintf("%s   (now burning %s per hour)", balance, burn)}, {"Lasts", q.lasts(d)}}
 }
 
 func (q quote) lasts(d quoted) string {

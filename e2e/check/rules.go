@@ -38,8 +38,9 @@ var rules = []rule{
 	{promise: "INV-06 one effect for one key", broken: `
 		SELECT format('%s was created %s times', name, count(*)) FROM allocations GROUP BY project_id, name HAVING count(*) > 1
 		UNION ALL
-		SELECT format('the reply kept for key %s names %s, which is not there', key, response->>'id') FROM idempotency_keys k
-		WHERE status IN (201, 202) AND response ? 'id' AND route LIKE '%allocations%' AND NOT EXISTS (SELECT FROM allocations a WHERE a.id::text = k.response->>'id')`},
+		SELECT format('the reply kept for key %s names %s, which is not there', key, reply->>'id')
+		FROM (SELECT key, route, convert_from(body, 'UTF8')::jsonb AS reply FROM idempotency_keys WHERE status IN (201, 202) AND NOT sealed) k
+		WHERE reply ? 'id' AND route LIKE '%allocations%' AND NOT EXISTS (SELECT FROM allocations a WHERE a.id::text = k.reply->>'id')`},
 	{promise: "INV-05 no declaration is left", live: true, broken: `
 		SELECT format('%s %s is still declared (released %s)', kind, name, spec->>'released') FROM desired_objects
 		WHERE kind = 'Allocation' AND NOT name = ANY($1)`},

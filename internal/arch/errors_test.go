@@ -16,11 +16,11 @@ import (
 // uncoded are the places that may answer or fail without a code, by file and
 // function, and why.
 var uncoded = map[string]string{
-	"api/rest/observe.go recover":     "after a panic nothing is known but that it is our fault",
-	"api/rest/server.go New":          "a fault of the wiring: the process does not start",
-	"api/rest/operation.go takeRoles": "a fault of the roles: the process does not start",
-	"api/rest/limit.go classOf":       "a fault of the contract: the process does not start",
-	"api/stream/stream.go errSlow":    "ends a stream whose reader has gone; nobody is answered",
+	"api/rest/observe.go recover":                     "after a panic nothing is known but that it is our fault",
+	"api/rest/server.go New":                          "a fault of the wiring: the process does not start",
+	"api/rest/operation.go operationsOf":              "a fault of the contract or of the roles: the process does not start",
+	"platform/identity/oidc/oidctest/issuer.go serve": "stands for a foreign provider that is away, in tests alone",
+	"api/stream/stream.go errSlow":                    "ends a stream whose reader has gone; nobody is answered",
 }
 
 // doors answer people, programs and nodes.

@@ -7,9 +7,7 @@ import (
 )
 
 // untraced are the routers that may do without, and why, by file and function.
-var untraced = map[string]string{
-	"internal/issuer/server.go routes": "stands for a foreign provider, in development and tests alone",
-}
+var untraced = map[string]string{}
 
 // TestRoutersAreTraced is CI-06: whoever makes a router puts the trace and the
 // correlation id before it, in the same function, where it cannot be forgotten.

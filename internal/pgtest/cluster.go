@@ -3,9 +3,11 @@ package pgtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +20,14 @@ import (
 
 // prefix names the folders of test clusters.
 const prefix = "gpuaas-pgtest-"
+
+// keeping is set by Keep.
+var keeping atomic.Bool
+
+// Keep makes this process's cluster keep what was committed, because a server
+// refuses to serve on one that does not. It is for a package that starts one: call
+// it before the first test.
+func Keep() { keeping.Store(true) }
 
 func begin(ctx context.Context) (*instance, error) {
 	data, err := migrated(ctx)
@@ -35,7 +45,11 @@ func begin(ctx context.Context) (*instance, error) {
 	if err := duplicate(ctx, data, filepath.Join(dir, "data")); err != nil {
 		return nil, err
 	}
-	cluster, err := pgcluster.Start(ctx, pgcluster.Config{Dir: dir, Params: map[string]string{"max_connections": "400"}})
+	params := map[string]string{"max_connections": "400"}
+	if keeping.Load() {
+		maps.Copy(params, map[string]string{"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"})
+	}
+	cluster, err := pgcluster.Start(ctx, pgcluster.Config{Dir: dir, Params: params})
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	for bits := range 1 << len(all.conditions()) {
 		statements[fmt.Sprintf("search %b", bits)] = some(all, bits)
 	}
+	parts := Query{Action: "b.", Target: uuid.NewString(), Limit: 1}
+	statements["parts"], _ = parts.statement()
 	pgtest.Prepare(t, []string{"audit_logs", "audit_seals"}, statements)
 }
 

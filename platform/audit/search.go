@@ -35,7 +35,7 @@ func (r Record) Place() Place { return Place{At: r.At, ID: r.ID} }
 // Query says which records; what is zero does not matter.
 type Query struct {
 	Tenant                ids.Tenant
-	Actor, Action, Target string
+	Actor, Action, Target string    // Action ends in a dot: all that begin so; Target is a resource name or an id
 	From, To              time.Time // From inclusive, To exclusive
 	After                 Place     // older than this one
 	Limit                 int
@@ -117,11 +117,18 @@ type condition struct {
 }
 
 func (q Query) conditions() []condition {
+	action, target, about := ofAction, onTarget, q.Target
+	if strings.HasSuffix(q.Action, ".") {
+		action = ofActions
+	}
+	if id, err := uuid.Parse(q.Target); err == nil {
+		target, about = onThing, id.String()
+	}
 	return []condition{
 		{q.Tenant != ids.Tenant{}, ofTenant, []any{q.Tenant.UUID}},
 		{q.Actor != "", byActor, []any{q.Actor}},
-		{q.Action != "", ofAction, []any{q.Action}},
-		{q.Target != "", onTarget, []any{q.Target}},
+		{q.Action != "", action, []any{q.Action}},
+		{q.Target != "", target, []any{about}},
 		{!q.From.IsZero(), from, []any{q.From}},
 		{!q.To.IsZero(), until, []any{q.To}},
 		{q.After != Place{}, olderThan, []any{q.After.At, q.After.ID}},

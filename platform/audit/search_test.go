@@ -33,9 +33,11 @@ func TestSearchFindsByEveryFilter(t *testing.T) {
 	db := pgtest.Clone(t)
 	s := &audit.Service{DB: db}
 	a, b := ids.New[ids.Tenant](), ids.New[ids.Tenant]()
+	named := ids.New[ids.Project]().String()
+	targets := []string{"t0", "t1", "t2", "t3", "core42:aicloud:eu-1:-:-:project:" + named}
 	entry := func(tenant ids.Tenant, n int) audit.Entry {
 		return audit.Entry{
-			Tenant: tenant, Actor: fmt.Sprintf("user:%d", n%2), Action: fmt.Sprintf("thing.verb%d", n%3), Target: fmt.Sprintf("t%d", n%5),
+			Tenant: tenant, Actor: fmt.Sprintf("user:%d", n%2), Action: fmt.Sprintf("thing.verb%d", n%3), Target: targets[n%5],
 			CorrelationID: fmt.Sprint(n), After: map[string]any{"n": n},
 		}
 	}
@@ -54,12 +56,16 @@ func TestSearchFindsByEveryFilter(t *testing.T) {
 		q    audit.Query
 		fits func(audit.Record) bool
 	}{
-		"tenant": {audit.Query{Tenant: a}, func(r audit.Record) bool { return r.Tenant == a }},
-		"actor":  {audit.Query{Actor: "user:1"}, func(r audit.Record) bool { return r.Actor == "user:1" }},
-		"action": {audit.Query{Action: "thing.verb2"}, func(r audit.Record) bool { return r.Action == "thing.verb2" }},
-		"target": {audit.Query{Target: "t3"}, func(r audit.Record) bool { return r.Target == "t3" }},
-		"from":   {audit.Query{From: middle}, func(r audit.Record) bool { return !r.At.Before(middle) }},
-		"to":     {audit.Query{To: middle}, func(r audit.Record) bool { return r.At.Before(middle) }},
+		"tenant":         {audit.Query{Tenant: a}, func(r audit.Record) bool { return r.Tenant == a }},
+		"actor":          {audit.Query{Actor: "user:1"}, func(r audit.Record) bool { return r.Actor == "user:1" }},
+		"action":         {audit.Query{Action: "thing.verb2"}, func(r audit.Record) bool { return r.Action == "thing.verb2" }},
+		"target":         {audit.Query{Target: "t3"}, func(r audit.Record) bool { return r.Target == "t3" }},
+		"kind of action": {audit.Query{Action: "thing."}, func(audit.Record) bool { return true }},
+		"no part":        {audit.Query{Action: "thin"}, func(audit.Record) bool { return false }},
+		"id":             {audit.Query{Target: named}, func(r audit.Record) bool { return r.Target == targets[4] }},
+		"other id":       {audit.Query{Target: ids.New[ids.Project]().String()}, func(audit.Record) bool { return false }},
+		"from":           {audit.Query{From: middle}, func(r audit.Record) bool { return !r.At.Before(middle) }},
+		"to":             {audit.Query{To: middle}, func(r audit.Record) bool { return r.At.Before(middle) }},
 		"all": {audit.Query{Tenant: b, Actor: "user:0", Action: "thing.verb0", Target: "t1", From: all[29].At, To: all[0].At.Add(1)}, func(r audit.Record) bool {
 			return r.Tenant == b && r.Actor == "user:0" && r.Action == "thing.verb0" && r.Target == "t1"
 		}},

@@ -34,7 +34,7 @@ func scanAPIKey(row pgx.CollectableRow) (k APIKey, err error) {
 }
 
 func (c Caller) apiKey(id ids.APIKey) thing {
-	return thing{tenant: c.Tenant, kind: "api_key", id: id.String()}
+	return thing{tenant: c.Tenant, kind: "api-key", id: id.String()}
 }
 
 // APIKeys lists by id the caller's keys that were not revoked.

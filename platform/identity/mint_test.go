@@ -64,6 +64,9 @@ func TestProgramGetsATokenAndNoMoreThanItMay(t *testing.T) {
 
 	var claims map[string]any
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(m.Token, ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err = json.Unmarshal(text, &claims); err != nil || claims["actor_type"] != "service_account" || claims["iss"] != "gpuaas:test" || claims["sub"] != id.String() {
 		t.Errorf("%v, %v", claims, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -90,7 +91,7 @@ func (s *Service) hashOf(ctx context.Context, u User) (hash string, err error) {
 // other sessions end: whoever had the old password may have one of them. It is
 // not kept under an idempotency key, which would hold a fast hash of it.
 func (s *Service) SetPassword(ctx context.Context, c Caller, old, fresh string) error {
-	ctx = unscoped(ctx)
+	ctx = pg.WithScope(ctx, c.Scope(false))
 	if err := s.personal(); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ const good, better = "correct horse battery", "staple correct horse"
 func TestPasswordSignsIn(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	dev := identity.Caller{User: e.seed.Dev.ID, CorrelationID: "c"}
+	dev := identity.Caller{User: e.seed.Dev.ID, Tenant: e.seed.Tenant, CorrelationID: "c"}
 	for name, c := range map[string]struct {
 		password string
 		code     errs.Code

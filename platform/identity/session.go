@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -62,9 +63,7 @@ func (s *Service) begin(ctx context.Context, tx pgx.Tx, a arrival, n NewSession)
 		return Started{}, fmt.Errorf("starting a session: %w", err)
 	}
 	after := fields{"session": info.ID.String(), "kind": info.Kind, "issuer": info.Issuer}
-	for name, value := range a.changed {
-		after[name] = value
-	}
+	maps.Copy(after, a.changed)
 	return Started{a.user, token, info}, s.noteNow(ctx, tx, a.caller(n.Origin), "session.start", a.user.thing(), after)
 }
 

@@ -34,7 +34,7 @@ const (
 )
 
 func (c Caller) sshKey(id ids.SSHKey) thing {
-	return thing{tenant: c.Tenant, kind: "ssh_key", id: id.String()}
+	return thing{tenant: c.Tenant, kind: "ssh-key", id: id.String()}
 }
 
 func scanSSHKey(row pgx.CollectableRow) (k SSHKey, err error) {

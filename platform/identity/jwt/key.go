@@ -33,8 +33,8 @@ var rsaAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512
 // or of a kind that we do not know is refused.
 func NewKey(j jose.JSONWebKey) (Key, error) {
 	k := Key{ID: j.KeyID, public: j.Key, algorithms: algorithmsOf(j.Key)}
-	if print, err := j.Thumbprint(crypto.SHA256); err == nil {
-		copy(k.print[:], print)
+	if sum, err := j.Thumbprint(crypto.SHA256); err == nil {
+		copy(k.print[:], sum)
 	}
 	switch {
 	case k.ID == "" || len(k.ID) > maxKeyID:

@@ -1,0 +1,215 @@
+package matrix_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+)
+
+// may is who may call an operation, if only they are of the right tenant.
+func (w *world) may(o openapi.Operation) *actor {
+	if strings.HasPrefix(o.Path, adminPaths) {
+		return w.admin
+	}
+	return w.a.owner
+}
+
+// hiddenFields sends with every body a field that the contract does not have.
+func (w *world) hiddenFields(all []openapi.Operation) {
+	for _, o := range all {
+		if o.RequestBody == nil {
+			continue
+		}
+		properties := o.RequestBody.Value.Content["application/json"].Schema.Value.Properties
+		for _, name := range hidden {
+			if properties[name] != nil {
+				continue
+			}
+			by := w.may(o)
+			r := w.build(o, by, w.ids(cell{op: o, actor: by, at: own}, false))
+			body := w.bodyOf(o)
+			body[name] = "admin"
+			r.body, _ = json.Marshal(body)
+			w.changed()
+			got := w.send(r)
+			if got.status != http.StatusBadRequest || got.code() != "validation_error" {
+				w.Errorf("%s with the field %s: %d %.200s", o.OperationID, name, got.status, got.body)
+			}
+			if wrote := w.changed(); len(wrote) > 0 {
+				w.Errorf("%s with the field %s wrote %s", o.OperationID, name, wrote)
+			}
+		}
+	}
+}
+
+// foreignCursors turns pages with the cursor of another tenant, and of another list.
+func (w *world) foreignCursors(all []openapi.Operation) {
+	lists := slices.DeleteFunc(slices.Clone(all), func(o openapi.Operation) bool { return !named(o, "/Cursor") })
+	turn := func(o openapi.Operation, by *actor, query string) answer {
+		r := w.build(o, by, w.ids(cell{op: o, actor: by, at: own}, false))
+		r.path += query
+		return w.send(r)
+	}
+	tried := 0
+	for i, o := range lists {
+		cursor := field(turn(o, w.may(o), "?limit=1").body, "next_cursor")
+		if cursor == "" {
+			continue
+		}
+		tried++
+		others := []openapi.Operation{lists[(i+1)%len(lists)], lists[(i+5)%len(lists)]}
+		for _, other := range others {
+			if got := turn(other, w.may(other), "?cursor="+cursor); got.code() != "cursor_invalid" {
+				w.Errorf("the cursor of %s at %s: %d %.200s", o.OperationID, other.OperationID, got.status, got.body)
+			}
+		}
+		if strings.HasPrefix(o.Path, adminPaths) {
+			continue
+		}
+		if got := turn(o, w.b.owner, "?cursor="+cursor); got.code() != "cursor_invalid" {
+			w.Errorf("%s: another tenant's cursor: %d %.200s", o.OperationID, got.status, got.body)
+		}
+		if got := turn(o, w.may(o), "?cursor="+cursor); got.status != http.StatusOK {
+			w.Errorf("%s: its own cursor: %d %.200s", o.OperationID, got.status, got.body)
+		}
+	}
+	if tried < len(lists)/2 {
+		w.Errorf("only %d of %d lists had a second page: this test looks at too little", tried, len(lists))
+	}
+}
+
+const (
+	pairs = 9
+	// tellable is the difference in time that an attacker across a network could measure.
+	tellable = 20 * time.Millisecond
+)
+
+// sameTime compares how long another tenant's id takes with a random one. Others
+// use this machine, so only a difference that stays counts.
+func (w *world) sameTime(all []openapi.Operation) {
+	for _, o := range all {
+		if public(o) || strings.HasPrefix(o.Path, adminPaths) {
+			continue
+		}
+		for _, s := range slotsOf(w, o) {
+			if global[s.kind] != "" {
+				continue
+			}
+			for try := 1; ; try++ {
+				apart := w.apart(o, s)
+				if apart < tellable {
+					break
+				}
+				if try == 3 {
+					w.Errorf("%s: another tenant's %s takes %s more or less than a random one", o.OperationID, s.name, apart)
+					break
+				}
+			}
+		}
+	}
+}
+
+func (w *world) apart(o openapi.Operation, s slot) time.Duration {
+	by := w.a.owner
+	took := map[whose][]time.Duration{}
+	for range pairs {
+		for _, at := range []whose{foreign, random} {
+			got := w.send(w.build(o, by, w.ids(cell{o, by, at, s}, false)))
+			took[at] = append(took[at], got.took)
+		}
+	}
+	return (median(took[foreign]) - median(took[random])).Abs()
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// TestR11DeletedStaysDeleted follows every object of the contract that is made and
+// deleted from the one to the other.
+func TestR11DeletedStaysDeleted(t *testing.T) {
+	t.Parallel()
+	w := furnish(t)
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]openapi.Operation{}
+	for _, o := range openapi.Operations(doc) {
+		by[o.OperationID] = o
+	}
+	chains := 0
+	for _, name := range sorted(by) {
+		thing, ok := strings.CutPrefix(name, "delete")
+		if create, makes := by["create"+thing]; ok && makes {
+			chains++
+			w.chain(doc, create, by["get"+thing], by["update"+thing], by[name], by["list"+thing+"s"])
+		}
+	}
+	if chains < 6 {
+		t.Errorf("only %d objects are made and deleted: this test looks in the wrong place", chains)
+	}
+}
+
+func (w *world) chain(doc *openapi3.T, create, get, update, remove, list openapi.Operation) {
+	owner := w.a.owner
+	ids := w.ids(cell{op: create, actor: owner, at: own}, false)
+	send := func(o openapi.Operation, ids map[slot]string) answer {
+		r := w.build(o, owner, ids)
+		got := w.send(r)
+		if why := conforms(doc, o, r, got); why != "" {
+			w.Errorf("%s: %s", o.OperationID, why)
+		}
+		return got
+	}
+	made := field(send(create, ids).body, "id")
+	if made == "" {
+		w.Errorf("%s made nothing", create.OperationID)
+		return
+	}
+	of := w.ids(cell{op: remove, actor: owner, at: own}, false)
+	for _, s := range slotsOf(w, remove) {
+		of[s] = made // the last slot of the path is the object; the ones before are its owners'
+	}
+	for s := range of {
+		for before, value := range ids {
+			if before.name == s.name {
+				of[s] = value
+			}
+		}
+	}
+	for _, step := range []struct {
+		op     openapi.Operation
+		status int
+	}{
+		{get, 200}, {update, 200}, {get, 200}, {remove, 204}, {get, 404}, {update, 404}, {remove, 404}, {get, 404},
+	} {
+		if step.op.Operation == nil {
+			continue
+		}
+		got := send(step.op, of)
+		if step.op.OperationID == "deleteCredential" && got.status == http.StatusNoContent {
+			continue // a revoked one stays in sight, and is revoked
+		}
+		if got.status != step.status {
+			w.Errorf("%s after %s: want %d, got %d %.200s", step.op.OperationID, create.OperationID, step.status, got.status, got.body)
+		}
+	}
+	var page struct {
+		Items []map[string]any `json:"items"`
+	}
+	_ = json.Unmarshal(send(list, ids).body, &page)
+	for _, item := range page.Items {
+		if item["id"] == made && item["revoked_at"] == nil {
+			w.Errorf("%s still shows %v", list.OperationID, item)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package matrix_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// inside is what an answer tells only when something of ours shows through.
+var inside = regexp.MustCompile(`SQLSTATE|\.go:\d|goroutine \d|pgconn|pgx|runtime error|ERROR: |violates|/usr/|/home/|/tmp/`)
+
+// conforms says what is wrong with an answer by the contract, or "" (INV-57).
+func conforms(doc *openapi3.T, o openapi.Operation, r request, a answer) string {
+	if a.status >= http.StatusInternalServerError && a.status != http.StatusServiceUnavailable {
+		return fmt.Sprintf("answered %d", a.status)
+	}
+	if a.status >= http.StatusBadRequest {
+		if why := enveloped(r, a); why != "" {
+			return why
+		}
+	}
+	route := &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation}
+	req, err := http.NewRequest(r.method, "http://door"+r.path, http.NoBody) //nolint:noctx // is not sent
+	if err != nil {
+		return err.Error()
+	}
+	stream := strings.HasPrefix(a.header.Get("Content-Type"), "text/")
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, Route: route},
+		Status:                 a.status, Header: a.header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, ExcludeResponseBody: stream, MultiError: true},
+	}
+	input.SetBodyBytes(a.body)
+	if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil { //nolint:usetesting // decodes bytes
+		return fmt.Sprintf("the contract says otherwise: %.400s", err)
+	}
+	return ""
+}
+
+// enveloped holds an error against what all errors have.
+func enveloped(r request, a answer) string {
+	code, correlation := a.code(), field(a.body, "correlation_id")
+	switch {
+	case !slices.Contains(errs.All(), errs.Code(code)):
+		return fmt.Sprintf("the code %q is not in the catalogue", code)
+	case correlation == "" || correlation != a.header.Get("X-Correlation-ID"):
+		return fmt.Sprintf("correlation id %q, in the header %q", correlation, a.header.Get("X-Correlation-ID"))
+	}
+	if found := inside.Find(a.body); found != nil && !strings.Contains(r.path+string(r.body)+fmt.Sprint(r.header), string(found)) {
+		return fmt.Sprintf("shows %q of our inside", found)
+	}
+	return ""
+}

@@ -1,0 +1,149 @@
+package matrix_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+)
+
+// slot is a place of an operation where an id stands.
+type slot struct {
+	in, name string // path, header or body, and its name there
+	kind     string // which id, by the contract's name of the parameter
+	list     bool
+}
+
+// bodyIDs are the ids in bodies by their field: what names a thing has an owner.
+var bodyIDs = map[string]string{"ssh_key_ids": "SshKeyID", "tenant_id": "TenantID"}
+
+// slotsOf reads them from the contract.
+func slotsOf(t testing.TB, o openapi.Operation) (all []slot) {
+	t.Helper()
+	for _, p := range o.Parameters {
+		kind := p.Ref[strings.LastIndex(p.Ref, "/")+1:]
+		if p.Value.In == openapi3.ParameterInPath || kind == "ProjectHeader" {
+			all = append(all, slot{in: p.Value.In, name: p.Value.Name, kind: kind})
+		}
+	}
+	if o.RequestBody == nil {
+		return all
+	}
+	properties := o.RequestBody.Value.Content["application/json"].Schema.Value.Properties
+	for _, name := range sorted(properties) {
+		s := properties[name].Value
+		list := s.Type.Is("array")
+		if list {
+			s = s.Items.Value
+		}
+		if s.Format == "uuid" {
+			if bodyIDs[name] == "" {
+				t.Fatalf("%s: whose is %s? tell bodyIDs", o.OperationID, name)
+			}
+			all = append(all, slot{in: "body", name: name, kind: bodyIDs[name], list: list})
+		}
+	}
+	return all
+}
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func writes(o openapi.Operation) bool { return o.Method != http.MethodGet && o.Method != http.MethodHead }
+
+func public(o openapi.Operation) bool { return o.Security != nil && len(*o.Security) == 0 }
+
+// build writes the request of an operation with these ids in its slots.
+func (w *world) build(o openapi.Operation, a *actor, ids map[slot]string) request {
+	r := request{method: o.Method, path: o.Path, header: a.header()}
+	body := w.bodyOf(o)
+	for s, value := range ids {
+		switch s.in {
+		case "path":
+			r.path = strings.ReplaceAll(r.path, "{"+s.name+"}", url.PathEscape(value))
+		case "header":
+			r.header.Set(s.name, value)
+		case "body":
+			if body[s.name] = value; s.list {
+				body[s.name] = []string{value}
+			}
+		}
+	}
+	for _, p := range o.Parameters {
+		if p.Value.Name == "If-Match" {
+			r.header.Set("If-Match", "*")
+		}
+	}
+	if body != nil {
+		r.body, _ = json.Marshal(body)
+	}
+	return r
+}
+
+// bodyOf is a body that the contract allows and that no other cell has used.
+func (w *world) bodyOf(o openapi.Operation) map[string]any {
+	if o.RequestBody == nil {
+		return nil
+	}
+	return w.objectOf(o.RequestBody.Value.Content["application/json"].Schema.Value)
+}
+
+func (w *world) objectOf(s *openapi3.Schema) map[string]any {
+	made := map[string]any{}
+	for _, name := range s.Required {
+		made[name] = w.valueOf(name, s.Properties[name].Value)
+	}
+	if len(made) < int(s.MinProps) { //nolint:gosec // a small number
+		made["name"] = w.valueOf("name", s.Properties["name"].Value)
+	}
+	return made
+}
+
+func (w *world) valueOf(name string, s *openapi3.Schema) any {
+	switch {
+	case name == "name":
+		return w.unique("made")
+	case name == "email":
+		return w.unique("made") + "@example.org"
+	case name == "sku":
+		return sku
+	case name == "public_key":
+		line, _ := publicKey()
+		return line
+	case name == "role" && slices.Contains(s.Enum, any("member")):
+		return "member"
+	case name == "secret":
+		token, _ := secret("gps_")
+		return token
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case s.Type.Is("array"):
+		return []any{w.valueOf("", s.Items.Value)}
+	case s.Type.Is("string"):
+		return "a long enough word"
+	}
+	w.Fatalf("the matrix knows no value of %s: teach it in valueOf", name)
+	return nil
+}
+
+// field reads one text of a JSON object.
+func field(body []byte, name string) string {
+	var object map[string]any
+	if json.Unmarshal(body, &object) != nil {
+		return ""
+	}
+	text, _ := object[name].(string)
+	return text
+}

@@ -1,0 +1,218 @@
+// Package matrix_test holds the whole HTTP door against its promises: the real
+// server with the rights of its database role, on a database of its own, asked
+// over TCP. Only the API's role runs, so every row that changes is a request's.
+package matrix_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+
+	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	pgtest.Keep()
+	os.Exit(m.Run())
+}
+
+// house is a started server with a superuser's look at its database.
+type house struct {
+	testing.TB
+
+	db     *pgxpool.Pool
+	url    string
+	log    *lines
+	client *http.Client
+
+	// One address may fail only so often: each few hundred requests come from
+	// another one of loopback.
+	asked atomic.Int64
+}
+
+// lines keeps what the server logs.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// open starts a house. prepare runs before the server, which reads policies once.
+func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
+	t.Helper()
+	// What is started lives longer than the context of a test that cleans up.
+	ctx := context.WithoutCancel(t.Context())
+	address := pgtest.URL(t)
+	db, err := pg.Open(ctx, address, "test", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	h := &house{TB: t, db: db, log: &lines{}}
+	bus, err := natsd.Start(natsd.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bus.Stop)
+	cfg := serve.Config{
+		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("matrix") }, Roles: []serve.Role{serve.RoleAPI},
+		Environment: "matrix", Profile: desired.Environment{Vendor: "core42", Service: "aicloud", Region: region, TrustDomain: "gpuaas.test"},
+		Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", StateDir: t.TempDir(),
+		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	h.plenty()
+	for _, p := range prepare {
+		p(h, &cfg)
+	}
+	server, err := serve.Start(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.url = server.URL()
+	h.client = &http.Client{
+		Transport:     &http.Transport{DialContext: h.dial, MaxIdleConnsPerHost: 256, MaxIdleConns: 256},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       time.Minute,
+	}
+	t.Cleanup(func() {
+		h.client.CloseIdleConnections()
+		if err := server.Stop(context.WithoutCancel(t.Context())); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("stopping the server: %v", err)
+		}
+	})
+	return h
+}
+
+func (h *house) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	n := h.asked.Add(1)
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}}
+	return d.DialContext(ctx, network, address)
+}
+
+// plenty lifts the limits that would refuse a test for its speed.
+func (h *house) plenty() {
+	for key, value := range map[string]string{
+		"ratelimit.user_per_minute": "100000", "ratelimit.tenant_per_minute": "100000", "ratelimit.mutation_per_minute": "100000",
+		"ratelimit.anonymous_per_minute": "100000", "ratelimit.signin_per_minute": "100000", "ratelimit.burst": "100000",
+		"auth.personal_login_enabled": "true", "allocation.max_concurrent_per_user": "1000",
+		"allocation.max_concurrent_per_project": "10000", "allocation.max_concurrent_per_tenant": "100000",
+	} {
+		h.policy(key, "platform", value)
+	}
+}
+
+func (h *house) policy(key, scope, value string) {
+	h.Helper()
+	h.sql(`WITH r AS (UPDATE policy_revision SET revision = revision + 1 RETURNING revision)
+		INSERT INTO policy_values (key, scope, value, revision) SELECT $1, $2, $3::jsonb, revision FROM r
+		ON CONFLICT (key, scope) DO UPDATE SET value = excluded.value, revision = excluded.revision`, key, scope, value)
+}
+
+func (h *house) sql(statement string, args ...any) {
+	h.Helper()
+	if _, err := h.db.Exec(context.WithoutCancel(h.Context()), statement, args...); err != nil {
+		h.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func one[T any](h *house, statement string, args ...any) (value T) {
+	h.Helper()
+	if err := h.db.QueryRow(context.WithoutCancel(h.Context()), statement, args...).Scan(&value); err != nil {
+		h.Fatalf("%s: %v", statement, err)
+	}
+	return value
+}
+
+// request is what one cell of the matrix sends.
+type request struct {
+	method, path string
+	header       http.Header
+	body         []byte
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	took   time.Duration
+}
+
+func (a answer) code() string { return field(a.body, "code") }
+
+func (h *house) send(r request) answer {
+	h.Helper()
+	a, err := h.try(r)
+	if err != nil {
+		h.Fatalf("%s %s: %v", r.method, r.path, err)
+	}
+	return a
+}
+
+func (h *house) try(r request) (answer, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, r.method, h.url+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return answer{}, err
+	}
+	if r.header != nil {
+		req.Header = r.header.Clone()
+	}
+	if len(r.body) > 0 && req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	began := time.Now() //nolint:forbidigo // measures a wait of this very test
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	a := answer{status: resp.StatusCode, header: resp.Header}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		a.took = time.Since(began) //nolint:forbidigo // as above
+		return a, nil // has no end
+	}
+	a.body, err = io.ReadAll(resp.Body)
+	a.took = time.Since(began) //nolint:forbidigo // as above
+	return a, err
+}
+
+// secret is a token of one of our kinds and what is kept of it.
+func secret(prefix string) (token string, hash []byte) {
+	a, b := uuid.New(), uuid.New()
+	token = prefix + base64.RawURLEncoding.EncodeToString(append(a[:], b[:]...))
+	sum := sha256.Sum256([]byte(token))
+	return token, sum[:]
+}

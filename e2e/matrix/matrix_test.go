@@ -1,0 +1,253 @@
+package matrix_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+// cell is one operation, one actor, and whose the ids are.
+type cell struct {
+	op    openapi.Operation
+	actor *actor
+	at    whose
+	slot  slot // the one whose id is not the actor's own
+}
+
+func (c cell) String() string {
+	where := ""
+	if c.at != own {
+		where = " in " + c.slot.name
+	}
+	return fmt.Sprintf("%s × %s × %s id%s", c.op.OperationID, c.actor.name, c.at, where)
+}
+
+// cells are all of them: every operation of the contract, every actor, and of
+// every id the own one, another tenant's and a random one.
+func (w *world) cells() (all []cell) {
+	doc, err := openapi.Document()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, o := range openapi.Operations(doc) {
+		for _, a := range w.actors {
+			all = append(all, cell{op: o, actor: a, at: own})
+			for _, s := range slotsOf(w, o) {
+				if _, ownerless := global[s.kind]; !ownerless && s.kind != "PlanID" {
+					all = append(all, cell{o, a, foreign, s})
+				}
+				if s.kind != "KindName" {
+					all = append(all, cell{o, a, random, s})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// ids fills the slots of a cell. What a permitted cell consumes is made for it.
+func (w *world) ids(c cell, consumed bool) map[slot]string {
+	s, by := c.actor.side, c.actor
+	if s == nil {
+		s = w.a
+	}
+	if by.user == uuid.Nil {
+		by = s.owner
+	}
+	if c.at == foreign && by.operates() {
+		s = w.otherOf(s) // what operators name is all of one tenant
+	}
+	ids := map[slot]string{}
+	slots := slotsOf(w, c.op)
+	last := slot{}
+	for _, one := range slots {
+		if one.in == "path" {
+			last = one
+		}
+	}
+	for _, one := range slots {
+		_, ownerless := global[one.kind]
+		switch {
+		case c.at == random && one == c.slot:
+			ids[one] = id().String()
+		case one.kind == "ProjectHeader" && c.actor.side == nil && !c.actor.has("admin") && one != c.slot:
+			// Has no project to name.
+		case c.at == foreign && one == c.slot && (!by.operates() || personal[one.kind] && !strings.HasPrefix(c.op.Path, adminPaths)):
+			ids[one] = w.otherOf(s).standing[one.kind]
+		case ownerless:
+			ids[one] = global[one.kind]
+		case consumed && one == last || personal[one.kind]:
+			ids[one] = w.mine(one.kind, s, by, consumed)
+		default:
+			ids[one] = s.standing[one.kind]
+		}
+	}
+	return ids
+}
+
+// mine is an object of the actor; the same one for cells that consume nothing.
+func (w *world) mine(kind string, s *side, by *actor, consumed bool) string {
+	if consumed && kind != "PlanID" {
+		return w.fresh(kind, s, by)
+	}
+	key := kind + " of " + by.user.String()
+	if s.standing[key] == "" {
+		s.standing[key] = w.fresh(kind, s, by)
+	}
+	return s.standing[key]
+}
+
+func (w *world) otherOf(s *side) *side {
+	if s == w.a {
+		return w.b
+	}
+	return w.a
+}
+
+// ask sends a cell and judges the answer. It returns it with what was written.
+func (w *world) ask(c cell, v verdict, ids map[slot]string) (answer, change) {
+	w.changed()
+	got := w.send(w.build(c.op, c.actor, ids))
+	wrote := w.changed()
+	switch {
+	case !slices.Contains(v.statuses, got.status),
+		len(v.codes) > 0 && !slices.Contains(v.codes, got.code()), got.status >= 400 && got.code() == "":
+		w.Errorf("%s: want %v %v, got %d %.300s", c, v.statuses, v.codes, got.status, got.body)
+	case !v.changes && len(wrote) > 0:
+		w.Errorf("%s: answered %d and wrote %s", c, got.status, wrote)
+	}
+	return got, wrote
+}
+
+// TestINV55TheMatrix asks every cell. Only permitted ones may change rows, and of
+// each privileged change there is one audit row (INV-58); another tenant's id is
+// answered as one that never was (INV-56).
+func TestINV55TheMatrix(t *testing.T) {
+	t.Parallel()
+	w := furnish(t)
+	w.watch()
+	all := w.cells()
+	denied := func(run string) {
+		unknown := map[string]answer{}
+		for _, c := range all {
+			v := expect(t, c.op, c.actor, c.at, c.slot)
+			if v.changes {
+				continue
+			}
+			got, _ := w.ask(c, v, w.ids(c, false))
+			key := c.op.OperationID + c.actor.name + c.slot.in + c.slot.name
+			if c.at == foreign && !v.allows() {
+				unknown[key] = got
+			}
+			if first, asked := unknown[key]; asked && c.at == random {
+				if why := differ(first, got); why != "" {
+					t.Errorf("%s: %s: another tenant's id is told from a random one: %s", run, c, why)
+				}
+			}
+		}
+	}
+	began := time.Now() //nolint:forbidigo // is logged
+	denied("first run")
+	t.Logf("%d cells of %d actors; denied ones took %s", len(all), len(w.actors), time.Since(began)) //nolint:forbidigo // as above
+	diff := pgtest.Diff(t, w.db, pgtest.Without(unwatched...), pgtest.Also("river.river_job"))
+	denied("second run")
+	if changes := uses(diff()); changes != "" {
+		t.Errorf("the second run of what is denied changed\n%s", changes)
+	}
+	for _, c := range all {
+		if v := expect(t, c.op, c.actor, c.at, c.slot); v.changes {
+			w.permitted(c, v)
+		}
+	}
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.hiddenFields(openapi.Operations(doc))
+	w.foreignCursors(openapi.Operations(doc))
+	w.sameTime(openapi.Operations(doc))
+	t.Logf("all took %s", time.Since(began)) //nolint:forbidigo // as above
+}
+
+// uses leaves out of a diff that a token was used.
+func uses(diff string) string {
+	lines := strings.SplitAfter(diff, "\n")
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool {
+		_, columns, _ := strings.Cut(line, ": ")
+		return strings.HasPrefix(line, "~ ") && strings.HasPrefix(columns, "last_used_at: ") && !strings.Contains(columns, ", ")
+	}), "")
+}
+
+// ends are the calls after which the actor's token may be no longer one.
+var ends = map[string]bool{"logout": true, "setPassword": true}
+
+// permitted asks a cell that may change rows, and looks at which ones it has.
+func (w *world) permitted(c cell, v verdict) {
+	ids := w.ids(c, true)
+	_, wrote := w.ask(c, v, ids)
+	if ends[c.op.OperationID] {
+		w.renew(c.actor)
+	}
+	if w.Failed() && len(wrote) == 0 {
+		return // was reported
+	}
+	may, known := changes[c.op.OperationID]
+	if !known {
+		w.Errorf("%s wrote %s: say in changes what it may", c, wrote)
+		return
+	}
+	for _, table := range wrote.tables() {
+		if table != "audit_logs" && !slices.Contains(may, table) {
+			w.Errorf("%s: wrote into %s: %s", c, table, wrote)
+		}
+	}
+	if c.op.OperationID == "logout" && len(wrote) == 0 {
+		return // a key is no sign-in that could end
+	}
+	if wrote["INSERT audit_logs"] != 1 {
+		w.Errorf("%s: %d audit rows for one privileged change: %s", c, wrote["INSERT audit_logs"], wrote)
+	}
+}
+
+// differ says in what two refusals differ besides what names this very request.
+func differ(a, b answer) string {
+	if a.status != b.status {
+		return fmt.Sprintf("%d and %d", a.status, b.status)
+	}
+	if x, y := plain(a), plain(b); !bytes.Equal(x, y) {
+		return fmt.Sprintf("%s and %s", x, y)
+	}
+	for _, name := range sorted(a.header) {
+		if slices.Contains(ofThisRequest, name) {
+			continue
+		}
+		if !slices.Equal(a.header[name], b.header[name]) {
+			return fmt.Sprintf("%s: %q and %q", name, a.header[name], b.header[name])
+		}
+	}
+	return ""
+}
+
+// ofThisRequest are the headers that differ between any two answers.
+var ofThisRequest = []string{
+	"Date", "X-Correlation-Id", "Traceparent", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Ratelimit", "Content-Length",
+}
+
+// plain is the body without the ids of this request.
+func plain(a answer) []byte {
+	body := a.body
+	for _, name := range []string{"correlation_id", "instance"} {
+		if text := field(a.body, name); text != "" {
+			body = bytes.ReplaceAll(body, []byte(text), []byte("…"))
+		}
+	}
+	return body
+}

@@ -1,0 +1,155 @@
+package matrix_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// atOnce sends all of them together and returns the answers in their order.
+func (h *house) atOnce(all []request) []answer {
+	h.Helper()
+	answers, errors := make([]answer, len(all)), make([]error, len(all))
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i, r := range all {
+		wg.Go(func() {
+			<-start
+			answers[i], errors[i] = h.try(r)
+		})
+	}
+	close(start)
+	wg.Wait()
+	for i, err := range errors {
+		if err != nil {
+			h.Fatalf("%s %s: %v", all[i].method, all[i].path, err)
+		}
+	}
+	return answers
+}
+
+func (a *actor) create(path string, project uuid.UUID, key, body string) request {
+	h := a.header()
+	if project != (uuid.UUID{}) {
+		h.Set("X-Project-ID", project.String())
+	}
+	if key != "" {
+		h.Set("X-Idempotency-Key", key)
+	}
+	return request{http.MethodPost, path, h, []byte(body)}
+}
+
+// room is how many allocations there are before the last one that a cap allows.
+const (
+	room   = 3
+	racers = 200
+)
+
+// TestINV07CapsHoldAtTheDoor fills every cap to one below, and lets two hundred
+// come at once for the last place.
+func TestINV07CapsHoldAtTheDoor(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"user", "project", "tenant"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			w := furnish(t, func(h *house) { h.policy("allocation.max_concurrent_per_"+level, "platform", fmt.Sprint(room+1)) })
+			// One stands there already. Each cap is asked by as many as share only it.
+			people, projects := []*actor{w.a.owner}, []uuid.UUID{w.a.project}
+			for range room {
+				if level != "user" {
+					people = append(people, w.newActor("racer", w.a, "tenant.owner"))
+				}
+				if level == "tenant" {
+					projects = append(projects, w.newProject(w.a))
+				}
+			}
+			ask := func(i int) request {
+				return people[i%len(people)].create("/api/v1/allocations", projects[i%len(projects)], "", fmt.Sprintf(`{"sku":%q,"name":"race-%d"}`, sku, i))
+			}
+			for i := range room - 1 {
+				if got := w.send(ask(racers + i)); got.status != http.StatusCreated {
+					t.Fatalf("%d %s", got.status, got.body)
+				}
+			}
+			all := make([]request, racers)
+			for i := range all {
+				all[i] = ask(i)
+			}
+			passed := 0
+			for _, got := range w.atOnce(all) {
+				switch {
+				case got.status == http.StatusCreated:
+					passed++
+				case got.status == http.StatusTooManyRequests && got.code() == "concurrency_limit_reached":
+				default:
+					t.Errorf("%d %.200s", got.status, got.body)
+				}
+			}
+			if held := one[int](w.house, `SELECT count(*) FROM allocations WHERE org_id = $1`, w.a.tenant); passed != 1 || held != room+1 {
+				t.Errorf("%d of %d came through: there are %d and the cap is %d", passed, racers, held, room+1)
+			}
+		})
+	}
+}
+
+// duplicates come at once with one idempotency key.
+const duplicates = 100
+
+// TestINV06OneKeyOneEffectAtTheDoor sends each request a hundred times at once,
+// and once more afterwards.
+func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
+	t.Parallel()
+	w := furnish(t)
+	for _, c := range []struct {
+		path, body string
+		count      string
+		project    uuid.UUID
+	}{
+		{"/api/v1/allocations", `{"sku":"` + sku + `","name":"once"}`, `SELECT count(*) FROM allocations WHERE name = 'once'`, w.a.project},
+		{"/api/v1/projects", `{"name":"once"}`, `SELECT count(*) FROM projects WHERE name = 'once'`, uuid.UUID{}},
+		{"/api/v1/api-keys", `{"name":"once"}`, `SELECT count(*) FROM api_keys WHERE name = 'once'`, uuid.UUID{}},
+	} {
+		all := make([]request, duplicates)
+		for i := range all {
+			all[i] = w.a.owner.create(c.path, c.project, "one-key", c.body)
+		}
+		before := one[int](w.house, `SELECT count(*) FROM audit_logs`)
+		var first answer
+		done := 0
+		for _, got := range append(w.atOnce(all), w.send(all[0])) {
+			switch {
+			case got.status == http.StatusConflict && got.code() == "idempotency_in_flight":
+				continue
+			case got.status != http.StatusCreated:
+				t.Errorf("%s: %d %.200s", c.path, got.status, got.body)
+				continue
+			}
+			if got.header.Get("Idempotency-Replayed") == "" {
+				done++
+			}
+			if first.status == 0 {
+				first = got
+			}
+			if string(got.body) != string(first.body) || got.header.Get("Location") != first.header.Get("Location") {
+				t.Errorf("%s: one key, two answers: %s and %s", c.path, first.body, got.body)
+			}
+		}
+		if made := one[int](w.house, c.count); made != 1 || done != 1 {
+			t.Errorf("%s: %d effects, %d answers that are no replay", c.path, made, done)
+		}
+		if rows := one[int](w.house, `SELECT count(*) FROM audit_logs`) - before; rows != 1 {
+			t.Errorf("%s: %d audit rows for one effect", c.path, rows)
+		}
+		// The same key for something else is refused, at any time.
+		other := w.a.owner.create(c.path, c.project, "one-key", `{"name":"twice","sku":"`+sku+`"}`)
+		if c.path != "/api/v1/allocations" {
+			other.body = []byte(`{"name":"twice"}`)
+		}
+		if got := w.send(other); got.code() != "idempotency_key_reused" {
+			t.Errorf("%s: the same key with another body: %d %.200s", c.path, got.status, got.body)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package matrix_test
+
+// changes are the tables that a permitted call may write beside its audit row.
+var changes = map[string][]string{
+	"createAllocation":  {"allocations", "allocation_transitions", "slot_claims", "slots", "desired_objects", "reconcile_due", "outbox_events"},
+	"releaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records", "usage_changes"},
+
+	// Who changes his keys for login changes them on the machines, by a job.
+	"createSshKey": {"ssh_keys", "river_job"},
+	"deleteSshKey": {"ssh_keys", "river_job"},
+	"createApiKey": {"api_keys"},
+	"deleteApiKey": {"api_keys"},
+	"endSession":   {"sessions"},
+	"updateMe":     {"users"},
+	"setPassword":  {"user_passwords", "sessions"},
+	"logout":       {"sessions", "revoked_tokens"},
+
+	"updateTenant":       {"tenants"},
+	"putTenantMember":    {"tenant_memberships"},
+	"deleteTenantMember": {"tenant_memberships", "project_memberships", "api_keys", "sessions"},
+	"createInvitation":   {"invitations"},
+	"deleteInvitation":   {"invitations"},
+
+	"createProject":       {"projects", "project_memberships"},
+	"updateProject":       {"projects"},
+	"deleteProject":       {"projects", "service_accounts"},
+	"putProjectMember":    {"project_memberships"},
+	"deleteProjectMember": {"project_memberships"},
+
+	"createServiceAccount": {"service_accounts"},
+	"updateServiceAccount": {"service_accounts"},
+	"deleteServiceAccount": {"service_accounts", "service_account_credentials"},
+	"createCredential":     {"service_account_credentials"},
+	"deleteCredential":     {"service_account_credentials"},
+
+	"createUser":           {"users", "tenant_memberships"},
+	"updateUser":           {"users", "sessions", "api_keys"},
+	"endAnySession":        {"sessions"},
+	"createTenant":         {"tenants", "projects"},
+	"placeTenantMember":    {"tenant_memberships"},
+	"createEnrolmentToken": {"enrolment_tokens"},
+}

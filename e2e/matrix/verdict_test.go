@@ -1,0 +1,153 @@
+package matrix_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// whose is to whom the ids of a cell belong.
+type whose string
+
+const (
+	own     whose = "own"
+	foreign whose = "foreign"
+	random  whose = "random"
+)
+
+// verdict is what the policies and the borders of tenants say about a cell.
+type verdict struct {
+	statuses []int
+	codes    []string // empty: of a success
+	changes  bool
+}
+
+func (v verdict) allows() bool { return len(v.codes) == 0 }
+
+// doors say what stands behind the operations that are open to everyone, when
+// what is sent opens nothing.
+var doors = map[string]verdict{
+	"getSignInOptions":        {statuses: []int{200}},
+	"getTokenKeys":            {statuses: []int{200}},
+	"getLivez":                {statuses: []int{200}},
+	"getReadyz":               {statuses: []int{200}},
+	"getHealthz":              {statuses: []int{200, 503}}, // the bus and the fleet are others' business
+	"authorizeOidc":           {statuses: []int{302}},
+	"exchangeOidc":            {statuses: []int{400, 404}, codes: []string{"not_found", "validation_error"}},
+	"loginPersonal":           {statuses: []int{401}, codes: []string{"login_failed"}},
+	"refreshToken":            {statuses: []int{401, 404}, codes: []string{"token_missing", "token_invalid", "not_found"}},
+	"mintServiceAccountToken": {statuses: []int{401}, codes: []string{"token_invalid"}},
+}
+
+// aboutOwnTenant are the calls about the caller's own tenant that no id names.
+func aboutOwnTenant(o openapi.Operation) bool {
+	return !strings.HasPrefix(o.Path, adminPaths) && !slices.ContainsFunc([]string{"user", "service_account"}, func(role string) bool {
+		return policies.Allows(role, o.OperationID)
+	})
+}
+
+const adminPaths = "/api/v1/admin/"
+
+// expect is the verdict on a cell, from roles.cue and from who owns what; it asks
+// nothing of the door.
+func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdict {
+	t.Helper()
+	if public(o) != policies.Allows("anonymous", o.OperationID) {
+		t.Fatalf("%s: the contract and the roles differ on whether it is open to everyone", o.OperationID)
+	}
+	switch {
+	case public(o):
+		v, known := doors[o.OperationID]
+		if !known {
+			t.Fatalf("%s is open to everyone: say in doors what stands behind it", o.OperationID)
+		}
+		if a.cookie && a.refused == "" && o.OperationID == "refreshToken" {
+			v = verdict{statuses: []int{200}} // of their own session
+		}
+		return v
+	case a.refused != "":
+		return verdict{statuses: []int{401}, codes: []string{a.refused}}
+	}
+	by := grants(o, a)
+	missing := verdict{statuses: []int{404}, codes: []string{"not_found"}}
+	done := verdict{statuses: successes(o), changes: writes(o)}
+	switch {
+	case len(by) == 0 && at == own && a.side != nil:
+		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
+	case len(by) == 0: // which of the two is looked at first says nothing about the id
+		v := verdict{statuses: []int{403, 404}, codes: []string{"forbidden", "not_found"}}
+		if a.side == nil {
+			v.statuses, v.codes = append(v.statuses, 400), append(v.codes, "project_required")
+		}
+		return v
+	case at == random, at == foreign && !reaches(o, a, s):
+		return missing
+	case o.OperationID == "getMe" && a.side != nil && !a.program && !slices.ContainsFunc(a.roles, isInProject):
+		// It tells the role in the project that is named, and there is none.
+		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
+	case a.side == nil && o.OperationID == "listEvents" && !a.has("admin"): // they are a project's
+	case a.side != nil || at == foreign || !aboutOwnTenant(o) || reaches(o, a, s):
+		return done
+	}
+	// Of no tenant, and about none.
+	return verdict{statuses: []int{200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
+}
+
+// reaches says whether an id of any tenant is the actor's to name: operators in
+// what is the platform's, and administrators in the projects of tenants. What is
+// a person's own stays theirs.
+func reaches(o openapi.Operation, a *actor, s slot) bool {
+	if strings.HasPrefix(o.Path, adminPaths) {
+		return true
+	}
+	return a.has("admin") && !personal[s.kind] && (named(o, "/ProjectHeader") || o.Extensions["x-project"] != nil)
+}
+
+// isInProject: owners administer every project of their tenant, and viewers see it.
+func isInProject(role string) bool {
+	return strings.HasPrefix(role, "project.") || role == "tenant.owner" || role == "tenant.viewer"
+}
+
+func named(o openapi.Operation, suffix string) bool {
+	return slices.ContainsFunc(o.Parameters, func(p *openapi3.ParameterRef) bool { return strings.HasSuffix(p.Ref, suffix) })
+}
+
+func successes(o openapi.Operation) (all []int) {
+	for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent, http.StatusFound} {
+		if o.Responses.Status(status) != nil {
+			all = append(all, status)
+		}
+	}
+	return all
+}
+
+// grants are the roles and scopes by which an actor may call an operation.
+func grants(o openapi.Operation, a *actor) (by []string) {
+	admin := strings.HasPrefix(o.Path, adminPaths)
+	if a.program {
+		for _, role := range append([]string{"service_account"}, a.scopes...) {
+			if policies.Allows(role, o.OperationID) && !admin {
+				by = append(by, role)
+			}
+		}
+		return by
+	}
+	for _, role := range a.roles {
+		if policies.Allows(role, o.OperationID) && (!admin || slices.Contains([]string{"admin", "operator", "billing_operator"}, role)) {
+			by = append(by, role)
+		}
+	}
+	if !a.limited || len(by) == 0 || policies.Allows("service_account", o.OperationID) {
+		return by
+	}
+	if slices.ContainsFunc(a.scopes, func(scope string) bool { return policies.Allows(scope, o.OperationID) && !admin }) {
+		return by
+	}
+	return nil
+}

@@ -1,0 +1,384 @@
+package matrix_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+const (
+	region = "eu-test-1"
+	sku    = "t4"
+	node   = "n1"
+	gpus   = 3000
+)
+
+// side is one of the two tenants with an object of every kind that has an owner.
+type side struct {
+	name     string
+	tenant   uuid.UUID
+	project  uuid.UUID // where roles in projects are held
+	other    uuid.UUID // another project of it, in which nobody has a role
+	owner    *actor
+	standing map[string]string // an object by the name of its id in the contract
+}
+
+// actor is someone at the door: with a right token, with a wrong one, or none.
+type actor struct {
+	name  string
+	side  *side // nil: of no tenant
+	user  uuid.UUID
+	token string
+	// cookie: the token is a browser's session.
+	cookie bool
+	// refused is the code that the token is answered with, wherever one is needed.
+	refused string
+	// roles of policies/roles.cue that the person has, in the project of their side
+	// as well.
+	roles []string
+	// program: bound by its scopes alone; limited: by its roles and its scopes.
+	program, limited bool
+	scopes           []string
+}
+
+func (a *actor) header() http.Header {
+	h := http.Header{}
+	switch {
+	case a.cookie:
+		h.Set("Cookie", "gpuaas_session="+a.token)
+	case a.token != "":
+		h.Set("Authorization", "Bearer "+a.token)
+	}
+	return h
+}
+
+func (a *actor) has(role string) bool {
+	for _, r := range a.roles {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}
+
+// operates says whether the actor has a role of the platform.
+func (a *actor) operates() bool { return a.has("admin") || a.has("operator") || a.has("billing_operator") }
+
+// world is everybody and everything that the matrix knows.
+type world struct {
+	*house
+
+	a, b   *side
+	actors   []*actor
+	admin    *actor
+	provider *provider
+	counts   map[string]int // answers of the fuzzer by status
+	made     int
+}
+
+// furnish opens a house in which everybody stands before the door.
+func furnish(t testing.TB, prepare ...func(*house)) *world {
+	t.Helper()
+	p := newProvider(t)
+	w := &world{house: open(t, func(h *house, c *serve.Config) {
+		p.through(h, c)
+		for _, change := range prepare {
+			change(h)
+		}
+	}), provider: p, counts: map[string]int{}}
+	w.a, w.b = w.newSide("alpha"), w.newSide("beta")
+	w.fleet()
+	w.people()
+	w.programs()
+	w.strangers()
+	return w
+}
+
+func (w *world) unique(prefix string) string {
+	w.made++
+	return fmt.Sprintf("%s-%d", prefix, w.made)
+}
+
+func id() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+
+func (w *world) newSide(name string) *side {
+	s := &side{name: name, tenant: id(), standing: map[string]string{}}
+	w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, s.tenant, name)
+	s.project, s.other = w.newProject(s), w.newProject(s)
+	account := one[uuid.UUID](w.house, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
+	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference) VALUES ($1, 'test_credit', $2) RETURNING id)
+		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
+		SELECT t.id, e.account, e.amount, 'EUR' FROM t, (VALUES ($3::uuid, 100000000::bigint),
+			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = 'credit' AND currency = 'EUR'), -100000000)) AS e (account, amount)`,
+		id(), name, account)
+	return s
+}
+
+func (w *world) newProject(s *side) uuid.UUID {
+	p := id()
+	w.sql(`INSERT INTO projects (id, org_id, name) VALUES ($1, $2, $3)`, p, s.tenant, w.unique("project"))
+	return p
+}
+
+// fleet is one node with enough GPUs for every cell, a plan and declarations.
+func (w *world) fleet() {
+	n := id()
+	w.sql(`INSERT INTO sku_catalog (id, name, display_name, gpu_model, memory_gib, isolation, max_gpus, active)
+		VALUES ($1, $2, 'T4', 'Tesla T4', 16, 'host_user', 4, true)`, id(), sku)
+	w.sql(`INSERT INTO sku_prices (sku, currency, amount_minor) VALUES ($1, 'EUR', 35)`, sku)
+	w.sql(`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, health, reachability)
+		VALUES ($1, $2, $3, $4, 'simulated', $5, 'active', 'healthy', 'reachable')`, n, node, sku, region, gpus)
+	w.sql(`INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health)
+		SELECT 'GPU-' || i, $1, i, 'Tesla T4', 16384, 'healthy' FROM generate_series(1, $2::int) AS i`, n, gpus)
+	w.sql(`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status)
+		SELECT gen_random_uuid(), $1, 'GPU-' || i, $3, $4, 'clean' FROM generate_series(1, $2::int) AS i`, n, gpus, sku, region)
+	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'Node', $2, '{}', 'x', 'api')`, n, node)
+	plan := id()
+	w.sql(`INSERT INTO plans (id, hash, actions) VALUES ($1, 'x', 0)`, plan)
+	w.a.standing["PlanID"], w.b.standing["PlanID"] = plan.String(), plan.String()
+}
+
+// people are one of every role that policies know, on both sides.
+func (w *world) people() {
+	for _, r := range policies.Roles() {
+		switch r.Scope {
+		case "platform":
+			if r.Name != "anonymous" && r.Name != "user" {
+				if a := w.newActor(r.Name, nil, r.Name); r.Name == "admin" {
+					w.admin = a
+				}
+			}
+		case "tenant", "project":
+			for _, s := range []*side{w.a, w.b} {
+				a := w.newActor(s.name+" "+r.Name, s, r.Name)
+				if r.Name == "tenant.owner" {
+					s.owner = a
+				}
+			}
+		}
+	}
+	w.newActor("nobody's", nil)
+	for _, s := range []*side{w.a, w.b} {
+		w.stand(s)
+	}
+	w.withSession(w.newActor("alpha owner's browser", w.a, "tenant.owner"))
+	w.withProvider(w.newActor("alpha owner through the provider", w.a, "tenant.owner"), audience, 0)
+	for _, scope := range []string{"allocations:read", "allocations:write", "billing:read"} {
+		limited := w.newActor("alpha owner's key for "+scope, w.a, "tenant.owner")
+		limited.limited, limited.scopes = true, []string{scope}
+		w.sql(`UPDATE api_keys SET scopes = $2 WHERE user_id = $1`, limited.user, limited.scopes)
+	}
+}
+
+// newActor makes a person with a key. A role in the project comes with the least
+// in the tenant.
+func (w *world) newActor(name string, s *side, roles ...string) *actor {
+	a := &actor{name: name, side: s, user: id(), roles: append([]string{"anonymous", "user"}, roles...)}
+	platform, tenant, project := "user", "", ""
+	for _, r := range roles {
+		scope, word, scoped := strings.Cut(r, ".")
+		switch {
+		case !scoped:
+			platform = r
+		case scope == "tenant":
+			tenant = word
+		default:
+			tenant, project = "member", word
+			a.roles = append(a.roles, "tenant.member")
+		}
+	}
+	w.sql(`INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, $2, $2, $3, $4)`,
+		a.user, w.unique("person")+"@example.org", name, platform)
+	if s != nil {
+		w.sql(`INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, $3)`, s.tenant, a.user, tenant)
+	}
+	if project != "" {
+		w.join(s.project, a, project)
+	}
+	token, hash := secret("gpk_")
+	a.token = token
+	w.sql(`INSERT INTO api_keys (id, user_id, name, secret_hash) VALUES ($1, $2, 'matrix', $3)`, id(), a.user, hash)
+	w.actors = append(w.actors, a)
+	return a
+}
+
+func (w *world) join(project uuid.UUID, a *actor, role string) {
+	w.sql(`INSERT INTO project_memberships (project_id, user_id, role) VALUES ($1, $2, $3)`, project, a.user, role)
+}
+
+func (w *world) withSession(a *actor) {
+	token, hash := secret("gpb_")
+	w.sql(`INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES ($1, $2, $3, now() + interval '1 hour')`, id(), a.user, hash)
+	a.token, a.cookie = token, true
+}
+
+// withProvider makes the actor come with a token of the provider.
+func (w *world) withProvider(a *actor, audience string, ago time.Duration) {
+	subject := one[string](w.house, `UPDATE users SET oidc_issuer = $2 WHERE id = $1 RETURNING oidc_subject`, a.user, w.provider.url)
+	a.token = w.provider.token(w, subject, audience, ago)
+}
+
+// renew gives the actor another token of the same kind.
+func (w *world) renew(a *actor) {
+	switch {
+	case a.refused != "" || a.program: // has no other, or cannot end it
+	case a.cookie:
+		w.withSession(a)
+	case strings.HasPrefix(a.token, "ey"):
+		w.made++
+		w.withProvider(a, audience, time.Duration(w.made%200)*time.Second)
+	}
+}
+
+// programs are service accounts with a token that the door has minted: one for
+// every scope that allows anything, and one whose scope allows nothing.
+func (w *world) programs() {
+	for _, r := range policies.Roles() {
+		if r.Scope != "token" || len(r.Operations) == 0 && r.Name != "apps:read" {
+			continue
+		}
+		for _, s := range []*side{w.a, w.b} {
+			a := &actor{name: s.name + " program for " + r.Name, side: s, program: true, scopes: []string{r.Name}, user: id()}
+			w.sql(`INSERT INTO service_accounts (id, org_id, project_id, name, scopes, created_by) VALUES ($1, $2, $3, $4, $5, $6)`,
+				a.user, s.tenant, s.project, w.unique("program"), a.scopes, s.owner.user)
+			opens, hash := secret("gps_")
+			w.sql(`INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash) VALUES ($1, $2, $3, $4)`, id(), a.user, s.tenant, hash)
+			got := w.send(request{http.MethodPost, "/api/v1/service-accounts/token", nil, []byte(`{"secret":"` + opens + `"}`)})
+			if a.token = field(got.body, "access_token"); a.token == "" {
+				w.Fatalf("minting: %d %s", got.status, got.body)
+			}
+			w.actors = append(w.actors, a)
+		}
+	}
+}
+
+// strangers come with a token that is not, or no longer, one of this door.
+func (w *world) strangers() {
+	w.actors = append(w.actors, &actor{name: "anonymous", refused: "token_missing"})
+	wrong := func(name, code, change string) {
+		a := w.newActor(name, w.a, "tenant.owner")
+		a.refused = code
+		if change != "" {
+			w.sql(change, a.user)
+		}
+	}
+	wrong("an expired key", "token_expired", `UPDATE api_keys SET expires_at = now() - interval '1 minute' WHERE user_id = $1`)
+	wrong("a revoked key", "token_invalid", `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1`)
+	wrong("a disabled person", "token_invalid", `UPDATE users SET disabled_at = now() WHERE id = $1`)
+	ended := w.newActor("an ended session", w.a, "tenant.owner")
+	w.withSession(ended)
+	w.sql(`UPDATE sessions SET ended_at = now() WHERE user_id = $1`, ended.user)
+	ended.refused = "token_invalid"
+
+	for name, c := range map[string]struct {
+		audience string
+		ago      time.Duration
+		code     string
+	}{
+		"an expired token":         {audience, time.Hour, "token_expired"},
+		"a token for someone else": {"another-api", 0, "token_invalid"},
+	} {
+		a := w.newActor(name, w.a, "tenant.owner")
+		w.withProvider(a, c.audience, c.ago)
+		a.refused = c.code
+	}
+	token, hash := secret("gpe_")
+	w.sql(`INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) SELECT $1, id, now() + interval '1 hour' FROM nodes WHERE name = $2`, hash, node)
+	w.actors = append(w.actors, &actor{name: "a node's enrolment token", token: token, refused: "token_invalid"})
+}
+
+// stand makes the objects of a side that no cell consumes.
+func (w *world) stand(s *side) {
+	s.standing["ProjectPath"], s.standing["ProjectHeader"] = s.project.String(), s.project.String()
+	s.standing["TenantID"] = s.tenant.String()
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID"} {
+		s.standing[kind] = w.fresh(kind, s, s.owner)
+	}
+}
+
+// global are the names that no tenant owns.
+var global = map[string]string{"SkuName": sku, "NodeName": node, "KindName": "Node", "ObjectName": node}
+
+// personal are the objects that nobody but their person has.
+var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true}
+
+// fresh makes an object for one cell. Who makes it belongs to the side, or is an
+// operator who belongs to none.
+func (w *world) fresh(kind string, s *side, by *actor) string {
+	made := id()
+	if by.program && kind != "SshKeyID" {
+		by = s.owner // a program has no sessions and no keys of its own
+	}
+	switch kind {
+	case "AllocationID":
+		return w.allocate(s)
+	case "ProjectPath":
+		made = w.newProject(s)
+		for _, r := range by.roles {
+			if word, ok := strings.CutPrefix(r, "project."); ok {
+				w.join(made, by, word)
+			}
+		}
+	case "TenantID":
+		w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, made, w.unique("tenant"))
+	case "UserID":
+		w.sql(`INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, $2, $2, 'Fresh', 'user')`, made, w.unique("fresh")+"@example.org")
+		w.sql(`INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, 'member')`, s.tenant, made)
+		w.sql(`INSERT INTO project_memberships (project_id, user_id, role) VALUES ($1, $2, 'viewer')`, s.project, made)
+	case "InvitationID":
+		w.sql(`INSERT INTO invitations (id, org_id, email, role, invited_by, expires_at) VALUES ($1, $2, $3, 'member', $4, now() + interval '1 day')`,
+			made, s.tenant, w.unique("invited")+"@example.org", s.owner.user)
+	case "ServiceAccountID":
+		w.sql(`INSERT INTO service_accounts (id, org_id, project_id, name, scopes, created_by) VALUES ($1, $2, $3, $4, '{allocations:read}', $5)`,
+			made, s.tenant, s.project, w.unique("robot"), s.owner.user)
+	case "CredentialID":
+		_, hash := secret("gps_")
+		w.sql(`INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash) VALUES ($1, $2, $3, $4)`,
+			made, s.standing["ServiceAccountID"], s.tenant, hash)
+	case "SshKeyID":
+		line, mark := publicKey()
+		w.sql(`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)`, made, by.user, w.unique("key"), line, mark)
+	case "SessionID":
+		_, hash := secret("gpb_")
+		w.sql(`INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES ($1, $2, $3, now() + interval '1 hour')`, made, by.user, hash)
+	case "ApiKeyID":
+		_, hash := secret("gpk_")
+		w.sql(`INSERT INTO api_keys (id, user_id, name, secret_hash) VALUES ($1, $2, $3, $4)`, made, by.user, w.unique("key"), hash)
+	default:
+		w.Fatalf("the matrix knows nothing with the id %s: teach it in fresh", kind)
+	}
+	return made.String()
+}
+
+func publicKey() (line, fingerprint string) {
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), ssh.FingerprintSHA256(key)
+}
+
+// allocate asks the door for an allocation, as the side's owner.
+func (w *world) allocate(s *side) string {
+	h := s.owner.header()
+	h.Set("X-Project-ID", s.project.String())
+	got := w.send(request{http.MethodPost, "/api/v1/allocations", h, []byte(`{"sku":"` + sku + `","name":"` + w.unique("alloc") + `"}`)})
+	if got.status != http.StatusCreated {
+		w.Fatalf("allocating: %d %s", got.status, got.body)
+	}
+	return field(got.body, "id")
+}
