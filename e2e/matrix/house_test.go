@@ -43,6 +43,7 @@ type house struct {
 	db     *pgxpool.Pool
 	url    string
 	log    *lines
+	state  string // folder of the server's own keys
 	client *http.Client
 
 	// One address may fail only so often: each few hundred requests come from
@@ -79,7 +80,7 @@ func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	h := &house{TB: t, db: db, log: &lines{}}
+	h := &house{TB: t, db: db, log: &lines{}, state: t.TempDir()}
 	bus, err := natsd.Start(natsd.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
 	cfg := serve.Config{
 		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("matrix") }, Roles: []serve.Role{serve.RoleAPI},
 		Environment: "matrix", Profile: desired.Environment{Vendor: "core42", Service: "aicloud", Region: region, TrustDomain: "gpuaas.test"},
-		Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", StateDir: t.TempDir(),
+		Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", StateDir: h.state,
 		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	h.plenty()
