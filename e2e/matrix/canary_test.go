@@ -162,9 +162,7 @@ func (v *aviary) everywhere(o openapi.Operation) {
 
 // signIns sends secrets where they belong, and are wrong.
 func (v *aviary) signIns() {
-	post := func(path, body string) answer {
-		return v.ask(request{http.MethodPost, path, http.Header{}, []byte(body)})
-	}
+	post := func(path, body string) { v.ask(request{http.MethodPost, path, http.Header{}, []byte(body)}) }
 	post("/api/v1/auth/personal/login", `{"email":"nobody@example.org","password":"`+v.plant("login: password")+`"}`)
 	post("/api/v1/auth/oidc/exchange", `{"id_token":"`+v.plant("exchange: id_token")+`"}`)
 	post("/api/v1/auth/oidc/exchange", `{"code":"`+v.plant("exchange: code")+`","state":"`+v.plant("exchange: state")+`"}`)
@@ -181,7 +179,7 @@ func (v *aviary) signIns() {
 // ours has the door make each kind of its own secrets, with a key for the
 // repetition: what is answered again is kept somewhere.
 func (v *aviary) ours() {
-	owner, email := v.a.owner, ""
+	owner := v.a.owner
 	for _, a := range v.actors {
 		if a.token != "" {
 			v.planted["token of "+a.name] = a.token
@@ -202,7 +200,7 @@ func (v *aviary) ours() {
 	if got := v.ask(set); got.status != http.StatusNoContent {
 		v.Errorf("setting a password: %d %s", got.status, got.body)
 	}
-	email = one[string](v.house, `SELECT email FROM users WHERE id = $1`, owner.user)
+	email := one[string](v.house, `SELECT email FROM users WHERE id = $1`, owner.user)
 	made = v.ask(request{http.MethodPost, "/api/v1/auth/personal/login", http.Header{}, []byte(`{"email":"` + email + `","password":"` + v.planted["setPassword"] + `"}`)})
 	v.keep("loginPersonal", made.shown("gpb_"))
 	made = v.ask(v.admin.create("/api/v1/admin/nodes/"+node+"/enrolment-token", uuid.UUID{}, "canary", `{}`))

@@ -194,7 +194,7 @@ func (h *house) try(r request) (answer, error) {
 	if len(r.body) > 0 && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	began := time.Now() //nolint:forbidigo // measures a wait of this very test
+	began := time.Now()
 	resp, err := h.client.Do(req)
 	if err != nil {
 		return answer{}, err
@@ -202,11 +202,11 @@ func (h *house) try(r request) (answer, error) {
 	defer resp.Body.Close()
 	a := answer{status: resp.StatusCode, header: resp.Header}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		a.took = time.Since(began) //nolint:forbidigo // as above
+		a.took = time.Since(began)
 		return a, nil // has no end
 	}
 	a.body, err = io.ReadAll(resp.Body)
-	a.took = time.Since(began) //nolint:forbidigo // as above
+	a.took = time.Since(began)
 	return a, err
 }
 
