@@ -30,20 +30,16 @@ var stalls = market{tenants: 256, nodes: 64, slotsPerNode: 128}
 // grown are the tables that a create adds one row to.
 var grown = []string{"idempotency_keys", "allocations", "allocation_transitions", "desired_objects", "reconcile_due", "audit_logs", "outbox_events", "slot_claims"}
 
+// claimed are the slots that a create takes.
+const claimed = "slots WHERE status = 'claimed'"
+
 // createAllocation compares POST /api/v1/allocations, with everything on, with
 // pgbench sending the very statements that the server sends.
 func createAllocation(ctx context.Context, l *lab) ([]row, error) {
 	n := l.scaled(creates, 10*connections) / connections * connections
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	url, err := l.database(ctx, "a1")
-	if err != nil {
-		return nil, err
-	}
-	if err := stalls.open(ctx, l, url); err != nil {
-		return nil, err
-	}
-	s, err := l.serveAPI(ctx, url)
+	s, err := l.stall(ctx, "a1")
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +48,11 @@ func createAllocation(ctx context.Context, l *lab) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	piped, err := l.pgbench(ctx, url, "piped", script.pipelined(), n)
+	piped, err := l.pgbench(ctx, s.url, "piped", script.pipelined(), n)
 	if err != nil {
 		return nil, err
 	}
-	single, err := l.pgbench(ctx, url, "single", script.oneByOne(), n)
+	single, err := l.pgbench(ctx, s.url, "single", script.oneByOne(), n)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +87,7 @@ func throughput(p pairs, n int, id, path string) row {
 	return r
 }
 
-// stand is our side of A1: the binary that ships, in the API's role.
+// stand is the binary that ships, in the API's role.
 type stand struct {
 	lab     *lab
 	url     string // of the database
@@ -101,12 +97,24 @@ type stand struct {
 	runs    int
 }
 
-func (l *lab) serveAPI(ctx context.Context, url string) (*stand, error) {
+// stall is a stand over a marketplace of its own.
+func (l *lab) stall(ctx context.Context, name string) (*stand, error) {
+	url, err := l.database(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := stalls.open(ctx, l, url); err != nil {
+		return nil, err
+	}
+	return l.serveAPI(ctx, name, url)
+}
+
+func (l *lab) serveAPI(ctx context.Context, name, url string) (*stand, error) {
 	binary, err := l.gpuaas(ctx)
 	if err != nil {
 		return nil, err
 	}
-	bus, err := natsd.Start(natsd.Config{Dir: filepath.Join(l.dir, "nats"), Listen: true, Log: l.log})
+	bus, err := natsd.Start(natsd.Config{Dir: filepath.Join(l.dir, name+"-nats"), Listen: true, Log: l.log})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +122,7 @@ func (l *lab) serveAPI(ctx context.Context, url string) (*stand, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, err := os.Create(filepath.Join(l.dir, "server.log"))
+	said, err := os.Create(filepath.Join(l.dir, name+".log"))
 	if err != nil {
 		return nil, fmt.Errorf("making the server's log: %w", err)
 	}
@@ -125,7 +133,7 @@ func (l *lab) serveAPI(ctx context.Context, url string) (*stand, error) {
 	}
 	args := []string{
 		"server", "--roles=api", "--repository", repository, "--listen", free[0], "--metrics-listen", free[1],
-		"--state-dir", filepath.Join(l.dir, "server"),
+		"--state-dir", filepath.Join(l.dir, name+"-state"),
 	}
 	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // our own binary
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+url, "NATS_URL="+bus.URL())
@@ -141,6 +149,9 @@ func (l *lab) serveAPI(ctx context.Context, url string) (*stand, error) {
 // repository is one that declares a fleet: the server asks for it, whatever its
 // roles.
 func (l *lab) repository(ctx context.Context) (string, error) {
+	if l.declared != "" {
+		return l.declared, nil
+	}
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("finding the module: %w", err)
@@ -157,6 +168,7 @@ func (l *lab) repository(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%s: %w: %s", strings.Join(args[:1], " "), err, out)
 		}
 	}
+	l.declared = to
 	return to, nil
 }
 
@@ -197,30 +209,36 @@ func (s *stand) stop() {
 // load sends n creates from a process of its own.
 func (s *stand) load(ctx context.Context, n int) (time.Duration, error) {
 	s.runs++
-	return s.send(ctx, n, connections, fmt.Sprintf("run%d", s.runs))
+	return s.lab.send(ctx, loadOrder{Address: s.address, Count: n, Connections: connections, Tenants: stalls.tenants, Keys: fmt.Sprintf("run%d", s.runs)})
 }
 
-func (s *stand) send(ctx context.Context, n, conns int, keys string) (time.Duration, error) {
-	text, err := json.Marshal(loadOrder{Address: s.address, Count: n, Connections: conns, Tenants: stalls.tenants, Keys: keys})
-	if err != nil {
-		return 0, fmt.Errorf("encoding an order: %w", err)
+// send has a process of its own send all of an order.
+func (l *lab) send(ctx context.Context, o loadOrder) (time.Duration, error) {
+	done, err := l.tried(ctx, o)
+	if err == nil && done.Failed > 0 {
+		err = fmt.Errorf("%d of %d requests failed, such as: %s", done.Failed, o.Count, done.Such)
 	}
-	cmd, err := s.lab.childCommand(ctx, "load", loadVariable+"="+string(text))
+	return done.Took, err
+}
+
+// tried is send for an order of which some may be refused.
+func (l *lab) tried(ctx context.Context, o loadOrder) (done loadResult, err error) {
+	text, err := json.Marshal(o)
 	if err != nil {
-		return 0, err
+		return done, fmt.Errorf("encoding an order: %w", err)
+	}
+	cmd, err := l.childCommand(ctx, "load", loadVariable+"="+string(text))
+	if err != nil {
+		return done, err
 	}
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("sending creates: %w", err)
+		return done, fmt.Errorf("sending requests: %w", err)
 	}
-	var done loadResult
 	if err := json.Unmarshal(out, &done); err != nil {
-		return 0, fmt.Errorf("reading what the load came to: %w", err)
+		return done, fmt.Errorf("reading what the load came to: %w", err)
 	}
-	if done.Failed > 0 {
-		return 0, fmt.Errorf("%d of %d creates failed, such as: %s", done.Failed, n, done.Such)
-	}
-	return done.Took, nil
+	return done, nil
 }
 
 // reset empties what creates have filled and makes every slot clean.
@@ -231,29 +249,20 @@ func (s *stand) reset(ctx context.Context) error {
 // sameRows makes sure that both sides leave the same: otherwise two different
 // things would be compared.
 func (s *stand) sameRows(ctx context.Context, n int, peer side) error {
-	var left [2]string
-	for i, do := range []side{func(ctx context.Context) (time.Duration, error) { return s.load(ctx, n) }, peer} {
+	for _, do := range []side{func(ctx context.Context) (time.Duration, error) { return s.load(ctx, n) }, peer} {
 		if err := s.reset(ctx); err != nil {
 			return err
 		}
 		if _, err := do(ctx); err != nil {
 			return err
 		}
-		var counts []string
-		for _, table := range append(slices.Clone(grown), "slots WHERE status = 'claimed'") {
-			count, err := one[int](ctx, s.url, `SELECT count(*) FROM `+table)
-			if err != nil {
-				return err
-			}
-			counts = append(counts, fmt.Sprintf("%s %d", table, count))
-			if count != n {
-				return fmt.Errorf("%d creates left %d rows in %s", n, count, table)
-			}
+		counts, err := s.left(ctx)
+		if err != nil {
+			return err
 		}
-		left[i] = strings.Join(counts, ", ")
-	}
-	if left[0] != left[1] {
-		return fmt.Errorf("ours left %s; the peer %s", left[0], left[1])
+		if slices.ContainsFunc(counts, func(count int) bool { return count != n }) {
+			return fmt.Errorf("%d creates left %v rows in %v and %s", n, counts, grown, claimed)
+		}
 	}
 	return nil
 }

@@ -38,8 +38,8 @@ func (l *lab) fleet(ctx context.Context, n int) (url string, err error) {
 				'login', 'u' || i, 'uid', 200000 + i, 'keys', '[]'::jsonb, 'released', false), hash(i, 1), 'api', 1 FROM `+all,
 		`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, seen_at)
 			SELECT uid(i), node(i), 'ready', 1, 1, hash(i, 1), now() FROM `+all,
-		`INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, active_at, expires_at)
-			SELECT uid(i), uid(8), uid(7), uid(9), 'a-' || i, 'h100-sxm', 'eu', 1, node(i), 200, 'EUR', 'u' || i, 200000 + i, 'active', now(), `+leaseEnd+` FROM `+all,
+		`INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, active_at, expires_at, created_at)
+			SELECT uid(i), uid(8), uid(7), uid(9), 'a-' || i, 'h100-sxm', 'eu', 1, node(i), 200, 'EUR', 'u' || i, 200000 + i, 'active', now(), `+leaseEnd+`, now() - (`+fmt.Sprint(n)+` - i) * interval '1 second' FROM `+all,
 		`INSERT INTO reconcile_due (kind, object_id, due_at, reason)
 			SELECT 'Allocation', uid(i), `+leaseEnd+`, 'deadline of active' FROM `+all,
 		`VACUUM ANALYZE`, `CHECKPOINT`)

@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -41,7 +42,8 @@ import (
 // house is the loop, the workers and the node door in one process, as `gpuaas up`
 // has them, with one agent that only takes its tasks.
 type house struct {
-	pools       []*pgxpool.Pool
+	pools       []*pgxpool.Pool // of api, node, reconcile, work, and the owner's
+	owner       *pgxpool.Pool
 	hints       *hint.Bus
 	allocations *allocation.Service
 	inventory   *inventory.Service
@@ -62,6 +64,11 @@ const (
 
 // window is how often use is charged; nothing is in use here.
 const window = time.Hour
+
+// openAs connects as the server does in one of its roles.
+func openAs(ctx context.Context, url, role string, size int32) (*pgxpool.Pool, error) {
+	return pg.OpenAs(ctx, url, "gpuaas_"+role, "gpuaas-"+role, size)
+}
 
 func (l *lab) house(ctx context.Context, url string, slots int) (*house, error) {
 	m := market{tenants: 16, nodes: 1, slotsPerNode: slots + 8}
@@ -85,15 +92,17 @@ func (l *lab) house(ctx context.Context, url string, slots int) (*house, error) 
 func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 	pool := func(role string, size int32) (p *pgxpool.Pool) {
 		if err == nil {
-			p, err = pg.Open(ctx, url, role, size)
+			p, err = openAs(ctx, url, role, size)
 			h.pools = append(h.pools, p)
 		}
 		return p
 	}
-	api, node, loop, work := pool("api", apiConns), pool("node", nodeConns), pool("reconcile", loopConns), pool("work", workConns)
-	if err != nil {
+	door, node, loop, work := pool("api", apiConns), pool("node", nodeConns), pool("reconcile", loopConns), pool("work", workConns)
+	if h.owner, err = pg.Open(ctx, url, "bench", nodeConns); err != nil {
 		return err
 	}
+	h.pools = append(h.pools, h.owner)
+	api := pg.Scoped{Pool: door}
 	c, secrets := clock.Clock{}, filepath.Join(l.dir, "secrets")
 	if h.authority, err = pki.Open(filepath.Join(secrets, "ca"), c); err != nil {
 		return err
@@ -102,23 +111,26 @@ func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	store := &desired.Store{DB: api, Hints: h.hints}
+	rooms := func(db pg.Pool) (*desired.Store, *catalog.Service, *inventory.Service, *allocation.Service) {
+		store, offers, slots := &desired.Store{DB: db, Hints: h.hints}, &catalog.Service{DB: db, Clock: c, Hints: h.hints}, &inventory.Service{DB: db, Hints: h.hints}
+		return store, offers, slots, &allocation.Service{
+			DB: db, Desired: store, Inventory: slots, Catalog: offers, Identity: &identity.Service{DB: db, Clock: c}, Naming: ids.DefaultNaming,
+			Hints: h.hints, Clock: c, Limits: func(identity.Caller) allocation.Limits {
+				return allocation.Limits{PerUser: 1000, PerProject: 10_000, PerTenant: 100_000, MaxGPUs: 8, MinimumRunway: time.Hour}
+			},
+		}
+	}
+	_, _, _, h.allocations = rooms(api)
+	store, offers, slots, allocations := rooms(work)
+	_, _, h.inventory, _ = rooms(node)
 	seen := &observed.Store{DB: node}
-	people := &identity.Service{DB: api, Clock: c}
-	offers := &catalog.Service{DB: api, Clock: c, Hints: h.hints}
 	tasks := &nodetask.Store{DB: node, Signer: keys, Hints: h.hints, Clock: c}
 	certificates := &secret.Certificates{DB: node}
-	h.inventory = &inventory.Service{DB: api, Hints: h.hints}
-	h.allocations = &allocation.Service{
-		DB: api, Desired: store, Inventory: h.inventory, Catalog: offers, Identity: people, Naming: ids.DefaultNaming,
-		Hints: h.hints, Clock: c, Limits: func(identity.Caller) allocation.Limits {
-			return allocation.Limits{PerUser: 1000, PerProject: 10_000, PerTenant: 100_000, MaxGPUs: 8, MinimumRunway: time.Hour}
-		},
-	}
 	h.jobs, err = jobs.NewClient(work, &jobs.Deps{
-		DB: work, Desired: store, Observed: seen, Tasks: tasks, Allocations: h.allocations, Inventory: h.inventory, Catalog: offers,
+		DB: work, Desired: store, Observed: &observed.Store{DB: work}, Tasks: &nodetask.Store{DB: work, Signer: keys, Hints: h.hints, Clock: c},
+		Allocations: allocations, Inventory: slots, Catalog: offers,
 		Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.log}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
-		Hints: h.hints, Log: l.log, Window: func() time.Duration { return window },
+		Audit: &audit.Service{DB: work}, Hints: h.hints, Log: l.log, Window: func() time.Duration { return window },
 	}, l.log)
 	if err != nil {
 		return err
@@ -158,7 +170,7 @@ func (h *house) live(ctx, running context.Context, l *lab) error {
 // enrol gets a node its certificate the way that every node does.
 func (h *house) enrol(ctx context.Context, url string, node ids.Node) (*client.Client, error) {
 	var token string
-	err := pgx.BeginFunc(ctx, h.pools[1], func(tx pgx.Tx) (err error) {
+	err := pgx.BeginFunc(ctx, h.owner, func(tx pgx.Tx) (err error) {
 		token, _, err = h.inventory.EnrolmentToken(ctx, tx, node)
 		return err
 	})
@@ -213,7 +225,7 @@ func (h *house) take(ctx context.Context, agent *client.Client, node ids.Node) {
 			continue
 		}
 		h.received.arrived(a.String())
-		h.running.Go(func() { _, _ = h.pools[1].Exec(ctx, settleTask, a) }) // a task left would only come again
+		h.running.Go(func() { _, _ = h.owner.Exec(ctx, settleTask, a) }) // a task left would only come again
 	}
 }
 
@@ -224,7 +236,8 @@ func (h *house) declare(ctx context.Context, i int) (key string, committed time.
 		User: ids.From[ids.User](uuid.MustParse(userPrefix + n)), Tenant: ids.From[ids.Tenant](uuid.MustParse(tenantPrefix + n)),
 		Project: ids.From[ids.Project](uuid.MustParse(projectPrefix + n)), TenantName: "t", Role: "user", ProjectRole: "admin",
 	}
-	a, err := h.allocations.Request(ctx, allocation.Request{Caller: caller, SKU: sku, GPUs: 1})
+	scoped := pg.WithScope(ctx, pg.Scope{Tenant: tenantPrefix + n, Principal: userPrefix + n})
+	a, err := h.allocations.Request(scoped, allocation.Request{Caller: caller, SKU: sku, GPUs: 1})
 	return a.ID.String(), clock.Clock{}.Now(), err
 }
 

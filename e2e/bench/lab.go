@@ -26,6 +26,8 @@ type lab struct {
 	cluster *pgcluster.Cluster
 	fleets  map[int]string // URLs of seeded databases, by size
 	binary  string
+	// declared is the repository of all servers.
+	declared string
 }
 
 func newLab(o options) (*lab, error) {

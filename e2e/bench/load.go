@@ -20,19 +20,27 @@ import (
 // loadVariable carries a loadOrder to the process that sends it.
 const loadVariable = "GPUAAS_BENCH_LOAD"
 
+// loadOrder says what to ask for. The k-th request is of tenant k modulo their
+// number, as the peer of A1 has it.
 type loadOrder struct {
 	Address                     string
 	Count, Connections, Tenants int
-	Keys                        string // what the idempotency keys begin with
+	// Paths are read in turn; without them allocations are created.
+	Paths []string `json:",omitempty"`
+	// Keys is what the idempotency keys of creates begin with. They repeat after
+	// Distinct; 0: never.
+	Keys     string
+	Distinct int
 }
 
 type loadResult struct {
-	Took   time.Duration
-	Failed int
-	Such   string // the first refusal
+	Took     time.Duration
+	Failed   int
+	Replayed int
+	Such     string // the first refusal
 }
 
-// loadProcess sends creates over connections that stay open. It speaks HTTP/1.1
+// loadProcess sends requests over connections that stay open. It speaks HTTP/1.1
 // by hand: a client library would take from the server's cores what a load
 // generator written for the purpose does not.
 func loadProcess(ctx context.Context) error {
@@ -57,6 +65,7 @@ func loadProcess(ctx context.Context) error {
 	sum := loadResult{Took: clock.Clock{}.Now().Sub(began)}
 	for _, r := range results {
 		sum.Failed += r.Failed
+		sum.Replayed += r.Replayed
 		if sum.Such == "" {
 			sum.Such = r.Such
 		}
@@ -66,59 +75,104 @@ func loadProcess(ctx context.Context) error {
 
 const createBody = `{"sku":"` + sku + `","gpus":1}`
 
-// send is one connection's share: the k-th create is for tenant k modulo their
-// number, as the peer has it.
+// send is one connection's share.
 func (o loadOrder) send(conn net.Conn, share int) (r loadResult) {
 	in := bufio.NewReader(conn)
 	var out bytes.Buffer
 	for k := share; k < o.Count; k += o.Connections {
-		tenant := k % o.Tenants
 		out.Reset()
-		fmt.Fprintf(&out, "POST /api/v1/allocations HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Project-ID: %s%d\r\nX-Idempotency-Key: %s-%d\r\n"+
-			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-			o.Address, token(tenant), projectPrefix, int64(first)+int64(tenant), o.Keys, k, len(createBody), createBody)
+		o.write(&out, k)
 		_, err := conn.Write(out.Bytes())
-		var said []byte
+		var said answered
 		if err == nil {
 			said, err = answer(in)
+		}
+		if said.replayed {
+			r.Replayed++
 		}
 		if err != nil {
 			r.Failed++
 			if r.Such == "" {
-				r.Such = err.Error() + " " + string(said)
+				r.Such = err.Error() + " " + string(said.body)
 			}
 		}
 	}
 	return r
 }
 
-// answer reads one response and refuses what is not 201.
-func answer(in *bufio.Reader) (body []byte, err error) {
+// write writes the k-th request.
+func (o loadOrder) write(out *bytes.Buffer, k int) {
+	tenant := k % o.Tenants
+	if len(o.Paths) > 0 {
+		fmt.Fprintf(out, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", o.Paths[k%len(o.Paths)], o.Address, token(tenant))
+		return
+	}
+	if o.Distinct > 0 {
+		k %= o.Distinct
+	}
+	fmt.Fprintf(out, "POST /api/v1/allocations HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Project-ID: %s%d\r\nX-Idempotency-Key: %s-%d\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		o.Address, token(tenant), projectPrefix, int64(first)+int64(tenant), o.Keys, k, len(createBody), createBody)
+}
+
+type answered struct {
+	replayed bool
+	body     []byte // of a refusal
+}
+
+// answer reads one response and refuses what is neither 200 nor 201.
+func answer(in *bufio.Reader) (a answered, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
-		return nil, fmt.Errorf("reading an answer: %w", err)
+		return a, fmt.Errorf("reading an answer: %w", err)
 	}
-	if !bytes.HasPrefix(line, []byte("HTTP/1.1 201")) {
+	if !bytes.HasPrefix(line, []byte("HTTP/1.1 20")) {
 		err = errors.New(string(bytes.TrimSpace(line)))
 	}
-	length := 0
+	length, chunked := 0, false
 	for {
 		line, broken := in.ReadSlice('\n')
 		if broken != nil {
-			return nil, fmt.Errorf("reading an answer: %w", broken)
+			return a, fmt.Errorf("reading an answer: %w", broken)
 		}
 		if len(line) <= 2 {
 			break
 		}
-		if name, value, ok := bytes.Cut(line, []byte(":")); ok && bytes.EqualFold(name, []byte("content-length")) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch {
+		case bytes.EqualFold(name, []byte("content-length")):
 			length, _ = strconv.Atoi(string(bytes.TrimSpace(value))) // 0 shows as a broken next answer
+		case bytes.EqualFold(name, []byte("transfer-encoding")):
+			chunked = true
+		case bytes.EqualFold(name, []byte("idempotency-replayed")):
+			a.replayed = true
 		}
 	}
-	if err == nil {
-		_, broken := in.Discard(length)
-		return nil, broken
+	if err != nil { // a refusal, which is short
+		a.body = make([]byte, length)
+		_, _ = io.ReadFull(in, a.body) // the refusal is the error
+		return a, err
 	}
-	body = make([]byte, length)
-	_, _ = io.ReadFull(in, body) // the refusal is the error
-	return body, err
+	if chunked {
+		return a, skipChunks(in)
+	}
+	_, err = in.Discard(length)
+	return a, err
+}
+
+// skipChunks reads a body that says its length piece by piece.
+func skipChunks(in *bufio.Reader) error {
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return fmt.Errorf("reading an answer: %w", err)
+		}
+		size, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
+		if err != nil {
+			return fmt.Errorf("reading an answer: %w", err)
+		}
+		if _, err := in.Discard(int(size) + len("\r\n")); err != nil || size == 0 {
+			return err
+		}
+	}
 }

@@ -92,8 +92,11 @@ type goal struct {
 func goals() []goal {
 	return []goal{
 		{"A1", createAllocation},
+		{"A2", middlewares},
+		{"A3", replays},
 		{"R1", changedObjects},
 		{"R2", idleLoop},
+		{"A4", deepPage}, // over the fleet of R1 and R2
 		{"R5", taskInHand},
 		{"L1", accrual},
 		{"U1", warmStart},

@@ -62,16 +62,24 @@ func (m market) open(ctx context.Context, l *lab, url string) error {
 			SELECT ` + id(nodePrefix, "i") + `, 'node-' || i, '` + sku + `', 'eu', 'simulated', ` + fmt.Sprint(m.slotsPerNode) + `, 'active', 'healthy', 'reachable' FROM ` + nodes,
 		`INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) SELECT ` + gpu + `, ` + node + `, i, 'H100', 81559, 'healthy' FROM ` + slots,
 		`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) SELECT ` + id(slotPrefix, "i") + `, ` + node + `, ` + gpu + `, '` + sku + `', 'eu', 'clean' FROM ` + slots,
-		`UPDATE policy_revision SET revision = revision + 1`,
 	}
+	return l.exec(ctx, url, append(append(statements, openPolicies()...), `VACUUM ANALYZE`)...)
+}
+
+// openPolicies let everybody through, as often as they may be set to.
+func openPolicies() []string {
+	statements := []string{`UPDATE policy_revision SET revision = revision + 1`}
 	for key, most := range map[string]int{
-		"allocation.max_concurrent_per_user": 1000, "allocation.max_concurrent_per_project": 10_000,
-		"allocation.max_concurrent_per_tenant": 100_000, "ratelimit.mutation_per_minute": 100_000, "ratelimit.burst": 100_000,
+		"allocation.max_concurrent_per_user": 1000, "allocation.max_concurrent_per_project": 10_000, "allocation.max_concurrent_per_tenant": 100_000,
+		"ratelimit.user_per_minute": mostPerMinute, "ratelimit.tenant_per_minute": mostPerMinute, "ratelimit.mutation_per_minute": mostPerMinute, "ratelimit.burst": mostPerMinute,
 	} {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO policy_values (key, scope, value, revision) SELECT '%s', 'platform', '%d', revision FROM policy_revision`, key, most))
 	}
-	return l.exec(ctx, url, append(statements, `VACUUM ANALYZE`)...)
+	return statements
 }
+
+// mostPerMinute is the upper bound of what a rate limit may be.
+const mostPerMinute = 100_000
 
 func (m market) keys() string {
 	var rows []string

@@ -35,7 +35,8 @@ type script []statement
 // capture has the database write down what one real create sends. The ones before
 // it fill the server's caches and prepare its statements.
 func (s *stand) capture(ctx context.Context) (script, error) {
-	if _, err := s.send(ctx, 4*connections, connections, "warm"); err != nil {
+	warm := loadOrder{Address: s.address, Count: 4 * connections, Connections: connections, Tenants: stalls.tenants, Keys: "warm"}
+	if _, err := s.lab.send(ctx, warm); err != nil {
 		return nil, err
 	}
 	if err := s.lab.exec(ctx, s.url, `ALTER SYSTEM SET log_statement = 'all'`, `SELECT pg_reload_conf()`); err != nil {
@@ -46,7 +47,8 @@ func (s *stand) capture(ctx context.Context) (script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's log: %w", err)
 	}
-	if _, err := s.send(ctx, 4, 1, captured); err != nil {
+	// Of one tenant, so that the server knows the last one's token and project.
+	if _, err := s.lab.send(ctx, loadOrder{Address: s.address, Count: 4, Connections: 1, Tenants: 1, Keys: captured}); err != nil {
 		return nil, err
 	}
 	if err := s.lab.exec(ctx, s.url, `ALTER SYSTEM RESET log_statement`, `SELECT pg_reload_conf()`); err != nil {
@@ -87,8 +89,8 @@ func entries(log string) (list []statement) {
 	for entry := range strings.SplitSeq(log, logPrefix) {
 		entry = strings.ReplaceAll(strings.TrimRight(entry, "\n"), "\n\t", "\n")
 		if m := entryText.FindStringSubmatch(entry); m != nil {
-			// Asked every two seconds, by nobody's request.
-			if !strings.Contains(m[1], "policy_revision") {
+			// By nobody's request: asked and told every second or two.
+			if !strings.Contains(m[1], "policy_revision") && !strings.Contains(m[1], "rate_limits") {
 				list = append(list, statement{sql: strings.TrimSpace(m[1])})
 			}
 		} else if m := paramText.FindStringSubmatch(entry); m != nil && len(list) > 0 {
@@ -233,7 +235,20 @@ func (s script) numbers() string {
 func (s script) pipelined() string {
 	return s.numbers() + "\\startpipeline\n" + s.body() + "\\endpipeline\n"
 }
-func (s script) oneByOne() string { return s.numbers() + s.body() }
+
+// What is read before the transaction has its scope from the statement before it,
+// which goes with it only where both are sent together.
+func (s script) oneByOne() string {
+	read, written, _ := strings.Cut(s.body(), "begin;")
+	return s.numbers() + strings.ReplaceAll(read, ", true)", ", false)") + "begin;" + written
+}
+
+// sessionOptions make the peer's sessions what the server's are: of the same role,
+// which row-level security holds and whose commits are audited.
+const sessionOptions = "-c role=" + apiRole + " -c timezone=UTC -c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+
+// apiRole is who the API is to the database.
+const apiRole = "gpuaas_api"
 
 var rate = regexp.MustCompile(`tps = ([0-9.]+) \(without initial connection time\)`)
 
@@ -263,6 +278,7 @@ func (l *lab) pgbench(ctx context.Context, database, name, text string, n int) (
 			"-D", "i=0", "-f", file, "-h", at.Query().Get("host"), "-U", at.User.Username(), strings.TrimPrefix(at.Path, "/"),
 		}
 		cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // our own script
+		cmd.Env = append(os.Environ(), "PGOPTIONS="+sessionOptions)
 		out, err := cmd.CombinedOutput()
 		m := rate.FindSubmatch(out)
 		if err != nil || m == nil {

@@ -95,6 +95,8 @@ func child(ctx context.Context, name string) error {
 		return loopProcess(ctx)
 	case "load":
 		return loadProcess(ctx)
+	case "door":
+		return doorProcess(ctx)
 	}
 	return fmt.Errorf("no part of the bench is named %q", name)
 }

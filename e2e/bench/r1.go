@@ -11,7 +11,6 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
-	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
@@ -67,7 +66,7 @@ func (l *lab) planned(ctx context.Context, n, k int) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := pg.Open(ctx, url, "reconcile", 4)
+	pool, err := openAs(ctx, url, "reconcile", loopConns)
 	if err != nil {
 		return nil, err
 	}

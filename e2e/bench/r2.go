@@ -6,8 +6,6 @@ import (
 	"os"
 	"runtime/debug"
 	"time"
-
-	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // big are the tables that grow with the fleet.
@@ -89,7 +87,7 @@ func wait(ctx context.Context, d time.Duration) {
 
 // loopProcess runs a loop until it is told to end.
 func loopProcess(ctx context.Context) error {
-	pool, err := pg.Open(ctx, os.Getenv("DATABASE_URL"), "reconcile", 4)
+	pool, err := openAs(ctx, os.Getenv("DATABASE_URL"), "reconcile", loopConns)
 	if err != nil {
 		return err
 	}
