@@ -44,6 +44,8 @@ type house struct {
 	url    string
 	log    *lines
 	state  string // folder of the server's own keys
+	cfg    serve.Config
+	server *serve.Server
 	client *http.Client
 
 	// One address may fail only so often: each few hundred requests come from
@@ -96,23 +98,32 @@ func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
 	for _, p := range prepare {
 		p(h, &cfg)
 	}
-	server, err := serve.Start(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.url = server.URL()
+	h.cfg = cfg
+	h.start()
 	h.client = &http.Client{
 		Transport:     &http.Transport{DialContext: h.dial, MaxIdleConnsPerHost: 256, MaxIdleConns: 256},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       time.Minute,
 	}
-	t.Cleanup(func() {
-		h.client.CloseIdleConnections()
-		if err := server.Stop(context.WithoutCancel(t.Context())); err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("stopping the server: %v", err)
-		}
-	})
+	t.Cleanup(h.stop)
 	return h
+}
+
+func (h *house) start() {
+	h.Helper()
+	server, err := serve.Start(context.WithoutCancel(h.Context()), h.cfg)
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.server, h.url = server, server.URL()
+}
+
+func (h *house) stop() {
+	h.Helper()
+	h.client.CloseIdleConnections()
+	if err := h.server.Stop(context.WithoutCancel(h.Context())); err != nil && !errors.Is(err, context.Canceled) {
+		h.Errorf("stopping the server: %v", err)
+	}
 }
 
 func (h *house) dial(ctx context.Context, network, address string) (net.Conn, error) {

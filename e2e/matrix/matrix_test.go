@@ -172,6 +172,7 @@ func TestINV55TheMatrix(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.hiddenFields(openapi.Operations(doc))
+	w.foreignNames(openapi.Operations(doc))
 	w.foreignCursors(openapi.Operations(doc))
 	w.sameTime(openapi.Operations(doc))
 	t.Logf("all took %s", time.Since(began))
