@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,23 +63,18 @@ func (a *actor) header() http.Header {
 	return h
 }
 
-func (a *actor) has(role string) bool {
-	for _, r := range a.roles {
-		if r == role {
-			return true
-		}
-	}
-	return false
-}
+func (a *actor) has(role string) bool { return slices.Contains(a.roles, role) }
 
 // operates says whether the actor has a role of the platform.
-func (a *actor) operates() bool { return a.has("admin") || a.has("operator") || a.has("billing_operator") }
+func (a *actor) operates() bool {
+	return a.has("admin") || a.has("operator") || a.has("billing_operator")
+}
 
 // world is everybody and everything that the matrix knows.
 type world struct {
 	*house
 
-	a, b   *side
+	a, b     *side
 	actors   []*actor
 	admin    *actor
 	provider *provider
