@@ -32,3 +32,17 @@ func TestINV55TheJobsPage(t *testing.T) {
 		}
 	}
 }
+
+// TestINV56EveryonesEvents are followed by operators alone, and by no key with
+// scopes.
+func TestINV56EveryonesEvents(t *testing.T) {
+	t.Parallel()
+	w := furnish(t)
+	for _, a := range w.actors {
+		got := w.send(request{http.MethodGet, "/api/v1/events?scope=platform", a.header(), nil})
+		may := a.refused == "" && !a.limited && (a.has("admin") || a.has("operator"))
+		if may != (got.status == http.StatusOK) {
+			t.Errorf("%s: %d %.200s", a.name, got.status, got.body)
+		}
+	}
+}
