@@ -100,14 +100,16 @@ func (s *Server) stillFollows(ctx context.Context, c *gin.Context, opened *call,
 // the tenant only through it; the tenant's; everyone's for operators who ask.
 func audience(r *call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.Project, err error) {
 	has := held(r.caller)
+	mayAll := has&fleet != 0 && !r.caller.Limited // no scope reaches beyond a tenant
 	switch {
-	case or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform && has&fleet == 0:
+	case or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform && !mayAll:
 		return tenant, project, errs.New(errs.Forbidden, "only operators may follow everyone's events").At("scope")
 	case or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform:
 		return ids.Tenant{}, ids.Project{}, nil
 	case has&tenantWide != 0 && p.XProjectID == nil:
 		return r.caller.Tenant, ids.Project{}, nil
-	case r.caller.Project == ids.Project{}:
+	// Whoever is only of the tenant may name its projects, and is in none of them.
+	case r.caller.Project == ids.Project{}, has&(tenantWide|projectBound) == 0:
 		return tenant, project, errs.New(errs.Forbidden, "you are in no project of this tenant")
 	}
 	return r.caller.Tenant, r.caller.Project, nil

@@ -37,6 +37,8 @@ func (s *Server) guardRiver(c *gin.Context) {
 	switch {
 	case held(caller)&fleet == 0:
 		err = errs.New(errs.Forbidden, "only operators see the jobs")
+	case caller.Limited: // no scope is about jobs
+		err = errs.New(errs.Forbidden, "the scopes of this token do not allow this").Try("use a token without scopes")
 	case !reads:
 		err = s.admitRiverWrite(c, caller)
 	}

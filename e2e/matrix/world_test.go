@@ -170,10 +170,15 @@ func (w *world) people() {
 	w.withSession(w.newActor("alpha owner's browser", w.a, "tenant.owner"))
 	w.withProvider(w.newActor("alpha owner through the provider", w.a, "tenant.owner"), audience, 0)
 	for _, scope := range []string{"allocations:read", "allocations:write", "billing:read"} {
-		limited := w.newActor("alpha owner's key for "+scope, w.a, "tenant.owner")
-		limited.limited, limited.scopes = true, []string{scope}
-		w.sql(`UPDATE api_keys SET scopes = $2 WHERE user_id = $1`, limited.user, limited.scopes)
+		w.limit(w.newActor("alpha owner's key for "+scope, w.a, "tenant.owner"), scope)
 	}
+	w.limit(w.newActor("admin's key for allocations:read", nil, "admin"), "allocations:read")
+}
+
+// limit bounds what the actor's key may do.
+func (w *world) limit(a *actor, scope string) {
+	a.limited, a.scopes = true, []string{scope}
+	w.sql(`UPDATE api_keys SET scopes = $2 WHERE user_id = $1`, a.user, a.scopes)
 }
 
 // newActor makes a person with a key. A role in the project comes with the least
