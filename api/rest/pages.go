@@ -104,10 +104,13 @@ func (s *Server) writeUnder(c *gin.Context, status int, policy string, t *templa
 	c.Data(status, "text/html; charset=utf-8", out.Bytes())
 }
 
-// returnTo keeps a redirect on this site.
+// returnTo keeps a redirect on this site. Browsers read a backslash as a slash and
+// leave tabs and line breaks out: /<tab>/host is another site to them.
 func returnTo(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n") {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsFunc(path, leadsAway) {
 		return "/"
 	}
 	return path
 }
+
+func leadsAway(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
