@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // ListEvents handles GET /api/v1/events. What is wrong with the request is an
@@ -31,6 +32,9 @@ func (s *Server) ListEvents(ctx context.Context, req oapi.ListEventsRequestObjec
 	}
 	// A browser that reconnects sends the header along with the old URL.
 	after := or(req.Params.LastEventID, or(req.Params.Since, ""))
+	if ofEveryone(req.Params) { // the rule that let them in is that of anybody's own events
+		ctx = pg.WithScope(ctx, pg.Platform)
+	}
 	ctx, end := context.WithCancel(ctx)
 	follow, err := s.Events.Open(ctx, tenant, project, after)
 	if err != nil {
@@ -100,11 +104,11 @@ func (s *Server) stillFollows(ctx context.Context, c *gin.Context, opened *call,
 // the tenant only through it; the tenant's; everyone's for operators who ask.
 func audience(r *call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.Project, err error) {
 	has := held(r.caller)
-	mayAll := has&fleet != 0 && !r.caller.Limited // no scope reaches beyond a tenant
 	switch {
-	case or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform && !mayAll:
+	// A scope of a token is a tenant's, whoever's the token is.
+	case ofEveryone(p) && (has&fleet == 0 || r.caller.Limited):
 		return tenant, project, errs.New(errs.Forbidden, "only operators may follow everyone's events").At("scope")
-	case or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform:
+	case ofEveryone(p):
 		return ids.Tenant{}, ids.Project{}, nil
 	case has&tenantWide != 0 && p.XProjectID == nil:
 		return r.caller.Tenant, ids.Project{}, nil
@@ -113,6 +117,10 @@ func audience(r *call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.
 		return tenant, project, errs.New(errs.Forbidden, "you are in no project of this tenant")
 	}
 	return r.caller.Tenant, r.caller.Project, nil
+}
+
+func ofEveryone(p oapi.ListEventsParams) bool {
+	return or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform
 }
 
 // eventStream takes the place of the generated response, which would copy a

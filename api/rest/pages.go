@@ -35,14 +35,17 @@ const (
 	scriptPolicy = pagePolicy + "; script-src 'self'"
 )
 
+// FirstAdminPath is the page of the first administrator; the code follows a #.
+const FirstAdminPath = "/first-admin"
+
 func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.GET("/", s.home)
 	e.GET("/sign-in", s.showSignIn)
 	e.POST("/sign-in", s.signIn)
 	e.POST("/sign-out", s.signOut)
 	e.GET("/auth/callback", s.callback)
-	e.GET("/first-admin", s.showFirstAdmin)
-	e.POST("/first-admin", s.firstAdmin)
+	e.GET(FirstAdminPath, s.showFirstAdmin)
+	e.POST(FirstAdminPath, s.firstAdmin)
 	for path, f := range map[string]struct {
 		contentType string
 		content     []byte
@@ -101,10 +104,13 @@ func (s *Server) writeUnder(c *gin.Context, status int, policy string, t *templa
 	c.Data(status, "text/html; charset=utf-8", out.Bytes())
 }
 
-// returnTo keeps a redirect on this site.
+// returnTo keeps a redirect on this site. Browsers read a backslash as a slash and
+// leave tabs and line breaks out: /<tab>/host is another site to them.
 func returnTo(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n") {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsFunc(path, leadsAway) {
 		return "/"
 	}
 	return path
 }
+
+func leadsAway(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }

@@ -157,7 +157,7 @@ func TestRedirectsStayHere(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, passwords)
-	for _, to := range []string{"https://evil.example", "//evil.example", "/\\evil.example", ""} {
+	for _, to := range []string{"https://evil.example", "//evil.example", "/\\evil.example", "/%09/evil.example", "/%09%2Fevil.example", "%09//evil.example", "/%00/evil.example", ""} {
 		w := b.visit(t, "POST", "/sign-in", form()+"&return="+to)
 		if w.Header().Get("Location") != "/" {
 			t.Errorf("%q leads to %s", to, w.Header().Get("Location"))

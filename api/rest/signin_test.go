@@ -103,10 +103,10 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, provider)
-	for _, back := range []string{"//evil.example", "/\\evil.example", "/%09/evil.example", "/ok"} {
+	for _, back := range []string{"//evil.example", "/\\evil.example", "/\t/evil.example", "/\x01/evil.example", "/ok"} {
 		asked, state := b.question(t, back)
 		w := b.visit(t, "GET", answer(state), "", with(asked))
-		if to := w.Header().Get("Location"); to != "/" && to != back || strings.HasPrefix(to, "//") {
+		if to := w.Header().Get("Location"); back == "/ok" && to != back || back != "/ok" && to != "/" {
 			t.Errorf("%q leads to %q", back, to)
 		}
 	}

@@ -25,12 +25,9 @@ var unscoped = []string{
 	"platform/identity.PersonalLogin",
 	"platform/identity.FirstAdminLink",
 	"platform/identity.UseLink",
-	"platform/identity.StartSession",
 	"platform/identity.RefreshSession",
 	"platform/identity.Logout",
 	"platform/identity.MintToken",
-	"platform/identity.EndSession",
-	"platform/identity.People", // of the development sign-in
 
 	// An administrator's act on somebody who is in no tenant yet.
 	"platform/identity.PutTenantMember",
