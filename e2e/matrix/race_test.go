@@ -147,6 +147,14 @@ func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
 		if rows := one[int](w.house, `SELECT count(*) FROM audit_logs`) - before; rows != 1 {
 			t.Errorf("%s: %d audit rows for one effect", c.path, rows)
 		}
+		// Another tenant's key is nobody's here: it is a request of its own.
+		stranger := w.b.owner.create(c.path, c.project, "one-key", c.body)
+		if c.project == w.a.project {
+			stranger.header.Set("X-Project-ID", w.b.project.String())
+		}
+		if got := w.send(stranger); got.status != http.StatusCreated || got.header.Get("Idempotency-Replayed") != "" || field(got.body, "id") == field(first.body, "id") {
+			t.Errorf("%s: another tenant with the same key: %d %.200s", c.path, got.status, got.body)
+		}
 		// The same key for something else is refused, at any time.
 		other := w.a.owner.create(c.path, c.project, "one-key", `{"name":"twice","sku":"`+sku+`"}`)
 		if c.path != "/api/v1/allocations" {

@@ -46,3 +46,29 @@ func TestINV56EveryonesEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestINV56ForeignEvents asks for the events since one of another tenant, and since
+// one that never was.
+func TestINV56ForeignEvents(t *testing.T) {
+	t.Parallel()
+	w := furnish(t)
+	since := func(a *actor, event string, header bool) answer {
+		r := request{http.MethodGet, "/api/v1/events?since=" + event, a.header(), nil}
+		if header {
+			r.path = "/api/v1/events"
+			r.header.Set("Last-Event-ID", event)
+		}
+		r.header.Set("X-Project-ID", w.a.project.String())
+		return w.send(r)
+	}
+	theirs := one[string](w.house, `SELECT event_id::text FROM outbox_events WHERE org_id = $1 LIMIT 1`, w.b.tenant)
+	ours := one[string](w.house, `SELECT event_id::text FROM outbox_events WHERE org_id = $1 LIMIT 1`, w.a.tenant)
+	for _, header := range []bool{false, true} {
+		if why := differ(since(w.a.owner, theirs, header), since(w.a.owner, id().String(), header)); why != "" {
+			t.Errorf("another tenant's event is told from one that never was: %s", why)
+		}
+		if got := since(w.a.owner, ours, header); got.status != http.StatusOK {
+			t.Errorf("since one of their own: %d %.200s", got.status, got.body)
+		}
+	}
+}
