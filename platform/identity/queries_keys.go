@@ -72,6 +72,5 @@ const (
 	selectSessionOwner = `
 		SELECT k.user_id, m.org_id FROM sessions k LEFT JOIN tenant_memberships m ON m.user_id = k.user_id
 		WHERE k.id = $1 AND k.ended_at IS NULL`
-	endSessionByID = `UPDATE sessions SET ended_at = now() WHERE id = $1 AND ended_at IS NULL`
-	endSessions    = `UPDATE sessions SET ended_at = now() WHERE user_id = $1 AND ended_at IS NULL`
+	endSessions = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND ended_at IS NULL`
 )

@@ -64,7 +64,6 @@ func TestTenancyStatementsFitTheSchema(t *testing.T) {
 		"selectAllSessions":      selectAllSessions,
 		"selectSessions":         selectSessions,
 		"selectSessionOwner":     selectSessionOwner,
-		"endSessionByID":         endSessionByID,
 		"endSessions":            endSessions,
 	})
 }

@@ -153,14 +153,14 @@ func (s *Service) leave(ctx context.Context, c Caller, token string) (refresh st
 
 // outlaw remembers a signed token as revoked until its end.
 func (s *Service) outlaw(ctx context.Context, c Caller, token string) error {
-	hash := sha256.Sum256([]byte(token))
-	p, err := s.prove(ctx, token, hash)
+	p, err := s.prove(ctx, token, sha256.Sum256([]byte(token)))
 	if errs.CodeOf(err) == errs.TokenExpired {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	hash := revocation(token)
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, revokeToken, hash[:], p.until.Add(jwt.Leeway))
 		if err != nil || tag.RowsAffected() == 0 {

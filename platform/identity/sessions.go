@@ -65,7 +65,7 @@ func (s *Service) EndSessionByID(ctx context.Context, ch Change[struct{}], id id
 			about.tenant = ids.From[ids.Tenant](*of.tenant)
 		}
 		return none, func(b *pgx.Batch) {
-			b.Queue(endSessionByID, id).Exec(orElse(errRaced))
+			b.Queue(endSession, id).Exec(orElse(errRaced))
 			s.note(b, ch.Caller, "session.end", about, fields{"user": of.user.String()}, nil)
 		}, err
 	})

@@ -1,7 +1,10 @@
 package identity_test
 
 import (
+	"crypto/elliptic"
+	"encoding/base64"
 	"log/slog"
+	"math/big"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -284,6 +287,41 @@ func TestLostRightsAreFeltElsewhere(t *testing.T) {
 	}
 }
 
+// Of one ECDSA signature anybody makes another that is as good. The token is still
+// the one that was logged out.
+func TestRevokedTokensStayRevokedUnderAnotherSignature(t *testing.T) {
+	t.Parallel()
+	e := enter(t)
+	person, err := e.api.SignIn(t.Context(), e.vouched("s-1", "new@example.org"), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := e.bearer("s-1")
+	if _, err := e.api.Authenticate(t.Context(), mirrored(t, token)); err != nil {
+		t.Fatalf("the other signature is none: %v", err)
+	}
+	if err := e.api.Logout(t.Context(), identity.Caller{User: person.ID}, token, ""); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"as it was": token, "with the other signature": mirrored(t, token)} {
+		_, err := e.api.Authenticate(t.Context(), text)
+		wantCode(t, name, err, errs.TokenInvalid)
+	}
+}
+
+// mirrored signs a token of P-256 again without the key: s becomes n - s.
+func mirrored(t *testing.T, token string) string {
+	t.Helper()
+	cut := strings.LastIndex(token, ".") + 1
+	signature, err := base64.RawURLEncoding.DecodeString(token[cut:])
+	if err != nil || len(signature) != 64 {
+		t.Fatalf("%d bytes of signature, %v", len(signature), err)
+	}
+	s := new(big.Int).SetBytes(signature[32:])
+	s.Sub(elliptic.P256().Params().N, s).FillBytes(signature[32:])
+	return token[:cut] + base64.RawURLEncoding.EncodeToString(signature)
+}
+
 // A verified token is remembered, and forgotten with the key that it was signed by.
 func TestVerifiedTokensAreForgottenWithTheKeys(t *testing.T) {
 	t.Parallel()
@@ -348,4 +386,34 @@ func TestPolicyTurnsKeysOff(t *testing.T) {
 	e.exec(t, "INSERT INTO policy_values (key, scope, value, revision) VALUES ('auth.api_keys_enabled', 'platform', 'false', 1)")
 	_, err := e.process(t, &hint.Bus{}).Authenticate(t.Context(), e.seed.Dev.Key)
 	wantCode(t, "a key where there are none", err, errs.TokenInvalid)
+}
+
+// A session that has ended, however it did, holds no way back in at the provider.
+func TestEndedSessionsKeepNoRefreshToken(t *testing.T) {
+	t.Parallel()
+	e := enter(t)
+	admin := identity.Caller{User: e.seed.Admin.ID, Role: "admin"}
+	for name, end := range map[string]func(identity.SessionInfo) error{
+		"by-its-owner": func(i identity.SessionInfo) error {
+			c := identity.Caller{User: i.User}
+			return e.api.EndSessionByID(in(t.Context(), c), ask[struct{}](c), i.ID, false)
+		},
+		"with-its-person": func(i identity.SessionInfo) error {
+			_, err := e.api.UpdateUser(in(t.Context(), admin), ask[identity.User](admin), i.User, 0, identity.UserPatch{Disabled: new(true)})
+			return err
+		},
+	} {
+		started, err := e.api.SignInSession(t.Context(), e.vouched(name, name+"@example.org"), identity.NewSession{Kind: "browser", Refresh: "r", Origin: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := end(started.Session); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var kept, ended bool
+		err = e.db.QueryRow(t.Context(), "SELECT refresh_enc IS NOT NULL, ended_at IS NOT NULL FROM sessions WHERE id = $1", started.Session.ID).Scan(&kept, &ended)
+		if err != nil || kept || !ended {
+			t.Errorf("%s: kept %v, ended %v, %v", name, kept, ended, err)
+		}
+	}
 }
