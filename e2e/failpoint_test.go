@@ -30,6 +30,7 @@ const (
 	during  moment = "allocation"  // between the request and the proof of its end
 	charge  moment = "charge"      // of an allocation that has been active for a while
 	commits moment = "commit"      // to the repository that is followed
+	tenancy moment = "tenancy"     // a project is made
 )
 
 func (c crash) String() string { return fmt.Sprintf("%s:%d at %s", c.point, c.hit, c.when) }
@@ -52,6 +53,8 @@ func crashes() (list []crash) {
 	}
 	for _, p := range points() {
 		switch {
+		case strings.HasPrefix(p, "identity.change."):
+			list = append(list, crash{p, 1, tenancy})
 		case strings.HasPrefix(p, "job.accrue."):
 			list = append(list, crash{p, 1, first}, crash{p, 1, charge})
 		case strings.HasPrefix(p, "git.apply."):
@@ -151,6 +154,11 @@ func (l *track) suffer(t *testing.T, c crash) {
 		done := watch(t, h)
 		story(t, h)
 		done()
+	case tenancy:
+		h.stop()
+		h.start(gated...)
+		open()
+		h.makesOneProject(t)
 	case charge:
 		h.stop()
 		h.start()

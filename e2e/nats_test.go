@@ -50,7 +50,7 @@ func (b *bus) kill() {
 }
 
 // freePort is one that was free a moment ago.
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs the one thing beside Go that a private cluster needs: the server
-# binaries of PostgreSQL. Says nothing when they are there; says one line and
-# fails when it cannot install them.
+# binaries of PostgreSQL; with --browser also the Chromium that the end-to-end
+# tests sign in with. Says nothing when they are there; says one line and fails
+# when it cannot install them.
 set -euo pipefail
 
 oldest=15
+need="PostgreSQL $oldest or newer is"
 
 # Prints the major version of the newest server that is installed, or nothing.
 installed() {
@@ -21,7 +23,7 @@ installed() {
 enough() { [ "$(installed || true)" -ge "$oldest" ] 2>/dev/null; }
 
 give_up() {
-	echo "PostgreSQL $oldest or newer is needed: install the package $1" >&2
+	echo "$need needed: install the package $1" >&2
 	exit 1
 }
 
@@ -44,34 +46,44 @@ quietly() {
 	rm -f "$log"
 }
 
-enough && exit 0
+# Installs what apt, dnf, apk and brew call by these names; a name may be several.
+fetch() {
+	local package apt
+	if command -v apt-get >/dev/null; then
+		package=$1
+		become_root "$package"
+		echo "installing the package $package" >&2
+		apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends)
+		quietly "${apt[@]}" install $package 2>/dev/null || {
+			quietly "${apt[@]}" update || true
+			quietly "${apt[@]}" install $package || give_up "$package"
+		}
+	elif command -v dnf >/dev/null; then
+		package=$2
+		become_root "$package"
+		echo "installing the package $package" >&2
+		quietly dnf -y -q install $package || give_up "$package"
+	elif command -v apk >/dev/null; then
+		package=$3
+		become_root "$package"
+		echo "installing the package $package" >&2
+		quietly apk add --no-progress $package || give_up "$package"
+	elif command -v brew >/dev/null; then
+		package=$4
+		echo "installing the package $package" >&2
+		quietly brew install --quiet $package || give_up "$package"
+	else
+		give_up "$1"
+	fi
+}
 
-if command -v apt-get >/dev/null; then
-	package=postgresql
-	become_root "$package"
-	echo "installing the package $package" >&2
-	apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends)
-	quietly "${apt[@]}" install "$package" 2>/dev/null || {
-		quietly "${apt[@]}" update || true
-		quietly "${apt[@]}" install "$package" || give_up "$package"
-	}
-elif command -v dnf >/dev/null; then
-	package=postgresql-server
-	become_root "$package"
-	echo "installing the package $package" >&2
-	quietly dnf -y -q install "$package" postgresql-contrib || give_up "$package"
-elif command -v apk >/dev/null; then
-	package=postgresql16
-	become_root "$package"
-	echo "installing the package $package" >&2
-	quietly apk add --no-progress "$package" "$package-contrib" || give_up "$package"
-elif command -v brew >/dev/null; then
-	package=postgresql@16
-	echo "installing the package $package" >&2
-	quietly brew install --quiet "$package" || give_up "$package"
-else
-	give_up postgresql
+enough || {
+	fetch postgresql "postgresql-server postgresql-contrib" "postgresql16 postgresql16-contrib" postgresql@16
+	# An old distribution installs an old server.
+	enough || give_up "postgresql-16 (see https://www.postgresql.org/download)"
+}
+
+if [ "${1:-}" = --browser ] && ! command -v chromedriver >/dev/null; then
+	need="Chromium with its WebDriver is"
+	fetch "chromium chromium-driver" "chromium chromedriver" "chromium chromium-chromedriver" chromedriver
 fi
-
-# An old distribution installs an old server.
-enough || give_up "postgresql-16 (see https://www.postgresql.org/download)"

@@ -30,7 +30,11 @@ func (s *Server) admit(c *gin.Context) {
 			return
 		}
 	}
+	if s.repeated(c, r) {
+		return
+	}
 	c.Next()
+	s.settle(c, r)
 }
 
 // repeatedUnseen answers the repetition of a change after which its object is not

@@ -112,7 +112,8 @@ func audience(r *call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.
 		return ids.Tenant{}, ids.Project{}, nil
 	case has&tenantWide != 0 && p.XProjectID == nil:
 		return r.caller.Tenant, ids.Project{}, nil
-	case r.caller.Project == ids.Project{}:
+	// Whoever is only of the tenant may name its projects, and is in none of them.
+	case r.caller.Project == ids.Project{}, has&(tenantWide|projectBound) == 0:
 		return tenant, project, errs.New(errs.Forbidden, "you are in no project of this tenant")
 	}
 	return r.caller.Tenant, r.caller.Project, nil

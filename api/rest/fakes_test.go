@@ -39,6 +39,7 @@ type people struct {
 	logout   error // what signing out answers
 	away     bool  // nobody can be looked up
 	replies  map[string]reply
+	looked   int // for a reply
 	keys     []identity.SSHKey
 	store    *identity.Service // keeps the replies instead of replies, where there is one
 }
@@ -147,6 +148,7 @@ func (p *people) Replay(ctx context.Context, k identity.Key) (identity.Reply, bo
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.looked++
 	r, ok := p.replies[k.Method+k.Route+k.Key]
 	if ok && r.hash != k.BodyHash {
 		return identity.Reply{}, false, errs.New(errs.IdempotencyKeyReused, "this idempotency key was used with another body")
@@ -204,6 +206,7 @@ type rooms struct {
 	people *people
 
 	mu       sync.Mutex
+	asked    int // creates, made or not
 	made     int // allocations that were really made
 	all      map[ids.Allocation]allocation.Allocation
 	fails    error // what every room answers when set
@@ -218,6 +221,9 @@ func (r *rooms) failure() error {
 }
 
 func (r *rooms) Request(ctx context.Context, q allocation.Request) (allocation.Allocation, error) {
+	r.mu.Lock()
+	r.asked++
+	r.mu.Unlock()
 	if err := r.failure(); err != nil {
 		return allocation.Allocation{}, err
 	}

@@ -11,8 +11,8 @@ import (
 
 // replayOrFail answers a repeated write with what the first one was answered, and
 // all other failures as they are. The use-case stores the answer in the transaction
-// of its effect and refuses a key that is there; so a fresh key costs no look-up,
-// and whatever a repetition runs into (no slot left, already releasing), the first
+// of its effect and refuses a key that is there; so a fresh key costs no look-up
+// (see settled), and whatever a repetition runs into (no slot left, already releasing), the first
 // answer still stands.
 func (s *Server) replayOrFail(c *gin.Context, err error) {
 	ctx, r := of(c)

@@ -90,6 +90,7 @@ type Server struct {
 	streams    map[string]bool // paths of answers without an end
 	cursors    cursors
 	limiter    limiter
+	settled    settled
 	health     health
 	pages      *pages
 	cookies    cipher.AEAD // of sign-ins under way

@@ -16,7 +16,7 @@ import (
 
 // TestEveryAnswerIsTraced is CI-06: whatever the door answers, and to whom, has a
 // span of the caller's trace and says its correlation id.
-func TestEveryAnswerIsTraced(t *testing.T) { //nolint:paralleltest // the process has one tracer
+func TestEveryAnswerIsTraced(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // without a receiver no spans are made
 	spans := tracetest.NewSpanRecorder()
 	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)))

@@ -58,7 +58,7 @@ func (a *app) auditVerify(ctx context.Context, tenant, heads string) error {
 	if err != nil {
 		return err
 	}
-	db, err := a.database(ctx)
+	db, err := a.database(ctx, "gpuaas-audit")
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,8 @@ func readHeads(path string) ([]audit.Chain, error) {
 }
 
 // database opens the one of DATABASE_URL, or of gpuaas up on this machine.
-func (a *app) database(ctx context.Context) (*pgxpool.Pool, error) {
+// PostgreSQL lists the connections under as.
+func (a *app) database(ctx context.Context, as string) (*pgxpool.Pool, error) {
 	url, err := a.secret("DATABASE_URL")
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func (a *app) database(ctx context.Context) (*pgxpool.Pool, error) {
 		}
 	}
 	const connections = 2
-	db, err := pg.Open(ctx, url, "gpuaas-audit", connections)
+	db, err := pg.Open(ctx, url, as, connections)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func middlewares(ctx context.Context, l *lab) ([]row, error) {
 	}
 	r := throughput(p, n, "A2", "GET allocation by id, everything on, token cached / the same handler bare").atLeast(0.85)
 	r.Note = fmt.Sprintf("%d reads a run over %d connections", n, connections)
-	return []row{r, said.added("A2-allocs", "allocations that the middlewares add to it", "", said.Allocations, 10), said.added("A2-time", "time that they add to it", " µs", said.Micros, 5)}, nil
+	return []row{r, said.added("A2-allocs", "allocations that the middlewares add to it", "", said.Allocations, 10), said.added("A2-time", "CPU time that they add to it", " µs", said.Micros, 5)}, nil
 }
 
 // added is a row of what the middlewares add, beside what may be added at most.

@@ -85,6 +85,25 @@ func (w *world) foreignCursors(all []openapi.Operation) {
 	}
 }
 
+// foreignNames names another tenant's project by its name instead of its id.
+func (w *world) foreignNames(all []openapi.Operation) {
+	name := one[string](w.house, `SELECT name FROM projects WHERE id = $1`, w.b.project)
+	for _, o := range all {
+		if !named(o, "/ProjectHeader") {
+			continue
+		}
+		answers := []answer{}
+		for _, project := range []string{name, w.unique("no-project")} {
+			r := w.build(o, w.a.owner, w.ids(cell{op: o, actor: w.a.owner, at: own}, false))
+			r.header.Set("X-Project-ID", project)
+			answers = append(answers, w.send(r))
+		}
+		if why := differ(answers[0], answers[1]); why != "" || answers[0].status != http.StatusNotFound {
+			w.Errorf("%s in another tenant's project by name: %d %s", o.OperationID, answers[0].status, why)
+		}
+	}
+}
+
 const (
 	pairs = 9
 	// tellable is the difference in time that an attacker across a network could measure.

@@ -43,6 +43,9 @@ type house struct {
 	db     *pgxpool.Pool
 	url    string
 	log    *lines
+	state  string // folder of the server's own keys
+	cfg    serve.Config
+	server *serve.Server
 	client *http.Client
 
 	// One address may fail only so often: each few hundred requests come from
@@ -79,7 +82,7 @@ func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	h := &house{TB: t, db: db, log: &lines{}}
+	h := &house{TB: t, db: db, log: &lines{}, state: t.TempDir()}
 	bus, err := natsd.Start(natsd.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -88,30 +91,39 @@ func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
 	cfg := serve.Config{
 		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("matrix") }, Roles: []serve.Role{serve.RoleAPI},
 		Environment: "matrix", Profile: desired.Environment{Vendor: "core42", Service: "aicloud", Region: region, TrustDomain: "gpuaas.test"},
-		Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", StateDir: t.TempDir(),
+		Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", StateDir: h.state,
 		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	h.plenty()
 	for _, p := range prepare {
 		p(h, &cfg)
 	}
-	server, err := serve.Start(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.url = server.URL()
+	h.cfg = cfg
+	h.start()
 	h.client = &http.Client{
 		Transport:     &http.Transport{DialContext: h.dial, MaxIdleConnsPerHost: 256, MaxIdleConns: 256},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       time.Minute,
 	}
-	t.Cleanup(func() {
-		h.client.CloseIdleConnections()
-		if err := server.Stop(context.WithoutCancel(t.Context())); err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("stopping the server: %v", err)
-		}
-	})
+	t.Cleanup(h.stop)
 	return h
+}
+
+func (h *house) start() {
+	h.Helper()
+	server, err := serve.Start(context.WithoutCancel(h.Context()), h.cfg)
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.server, h.url = server, server.URL()
+}
+
+func (h *house) stop() {
+	h.Helper()
+	h.client.CloseIdleConnections()
+	if err := h.server.Stop(context.WithoutCancel(h.Context())); err != nil && !errors.Is(err, context.Canceled) {
+		h.Errorf("stopping the server: %v", err)
+	}
 }
 
 func (h *house) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -193,7 +205,7 @@ func (h *house) try(r request) (answer, error) {
 	if len(r.body) > 0 && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	began := time.Now() //nolint:forbidigo // measures a wait of this very test
+	began := time.Now()
 	resp, err := h.client.Do(req)
 	if err != nil {
 		return answer{}, err
@@ -201,11 +213,11 @@ func (h *house) try(r request) (answer, error) {
 	defer resp.Body.Close()
 	a := answer{status: resp.StatusCode, header: resp.Header}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		a.took = time.Since(began) //nolint:forbidigo // as above
+		a.took = time.Since(began)
 		return a, nil // has no end
 	}
 	a.body, err = io.ReadAll(resp.Body)
-	a.took = time.Since(began) //nolint:forbidigo // as above
+	a.took = time.Since(began)
 	return a, err
 }
 

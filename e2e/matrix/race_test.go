@@ -1,10 +1,14 @@
 package matrix_test
 
 import (
+	"bytes"
 	"fmt"
+	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -143,6 +147,14 @@ func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
 		if rows := one[int](w.house, `SELECT count(*) FROM audit_logs`) - before; rows != 1 {
 			t.Errorf("%s: %d audit rows for one effect", c.path, rows)
 		}
+		// Another tenant's key is nobody's here: it is a request of its own.
+		stranger := w.b.owner.create(c.path, c.project, "one-key", c.body)
+		if c.project == w.a.project {
+			stranger.header.Set("X-Project-ID", w.b.project.String())
+		}
+		if got := w.send(stranger); got.status != http.StatusCreated || got.header.Get("Idempotency-Replayed") != "" || field(got.body, "id") == field(first.body, "id") {
+			t.Errorf("%s: another tenant with the same key: %d %.200s", c.path, got.status, got.body)
+		}
 		// The same key for something else is refused, at any time.
 		other := w.a.owner.create(c.path, c.project, "one-key", `{"name":"twice","sku":"`+sku+`"}`)
 		if c.path != "/api/v1/allocations" {
@@ -152,4 +164,74 @@ func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
 			t.Errorf("%s: the same key with another body: %d %.200s", c.path, got.status, got.body)
 		}
 	}
+}
+
+// TestINV06AnswerIsLost commits changes whose answers nobody gets, ends the server,
+// and asks the next one again with the same keys. A kill at the very point is in
+// the end-to-end tests; here it is every kind of answer, those with a secret too.
+func TestINV06AnswerIsLost(t *testing.T) {
+	t.Parallel()
+	w := furnish(t)
+	account := w.fresh("ServiceAccountID", w.a, w.a.owner)
+	const count = `SELECT count(*) FROM audit_logs WHERE correlation_id LIKE $1 || '%'`
+	kinds := map[string]struct{ path, body, shows string }{
+		"allocation": {"/api/v1/allocations", `{"sku":"` + sku + `","name":"lost"}`, ""},
+		"project":    {"/api/v1/projects", `{"name":"lost"}`, ""},
+		"invitation": {"/api/v1/tenant/invitations", `{"email":"lost@example.org","role":"member"}`, ""},
+		"key":        {"/api/v1/api-keys", `{"name":"lost"}`, "gpk_"},
+		"credential": {"/api/v1/service-accounts/" + account + "/credentials", `{}`, "gps_"},
+	}
+	ask := func(kind, try string) request {
+		project := uuid.UUID{}
+		if kind == "allocation" {
+			project = w.a.project
+		}
+		r := w.a.owner.create(kinds[kind].path, project, "lost", kinds[kind].body)
+		r.header.Set("X-Correlation-ID", "lost-"+kind+"-"+try)
+		return r
+	}
+	deadline := time.Now().Add(time.Minute)
+	for _, kind := range sorted(kinds) {
+		abandoned := w.abandon(ask(kind, "first"))
+		for one[int](w.house, count, "lost-"+kind) == 0 {
+			if time.Now().After(deadline) {
+				t.Fatal("nothing was committed")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		_ = abandoned.Close()
+	}
+	w.stop()
+	w.start()
+	for _, kind := range sorted(kinds) {
+		got := w.send(ask(kind, "again"))
+		if got.status != http.StatusCreated || got.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s: asked again: %d %.200s", kind, got.status, got.body)
+		}
+		if kinds[kind].shows != "" && got.shown(kinds[kind].shows) == "" {
+			t.Errorf("%s: the secret is lost with the answer: %.200s", kind, got.body)
+		}
+		if effects := one[int](w.house, count, "lost-"+kind); effects != 1 {
+			t.Errorf("%s: %d effects of one key", kind, effects)
+		}
+	}
+}
+
+// abandon writes a request and reads no answer.
+func (h *house) abandon(r request) net.Conn {
+	h.Helper()
+	conn, err := h.dial(h.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
+	if err != nil {
+		h.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(h.Context(), r.method, h.url+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		h.Fatal(err)
+	}
+	req.Header = r.header
+	req.Header.Set("Content-Type", "application/json")
+	if err := req.Write(conn); err != nil {
+		h.Fatal(err)
+	}
+	return conn
 }

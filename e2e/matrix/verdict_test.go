@@ -19,6 +19,7 @@ const (
 	own     whose = "own"
 	foreign whose = "foreign"
 	random  whose = "random"
+	absent  whose = "no" // of what may be left out
 )
 
 // verdict is what the policies and the borders of tenants say about a cell.
@@ -77,6 +78,12 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	by := grants(o, a)
 	missing := verdict{statuses: []int{404}, codes: []string{"not_found"}}
 	done := verdict{statuses: successes(o), changes: writes(o)}
+	if at == absent && !a.program {
+		return expectNoProject(o, a, by, done)
+	}
+	if at == absent { // it is in its project, named or not
+		at = own
+	}
 	switch {
 	case len(by) == 0 && at == own && a.side != nil:
 		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
@@ -88,8 +95,8 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 		return v
 	case at == random, at == foreign && !reaches(o, a, s):
 		return missing
-	case o.OperationID == "getMe" && a.side != nil && !a.program && !slices.ContainsFunc(a.roles, isInProject):
-		// It tells the role in the project that is named, and there is none.
+	case (o.OperationID == "getMe" || o.OperationID == "listEvents") && a.side != nil && !a.program && !slices.ContainsFunc(a.roles, isInProject):
+		// They tell of the project that is named, in which there is no role.
 		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
 	case a.side == nil && o.OperationID == "listEvents" && !a.has("admin"): // they are a project's
 	case a.side != nil || at == foreign || !aboutOwnTenant(o) || reaches(o, a, s):
@@ -97,6 +104,26 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	}
 	// Of no tenant, and about none.
 	return verdict{statuses: []int{200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
+}
+
+// expectNoProject is the verdict where no project is named. Each tenant has two, so
+// only a role that holds in all of them says enough.
+func expectNoProject(o openapi.Operation, a *actor, by []string, done verdict) verdict {
+	wide := slices.ContainsFunc(by, func(role string) bool { return !strings.HasPrefix(role, "project.") })
+	if o.OperationID == "listEvents" { // everybody may, of what they see
+		wide = a.has("tenant.owner") || a.has("tenant.viewer")
+	}
+	switch {
+	case a.side == nil:
+		return verdict{statuses: []int{200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
+	case len(by) == 0:
+		return verdict{statuses: []int{400, 403}, codes: []string{"project_required", "forbidden"}}
+	case o.OperationID == "listEvents" && !wide:
+		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
+	case !wide, o.Extensions["x-project"] == "required":
+		return verdict{statuses: []int{400}, codes: []string{"project_required"}}
+	}
+	return done
 }
 
 // reaches says whether an id of any tenant is the actor's to name: operators in

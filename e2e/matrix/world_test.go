@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,23 +63,18 @@ func (a *actor) header() http.Header {
 	return h
 }
 
-func (a *actor) has(role string) bool {
-	for _, r := range a.roles {
-		if r == role {
-			return true
-		}
-	}
-	return false
-}
+func (a *actor) has(role string) bool { return slices.Contains(a.roles, role) }
 
 // operates says whether the actor has a role of the platform.
-func (a *actor) operates() bool { return a.has("admin") || a.has("operator") || a.has("billing_operator") }
+func (a *actor) operates() bool {
+	return a.has("admin") || a.has("operator") || a.has("billing_operator")
+}
 
 // world is everybody and everything that the matrix knows.
 type world struct {
 	*house
 
-	a, b   *side
+	a, b     *side
 	actors   []*actor
 	admin    *actor
 	provider *provider
@@ -174,10 +170,15 @@ func (w *world) people() {
 	w.withSession(w.newActor("alpha owner's browser", w.a, "tenant.owner"))
 	w.withProvider(w.newActor("alpha owner through the provider", w.a, "tenant.owner"), audience, 0)
 	for _, scope := range []string{"allocations:read", "allocations:write", "billing:read"} {
-		limited := w.newActor("alpha owner's key for "+scope, w.a, "tenant.owner")
-		limited.limited, limited.scopes = true, []string{scope}
-		w.sql(`UPDATE api_keys SET scopes = $2 WHERE user_id = $1`, limited.user, limited.scopes)
+		w.limit(w.newActor("alpha owner's key for "+scope, w.a, "tenant.owner"), scope)
 	}
+	w.limit(w.newActor("admin's key for allocations:read", nil, "admin"), "allocations:read")
+}
+
+// limit bounds what the actor's key may do.
+func (w *world) limit(a *actor, scope string) {
+	a.limited, a.scopes = true, []string{scope}
+	w.sql(`UPDATE api_keys SET scopes = $2 WHERE user_id = $1`, a.user, a.scopes)
 }
 
 // newActor makes a person with a key. A role in the project comes with the least

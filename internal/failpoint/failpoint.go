@@ -14,6 +14,8 @@ package failpoint
 // Points lists every failpoint of the product. A test holds it against the
 // calls in the code.
 var Points = []string{
+	"identity.change.before_commit",
+	"identity.change.after_commit",
 	"allocation.request.before_commit",
 	"allocation.request.after_commit",
 	"allocation.release.after_commit",

@@ -53,7 +53,7 @@ func begin(ctx context.Context) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &instance{url: cluster.URL()}
+	in := &instance{cluster: cluster, url: cluster.URL()}
 	if in.admin, err = pgx.Connect(ctx, in.url); err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}

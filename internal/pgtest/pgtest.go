@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgcluster"
 )
 
 // poolSize is what one test may have open; the cluster takes 400 sessions.
@@ -26,7 +27,10 @@ const poolSize = 10
 
 // instance is the process's cluster.
 type instance struct {
-	url string
+	// Held for as long as the process: its lock goes with it, and a folder that
+	// nobody holds is swept by the next test process.
+	cluster *pgcluster.Cluster
+	url     string
 
 	// One connection makes and drops every database: each waits for a checkpoint
 	// anyhow, and a pool's background work would look like a leak to tests.

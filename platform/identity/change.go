@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
@@ -47,15 +48,24 @@ func (s *Service) RightsChanged() {
 
 // commit sends a batch as one transaction, with what cannot be in a batch.
 func (s *Service) commit(ctx context.Context, b *pgx.Batch, and func(pgx.Tx) error) error {
+	before := func() { failpoint.Hit("identity.change.before_commit") }
+	var err error
 	if and == nil {
-		return pg.Commit(ctx, s.DB, b, func() {})
-	}
-	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		err = pg.Commit(ctx, s.DB, b, before)
+	} else {
+		err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+			if err := tx.SendBatch(ctx, b).Close(); err != nil {
+				return err
+			}
+			err := and(tx)
+			before()
 			return err
-		}
-		return and(tx)
-	})
+		})
+	}
+	if err == nil {
+		failpoint.Hit("identity.change.after_commit")
+	}
+	return err
 }
 
 // tries is how often a change looks again when others were faster. Each time at

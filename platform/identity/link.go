@@ -21,34 +21,59 @@ const (
 	linkFor = 15 * time.Minute
 )
 
-// FirstAdminLink makes a code that signs an administrator in once. Where nobody
-// has the address, an administrator is made: whoever calls this holds the
-// installation's own files.
-func (s *Service) FirstAdminLink(ctx context.Context, email string) (code string, err error) {
+// Link signs an administrator in, once.
+type Link struct {
+	Code  string
+	Email string // whose it is
+	For   time.Duration
+}
+
+// FirstAdminLink makes a code for the administrator with the address, or without
+// one for who has been an administrator longest. Where nobody has the address, an
+// administrator is made: whoever calls this holds the installation's own files.
+func (s *Service) FirstAdminLink(ctx context.Context, email string) (link Link, err error) {
 	ctx = unscoped(ctx)
-	email, err = address("email", email)
-	if err != nil {
-		return "", err
+	if email != "" {
+		if email, err = address("email", email); err != nil {
+			return Link{}, err
+		}
 	}
 	code, hash := newToken(linkPrefix)
-	return code, pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, insertAdmin, ids.New[ids.User](), email); err != nil {
-			return fmt.Errorf("making an administrator: %w", err)
-		}
-		u, err := one(ctx, tx, "user", selectPerson, scanUser, email)
-		switch {
-		case err != nil:
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		u, err := administrator(ctx, tx, email)
+		if err != nil {
 			return err
-		case u.Role != "admin":
-			return errs.New(errs.Conflict, "%s is no administrator", email).Try("name an administrator, or somebody who is not here yet")
-		case u.DisabledAt != nil:
-			return errs.New(errs.Conflict, "%s is disabled", email)
 		}
+		link = Link{Code: code, Email: u.Email, For: linkFor}
 		b := &pgx.Batch{}
 		b.Queue(insertLink, hash[:], u.ID, int64(linkFor/time.Second))
 		audit.Queue(b, audit.Entry{Actor: "system:first-admin", Action: "user.sign_in_link", Target: s.Naming.Name("", "", "user", u.ID.String()).String()})
 		return tx.SendBatch(ctx, b).Close()
 	})
+	return link, err
+}
+
+func administrator(ctx context.Context, tx pgx.Tx, email string) (u User, err error) {
+	if email == "" {
+		u, err = one(ctx, tx, "user", selectFirstAdmin, scanUser)
+		if errs.CodeOf(err) == errs.NotFound {
+			return u, errs.New(errs.NotFound, "there is no administrator yet").Try("say who it is: gpuaas first-admin --email ADDRESS")
+		}
+		return u, err
+	}
+	if _, err := tx.Exec(ctx, insertAdmin, ids.New[ids.User](), email); err != nil {
+		return u, fmt.Errorf("making an administrator: %w", err)
+	}
+	u, err = one(ctx, tx, "user", selectPerson, scanUser, email)
+	switch {
+	case err != nil:
+		return u, err
+	case u.Role != "admin":
+		return u, errs.New(errs.Conflict, "%s is no administrator", email).Try("name an administrator, or somebody who is not here yet")
+	case u.DisabledAt != nil:
+		return u, errs.New(errs.Conflict, "%s is disabled", email)
+	}
+	return u, nil
 }
 
 // UseLink trades a code for a session, once: of those who try at the same time,

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -101,7 +102,7 @@ func TestWeakHashIsMadeAnew(t *testing.T) {
 func TestCodeOfTheFirstAdministratorWorksOnce(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	code, err := e.api.FirstAdminLink(t.Context(), "root@example.org")
+	link, err := e.api.FirstAdminLink(t.Context(), "root@example.org")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestCodeOfTheFirstAdministratorWorksOnce(t *testing.T) {
 	var won atomic.Int64
 	for range 100 {
 		wg.Go(func() {
-			started, err := e.api.UseLink(t.Context(), code, from)
+			started, err := e.api.UseLink(t.Context(), link.Code, from)
 			switch {
 			case err == nil && started.User.Role == "admin" && started.User.Email == "root@example.org":
 				won.Add(1)
@@ -128,7 +129,7 @@ func TestCodeOfTheFirstAdministratorWorksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.exec(t, "UPDATE sign_in_links SET expires_at = now() - interval '1 second'")
-	for name, code := range map[string]string{"too late": late, "none of ours": "gpa_" + late[5:] + "x", "another kind": "gpb_" + late[4:], "empty": ""} {
+	for name, code := range map[string]string{"too late": late.Code, "none of ours": "gpa_" + late.Code[5:] + "x", "another kind": "gpb_" + late.Code[4:], "empty": ""} {
 		_, err := e.api.UseLink(t.Context(), code, from)
 		wantCode(t, name, err, errs.LoginFailed)
 	}
@@ -140,5 +141,27 @@ func TestCodeOfTheFirstAdministratorWorksOnce(t *testing.T) {
 	}
 	if err := e.db.QueryRow(t.Context(), "SELECT round(extract(epoch FROM max(expires_at) - now()) / 60) FROM sign_in_links").Scan(&minutes); err != nil || minutes != 15 {
 		t.Errorf("lives for %d minutes, %v", minutes, err)
+	}
+}
+
+func TestCodeIsForWhoIsAnAdministratorLongest(t *testing.T) {
+	t.Parallel()
+	e := enter(t)
+	e.exec(t, "UPDATE users SET role = 'user'")
+	_, err := e.api.FirstAdminLink(t.Context(), "")
+	wantCode(t, "without any administrator", err, errs.NotFound)
+	for _, email := range []string{"First@example.org", "second@example.org"} {
+		if _, err := e.api.FirstAdminLink(t.Context(), email); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link, err := e.api.FirstAdminLink(t.Context(), "")
+	if err != nil || link.Email != "first@example.org" || link.For != 15*time.Minute {
+		t.Errorf("%+v, %v", link, err)
+	}
+	var issuer string
+	err = e.db.QueryRow(t.Context(), "SELECT oidc_issuer FROM users WHERE email = 'first@example.org'").Scan(&issuer)
+	if rows := e.audited(t, "user.sign_in_link"); err != nil || issuer != "local" || rows != 3 {
+		t.Errorf("issuer %s, %d audit rows, %v", issuer, rows, err)
 	}
 }

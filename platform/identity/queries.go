@@ -64,8 +64,3 @@ const deleteSSHKey = `DELETE FROM ssh_keys WHERE user_id = $1 AND id = $2`
 
 const selectKeyLines = `
 	SELECT public_key FROM ssh_keys WHERE user_id = $1 AND ($3 OR id = ANY($2::uuid[])) ORDER BY id`
-
-const selectPeople = `
-	SELECT u.id, u.email, u.name, u.role, coalesce(t.name, ''), coalesce(m.role, '')
-	FROM users u LEFT JOIN tenant_memberships m ON m.user_id = u.id LEFT JOIN tenants t ON t.id = m.org_id
-	ORDER BY u.email LIMIT 100`

@@ -88,7 +88,8 @@ const (
 		ON CONFLICT (user_id) DO UPDATE SET hash = excluded.hash, changed_at = now() WHERE user_passwords.hash = $3`
 	rehashPassword = `UPDATE user_passwords SET hash = $2 WHERE user_id = $1 AND hash = $3`
 
-	insertLink = `
+	selectFirstAdmin = `SELECT ` + userColumns + ` WHERE u.role = 'admin' AND u.disabled_at IS NULL ORDER BY u.created_at, u.id LIMIT 1`
+	insertLink       = `
 		INSERT INTO sign_in_links (secret_hash, user_id, expires_at) VALUES ($1, $2, now() + $3::bigint * interval '1 second')`
 	useLink = `
 		UPDATE sign_in_links SET used_at = now() WHERE secret_hash = $1 AND used_at IS NULL AND expires_at > now() RETURNING user_id`

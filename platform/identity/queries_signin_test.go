@@ -40,6 +40,7 @@ func TestSignInStatementsFitTheSchema(t *testing.T) {
 		"rehashPassword":         rehashPassword,
 		"insertLink":             insertLink,
 		"useLink":                useLink,
+		"selectFirstAdmin":       selectFirstAdmin,
 		"insertAdmin":            insertAdmin,
 	})
 }

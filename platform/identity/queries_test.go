@@ -24,7 +24,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectSSHKey":   selectSSHKey,
 		"deleteSSHKey":   deleteSSHKey,
 		"selectKeyLines": selectKeyLines,
-		"selectPeople":   selectPeople,
 	})
 }
 

@@ -214,19 +214,3 @@ func (seed *Seed) read(ctx context.Context, tx pgx.Tx) error {
 	}
 	return nil
 }
-
-// People lists everyone, for the sign-in page of a development installation.
-func (s *Service) People(ctx context.Context) ([]Person, error) {
-	rows, err := s.DB.Query(unscoped(ctx), selectPeople)
-	if err != nil {
-		return nil, fmt.Errorf("listing people: %w", err)
-	}
-	people, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Person, err error) {
-		err = row.Scan(&p.ID.UUID, &p.Email, &p.Name, &p.Role, &p.TenantName, &p.TenantRole)
-		return p, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing people: %w", err)
-	}
-	return people, nil
-}

@@ -19,22 +19,6 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// StartSession starts a session of a person who has proved who they are, and
-// returns what the cookie or the program keeps.
-func (s *Service) StartSession(ctx context.Context, n NewSession) (token string, info SessionInfo, err error) {
-	ctx = unscoped(ctx)
-	var started Started
-	err = s.signing(ctx, func(tx pgx.Tx) error {
-		u, err := one(ctx, tx, "user", selectUser, scanUser, n.User)
-		if err != nil {
-			return err
-		}
-		started, err = s.enter(ctx, tx, u, n)
-		return err
-	})
-	return started.Token, started.Session, err
-}
-
 // enter starts a session of a person of our own records.
 func (s *Service) enter(ctx context.Context, tx pgx.Tx, u User, n NewSession) (Started, error) {
 	if u.DisabledAt != nil {
@@ -110,16 +94,6 @@ func (s *Service) refreshOf(o *ownSession) (string, error) {
 	}
 	refresh, err := s.unseal(o.sealed, place(o.id))
 	return string(refresh), err
-}
-
-// EndSession ends it here; an unknown one is ended already.
-func (s *Service) EndSession(ctx context.Context, token string) error {
-	ctx = unscoped(ctx)
-	o, err := s.session(ctx, token)
-	if err != nil || o == nil {
-		return err
-	}
-	return s.end(ctx, o, Caller{User: o.user})
 }
 
 func (s *Service) end(ctx context.Context, o *ownSession, by Caller) error {

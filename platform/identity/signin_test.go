@@ -227,7 +227,7 @@ func TestSessionBeginsAndEnds(t *testing.T) {
 	if e.audited(t, "session.start") != 1 || e.audited(t, "user.sign_in") != 0 {
 		t.Error("one sign-in is not one audit row")
 	}
-	if err := e.api.EndSession(t.Context(), started.Token); err != nil {
+	if err := e.api.Logout(t.Context(), c, started.Token, ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err = e.api.Authenticate(t.Context(), started.Token)

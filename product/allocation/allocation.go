@@ -141,9 +141,13 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 			s.Hints.Send(event.Topic)
 			return a, nil
 		}
-		s.Inventory.Misplaced(r.SKU, r.Region)
-		again := errs.CodeOf(err) == errs.SKUUnavailable || errors.Is(err, identity.ErrKeysChanged)
-		if !again || try == placements {
+		// Only a claim that failed says that the reading is old. Whoever is refused
+		// for another reason must not have all free slots read again.
+		taken := errs.CodeOf(err) == errs.SKUUnavailable
+		if taken {
+			s.Inventory.Misplaced(r.SKU, r.Region)
+		}
+		if !taken && !errors.Is(err, identity.ErrKeysChanged) || try == placements {
 			return Allocation{}, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -84,6 +85,12 @@ func (s *Server) Seed(ctx context.Context, credit int64) (seed Seeded, err error
 		return err
 	})
 	return seed, err
+}
+
+// FirstAdminLink is where an administrator signs in once.
+func (s *Server) FirstAdminLink(ctx context.Context, email string) (string, error) {
+	link, err := s.rooms.sets[RoleAPI].identity.FirstAdminLink(ctx, email)
+	return s.URL() + rest.FirstAdminPath + "#" + link.Code, err
 }
 
 // EnrolmentToken lets a development fleet beside the server enrol its nodes.

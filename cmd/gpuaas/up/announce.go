@@ -106,7 +106,11 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 		{"Declared by", i.origin()},
 		{"Balance", money.Format(i.seed.currency, i.seed.balance)},
 	}
-	lines = slices.Insert(lines, 1+slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), i.signInLines()...)
+	first, err := i.server.FirstAdminLink(ctx, firstAdmin)
+	if err != nil {
+		return err
+	}
+	lines = slices.Insert(lines, 1+slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), append(i.signInLines(), [2]string{"First admin", first})...)
 	for _, line := range lines {
 		fmt.Fprintf(w, "  %s\t%s\n", line[0], line[1])
 	}
@@ -115,6 +119,9 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 	_, err = fmt.Fprint(i.cfg.Out, b.String())
 	return err
 }
+
+// firstAdmin of the seeded people: they may sign in where no provider knows them.
+const firstAdmin = "admin@dev.localhost"
 
 // signInLines say who may sign in where; another provider has people of its own.
 func (i *installation) signInLines() (lines [][2]string) {

@@ -1,0 +1,255 @@
+package matrix_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+)
+
+// aviary holds secrets by where they were planted, and all that was answered with
+// an error.
+type aviary struct {
+	*world
+
+	planted map[string]string
+	errors  strings.Builder
+}
+
+// plant makes a secret that nothing else can look like.
+func (v *aviary) plant(where string) string {
+	text := "canary" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	v.planted[where] = text
+	return text
+}
+
+// keep remembers a secret that the door has made and shown once.
+func (v *aviary) keep(where, text string) string {
+	if text == "" {
+		v.Errorf("%s: nothing was shown", where)
+		return "-"
+	}
+	v.planted[where] = text
+	return text
+}
+
+func (v *aviary) ask(r request) answer {
+	got := v.send(r)
+	if got.status >= http.StatusBadRequest {
+		v.errors.Write(got.body)
+	}
+	return got
+}
+
+// TestINV57CanariesStayHidden plants secrets wherever a caller can put one and has
+// the door make all of its own, on calls that succeed and calls that fail. None may
+// be found in what is logged, traced, answered with an error, or kept.
+//
+//nolint:paralleltest // collects the spans of the whole process
+func TestINV57CanariesStayHidden(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSyncer(spans)))
+	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
+	v := &aviary{world: furnish(t), planted: map[string]string{}}
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range openapi.Operations(doc) {
+		v.everywhere(o)
+	}
+	v.signIns()
+	v.ours()
+
+	traced, err := json.Marshal(spans.GetSpans().Snapshots())
+	if err != nil {
+		traced = fmt.Appendf(nil, "%+v", spans.GetSpans())
+	}
+	if len(spans.GetSpans()) < len(openapi.Operations(doc)) {
+		t.Errorf("only %d spans: this test looks at too little", len(spans.GetSpans()))
+	}
+	places := v.atRest()
+	places["folder"] = v.onDisk()
+	places["log"], places["spans"], places["errors"] = v.log.String(), string(traced)+fmt.Sprintf("%+v", spans.GetSpans()), v.errors.String()
+	if len(places["log"]) < 1000 || len(places["table users"]) < 100 {
+		t.Error("nothing was logged or kept: this test looks in the wrong place")
+	}
+	for _, place := range sorted(places) {
+		for _, where := range sorted(v.planted) {
+			for form, text := range forms(v.planted[where]) {
+				if at := strings.Index(places[place], text); at >= 0 {
+					t.Errorf("the secret in %s stands in %s, %s: …%.160s", where, place, form, places[place][max(at-80, 0):])
+					break
+				}
+			}
+		}
+		if place != "folder" && strings.Contains(places[place], "PRIVATE KEY") { // the folder holds the server's own
+			t.Errorf("a private key stands in %s", place)
+		}
+	}
+	t.Logf("%d secrets, %d places, %d spans", len(v.planted), len(places), len(spans.GetSpans()))
+}
+
+// forms are the ways in which a text may stand somewhere.
+func forms(text string) map[string]string {
+	return map[string]string{
+		"as it is": text, "in hex": hex.EncodeToString([]byte(text)), "in base64": strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(text)), "=")[:len(text)],
+	}
+}
+
+// everywhere asks an operation with a secret in each place that a request has.
+func (v *aviary) everywhere(o openapi.Operation) {
+	by := v.may(o)
+	ids := v.ids(cell{op: o, actor: by, at: own}, false)
+	build := func() request { return v.build(o, by, ids) }
+	id := o.OperationID
+
+	r := build()
+	r.header.Set("Authorization", "Bearer "+v.plant(id+": bearer"))
+	v.ask(r)
+	r.header.Set("Authorization", "Bearer gpk_"+(v.plant(id+": key") + strings.Repeat("x", 43))[:43])
+	v.ask(r)
+	r.header.Set("Authorization", "Basic "+v.plant(id+": basic"))
+	v.ask(r)
+
+	r = build()
+	r.header.Del("Authorization")
+	r.header.Set("Cookie", "gpuaas_session="+v.plant(id+": session cookie")+"; other="+v.plant(id+": other cookie"))
+	v.ask(r)
+
+	r = build()
+	r.path += "?token=" + v.plant(id+": token in the URL")
+	v.ask(r)
+	r = build()
+	r.path += "?password=" + v.plant(id+": another parameter")
+	v.ask(r)
+
+	if by.operates() || !writes(o) { // as it is, with headers that mean nothing
+		r = build()
+		for _, name := range []string{"X-Secret", "X-Api-Key", "Proxy-Authorization", "X-Auth-Token"} {
+			r.header.Set(name, v.plant(id+": "+name))
+		}
+		v.ask(r)
+	}
+	if o.RequestBody != nil {
+		r = build()
+		body := v.bodyOf(o)
+		body["client_secret"] = v.plant(id + ": unknown field")
+		r.body, _ = json.Marshal(body)
+		v.ask(r)
+		r.body = []byte(`{"secret":"` + v.plant(id+": broken body"))
+		v.ask(r)
+	}
+}
+
+// signIns sends secrets where they belong, and are wrong.
+func (v *aviary) signIns() {
+	post := func(path, body string) { v.ask(request{http.MethodPost, path, http.Header{}, []byte(body)}) }
+	post("/api/v1/auth/personal/login", `{"email":"nobody@example.org","password":"`+v.plant("login: password")+`"}`)
+	post("/api/v1/auth/oidc/exchange", `{"id_token":"`+v.plant("exchange: id_token")+`"}`)
+	post("/api/v1/auth/oidc/exchange", `{"code":"`+v.plant("exchange: code")+`","state":"`+v.plant("exchange: state")+`"}`)
+	post("/api/v1/auth/token/refresh", `{"refresh_token":"`+v.plant("refresh: token")+`"}`)
+	post("/api/v1/service-accounts/token", `{"secret":"gps_`+v.plant("mint: secret")+`"}`)
+	leave := v.newActor("leaves", v.a, "tenant.owner")
+	v.withSession(leave)
+	v.ask(leave.create("/api/v1/auth/logout", uuid.UUID{}, "", `{"refresh_token":"`+v.plant("logout: token")+`"}`))
+	v.ask(v.a.owner.create("/api/v1/ssh-keys", uuid.UUID{}, "",
+		`{"name":"oops","public_key":"-----BEGIN OPENSSH PRIVATE KEY-----\n`+v.plant("ssh: private key")+`\n-----END OPENSSH PRIVATE KEY-----\n"}`))
+	v.ask(v.a.owner.create("/api/v1/ssh-keys", uuid.UUID{}, "", `{"name":"oops","public_key":"ssh-ed25519 `+v.plant("ssh: no key")+`"}`))
+}
+
+// ours has the door make each kind of its own secrets, with a key for the
+// repetition: what is answered again is kept somewhere.
+func (v *aviary) ours() {
+	owner := v.a.owner
+	for _, a := range v.actors {
+		if a.token != "" {
+			v.planted["token of "+a.name] = a.token
+		}
+	}
+	made := v.ask(owner.create("/api/v1/api-keys", uuid.UUID{}, "canary", `{"name":"canary"}`))
+	v.ask(request{http.MethodGet, "/api/v1/users/me", http.Header{"Authorization": {"Bearer " + v.keep("createApiKey", made.shown("gpk_"))}}, nil})
+
+	account := v.fresh("ServiceAccountID", v.a, owner)
+	made = v.ask(owner.create("/api/v1/service-accounts/"+account+"/credentials", uuid.UUID{}, "canary", `{}`))
+	secret := v.keep("createCredential", made.shown("gps_"))
+	made = v.ask(request{http.MethodPost, "/api/v1/service-accounts/token", http.Header{}, []byte(`{"secret":"` + secret + `"}`)})
+	minted := v.keep("mintServiceAccountToken", field(made.body, "access_token"))
+	v.ask(request{http.MethodGet, "/api/v1/allocations", http.Header{"Authorization": {"Bearer " + minted}}, nil})
+
+	set := owner.create("/api/v1/users/me/password", uuid.UUID{}, "canary", `{"password":"`+v.plant("setPassword")+`"}`)
+	set.method = http.MethodPut
+	if got := v.ask(set); got.status != http.StatusNoContent {
+		v.Errorf("setting a password: %d %s", got.status, got.body)
+	}
+	email := one[string](v.house, `SELECT email FROM users WHERE id = $1`, owner.user)
+	made = v.ask(request{http.MethodPost, "/api/v1/auth/personal/login", http.Header{}, []byte(`{"email":"` + email + `","password":"` + v.planted["setPassword"] + `"}`)})
+	v.keep("loginPersonal", made.shown("gpb_"))
+	made = v.ask(v.admin.create("/api/v1/admin/nodes/"+node+"/enrolment-token", uuid.UUID{}, "canary", `{}`))
+	v.keep("createEnrolmentToken", made.shown("gpe_"))
+}
+
+// shown is the text of an answer that begins like this.
+func (a answer) shown(prefix string) string {
+	var object map[string]any
+	_ = json.Unmarshal(a.body, &object)
+	for value := range maps.Values(object) {
+		if text, ok := value.(string); ok && strings.HasPrefix(text, prefix) {
+			return text
+		}
+	}
+	return ""
+}
+
+// onDisk is what the server keeps in its folder.
+func (v *aviary) onDisk() string {
+	var all strings.Builder
+	err := filepath.WalkDir(v.state, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		v.Fatal(err)
+	}
+	return all.String()
+}
+
+// atRest is every table of the database as text.
+func (v *aviary) atRest() map[string]string {
+	ctx := context.WithoutCancel(v.Context())
+	places := map[string]string{}
+	for _, table := range v.tables() {
+		rows, err := v.db.Query(ctx, "SELECT t::text FROM "+table+" t")
+		if err != nil {
+			v.Fatal(err)
+		}
+		text, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			v.Fatal(err)
+		}
+		places["table "+table] = strings.Join(slices.Compact(text), "\n")
+	}
+	return places
+}
