@@ -147,6 +147,11 @@ func (c *Client) Set(ctx context.Context, tx pgx.Tx, key string, scope Scope, va
 	if err != nil {
 		return fmt.Errorf("encoding policy value: %w", err)
 	}
+	// A statement of its own: the one that compares must see what the writer before
+	// us has left, and not what was there while we waited for them.
+	if _, err := tx.Exec(ctx, lockRevision); err != nil {
+		return fmt.Errorf("setting policy %s: %w", key, err)
+	}
 	if _, err := tx.Exec(ctx, setValue, key, string(scope), raw, source); err != nil {
 		return fmt.Errorf("setting policy %s: %w", key, err)
 	}

@@ -193,7 +193,7 @@ func TestReadersSeeWholeRevisions(t *testing.T) {
 		})
 	}
 	seen := int64(-1)
-	for range 200 {
+	for n := 0; n < 200 || seen < 1; n++ { // readers may be faster than the first writer
 		s := refresh(t, c)
 		low, high := int64(s.For().Minor(PaymentMinAmountMinor)), int64(s.For().Minor(PaymentMaxAmountMinor))
 		if s.Revision > 0 && high-low != 1000 {
@@ -206,7 +206,4 @@ func TestReadersSeeWholeRevisions(t *testing.T) {
 	}
 	cancel()
 	writers.Wait()
-	if seen == 0 {
-		t.Error("nothing was ever written")
-	}
 }

@@ -6,8 +6,9 @@ const readValues = `
 	SELECT policy_revision.revision, policy_values.key, policy_values.scope, policy_values.value
 	FROM policy_revision LEFT JOIN policy_values ON true`
 
-// The revision's row is locked before the value is compared: two writers queue
-// here, so that the later commit has the higher revision.
+// Two writers queue here, so that the later commit has the higher revision.
+const lockRevision = `SELECT revision FROM policy_revision FOR UPDATE`
+
 const setValue = `
 	WITH next AS (
 		UPDATE policy_revision SET revision = revision + 1
