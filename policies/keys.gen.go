@@ -4,7 +4,7 @@ package policies
 
 // The keys. The type of a constant says how it is read.
 const (
-	// AuthPersonalLoginEnabled: people may sign in without an organisation's issuer.
+	// AuthPersonalLoginEnabled: people may sign in with a password of ours, without a provider.
 	AuthPersonalLoginEnabled BoolKey = "auth.personal_login_enabled"
 	// AuthAPIKeysEnabled: personal keys may be made and used.
 	AuthAPIKeysEnabled BoolKey = "auth.api_keys_enabled"
@@ -197,7 +197,7 @@ const (
 )
 
 var keys = []Key{
-	{Name: "auth.personal_login_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "people may sign in without an organisation's issuer"},
+	{Name: "auth.personal_login_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "people may sign in with a password of ours, without a provider"},
 	{Name: "auth.api_keys_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "personal keys may be made and used"},
 	{Name: "auth.service_account_token_ttl_seconds", Type: TypeInt, Default: int64(3600), Min: 300, Max: 3600, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "seconds", Cap: CapMax, Meaning: "how long a token of a service account lives"},
 	{Name: "auth.session_max_hours", Type: TypeInt, Default: int64(12), Min: 1, Max: 168, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Cap: CapMax, Meaning: "how long a browser session lives"},

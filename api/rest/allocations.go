@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,7 +37,7 @@ func (s *Server) CreateAllocation(ctx context.Context, req oapi.CreateAllocation
 	shown := s.toAllocation(a)
 	return oapi.CreateAllocation201JSONResponse{
 		Body:    shown,
-		Headers: oapi.CreateAllocation201ResponseHeaders{Location: locationOf(shown), ETag: etagOf(shown)},
+		Headers: oapi.CreateAllocation201ResponseHeaders{Location: locationOf(shown), ETag: tagOf(shown.Version)},
 	}, nil
 }
 
@@ -82,7 +81,7 @@ func (s *Server) GetAllocation(ctx context.Context, req oapi.GetAllocationReques
 	if err != nil {
 		return nil, err
 	}
-	tag := etagOf(shown[0])
+	tag := tagOf(shown[0].Version)
 	if notModified(req.Params.IfNoneMatch, tag) {
 		return oapi.GetAllocation304Response{Headers: oapi.GetAllocation304ResponseHeaders{ETag: tag}}, nil
 	}
@@ -103,7 +102,7 @@ func (s *Server) ReleaseAllocation(ctx context.Context, req oapi.ReleaseAllocati
 	shown := s.toAllocation(a)
 	return oapi.ReleaseAllocation202JSONResponse{
 		Body:    shown,
-		Headers: oapi.ReleaseAllocation202ResponseHeaders{Location: locationOf(shown), ETag: etagOf(shown)},
+		Headers: oapi.ReleaseAllocation202ResponseHeaders{Location: locationOf(shown), ETag: tagOf(shown.Version)},
 	}, nil
 }
 
@@ -181,7 +180,7 @@ func (s *Server) answerFor(r *call, status int) func(allocation.Allocation) iden
 	}
 	return func(a allocation.Allocation) identity.Reply {
 		shown := s.toAllocation(a)
-		return reply(status, shown, locationOf(shown), etagOf(shown))
+		return reply(status, shown, locationOf(shown), tagOf(shown.Version))
 	}
 }
 
@@ -216,5 +215,3 @@ func sshKeys(asked *[]uuid.UUID) []ids.SSHKey {
 }
 
 func locationOf(a oapi.Allocation) string { return "/api/v1/allocations/" + a.Id.String() }
-
-func etagOf(a oapi.Allocation) string { return `"` + strconv.FormatInt(a.Version, 10) + `"` }

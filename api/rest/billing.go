@@ -52,30 +52,19 @@ func (s *Server) GetUsage(ctx context.Context, req oapi.GetUsageRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	var after ids.Allocation
-	if err := s.cursors.open(r, req.Params.Cursor, &after); err != nil {
-		return nil, err
-	}
-	limit := limitOf(req.Params.Limit)
 	var project ids.Project
 	if !r.everywhere() {
 		project = r.caller.Project
 	}
-	used, err := s.Metering.Usage(ctx, r.caller.Tenant, project, from, to, after, limit+1)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.Allocation, n int) ([]metering.Usage, error) {
+		return s.Metering.Usage(ctx, r.caller.Tenant, project, from, to, after, n)
+	}, func(u metering.Usage) ids.Allocation { return u.Allocation }, toUsage)
 	if err != nil {
 		return nil, err
-	}
-	used, next, link, err := page(s, r, limit, used, func(u metering.Usage) any { return u.Allocation })
-	if err != nil {
-		return nil, err
-	}
-	items := make([]oapi.Usage, len(used))
-	for i, u := range used {
-		items[i] = toUsage(u)
 	}
 	return oapi.GetUsage200JSONResponse{
-		Body:    oapi.UsageList{Items: items, NextCursor: next},
-		Headers: oapi.GetUsage200ResponseHeaders{Link: link},
+		Body:    oapi.UsageList{Items: l.items, NextCursor: l.next},
+		Headers: oapi.GetUsage200ResponseHeaders{Link: l.link},
 	}, nil
 }
 

@@ -5,7 +5,6 @@
 package identity
 
 import (
-	"context"
 	"crypto/cipher"
 
 	"github.com/google/uuid"
@@ -56,19 +55,6 @@ func (c Caller) Actor() string {
 		return "service-account:" + c.ServiceAccount.String()
 	}
 	return "user:" + c.User.String()
-}
-
-type callerKey struct{}
-
-// WithCaller returns a context that carries c.
-func WithCaller(ctx context.Context, c Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
-}
-
-// CallerFrom returns the caller of the request; the zero Caller may do nothing.
-func CallerFrom(ctx context.Context) Caller {
-	c, _ := ctx.Value(callerKey{}).(Caller)
-	return c
 }
 
 // Service answers from the database, and for a second from memory.

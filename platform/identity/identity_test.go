@@ -104,12 +104,6 @@ func TestKeySaysWhoCalls(t *testing.T) {
 			c.TenantRole != "owner" || c.Actor() != "user:"+b.seed.Dev.ID.String() {
 			t.Errorf("caller %+v", c)
 		}
-		if got := identity.CallerFrom(identity.WithCaller(t.Context(), c)); got != c {
-			t.Errorf("carried %+v", got)
-		}
-	}
-	if c := identity.CallerFrom(t.Context()); c != (identity.Caller{}) {
-		t.Errorf("nobody is %+v", c)
 	}
 }
 
