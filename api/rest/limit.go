@@ -153,7 +153,7 @@ func (s *Server) overLimit(c *gin.Context, t taken) error {
 		Try("wait %d seconds", seconds(t.wait))
 }
 
-// addressOf is where the connection comes from. No header is believed about it.
+// addressOf is where the request comes from, as Front has found.
 // Whoever has one IPv6 address has the 64 bits after its network, too.
 func addressOf(r *http.Request) [16]byte {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)

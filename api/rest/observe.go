@@ -28,6 +28,7 @@ const (
 // correlate gives the request its id, its security headers and its log line.
 func (s *Server) correlate(c *gin.Context) {
 	started := s.Clock.Now()
+	s.Front.unwrap(c.Request)
 	r := &call{Context: c.Request.Context(), url: c.Request.URL}
 	r.correlation = correlationOf(first(c.Request.Header[correlationHeader]), started)
 	r.request = *c.Request.WithContext(r)

@@ -61,6 +61,8 @@ type Config struct {
 	APIKeysEnabled func(identity.Caller) bool
 	// Currency is what a new tenant pays in when nobody says.
 	Currency func() string
+	// Front is the proxy before this door, if there is one.
+	Front Front
 	// CursorKey signs page cursors; every replica needs the same.
 	CursorKey []byte
 

@@ -25,7 +25,8 @@ other; the fleet is read from the Git repository that --repository names.`
 
 type serverFlags struct {
 	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, level string
-	nodeHosts                                                                         []string
+	publicURL                                                                         string
+	nodeHosts, proxies                                                                []string
 }
 
 func newServer() *cobra.Command {
@@ -40,6 +41,8 @@ func newServer() *cobra.Command {
 	f.StringVar(&flags.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
 	f.StringVar(&flags.ref, "ref", "HEAD", "branch, tag or commit")
 	f.StringVar(&flags.listen, "listen", net.JoinHostPort("127.0.0.1", orElse(os.Getenv("PORT"), "8080")), "address of the API")
+	f.StringVar(&flags.publicURL, "public-url", os.Getenv("GPUAAS_PUBLIC_URL"), "how browsers know the API, where a proxy ends TLS for it")
+	f.StringSliceVar(&flags.proxies, "trusted-proxy", listOf(os.Getenv("GPUAAS_TRUSTED_PROXIES")), "addresses and networks of proxies whose X-Forwarded-For counts")
 	f.StringVar(&flags.nodeListen, "node-listen", "127.0.0.1:8443", "address of the node door")
 	f.StringSliceVar(&flags.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "names by which agents reach the node door")
 	f.StringVar(&flags.metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
@@ -99,12 +102,21 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 	if err != nil {
 		return serve.Config{}, err
 	}
+	front, err := serve.ParseFront(f.publicURL, f.proxies)
+	if err != nil {
+		return serve.Config{}, err
+	}
 	return serve.Config{
 		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
 		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
-		SignIn: signIn, StateDir: f.stateDir, Source: source, Log: log,
+		SignIn: signIn, Front: front, StateDir: f.stateDir, Source: source, Log: log,
 	}, nil
+}
+
+// listOf reads a list that commas part; nothing is no list.
+func listOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // roleURLs are the logins that roles of the server have of their own.

@@ -43,7 +43,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		AuditLog:       &audit.Service{DB: a.db},
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
 		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
-		Naming:         s.cfg.naming(), CursorKey: key,
+		Naming:         s.cfg.naming(), CursorKey: key, Front: s.cfg.Front,
 		Limits:       func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
 		SharedLimits: identity.Limits{DB: a.db},
 		Ready:        r.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Audit: a.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,

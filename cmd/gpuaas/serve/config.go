@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -70,7 +71,8 @@ type Config struct {
 	// SignIn goes before what the profile says about the provider.
 	SignIn SignIn
 
-	StateDir string // keys of the CA, of tasks, tokens and cursors, and the sealing key
+	Front    rest.Front // the proxy before the API, if there is one
+	StateDir string     // keys of the CA, of tasks, tokens and cursors, and the sealing key
 	Source   *Source
 	Log      *slog.Logger
 	Clock    clock.Clock
