@@ -3310,7 +3310,7 @@ type ClientInterface interface {
 
 	// LoginPersonalWithBody Sign in with a password
 	//
-	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers also get the cookie.
+	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3319,7 +3319,7 @@ type ClientInterface interface {
 
 	// LoginPersonal Sign in with a password
 	//
-	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers also get the cookie.
+	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4603,7 +4603,7 @@ func (c *Client) GetSignInOptions(ctx context.Context, reqEditors ...RequestEdit
 
 // LoginPersonalWithBody Sign in with a password
 //
-// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers also get the cookie.
+// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4622,7 +4622,7 @@ func (c *Client) LoginPersonalWithBody(ctx context.Context, params *LoginPersona
 
 // LoginPersonal Sign in with a password
 //
-// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers also get the cookie.
+// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11385,7 +11385,7 @@ type ClientWithResponsesInterface interface {
 
 	// LoginPersonalWithBodyWithResponse Sign in with a password
 	//
-	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers also get the cookie.
+	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11394,7 +11394,7 @@ type ClientWithResponsesInterface interface {
 
 	// LoginPersonalWithResponse Sign in with a password
 	//
-	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers also get the cookie.
+	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17230,7 +17230,7 @@ func (c *ClientWithResponses) GetSignInOptionsWithResponse(ctx context.Context, 
 
 // LoginPersonalWithBodyWithResponse Sign in with a password
 //
-// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers also get the cookie.
+// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17245,7 +17245,7 @@ func (c *ClientWithResponses) LoginPersonalWithBodyWithResponse(ctx context.Cont
 
 // LoginPersonalWithResponse Sign in with a password
 //
-// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers also get the cookie.
+// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -151,10 +151,13 @@ func (s *Server) LoginPersonal(ctx context.Context, req oapi.LoginPersonalReques
 	if err != nil {
 		return nil, err
 	}
+	in := oapi.LoginPersonal200JSONResponse{User: toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}
 	if kind == "browser" {
-		s.remember(c, started)
+		s.remember(c, started) // and nowhere that a script could read it
+	} else {
+		in.Token = &started.Token
 	}
-	return oapi.LoginPersonal200JSONResponse{Token: &started.Token, User: toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}, nil
+	return in, nil
 }
 
 // fromBrowser goes by what browsers alone say, and say with every write.
