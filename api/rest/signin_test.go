@@ -164,7 +164,7 @@ func TestPasswordForProgramsAndBrowsers(t *testing.T) {
 		t.Errorf("a program: %d %s %v", w.Code, w.Body, w.Result().Cookies())
 	}
 	login.header = map[string]string{"Origin": "http://example.com"}
-	if w := b.do(t, login); w.Code != 200 || cookiesOf(w)["gpuaas_session"] == nil {
+	if w := b.do(t, login); w.Code != 200 || cookiesOf(w)["gpuaas_session"] == nil || strings.Contains(w.Body.String(), "gpb_") || strings.Contains(w.Body.String(), `"token"`) {
 		t.Errorf("a browser: %d %s", w.Code, w.Body)
 	}
 	login.header = map[string]string{"Origin": "https://evil.example"}
