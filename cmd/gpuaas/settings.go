@@ -59,6 +59,10 @@ func (a *app) settings() (settings, error) {
 	}
 	if token != "" {
 		s.Token, s.RefreshToken, s.ExpiresAt = token, "", time.Time{}
+		if strings.HasPrefix(token, secretPrefix) {
+			// A program is in its own project, whatever the person's profile is about.
+			s.Project = cmp.Or(a.project, a.Env("GPUAAS_PROJECT"))
+		}
 	}
 	return s, nil
 }
