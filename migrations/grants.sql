@@ -71,13 +71,22 @@ BEGIN
 		('inbox',                    '',     '',    '',     '',     ''), -- for consumers to come
 
 		('ledger_accounts',          'ra',   '',    '',     'ra',   ''), -- fact
-		('ledger_transfers',         'r',    '',    '',     'ra',   ''), -- fact
-		('ledger_entries',           'r',    '',    '',     'ra',   ''), -- fact
+		('ledger_transfers',         'ra',   '',    '',     'ra',   ''), -- fact
+		('ledger_entries',           'ra',   '',    '',     'ra',   ''), -- fact
 		('ledger_checkpoints',       'r',    '',    '',     'ra',   ''), -- fact
 
+		('payment_customers',        'ra',   '',    '',     'r',    ''),
+		('payment_sessions',         'raw',  '',    '',     'rw',   ''),
+		('stripe_events',            'raw',  '',    '',     'raw',  ''),
+		('stripe_payments',          'raw',  '',    '',     'raw',  ''),
+		('refund_requests',          'raw',  '',    '',     'rw',   ''),
+
 		('usage_records',            'r',    '',    '',     'raw',  ''), -- and below
-		('usage_changes',            'a',    '',    '',     'rad',  ''),
-		('usage_ticks',              '',     '',    '',     'ra',   ''),
+		('usage_ticks',              'r',    '',    '',     'ra',   ''), -- fact
+		('usage_passes',             'r',    '',    '',     'ra',   ''), -- fact
+		('usage_credits',            'r',    '',    '',     'ra',   ''), -- fact
+
+		('balance_notices',          'r',    '',    '',     'raw',  ''),
 
 		('nodes',                    'r',    'rw',  'r',    'raw',  ''),
 		('gpus',                     'r',    'raw', '',     'r',    ''),
@@ -112,7 +121,7 @@ BEGIN
 END $$;
 
 -- Single columns: a release ends the interval; the loop's views run with its own rights.
-GRANT UPDATE (end_s) ON usage_records TO gpuaas_api;
+GRANT UPDATE (end_s, closed_by, closed_seen) ON usage_records TO gpuaas_api;
 GRANT SELECT (id, status, status_at, expires_at) ON allocations TO gpuaas_reconcile;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;

@@ -68,7 +68,7 @@ var roofs = []string{"cmd", "e2e", "scripts"}
 // floors, lowest first. A total order on purpose: two rooms that want each
 // other mean that one of them should enqueue.
 var floors = map[string][]string{
-	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "notification", "evidence"},
+	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence"},
 	"product":  {"inventory", "storage", "allocation", "app", "terminal"},
 }
 

@@ -30,7 +30,13 @@ BEGIN
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) VALUES (id, id, 1, 'EUR');
 		INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain) VALUES (id, 1, 1, '');
 		INSERT INTO usage_records (id, allocation_id, org_id, project_id, sku, gpus, price_minor, currency, account_id, start_s) VALUES (id, id, id, id, 's', 1, 1, 'EUR', id, 1);
-		INSERT INTO usage_changes (record_id, change) VALUES (id, 'opened');
+		INSERT INTO usage_credits (id, record_id, org_id, from_s, to_s, reason, amount_minor) VALUES (id, id, id, 1, 2, 'observation_stale', 0);
+		INSERT INTO balance_notices (org_id) VALUES (id);
+		INSERT INTO payment_customers (org_id, customer, livemode) VALUES (id, id, false);
+		INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, livemode, expires_at) VALUES (id, id, id, 1, 'EUR', 'initiated', false, now());
+		INSERT INTO stripe_events (event_id, type, livemode, body, source, created_at) VALUES (id, 'x', false, '', 'webhook', now());
+		INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id) VALUES (id, id, id, 1, 'EUR', id);
+		INSERT INTO refund_requests (id, org_id, user_id, requested_by, kind, route, amount_minor, currency, reason, status, transfer_id) VALUES (id, id, id, id, 'charge', 'ledger', 1, 'EUR', 'x', 'requested', id);
 		INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES (tenant, 'c0000000-0000-0000-0000-000000000000', 0, 'm', 1, 'healthy');
 		INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) VALUES (id, 'c0000000-0000-0000-0000-000000000000', tenant, 's', 'r', 'claimed');
 		INSERT INTO slot_claims (slot_id, allocation_id, period) VALUES (id, id, tstzrange(now(), NULL));
