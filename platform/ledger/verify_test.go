@@ -15,13 +15,13 @@ import (
 )
 
 // forge does what a superuser can: no trigger stops it.
-func (b *bundle) forge(t *testing.T, sql string, args ...any) {
+func (b *bundle) forge(t *testing.T, sql string) {
 	t.Helper()
 	b.within(t, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(t.Context(), sql, args...)
+		_, err := tx.Exec(t.Context(), sql)
 		return err
 	})
 }
