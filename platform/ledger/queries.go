@@ -16,7 +16,7 @@ const selectBalance = `
 
 const selectCreditAccounts = `
 	SELECT b.id, c.id, b.currency FROM ledger_accounts b
-	JOIN ledger_accounts c ON c.org_id IS NULL AND c.name = 'credit' AND c.currency = b.currency
+	JOIN ledger_accounts c ON c.org_id IS NULL AND c.name = 'promotions' AND c.currency = b.currency
 	WHERE b.org_id = $1 AND b.name = 'balance'`
 
 const insertTransfer = `
