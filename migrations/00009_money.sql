@@ -178,22 +178,29 @@ CREATE TRIGGER usage_ticks_append_only BEFORE UPDATE OR DELETE ON usage_ticks FO
 CREATE TRIGGER usage_ticks_not_emptied BEFORE TRUNCATE ON usage_ticks FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 -- A tick is charged once, in the transaction of this row.
 CREATE TABLE usage_passes (
-	to_s      bigint PRIMARY KEY REFERENCES usage_ticks,
-	transfers int NOT NULL,
-	at        timestamptz NOT NULL DEFAULT now()
+	to_s bigint PRIMARY KEY REFERENCES usage_ticks,
+	at   timestamptz NOT NULL DEFAULT now()
 );
-INSERT INTO usage_passes (to_s, transfers) SELECT to_s, 0 FROM usage_ticks;
+INSERT INTO usage_passes (to_s) SELECT to_s FROM usage_ticks;
 CREATE TRIGGER usage_passes_append_only BEFORE UPDATE OR DELETE ON usage_passes FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER usage_passes_not_emptied BEFORE TRUNCATE ON usage_passes FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 DROP TABLE usage_changes;
+-- Seconds since 1970. A test puts its own time in place of this function, which
+-- only its owner can: no setting and no argument moves the clock that money runs by.
+CREATE FUNCTION metering_clock() RETURNS bigint LANGUAGE sql VOLATILE
+	RETURN floor(extract(epoch FROM clock_timestamp()))::bigint;
+-- metering_now never lies before the last cut, also when the clock went back.
+CREATE FUNCTION metering_now() RETURNS bigint LANGUAGE sql STABLE
+	RETURN greatest(metering_clock(), (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
 -- +goose StatementBegin
--- metering_moment is when an interval that changes now changes: by the database's
--- clock, and never before the last cut. The lock is held to the end of the caller's
--- transaction: a cut waits for it, and so finds committed what lies before it.
+-- metering_moment is when an interval that changes now changes. The lock is held to
+-- the end of the caller's transaction: a cut waits for it, and so finds committed
+-- what lies before it. The cut is read under the lock, whatever the caller's
+-- statement could see when it began.
 CREATE FUNCTION metering_moment() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	PERFORM pg_advisory_xact_lock_shared(hashtextextended('metering.cut', 0));
-	RETURN greatest(floor(extract(epoch FROM clock_timestamp()))::bigint, (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
+	RETURN greatest(metering_clock(), (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
 END $$;
 -- +goose StatementEnd
 -- Metered time that the tenant does not pay, because the platform was at fault.
@@ -288,7 +295,7 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 DROP TABLE balance_notices, usage_credits, usage_passes, refund_requests, stripe_payments, stripe_events, payment_sessions, payment_customers;
-DROP FUNCTION metering_moment;
+DROP FUNCTION metering_moment, metering_now, metering_clock;
 CREATE TABLE usage_changes (
 	record_id uuid NOT NULL REFERENCES usage_records,
 	change    text NOT NULL CHECK (change IN ('opened', 'closed')),

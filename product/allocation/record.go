@@ -30,7 +30,7 @@ func (s *Service) TaskPlaced(ctx context.Context, tx pgx.Tx, a Allocation) (Allo
 }
 
 // NodeReady opens the interval: from here on it costs.
-func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error {
+func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation, seen metering.Observation) error {
 	a, err := s.TaskPlaced(ctx, tx, a)
 	if err != nil || a.State != Provisioning {
 		return err
@@ -43,12 +43,16 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error 
 		return fmt.Errorf("pricing %s: %w", a.ID, err)
 	}
 	b := &pgx.Batch{}
-	metering.QueueOpen(b, metering.Interval{
-		Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, SKU: a.SKU, GPUs: a.GPUs,
-		PriceMinor: a.PriceMinor, Currency: a.Currency,
-	})
+	metering.QueueOpen(b, a.interval(), metering.ObservedReady, &seen)
 	event.Queue(b, s.fact(a, SubjectActive, ActiveFact{Allocation: a.ID.String(), Slots: a.GPUs, ActiveAt: *a.ActiveAt, PriceMinor: price, Currency: a.Currency}))
 	return send(ctx, tx, b, a)
+}
+
+func (a Allocation) interval() metering.Interval {
+	return metering.Interval{
+		Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, User: a.User, SKU: a.SKU, GPUs: a.GPUs,
+		PriceMinor: a.PriceMinor, Currency: a.Currency,
+	}
 }
 
 // SlotsGone frees what the host has proved clean, and forgets the declaration. A
