@@ -151,6 +151,7 @@ UPDATE usage_records r SET user_id = a.user_id FROM allocations a WHERE a.id = r
 UPDATE usage_records SET closed_by = 'release_requested' WHERE end_s IS NOT NULL;
 ALTER TABLE usage_records ADD CONSTRAINT usage_records_say_why_they_end CHECK ((end_s IS NULL) = (closed_by IS NULL));
 CREATE INDEX usage_records_by_end ON usage_records (end_s) WHERE end_s IS NOT NULL;
+CREATE INDEX usage_records_open_by_tenant ON usage_records (org_id) WHERE end_s IS NULL;
 -- +goose StatementBegin
 -- An interval ends once, and is otherwise a fact.
 CREATE FUNCTION usage_only_ends() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -308,7 +309,7 @@ ALTER TABLE usage_ticks DROP COLUMN after_s CASCADE;
 DROP TRIGGER usage_records_only_end ON usage_records;
 DROP TRIGGER usage_records_not_emptied ON usage_records;
 DROP FUNCTION usage_only_ends;
-DROP INDEX usage_records_by_end;
+DROP INDEX usage_records_by_end, usage_records_open_by_tenant;
 ALTER TABLE usage_records DROP CONSTRAINT usage_records_do_not_overlap, DROP COLUMN user_id, DROP COLUMN opened_by, DROP COLUMN opened_seen,
 	DROP COLUMN closed_by, DROP COLUMN closed_seen;
 DROP TRIGGER ledger_corrections_are_audited ON ledger_transfers;

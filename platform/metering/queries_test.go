@@ -20,7 +20,10 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectUsage":     selectUsage,
 		"selectCosts":     selectCosts,
 		"selectBurn":      selectBurn,
+		"selectBurns":     selectBurns,
+		"selectCharged":   selectCharged,
 	})
+	pgtest.Prepare(t, append(ours, "usage_credits"), map[string]string{"selectSpent": selectSpent})
 	// Half of this one is the ledger's text.
 	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries"), map[string]string{"chargeUsage": chargeUsage})
 }
