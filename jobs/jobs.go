@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -49,6 +50,7 @@ type Deps struct {
 	Policies    *policies.Client
 	Metering    *metering.Service
 	Ledger      *ledger.Service
+	Billing     *billing.Service
 	Audit       *audit.Service
 	Hints       *hint.Bus
 	Log         *slog.Logger
@@ -71,6 +73,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
+	river.AddWorker(w, &checkRunway{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	return w

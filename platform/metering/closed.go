@@ -12,22 +12,6 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-const selectTenants = `
-	SELECT DISTINCT org_id FROM usage_records WHERE end_s IS NULL ORDER BY 1`
-
-// Tenants lists those that use anything right now.
-func (s *Service) Tenants(ctx context.Context, q pg.Queryer) ([]ids.Tenant, error) {
-	rows, err := q.Query(ctx, selectTenants)
-	if err != nil {
-		return nil, fmt.Errorf("listing tenants in use: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Tenant])
-	if err != nil {
-		return nil, fmt.Errorf("listing tenants in use: %w", err)
-	}
-	return list, nil
-}
-
 const selectOpen = `
 	SELECT allocation_id FROM usage_records WHERE allocation_id = ANY($1::uuid[]) AND end_s IS NULL ORDER BY 1`
 

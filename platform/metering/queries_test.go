@@ -26,7 +26,9 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectOpen":       selectOpen,
 		"selectLag":        selectLag,
 		"sumClosed":        sumClosed,
-		"selectTenants":    selectTenants,
+		"selectBurns":      selectBurns,
+		"selectCharged":    selectCharged,
+		"selectSpent":      selectSpent,
 	})
 	// Half of this one is the ledger's text.
 	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries"), map[string]string{"chargeUsage": chargeUsage})

@@ -50,7 +50,6 @@ const (
 	lockOpen = `
 		SELECT id FROM allocations
 		WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 ORDER BY id FOR UPDATE`
-	lockActive = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND status = 'active' ORDER BY id FOR UPDATE`
 	// Living allocations follow the catalogue. In id order, as everyone who locks
 	// several; the version is that of the last transition, and this is none.
 	setPrices = `
@@ -59,9 +58,13 @@ const (
 				AND status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' ORDER BY id FOR UPDATE
 		)
 		UPDATE allocations a SET price_minor = $3 FROM priced WHERE a.id = priced.id`
-	setPrice         = `UPDATE allocations SET price_minor = $2 WHERE id = $1`
-	setPaused        = `UPDATE allocations SET paused = $2 WHERE id = $1 AND status = 'active' AND paused <> $2`
-	selectPaused     = `SELECT id FROM allocations WHERE paused <> '' AND id > $1 ORDER BY id LIMIT $2`
+	setPrice     = `UPDATE allocations SET price_minor = $2 WHERE id = $1`
+	setPaused    = `UPDATE allocations SET paused = $2 WHERE id = $1 AND status = 'active' AND paused <> $2`
+	selectPaused = `SELECT id FROM allocations WHERE paused <> '' AND id > $1 ORDER BY id LIMIT $2`
+	// What costs, or will as soon as its host is ready.
+	committed        = `status IN ('requested', 'provisioning', 'active')`
+	lockCommitted    = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND ` + committed + ` ORDER BY id FOR UPDATE`
+	selectCommitted  = `SELECT org_id, id FROM allocations WHERE org_id = ANY ($1::uuid[]) AND ` + committed + ` ORDER BY org_id, id`
 	lockAllocation   = `SELECT ` + columns + ` FROM allocations WHERE id = $1 FOR UPDATE`
 	selectAllocation = `SELECT ` + columns + ` FROM allocations WHERE id = $1 AND org_id = $2`
 	selectPage       = `
