@@ -76,6 +76,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &checkRunway{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
+	river.AddWorker(w, &sealLedger{d: d})
 	return w
 }
 
