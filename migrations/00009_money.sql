@@ -45,13 +45,13 @@ ALTER TABLE ledger_transfers
 	ADD seq bigint NOT NULL DEFAULT nextval('ledger_entries_id_seq'),
 	ADD account_id uuid, -- null between accounts of the platform
 	ADD amount_minor bigint;
-ALTER TABLE ledger_transfers DISABLE TRIGGER ledger_transfers_append_only;
+DROP TRIGGER ledger_transfers_append_only ON ledger_transfers;
 UPDATE ledger_transfers t SET account_id = e.account_id, amount_minor = e.sum FROM (
 	SELECT e.transfer_id, e.account_id, sum(e.amount_minor) AS sum FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id
 	WHERE a.org_id IS NOT NULL GROUP BY e.transfer_id, e.account_id) e
 WHERE e.transfer_id = t.id;
 UPDATE ledger_transfers SET amount_minor = 0 WHERE amount_minor IS NULL;
-ALTER TABLE ledger_transfers ENABLE TRIGGER ledger_transfers_append_only;
+CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
 ALTER TABLE ledger_transfers ALTER amount_minor SET NOT NULL;
 CREATE INDEX ledger_transfers_by_account ON ledger_transfers (account_id, seq) INCLUDE (amount_minor) WHERE account_id IS NOT NULL;
 DROP POLICY scope ON ledger_transfers;
