@@ -56,6 +56,9 @@ type Deps struct {
 	Log         *slog.Logger
 	// Window is how often use is charged: billing.window_seconds.
 	Window func() time.Duration
+	// ObservationStale is for how long a node's last word is worth money:
+	// billing.observation_stale_seconds.
+	ObservationStale func() time.Duration
 }
 
 // Workers is the one list of the kinds of work.
@@ -69,6 +72,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &carryObject{d: d})
 	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &accrue{d: d})
+	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkRunway{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})

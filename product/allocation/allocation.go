@@ -83,6 +83,8 @@ type Allocation struct {
 	ActiveAt             *time.Time
 	EndedAt              *time.Time
 	ExpiresAt            *time.Time
+	// Paused is why it is not charged for though it is active; empty where it is.
+	Paused metering.Cause
 }
 
 // URN is the allocation's resource name.
