@@ -107,7 +107,7 @@ func New(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.handler = telemetry.Door("gpuaas/checkout", s.routes())
+	s.handler = s.routes()
 	return s, nil
 }
 
@@ -121,7 +121,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /c/pay/{id}", s.takeCard)
 	mux.HandleFunc("GET /p/session/{secret}", s.showPayments)
 	mux.HandleFunc("GET /style.css", style)
-	return mux
+	return telemetry.Door("gpuaas/checkout", mux)
 }
 
 // ServeHTTP answers at the provider's own name. Another Host may be a foreign
