@@ -56,9 +56,11 @@ func (s *Server) GetUsage(ctx context.Context, req oapi.GetUsageRequestObject) (
 	if !r.everywhere() {
 		project = r.caller.Project
 	}
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.Allocation, n int) ([]metering.Usage, error) {
-		return s.Metering.Usage(ctx, r.caller.Tenant, project, from, to, after, n)
-	}, func(u metering.Usage) ids.Allocation { return u.Allocation }, toUsage)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]metering.Usage, error) {
+		return s.Metering.Usage(ctx, metering.Query{
+			Tenant: r.caller.Tenant, Project: project, From: from, To: to, By: metering.ByAllocation, After: after, Limit: n,
+		})
+	}, func(u metering.Usage) string { return u.Key }, toUsage)
 	if err != nil {
 		return nil, err
 	}

@@ -321,7 +321,7 @@ func (machines) Node(_ context.Context, name string) (inventory.Node, []inventor
 
 type meter struct{}
 
-func (meter) Usage(context.Context, ids.Tenant, ids.Project, time.Time, time.Time, ids.Allocation, int) ([]metering.Usage, error) {
+func (meter) Usage(context.Context, metering.Query) ([]metering.Usage, error) {
 	return []metering.Usage{{Allocation: ids.New[ids.Allocation](), Project: ids.New[ids.Project](), SKU: h100.Name, GPUs: 2, PriceMinor: 289, Currency: "EUR", Seconds: 600, CostMinor: 96, StartedAt: t0}}, nil
 }
 

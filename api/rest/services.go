@@ -180,7 +180,7 @@ type (
 	}
 	// Metering knows what was used.
 	Metering interface {
-		Usage(ctx context.Context, tenant ids.Tenant, project ids.Project, from, to time.Time, after ids.Allocation, limit int) ([]metering.Usage, error)
+		Usage(ctx context.Context, q metering.Query) ([]metering.Usage, error)
 		CostOf(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]money.Minor, error)
 		Burn(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (money.Minor, error)
 	}
