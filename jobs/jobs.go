@@ -116,7 +116,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 }
 
 const (
-	queueBilling     = "billing"
+	queueBilling     = ledger.QueueBilling
 	queueMaintenance = "maintenance"
 )
 

@@ -7,8 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/gpuaas/gpuaas/internal/money"
 )
 
 // sealEvery is how long an account's tail may grow before it is summed up: a
@@ -57,40 +55,6 @@ func (s *Service) lastPosted(ctx context.Context) (last int64, err error) {
 		return 0, fmt.Errorf("waiting for open postings: %w", err)
 	}
 	return last, nil
-}
-
-// What Verify finds besides a difference.
-var (
-	ErrUnbalanced = errors.New("the ledger has transfers that do not sum to zero")
-	ErrBroken     = errors.New("entries behind a sealed checkpoint were changed")
-)
-
-// Verify derives every balance again from the first entry and returns by how
-// much the balances that are told differ, summed without sign: zero, or someone
-// must look. It also follows the chain of every account. It reads everything;
-// run it at night.
-func (s *Service) Verify(ctx context.Context) (difference money.Minor, err error) {
-	var unbalanced money.Minor
-	var broken int64
-	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, patient); err != nil {
-			return err
-		}
-		if err := tx.QueryRow(ctx, selectDifference).Scan(&difference, &unbalanced); err != nil {
-			return err
-		}
-		return tx.QueryRow(ctx, selectBroken).Scan(&broken)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("verifying the ledger: %w", err)
-	}
-	switch {
-	case unbalanced != 0:
-		return difference, fmt.Errorf("%w: off by %d", ErrUnbalanced, unbalanced)
-	case broken != 0:
-		return difference, fmt.Errorf("%w: %d checkpoints", ErrBroken, broken)
-	}
-	return difference, nil
 }
 
 // Busy tells whether Seal gave up because of open postings.
