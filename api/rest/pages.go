@@ -12,15 +12,18 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/web"
 )
 
 // pages are what a browser finds where there is no portal.
-type pages struct{ home, signIn, firstAdmin *template.Template }
+type pages struct{ home, signIn, firstAdmin, payment, statement *template.Template }
 
 func newPages() (p *pages, err error) {
 	p = &pages{}
-	for name, to := range map[string]**template.Template{"home": &p.home, "signin": &p.signIn, "firstadmin": &p.firstAdmin} {
+	for name, to := range map[string]**template.Template{
+		"home": &p.home, "signin": &p.signIn, "firstadmin": &p.firstAdmin, "payment": &p.payment, "statement": &p.statement,
+	} {
 		if *to, err = web.Page(name, nil); err != nil {
 			return nil, err
 		}
@@ -46,6 +49,7 @@ func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.GET("/auth/callback", s.callback)
 	e.GET(FirstAdminPath, s.showFirstAdmin)
 	e.POST(FirstAdminPath, s.firstAdmin)
+	e.GET(payment.PagePath+":id", s.showPayment)
 	for path, f := range map[string]struct {
 		contentType string
 		content     []byte
