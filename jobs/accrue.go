@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// Accrue charges the use of one window. The pass itself is one statement and
-// exactly once by its tick row; the job is only its trigger.
+// Accrue cuts a tick and charges every one that is not charged yet. A pass is one
+// statement, and exactly once by its row; the job is only its trigger.
 type Accrue struct{}
 
 // Kind names the job to River.
@@ -34,21 +34,43 @@ type accrue struct {
 }
 
 func (w *accrue) Work(ctx context.Context, job *river.Job[Accrue]) error {
-	err := finish(ctx, w.d.DB, job, "accrue", func(tx pgx.Tx) error {
-		tick, err := w.d.Metering.Accrue(ctx, tx)
-		if err != nil {
-			return fmt.Errorf("accruing: %w", err)
+	if err := w.d.Metering.Cut(ctx); err != nil {
+		return err
+	}
+	ticks, err := w.d.Metering.Uncharged(ctx, w.d.DB)
+	if err != nil {
+		return err
+	}
+	// Each tick is a commit of its own: after hours without a worker, what is
+	// charged by the time of a crash stays charged.
+	for ; len(ticks) > 1 && err == nil; ticks = ticks[1:] {
+		err = pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) error { return w.charge(ctx, tx, ticks[0]) })
+	}
+	if err != nil {
+		return err
+	}
+	err = finish(ctx, w.d.DB, job, "accrue", func(tx pgx.Tx) error {
+		if len(ticks) == 0 {
+			return nil
 		}
-		if tick == (metering.Tick{}) {
-			return nil // nothing was charged, so no balance has moved
-		}
-		return w.deplete(ctx, tx, tick)
+		return w.charge(ctx, tx, ticks[0])
 	})
 	if err == nil {
 		w.d.Hints.Send(event.Topic)
 		w.d.Desired.Hint()
 	}
 	return err
+}
+
+func (w *accrue) charge(ctx context.Context, tx pgx.Tx, tick metering.Tick) error {
+	_, done, err := w.d.Metering.Charge(ctx, tx, tick)
+	if err != nil {
+		return fmt.Errorf("accruing: %w", err)
+	}
+	if !done {
+		return nil // another pass is at it
+	}
+	return w.deplete(ctx, tx, tick)
 }
 
 // deplete releases what a tenant can no longer pay for: in the pass that found

@@ -164,6 +164,7 @@ UPDATE usage_records r SET user_id = a.user_id FROM allocations a WHERE a.id = r
 UPDATE usage_records SET closed_by = 'release_requested' WHERE end_s IS NOT NULL;
 ALTER TABLE usage_records ADD CONSTRAINT usage_records_say_why_they_end CHECK ((end_s IS NULL) = (closed_by IS NULL));
 CREATE INDEX usage_records_by_end ON usage_records (end_s) WHERE end_s IS NOT NULL;
+CREATE INDEX usage_records_open_by_tenant ON usage_records (org_id) WHERE end_s IS NULL;
 -- +goose StatementBegin
 -- An interval ends once, and is otherwise a fact.
 CREATE FUNCTION usage_only_ends() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -191,22 +192,29 @@ CREATE TRIGGER usage_ticks_append_only BEFORE UPDATE OR DELETE ON usage_ticks FO
 CREATE TRIGGER usage_ticks_not_emptied BEFORE TRUNCATE ON usage_ticks FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 -- A tick is charged once, in the transaction of this row.
 CREATE TABLE usage_passes (
-	to_s      bigint PRIMARY KEY REFERENCES usage_ticks,
-	transfers int NOT NULL,
-	at        timestamptz NOT NULL DEFAULT now()
+	to_s bigint PRIMARY KEY REFERENCES usage_ticks,
+	at   timestamptz NOT NULL DEFAULT now()
 );
-INSERT INTO usage_passes (to_s, transfers) SELECT to_s, 0 FROM usage_ticks;
+INSERT INTO usage_passes (to_s) SELECT to_s FROM usage_ticks;
 CREATE TRIGGER usage_passes_append_only BEFORE UPDATE OR DELETE ON usage_passes FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER usage_passes_not_emptied BEFORE TRUNCATE ON usage_passes FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 DROP TABLE usage_changes;
+-- Seconds since 1970. A test puts its own time in place of this function, which
+-- only its owner can: no setting and no argument moves the clock that money runs by.
+CREATE FUNCTION metering_clock() RETURNS bigint LANGUAGE sql VOLATILE
+	RETURN floor(extract(epoch FROM clock_timestamp()))::bigint;
+-- metering_now never lies before the last cut, also when the clock went back.
+CREATE FUNCTION metering_now() RETURNS bigint LANGUAGE sql STABLE
+	RETURN greatest(metering_clock(), (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
 -- +goose StatementBegin
--- metering_moment is when an interval that changes now changes: by the database's
--- clock, and never before the last cut. The lock is held to the end of the caller's
--- transaction: a cut waits for it, and so finds committed what lies before it.
+-- metering_moment is when an interval that changes now changes. The lock is held to
+-- the end of the caller's transaction: a cut waits for it, and so finds committed
+-- what lies before it. The cut is read under the lock, whatever the caller's
+-- statement could see when it began.
 CREATE FUNCTION metering_moment() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	PERFORM pg_advisory_xact_lock_shared(hashtextextended('metering.cut', 0));
-	RETURN greatest(floor(extract(epoch FROM clock_timestamp()))::bigint, (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
+	RETURN greatest(metering_clock(), (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
 END $$;
 -- +goose StatementEnd
 -- Metered time that the tenant does not pay, because the platform was at fault.
@@ -301,7 +309,7 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 DROP TABLE balance_notices, usage_credits, usage_passes, refund_requests, stripe_payments, payment_sweeps, stripe_events, payment_sessions, payment_customers;
-DROP FUNCTION metering_moment;
+DROP FUNCTION metering_moment, metering_now, metering_clock;
 CREATE TABLE usage_changes (
 	record_id uuid NOT NULL REFERENCES usage_records,
 	change    text NOT NULL CHECK (change IN ('opened', 'closed')),
@@ -314,7 +322,7 @@ ALTER TABLE usage_ticks DROP COLUMN after_s CASCADE;
 DROP TRIGGER usage_records_only_end ON usage_records;
 DROP TRIGGER usage_records_not_emptied ON usage_records;
 DROP FUNCTION usage_only_ends;
-DROP INDEX usage_records_by_end;
+DROP INDEX usage_records_by_end, usage_records_open_by_tenant;
 ALTER TABLE usage_records DROP CONSTRAINT usage_records_do_not_overlap, DROP COLUMN user_id, DROP COLUMN opened_by, DROP COLUMN opened_seen,
 	DROP COLUMN closed_by, DROP COLUMN closed_seen;
 DROP TRIGGER ledger_corrections_are_audited ON ledger_transfers;

@@ -33,6 +33,8 @@ var Points = []string{
 	"nodeapi.report.before_commit",
 	"nodeapi.report.after_commit",
 	"nodeapi.result.after_commit",
+	"metering.cut.before_commit",
+	"metering.cut.after_commit",
 	"relay.after_publish",
 	"relay.after_position",
 	"agent.task.before_journal",

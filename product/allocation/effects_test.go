@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
@@ -50,7 +51,9 @@ func TestINV33OneLife(t *testing.T) {
 	if open, closed := intervals(t, w, a.ID); open+closed != 0 {
 		t.Error("it costs before it is active")
 	}
-	ready := func(tx pgx.Tx, a allocation.Allocation) error { return s.NodeReady(t.Context(), tx, a) }
+	ready := func(tx pgx.Tx, a allocation.Allocation) error {
+		return s.NodeReady(t.Context(), tx, a, metering.Observation{})
+	}
 	a = w.Move(t, a.ID, ready)
 	again := pgtest.Diff(t, w.DB)
 	a = w.Move(t, a.ID, ready)

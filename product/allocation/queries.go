@@ -49,7 +49,10 @@ const (
 	lockOpen = `
 		SELECT id FROM allocations
 		WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 ORDER BY id FOR UPDATE`
-	lockActive       = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND status = 'active' ORDER BY id FOR UPDATE`
+	// What costs, or will as soon as its host is ready.
+	committed        = `status IN ('requested', 'provisioning', 'active')`
+	lockCommitted    = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND ` + committed + ` ORDER BY id FOR UPDATE`
+	selectCommitted  = `SELECT org_id, id FROM allocations WHERE org_id = ANY ($1::uuid[]) AND ` + committed + ` ORDER BY org_id, id`
 	lockAllocation   = `SELECT ` + columns + ` FROM allocations WHERE id = $1 FOR UPDATE`
 	selectAllocation = `SELECT ` + columns + ` FROM allocations WHERE id = $1 AND org_id = $2`
 	selectPage       = `

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -39,10 +40,20 @@ func (p policy) loop() reconciler.Limits {
 	}
 }
 
-// of reads along a caller's scopes: the tenant by its name, as files write it.
+// of reads along a caller's scopes: the tenant by its name, as files write it, and
+// by its id, as the API does.
 func (p policy) of(c identity.Caller) policies.View {
-	return p.view(policies.In(policies.LevelTenant, c.TenantName), policies.In(policies.LevelProject, c.Project.String()),
-		policies.In(policies.LevelUser, c.User.String()))
+	return p.view(policies.In(policies.LevelTenant, c.TenantName), policies.In(policies.LevelTenant, c.Tenant.String()),
+		policies.In(policies.LevelProject, c.Project.String()), policies.In(policies.LevelUser, c.User.String()))
+}
+
+// money reads along the scopes that limits of spending are set at.
+func (p policy) money(tenant ids.Tenant, name string, project ids.Project) policies.View {
+	scopes := []policies.Scope{policies.In(policies.LevelTenant, name), policies.In(policies.LevelTenant, tenant.String())}
+	if project != (ids.Project{}) {
+		scopes = append(scopes, policies.In(policies.LevelProject, project.String()))
+	}
+	return p.view(scopes...)
 }
 
 // passwords says whether people may sign in without a provider.
