@@ -71,6 +71,7 @@ var chargeUsage = ledger.UsageStatement(ledger.Charges{
 		SELECT r.account_id, r.allocation_id, r.currency, ` + due(`(least(r.end_s, $2::bigint) - r.start_s)`) + ` - ` + due(`greatest($1::bigint - r.start_s, 0)`) + `
 		FROM usage_records r WHERE r.end_s > $1::bigint AND r.start_s < $2::bigint`,
 	Reference: `$2::text`,
+	At:        `to_timestamp($2::bigint - 1)`, // within the tick's own day and month
 })
 
 // An allocation has more than one interval only when its use was interrupted or
