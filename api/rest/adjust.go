@@ -30,16 +30,14 @@ func adjustmentAt(a billing.Adjustment) string {
 }
 
 func toAdjustment(a billing.Adjustment) oapi.Adjustment {
-	return oapi.Adjustment{
-		TransferId: a.Transfer, TenantId: a.Tenant.UUID, Amount: amount(a.Amount, a.Currency), Reason: a.Reason, Balance: amount(a.Balance, a.Currency),
-	}
+	return oapi.Adjustment{TransferId: a.Transfer, TenantId: a.Tenant.UUID, Amount: amount(a.AmountMinor, a.Currency), Reason: a.Reason}
 }
 
 // CreateRefund handles POST /api/v1/admin/users/{user_id}/refunds.
 func (s *Server) CreateRefund(ctx context.Context, req oapi.CreateRefundRequestObject) (oapi.CreateRefundResponseObject, error) {
 	ctx, r := of(ctx)
 	q := payment.RefundRequest{
-		User: ids.From[ids.User](req.UserId), Kind: string(req.Body.Kind), Amount: money.Minor(req.Body.AmountMinor), Reason: req.Body.Reason,
+		User: ids.From[ids.User](req.UserId), Kind: payment.Kind(req.Body.Kind), Amount: money.Minor(req.Body.AmountMinor), Reason: req.Body.Reason,
 	}
 	if req.Body.PaymentSessionId != nil {
 		session := ids.From[ids.PaymentSession](*req.Body.PaymentSessionId)

@@ -23,13 +23,13 @@ func (s *Server) CreateCheckoutSession(ctx context.Context, req oapi.CreateCheck
 		return nil, err
 	}
 	p, err := s.Payments.Begin(ctx, keep(r, func(p payment.Session) identity.Reply {
-		return reply(http.StatusCreated, toSession(p), sessionAt(p), "")
+		return reply(http.StatusCreated, toSession(shownSession{Session: p}), sessionAt(p), "")
 	}), money.Minor(req.Body.AmountMinor))
 	if err != nil {
 		return nil, err
 	}
 	return oapi.CreateCheckoutSession201JSONResponse{
-		Body: toSession(p), Headers: oapi.CreateCheckoutSession201ResponseHeaders{Location: sessionAt(p)},
+		Body: toSession(shownSession{Session: p}), Headers: oapi.CreateCheckoutSession201ResponseHeaders{Location: sessionAt(p)},
 	}, nil
 }
 
@@ -52,8 +52,8 @@ func (s *Server) ListPaymentSessions(ctx context.Context, req oapi.ListPaymentSe
 	if err := ofTenant(r, adminSessions); err != nil {
 		return nil, err
 	}
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]payment.Session, error) {
-		return s.Payments.Sessions(ctx, r.caller.Tenant, after, n)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownSession, error) {
+		return s.withCredits(ctx)(s.Payments.Sessions(ctx, r.caller.Tenant, after, n))
 	}, sessionID, toSession)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s *Server) ListPaymentSessions(ctx context.Context, req oapi.ListPaymentSe
 // GetPaymentSession handles GET /api/v1/payments/sessions/{id}.
 func (s *Server) GetPaymentSession(ctx context.Context, req oapi.GetPaymentSessionRequestObject) (oapi.GetPaymentSessionResponseObject, error) {
 	ctx, r := of(ctx)
-	p, err := s.Payments.Session(ctx, r.caller, ids.From[ids.PaymentSession](req.Id))
+	p, err := s.withCredit(ctx)(s.Payments.Session(ctx, r.caller, ids.From[ids.PaymentSession](req.Id)))
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +98,8 @@ func (s *Server) ReceivePaymentEvent(ctx context.Context, req oapi.ReceivePaymen
 func (s *Server) ListAdminPaymentSessions(ctx context.Context, req oapi.ListAdminPaymentSessionsRequestObject) (oapi.ListAdminPaymentSessionsResponseObject, error) {
 	ctx, r := of(ctx)
 	f := payment.Filter{Tenant: tenantAsked(req.Params.TenantId), Status: string(or(req.Params.Status, ""))}
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]payment.Session, error) {
-		return s.Payments.AllSessions(ctx, f, after, n)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownSession, error) {
+		return s.withCredits(ctx)(s.Payments.AllSessions(ctx, f, after, n))
 	}, sessionID, toAdminSession)
 	if err != nil {
 		return nil, err
@@ -114,40 +114,74 @@ func (s *Server) ListAdminPaymentSessions(ctx context.Context, req oapi.ListAdmi
 func (s *Server) ReconcilePaymentSession(ctx context.Context, req oapi.ReconcilePaymentSessionRequestObject) (oapi.ReconcilePaymentSessionResponseObject, error) {
 	ctx, r := of(ctx)
 	p, err := s.Payments.Reconcile(ctx, keep(r, func(p payment.Session) identity.Reply {
-		return reply(http.StatusOK, toAdminSession(p), "", "")
+		return reply(http.StatusOK, toAdminSession(shownSession{Session: p}), "", "")
 	}), ids.From[ids.PaymentSession](req.Id))
 	if err != nil {
 		return nil, err
 	}
-	return oapi.ReconcilePaymentSession200JSONResponse{Body: toAdminSession(p)}, nil
+	return oapi.ReconcilePaymentSession200JSONResponse{Body: toAdminSession(shownSession{Session: p})}, nil
 }
 
 // tenantAsked is the zero tenant, which means all, where none is named.
 func tenantAsked(id *uuid.UUID) ids.Tenant { return ids.From[ids.Tenant](or(id, uuid.Nil)) }
 
-func sessionID(p payment.Session) ids.PaymentSession { return p.ID }
+// shownSession is a checkout with what it has brought.
+type shownSession struct {
+	payment.Session
+
+	credit payment.Credit
+}
+
+func (s *Server) withCredits(ctx context.Context) func([]payment.Session, error) ([]shownSession, error) {
+	return func(all []payment.Session, err error) ([]shownSession, error) {
+		if err != nil {
+			return nil, err
+		}
+		credits, err := s.Payments.Credits(ctx, all)
+		shown := make([]shownSession, len(all))
+		for i, p := range all {
+			shown[i] = shownSession{p, credits[p.ID]}
+		}
+		return shown, err
+	}
+}
+
+func (s *Server) withCredit(ctx context.Context) func(payment.Session, error) (shownSession, error) {
+	return func(p payment.Session, err error) (shownSession, error) {
+		if err != nil {
+			return shownSession{}, err
+		}
+		credits, err := s.Payments.Credits(ctx, []payment.Session{p})
+		return shownSession{p, credits[p.ID]}, err
+	}
+}
+
+func sessionID(p shownSession) ids.PaymentSession { return p.ID }
 
 func sessionAt(p payment.Session) string { return "/api/v1/payments/sessions/" + p.ID.String() }
 
-func toSession(p payment.Session) oapi.PaymentSession {
+func toSession(p shownSession) oapi.PaymentSession {
 	shown := oapi.PaymentSession{
 		Id: p.ID.UUID, Amount: amount(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State), Reason: filled(p.Reason),
 		CreatedAt: p.CreatedAt.UTC(), ExpiresAt: p.ExpiresAt.UTC(),
 	}
-	switch p.State {
-	case payment.Initiated:
+	if p.State == payment.Initiated {
 		shown.Url = filled(p.URL)
-	case payment.Credited:
-		shown.CreditedAt = utc(&p.StatusAt)
-	case payment.CheckoutCompleted, payment.FailedReconcile, payment.Expired:
+	}
+	if p.credit != (payment.Credit{}) {
+		shown.CreditedAt, shown.TransferId = utc(&p.credit.At), &p.credit.Transfer
 	}
 	return shown
 }
 
-func toAdminSession(p payment.Session) oapi.AdminPaymentSession {
-	return oapi.AdminPaymentSession{
+func toAdminSession(p shownSession) oapi.AdminPaymentSession {
+	shown := oapi.AdminPaymentSession{
 		Id: p.ID.UUID, TenantId: p.Tenant.UUID, PrincipalId: p.Principal, Amount: amount(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State),
 		Reason: filled(p.Reason), Customer: filled(p.Customer), ProviderSession: filled(p.ProviderID), Payment: filled(p.Payment), Livemode: p.Livemode,
 		CreatedAt: p.CreatedAt.UTC(), ExpiresAt: p.ExpiresAt.UTC(), StatusAt: p.StatusAt.UTC(), CheckedAt: utc(p.CheckedAt),
 	}
+	if p.credit != (payment.Credit{}) {
+		shown.RefundedMinor = new(int64(p.credit.Refunded))
+	}
+	return shown
 }

@@ -173,13 +173,14 @@ type (
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
-		Names(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]string, error)
 		InUse
 	}
 	// InUse knows what people and projects hold.
 	InUse interface {
 		CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (int, error)
+		CommittedBurn(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project) (money.Minor, error)
 		CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error
+		Names(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]string, error)
 	}
 	// Inventory knows the machines.
 	Inventory interface {
@@ -190,9 +191,8 @@ type (
 	// Metering knows what was used.
 	Metering interface {
 		Usage(ctx context.Context, q metering.Query) ([]metering.Usage, error)
-		Sums(ctx context.Context, q metering.Query) ([]metering.Sum, error)
-		Intervals(ctx context.Context, tenant ids.Tenant, f metering.Filter) ([]metering.Metered, error)
-		EachInterval(ctx context.Context, tenant ids.Tenant, f metering.Filter, do func(metering.Metered) error) error
+		Intervals(ctx context.Context, tenant ids.Tenant, f metering.Filter) ([]metering.Record, error)
+		EachInterval(ctx context.Context, tenant ids.Tenant, f metering.Filter, do func(metering.Record) error) error
 		CostOf(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]money.Minor, error)
 		SpentSince(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project, since time.Time) (money.Minor, error)
 	}
@@ -213,7 +213,6 @@ type (
 	Statements interface {
 		Months(ctx context.Context, tenant ids.Tenant, before time.Time, limit int) ([]billing.Totals, error)
 		Statement(ctx context.Context, tenant ids.Tenant, month time.Time) (billing.Statement, error)
-		Lines(ctx context.Context, tenant ids.Tenant, month time.Time, do func(billing.Line) error) error
 	}
 	// Checkouts bring money in.
 	Checkouts interface {
@@ -226,6 +225,7 @@ type (
 	}
 	// Refunds give it back, and put right what went wrong on the way.
 	Refunds interface {
+		Credits(ctx context.Context, of []payment.Session) (map[ids.PaymentSession]payment.Credit, error)
 		AllSessions(ctx context.Context, f payment.Filter, after ids.PaymentSession, limit int) ([]payment.Session, error)
 		Reconcile(ctx context.Context, ch identity.Change[payment.Session], id ids.PaymentSession) (payment.Session, error)
 		Refund(ctx context.Context, ch identity.Change[payment.Refund], r payment.RefundRequest) (payment.Refund, error)

@@ -8,5 +8,5 @@ import (
 
 func TestStatementsOfNamesFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"allocations"}, map[string]string{"selectNames": selectNames})
+	pgtest.Prepare(t, []string{"allocations"}, map[string]string{"selectNames": selectNames, "sumCommitted": sumCommitted})
 }
