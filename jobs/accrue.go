@@ -70,39 +70,10 @@ func (w *accrue) charge(ctx context.Context, tx pgx.Tx, tick metering.Tick) erro
 	if !done {
 		return nil // another pass is at it
 	}
-	return w.deplete(ctx, tx, tick)
-}
-
-// deplete releases what a tenant can no longer pay for: in the pass that found
-// it, so that the overdraft is at most one window's burn.
-func (w *accrue) deplete(ctx context.Context, tx pgx.Tx, tick metering.Tick) error {
-	tenants, err := w.d.Metering.Tenants(ctx, tx)
-	if err != nil {
-		return err
-	}
-	b := &pgx.Batch{}
-	for _, t := range tenants {
-		balance, currency, err := w.d.Ledger.Balance(ctx, tx, t)
-		if err != nil {
-			return err
-		}
-		if balance > 0 {
-			continue
-		}
-		released, err := w.d.Allocations.Deplete(ctx, tx, t)
-		if err != nil {
-			return fmt.Errorf("releasing what %s can no longer pay: %w", t, err)
-		}
-		if len(released) > 0 {
-			urn := w.d.Allocations.Naming.Name(t.String(), "", "tenant", t.String()).String()
-			ledger.QueueDepleted(b, t, urn, tick.To.Unix(), ledger.DepletedFact{BalanceMinor: balance, Currency: currency, Allocations: released})
-		}
-		w.d.Log.InfoContext(ctx, "balance depleted", "component", "billing", "tenant_id", t, "released", len(released))
-	}
-	if b.Len() == 0 {
-		return nil
-	}
-	return tx.SendBatch(ctx, b).Close()
+	// In the same commit, so that no balance moves unseen; all are looked at, since
+	// the one that is gone may be anyone's.
+	_, err = river.ClientFromContext[pgx.Tx](ctx).InsertTx(ctx, tx, ledger.CheckRunway{}, nil)
+	return err
 }
 
 // every is a schedule whose period policy may change.
@@ -119,6 +90,7 @@ const housekeeping = time.Hour
 func periodic(d *Deps) []*river.PeriodicJob {
 	return []*river.PeriodicJob{
 		river.NewPeriodicJob(every(d.Window), func() (river.JobArgs, *river.InsertOpts) { return Accrue{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
+		river.NewPeriodicJob(every(func() time.Duration { return min(d.Window(), checking) }), func() (river.JobArgs, *river.InsertOpts) { return CheckMeters{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return KeepHouse{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -49,11 +50,15 @@ type Deps struct {
 	Policies    *policies.Client
 	Metering    *metering.Service
 	Ledger      *ledger.Service
+	Billing     *billing.Service
 	Audit       *audit.Service
 	Hints       *hint.Bus
 	Log         *slog.Logger
 	// Window is how often use is charged: billing.window_seconds.
 	Window func() time.Duration
+	// ObservationStale is for how long a node's last word is worth money:
+	// billing.observation_stale_seconds.
+	ObservationStale func() time.Duration
 }
 
 // Workers is the one list of the kinds of work.
@@ -67,6 +72,8 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &carryObject{d: d})
 	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &accrue{d: d})
+	river.AddWorker(w, &checkMeters{d: d})
+	river.AddWorker(w, &checkRunway{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	return w

@@ -59,7 +59,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 	if seen.Node != a.Node {
 		seen = observed.Allocation{} // nobody else can say how it is
 	}
-	ready := seen.Fresh && seen.Phase == wire.Ready && seen.Fence == want.Fence && seen.SpecHash == want.SpecHash
+	ready := isReady(a, seen, want)
 	gone := seen.Proven && seen.Phase == wire.Gone && seen.Fence >= want.Fence && want.DeletedAt != nil
 	switch args.Event {
 	case plan.NodeReady:

@@ -164,7 +164,7 @@ UPDATE usage_records r SET user_id = a.user_id FROM allocations a WHERE a.id = r
 UPDATE usage_records SET closed_by = 'release_requested' WHERE end_s IS NOT NULL;
 ALTER TABLE usage_records ADD CONSTRAINT usage_records_say_why_they_end CHECK ((end_s IS NULL) = (closed_by IS NULL));
 CREATE INDEX usage_records_by_end ON usage_records (end_s) WHERE end_s IS NOT NULL;
-CREATE INDEX usage_records_open_by_tenant ON usage_records (org_id) WHERE end_s IS NULL;
+CREATE INDEX usage_records_by_tenant_and_end ON usage_records (org_id, end_s);
 -- +goose StatementBegin
 -- An interval ends once, and is otherwise a fact.
 CREATE FUNCTION usage_only_ends() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -231,10 +231,16 @@ CREATE TABLE usage_credits (
 	CONSTRAINT usage_credits_do_not_overlap EXCLUDE USING gist (record_id WITH =, int8range(from_s, to_s) WITH &&),
 	CONSTRAINT usage_credits_are_paid CHECK ((amount_minor > 0) = (transfer_id IS NOT NULL))
 );
-CREATE INDEX usage_credits_by_tenant ON usage_credits (org_id, from_s);
+CREATE INDEX usage_credits_by_tenant ON usage_credits (org_id, at);
 SELECT scope_rows('usage_credits', 'org_id = (SELECT scope_tenant())');
 CREATE TRIGGER usage_credits_append_only BEFORE UPDATE OR DELETE ON usage_credits FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER usage_credits_not_emptied BEFORE TRUNCATE ON usage_credits FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- room: allocation
+-- Why nothing is charged for it though it is active: nobody can vouch for its node.
+ALTER TABLE allocations ADD paused text NOT NULL DEFAULT '' CHECK (paused IN ('', 'observation_stale', 'node_unhealthy')),
+	ADD CONSTRAINT allocations_paused_are_active CHECK (paused = '' OR status = 'active');
+CREATE INDEX allocations_paused ON allocations (id) WHERE paused <> '';
 
 -- room: billing
 -- What a tenant has been told about its money, so that it is told once.
@@ -322,7 +328,8 @@ ALTER TABLE usage_ticks DROP COLUMN after_s CASCADE;
 DROP TRIGGER usage_records_only_end ON usage_records;
 DROP TRIGGER usage_records_not_emptied ON usage_records;
 DROP FUNCTION usage_only_ends;
-DROP INDEX usage_records_by_end, usage_records_open_by_tenant;
+DROP INDEX usage_records_by_end, usage_records_by_tenant_and_end;
+ALTER TABLE allocations DROP COLUMN paused;
 ALTER TABLE usage_records DROP CONSTRAINT usage_records_do_not_overlap, DROP COLUMN user_id, DROP COLUMN opened_by, DROP COLUMN opened_seen,
 	DROP COLUMN closed_by, DROP COLUMN closed_seen;
 DROP TRIGGER ledger_corrections_are_audited ON ledger_transfers;

@@ -136,6 +136,7 @@ type Allocation struct {
 	Boot       int64
 	Sequence   int64
 	ReportedAt time.Time
+	Age        time.Duration // of that report, by the database's clock
 }
 
 // Allocation reads it; not_found when no host has spoken of it.

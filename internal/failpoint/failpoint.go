@@ -30,6 +30,8 @@ var Points = []string{
 	"job.object.after_commit",
 	"job.accrue.before_commit",
 	"job.accrue.after_commit",
+	"runway.check.before_commit",
+	"runway.check.after_commit",
 	"nodeapi.report.before_commit",
 	"nodeapi.report.after_commit",
 	"nodeapi.result.after_commit",

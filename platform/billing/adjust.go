@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/platform/audit"
@@ -59,14 +58,11 @@ func (s *Service) Adjust(ctx context.Context, ch identity.Change[Adjustment], us
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
-		err := s.look(ctx, tx, a.Tenant)
-		failpoint.Hit("billing.adjust.before_commit")
-		return err
+		return s.look(ctx, tx, a.Tenant)
 	})
 	if err != nil {
 		return Adjustment{}, err
 	}
-	failpoint.Hit("billing.adjust.after_commit")
 	s.Hints.Send(event.Topic)
 	return a, nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -118,7 +117,6 @@ func (s *Service) SetLimits(ctx context.Context, ch identity.Change[LimitsView],
 		made, err := s.setLimits(ctx, ch, at, version, set)
 		switch {
 		case err == nil:
-			failpoint.Hit("billing.limits.after_commit")
 			s.Declarations.Hint()
 			return made, nil
 		case !errors.Is(err, errRaced):
@@ -291,7 +289,6 @@ func (s *Service) noteLimits(ctx context.Context, tx pgx.Tx, by identity.Caller,
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("noting who changed limits: %w", err)
 	}
-	failpoint.Hit("billing.limits.before_commit")
 	return nil
 }
 

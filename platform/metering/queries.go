@@ -15,6 +15,25 @@ const closeInterval = `
 	UPDATE usage_records SET end_s = greatest(start_s, metering_moment()), closed_by = $2, closed_seen = $3
 	WHERE allocation_id = $1 AND end_s IS NULL`
 
+// The same, for whoever goes on with what was closed.
+const pauseInterval = closeInterval + `
+	RETURNING id, org_id, currency, gpus, price_minor, start_s, end_s`
+
+// Both in one statement: the rows that are to begin are those that have ended.
+const repriceIntervals = `
+	WITH moment AS MATERIALIZED (
+		SELECT metering_moment() AS s
+	), ended AS (
+		UPDATE usage_records r SET end_s = greatest(r.start_s, moment.s), closed_by = 'price_changed' FROM moment
+		WHERE r.end_s IS NULL AND r.sku = $1 AND r.currency = $2 AND r.price_minor <> $3
+		RETURNING r.allocation_id, r.org_id, r.project_id, r.user_id, r.sku, r.gpus, r.currency, r.account_id, r.end_s
+	)
+	INSERT INTO usage_records (id, allocation_id, org_id, project_id, user_id, sku, gpus, price_minor, currency, account_id, start_s, opened_by)
+	SELECT gen_random_uuid(), allocation_id, org_id, project_id, user_id, sku, gpus, $3, currency, account_id, end_s, 'price_changed' FROM ended`
+
+const insertCredit = `
+	INSERT INTO usage_credits (id, record_id, org_id, from_s, to_s, reason, amount_minor, transfer_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+
 const (
 	// Whoever changes an interval queues behind a cut that waits; not for long.
 	waitBriefly = `SET LOCAL lock_timeout = '1s'`

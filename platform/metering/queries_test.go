@@ -8,22 +8,28 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	ours := []string{"usage_records", "usage_ticks", "usage_passes"}
+	ours := []string{"usage_records", "usage_ticks", "usage_passes", "usage_credits"}
 	pgtest.Prepare(t, ours, map[string]string{
-		"openInterval":    openInterval,
-		"closeInterval":   closeInterval,
-		"waitBriefly":     waitBriefly,
-		"lockCut":         lockCut,
-		"insertTicks":     insertTicks,
-		"selectUncharged": selectUncharged,
-		"lockCharge":      lockCharge,
-		"selectUsage":     selectUsage,
-		"selectCosts":     selectCosts,
-		"selectBurn":      selectBurn,
-		"selectBurns":     selectBurns,
-		"selectCharged":   selectCharged,
+		"openInterval":     openInterval,
+		"closeInterval":    closeInterval,
+		"pauseInterval":    pauseInterval,
+		"repriceIntervals": repriceIntervals,
+		"insertCredit":     insertCredit,
+		"waitBriefly":      waitBriefly,
+		"lockCut":          lockCut,
+		"insertTicks":      insertTicks,
+		"selectUncharged":  selectUncharged,
+		"lockCharge":       lockCharge,
+		"selectUsage":      selectUsage,
+		"selectCosts":      selectCosts,
+		"selectBurn":       selectBurn,
+		"selectOpen":       selectOpen,
+		"selectLag":        selectLag,
+		"sumClosed":        sumClosed,
+		"selectBurns":      selectBurns,
+		"selectCharged":    selectCharged,
+		"selectSpent":      selectSpent,
 	})
-	pgtest.Prepare(t, append(ours, "usage_credits"), map[string]string{"selectSpent": selectSpent})
 	// Half of this one is the ledger's text.
 	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries"), map[string]string{"chargeUsage": chargeUsage})
 }

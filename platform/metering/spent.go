@@ -74,7 +74,7 @@ var selectSpent = `
 	)
 	SELECT coalesce(sum(` + due(used(`now.s`)) + ` - ` + due(used(`$3::bigint`)) + `), 0)::bigint
 		- coalesce((SELECT sum(c.amount_minor) FROM usage_credits c JOIN usage_records u ON u.id = c.record_id
-			WHERE c.org_id = $1 AND c.from_s >= $3 AND ($2::uuid IS NULL OR u.project_id = $2)), 0)::bigint
+			WHERE c.org_id = $1 AND c.at >= to_timestamp($3::bigint) AND ($2::uuid IS NULL OR u.project_id = $2)), 0)::bigint
 	FROM r CROSS JOIN now`
 
 // SpentSince is what the tenant, or one of its projects, has come to since then,

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
 
@@ -80,6 +81,8 @@ type Allocation struct {
 	ActiveAt             *time.Time
 	EndedAt              *time.Time
 	ExpiresAt            *time.Time
+	// Paused is why it is not charged for though it is active; empty where it is.
+	Paused metering.Cause
 }
 
 // URN is the allocation's resource name.

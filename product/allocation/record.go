@@ -39,6 +39,9 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation, seen m
 	if a, err = s.move(ctx, tx, a, NodeReady, "", ""); err != nil {
 		return err
 	}
+	if a, err = s.priced(ctx, tx, a); err != nil {
+		return err
+	}
 	price, err := money.Due(a.PriceMinor, int64(a.GPUs), int64(time.Hour/time.Second))
 	if err != nil {
 		return fmt.Errorf("pricing %s: %w", a.ID, err)

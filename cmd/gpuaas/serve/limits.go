@@ -76,6 +76,11 @@ func (p policy) window() time.Duration {
 	return seconds(p.view().Int(policies.BillingWindowSeconds))
 }
 
+// observationStale is for how long a node's last word is worth money.
+func (p policy) observationStale() time.Duration {
+	return seconds(p.view().Int(policies.BillingObservationStaleSeconds))
+}
+
 func (p policy) reportSeconds() int { return int(p.view().Int(policies.NodeReportSeconds)) }
 
 // staleAfter: a report is evidence for this long.

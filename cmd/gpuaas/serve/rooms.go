@@ -212,8 +212,8 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 	}
 	deps := &jobs.Deps{
 		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory,
-		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Audit: w.audited, Hints: r.hints, Log: c.Log,
-		Window: r.policy.window,
+		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Audit: w.audited, Hints: r.hints, Log: c.Log,
+		Window: r.policy.window, ObservationStale: r.policy.observationStale,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {
