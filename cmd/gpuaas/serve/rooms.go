@@ -181,7 +181,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.inventory = &inventory.Service{DB: db, Hints: r.hints}
 	s.tasks = &nodetask.Store{DB: db, Signer: r.keys, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
-		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity,
+		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
 		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.billing = &billing.Service{
