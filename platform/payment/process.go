@@ -231,6 +231,8 @@ func known(text string) any {
 	return text
 }
 
-func isCheckout(kind string) bool { return len(kind) > len(checkoutEvents) && kind[:len(checkoutEvents)] == checkoutEvents }
+func isCheckout(kind string) bool {
+	return len(kind) > len(checkoutEvents) && kind[:len(checkoutEvents)] == checkoutEvents
+}
 
 const checkoutEvents = "checkout.session."

@@ -27,7 +27,7 @@ type Provider interface {
 	// Refund gives money back, and says how far that is. Asked again, it finds
 	// what it has begun, also when its first answer was lost.
 	Refund(ctx context.Context, r NewRefund) (Refunded, error)
-	// Events hands over, oldest first and page by page, what happened since.
+	// Events hands over, page by page and in whatever order, what happened since.
 	Events(ctx context.Context, since time.Time, page func([]Event) error) error
 	// Verify reads an event that came with a signature, and refuses one that the
 	// provider has not signed just now with signature_invalid.

@@ -17,6 +17,8 @@ const (
 			expires_at, created_at, status_at)
 		VALUES ($1, $2, $3, $4, $5, 'initiated', $6, $7, $8, $9, $10, $11, $11)
 		ON CONFLICT (request) WHERE request IS NOT NULL DO NOTHING`
+	giveUpSession = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request = NULL, status_at = now(), version = version + 1
+		WHERE id = $1 AND status = 'initiated' AND provider_session IS NULL`
 	selectUnanswered = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE request = $1`
 	// What came of it may be known already, where the first answer was lost.
 	openSession = `UPDATE payment_sessions SET provider_session = $2, url = $3, expires_at = $4, request = NULL, version = $5

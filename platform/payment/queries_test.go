@@ -10,7 +10,7 @@ var tables = []string{"payment_customers", "payment_sessions", "payment_sweeps",
 
 // doors are those that the API's role runs, under row-level security.
 var doors = map[string]string{
-	"selectCustomer": selectCustomer, "selectUnanswered": selectUnanswered, "abandonRequest": abandonRequest,
+	"selectCustomer": selectCustomer, "selectUnanswered": selectUnanswered, "abandonRequest": abandonRequest, "giveUpSession": giveUpSession,
 	"selectSession": selectSession, "selectAnySession": selectAnySession, "selectSessions": selectSessions, "selectPending": selectPending,
 	"selectStuck": selectStuck, "lockSession": lockSession, "moveSession": moveSession, "checkSession": checkSession, "openSession": openSession,
 	"selectNamedPayment": selectNamedPayment, "selectBearingPayment": selectBearingPayment, "takeFromPayment": takeFromPayment,

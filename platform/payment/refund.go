@@ -70,6 +70,12 @@ type Refund struct {
 	CreatedAt     time.Time
 	SettledAt     *time.Time
 	Version       int64
+
+	tenantName string // by which policy knows it
+}
+
+func (r Refund) caller() identity.Caller {
+	return identity.Caller{Tenant: r.Tenant, TenantName: r.tenantName, User: r.User}
 }
 
 // URN is the refund's resource name.
@@ -146,7 +152,7 @@ func (s *Service) draftRefund(ctx context.Context, c identity.Caller, r RefundRe
 	return Refund{
 		ID: ids.New[ids.Refund](), Tenant: u.Tenant, User: r.User, RequestedBy: c.Actor(), Kind: r.Kind, Amount: r.Amount, Currency: currency,
 		Reason: r.Reason, State: Requested, Transfer: uuid.Must(uuid.NewV7()), CorrelationID: c.CorrelationID,
-		CreatedAt: s.Clock.Now().Truncate(time.Microsecond), Version: 1,
+		CreatedAt: s.Clock.Now().Truncate(time.Microsecond), Version: 1, tenantName: u.TenantName,
 	}, err
 }
 
@@ -185,7 +191,7 @@ func (s *Service) bearer(ctx context.Context, r Refund, named *ids.PaymentSessio
 	if s.Provider == nil {
 		return rest{}, none
 	}
-	window := s.Limits(identity.Caller{Tenant: r.Tenant, User: r.User}).RefundWindow
+	window := s.Limits(r.caller()).RefundWindow
 	var row pgx.Row
 	if named != nil {
 		row = s.DB.QueryRow(ctx, selectNamedPayment, r.Tenant, s.Provider.Livemode(), window, *named)
@@ -214,12 +220,12 @@ func (s *Service) bearer(ctx context.Context, r Refund, named *ids.PaymentSessio
 func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund) error {
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, ch.Key, answer(ch, r))
-	identity.QueueLock(b, identity.Caller{Tenant: r.Tenant, User: r.User})
+	identity.QueueLock(b, r.caller())
 	if r.Kind == Unspent {
 		ledger.QueueFunds(b, r.Tenant, r.Amount) // under that lock
 	}
 	if r.Route == ToCard {
-		window := s.Limits(identity.Caller{Tenant: r.Tenant, User: r.User}).RefundWindow
+		window := s.Limits(r.caller()).RefundWindow
 		b.Queue(takeFromPayment, r.Payment, r.Tenant, r.Amount, window).Exec(func(tag pgconn.CommandTag) error {
 			if tag.RowsAffected() == 0 {
 				return errTaken

@@ -58,7 +58,8 @@ const (
 
 // Begin opens a checkout. The row is committed before the provider is asked, and
 // its id is what makes asking twice open one: after a crash in between, the same
-// request goes on with it, or the sweep ends it.
+// request goes on with it, or the sweep ends it. One that the provider did not
+// open is over.
 func (s *Service) Begin(ctx context.Context, ch identity.Change[Session], amount money.Minor) (Session, error) {
 	drafted, err := s.draft(ctx, ch.Caller, amount)
 	if err != nil {
@@ -75,10 +76,18 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[Session], amount
 		SuccessURL: base, CancelURL: base + "?cancelled", ExpiresAt: begun.ExpiresAt,
 	})
 	if err != nil {
-		return Session{}, fmt.Errorf("opening checkout %s: %w", begun.ID, refused(err))
+		return Session{}, errors.Join(fmt.Errorf("opening checkout %s: %w", begun.ID, refused(err)), s.giveUp(ctx, begun.ID))
 	}
 	failpoint.Hit("payment.begin.after_provider")
 	return s.opened(ctx, ch, begun, c)
+}
+
+// giveUp ends a session whose opening has failed: the provider may give this
+// answer to its id for a day. If it has opened the checkout all the same, nobody
+// knows where to pay. Whoever repeats the request begins another one.
+func (s *Service) giveUp(ctx context.Context, id ids.PaymentSession) error {
+	_, err := s.DB.Exec(ctx, giveUpSession, id)
+	return wrap("giving a payment session up", err)
 }
 
 func (s *Service) draft(ctx context.Context, c identity.Caller, amount money.Minor) (Session, error) {

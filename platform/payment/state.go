@@ -24,10 +24,9 @@ func (s State) Valid() bool { return slices.Contains(States(), s) }
 
 // Why a session ended without money.
 const (
-	reasonExpired     = "expired"      // nobody paid in time
-	reasonNeverOpened = "never_opened" // the provider was not reached
-	reasonFailed      = "payment_failed"
-	reasonUsed        = "payment_used" // the money was credited to another session
+	reasonExpired = "expired" // nobody paid in time
+	reasonFailed  = "payment_failed"
+	reasonUsed    = "payment_used" // the money was credited to another session
 )
 
 // Claim is what somebody says of a checkout: an event, or the provider when asked.
@@ -46,7 +45,7 @@ func Next(s Session, c Claim) (State, string) {
 	switch {
 	case s.State == Credited, c.Stage == StageOpen:
 		return s.State, s.Reason
-	case c.Stage == StageExpired && s.State == Initiated:
+	case c.Stage == StageExpired && s.State == Initiated && (s.ProviderID == "" || s.ProviderID == c.ID):
 		return Expired, reasonExpired
 	case c.Stage != StageComplete:
 		return s.State, s.Reason
