@@ -83,6 +83,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &paymentSweep{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
+	river.AddWorker(w, &sealLedger{d: d})
 	return w
 }
 

@@ -120,7 +120,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	in(groupTenant, newAlloc(a), newKeys(a), newBalance(a), newUsage(a))
 	in(groupAccount, newLogin(a), newLogout(a), newWhoami(a))
 	in(groupPeople, newTenant(a), newProject(a), newServiceAccount(a), newAPIKey(a), newSession(a), newAudit(a), newAdmin(a))
-	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a))
+	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a), newLedger(a))
 	in(groupHouse, newUp(), newServer(), newFirstAdmin(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)

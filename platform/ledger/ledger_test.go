@@ -182,21 +182,6 @@ func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
 	b.holds(t, 0)
 }
 
-func TestINV29EntriesAreAppendOnly(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.credit(t, 5, "one")
-	for _, sql := range []string{
-		"UPDATE ledger_entries SET amount_minor = 0", "DELETE FROM ledger_entries", "TRUNCATE ledger_entries",
-		"UPDATE ledger_transfers SET kind = 'x'", "DELETE FROM ledger_transfers", "TRUNCATE ledger_transfers",
-	} {
-		if _, err := b.db.Exec(t.Context(), sql); err == nil {
-			t.Errorf("%s was done", sql)
-		}
-	}
-	b.holds(t, 5)
-}
-
 // Whoever judges the balance in a transaction has its word for it.
 func TestFundsAreJudged(t *testing.T) {
 	t.Parallel()
@@ -221,80 +206,6 @@ func TestFundsAreJudged(t *testing.T) {
 		if err := b.db.SendBatch(t.Context(), batch).Close(); !errors.Is(err, c.say) || seen != c.want {
 			t.Errorf("%s: judged %+v, ended as %v", name, seen, err)
 		}
-	}
-}
-
-// An entry gets its id before its transaction commits. A checkpoint that passed
-// over it would lose it for good.
-func TestSealWaitsForOpenPostings(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.credit(t, 100, "sealed")
-	slow, err := b.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.promote(t, slow, 10, "slow"); err != nil {
-		t.Fatal(err)
-	}
-	b.credit(t, 1, "fast")
-	err = b.SealFrom(t.Context(), 1)
-	if !ledger.Busy(err) {
-		t.Errorf("sealed beside an open posting: %v", err)
-	}
-	if err := slow.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.SealFrom(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	b.holds(t, 111)
-	b.credit(t, 1_000, "tail")
-	b.holds(t, 1_111)
-	if err := b.SealFrom(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.SealFrom(t.Context(), 1); err != nil { // nothing new: no second checkpoint
-		t.Fatal(err)
-	}
-	b.holds(t, 1_111)
-	var checkpoints int
-	if err := b.db.QueryRow(t.Context(), "SELECT count(*) FROM ledger_checkpoints WHERE account_id = $1", b.balance).Scan(&checkpoints); err != nil || checkpoints != 2 {
-		t.Errorf("%d checkpoints, %v", checkpoints, err)
-	}
-}
-
-func TestVerifyFindsWhatWasChanged(t *testing.T) {
-	t.Parallel()
-	for name, tamper := range map[string]string{
-		"an entry":     "UPDATE ledger_entries SET amount_minor = amount_minor + 1 WHERE account_id = $1",
-		"a checkpoint": "UPDATE ledger_checkpoints SET balance_minor = balance_minor + 1 WHERE account_id = $1",
-		"whose it was": "UPDATE ledger_entries SET allocation_id = gen_random_uuid() WHERE account_id = $1",
-		"when it was":  "UPDATE ledger_entries SET at = at + interval '1 second' WHERE account_id = $1",
-		"a lost entry": "DELETE FROM ledger_entries WHERE account_id = $1",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			b.credit(t, 5, "one")
-			if err := b.SealFrom(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-			b.holds(t, 5)
-			err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { // as a superuser can
-				if _, err := tx.Exec(t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
-					return err
-				}
-				_, err := tx.Exec(t.Context(), tamper, b.balance)
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r, err := b.Verify(t.Context(), ids.Tenant{}); err != nil || r.OK() {
-				t.Errorf("nothing found: %v", err)
-			}
-		})
 	}
 }
 

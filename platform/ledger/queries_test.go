@@ -17,8 +17,11 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"sumByKind":        sumByKind,
 		"insertTransfer":   insertTransfer,
 		"selectLastID":     selectLastID,
-		"sealCheckpoint":   sealCheckpoint,
-		"selectDifference": selectDifference,
+		"sealAccounts":     sealAccounts,
+		"selectDerived":    selectDerived,
+		"selectSeals":      selectSeals,
+		"selectLinks":      selectLinks,
+		"selectUnbalanced": selectUnbalanced,
 	})
 }
 
