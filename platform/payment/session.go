@@ -70,7 +70,7 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[Session], amount
 		return Session{}, err
 	}
 	failpoint.Hit("payment.begin.after_row")
-	base := s.PublicURL() + "/billing/payments/" + begun.ID.String()
+	base := s.PublicURL() + PagePath + begun.ID.String()
 	c, err := s.Provider.OpenCheckout(ctx, NewCheckout{
 		Session: begun.ID, Tenant: begun.Tenant, Customer: begun.Customer, Amount: begun.Amount, Currency: begun.Currency,
 		SuccessURL: base, CancelURL: base + "?cancelled", ExpiresAt: begun.ExpiresAt,

@@ -196,7 +196,9 @@ func TestINV31OneCreditForEachPayment(t *testing.T) {
 func moneyTimes(n int) (times paymentAmount) { return paymentAmount(n) }
 
 func wrong(field string, value any) func(*bundle, payment.Session) {
-	return func(b *bundle, s payment.Session) { b.deliver(with(b.provider.pay(s, false), map[string]any{field: value})) }
+	return func(b *bundle, s payment.Session) {
+		b.deliver(with(b.provider.pay(s, false), map[string]any{field: value}))
+	}
 }
 
 func typed(kind string) func(*bundle, payment.Session) { return wrong("type", kind) }
