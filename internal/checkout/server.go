@@ -107,7 +107,7 @@ func New(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.handler = telemetry.Door("gpuaas/checkout", s.routes())
+	s.handler = s.routes()
 	return s, nil
 }
 
@@ -121,7 +121,8 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /c/pay/{id}", s.takeCard)
 	mux.HandleFunc("GET /p/session/{secret}", s.showPayments)
 	mux.HandleFunc("GET /style.css", style)
-	return mux
+	s.controls(mux)
+	return telemetry.Door("gpuaas/checkout", mux)
 }
 
 // ServeHTTP answers at the provider's own name. Another Host may be a foreign
@@ -201,9 +202,12 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// Close lets go of the file, and of whoever is kept waiting on purpose.
+// Release answers whoever is kept waiting on purpose, now and from now on.
+func (s *Server) Release() { s.once.Do(func() { close(s.ended) }) }
+
+// Close lets go of the file. What is asked after it is not kept.
 func (s *Server) Close() error {
-	s.once.Do(func() { close(s.ended) })
+	s.Release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.journal == nil {
