@@ -95,12 +95,13 @@ CREATE CONSTRAINT TRIGGER ledger_corrections_are_audited AFTER INSERT ON ledger_
 -- +goose StatementEnd
 
 -- room: payment
--- Who a tenant is to the payment provider.
+-- Who a tenant is to the payment provider: somebody else where real money moves.
 CREATE TABLE payment_customers (
-	org_id     uuid PRIMARY KEY,
-	customer   text NOT NULL UNIQUE,
+	org_id     uuid NOT NULL,
 	livemode   boolean NOT NULL,
-	created_at timestamptz NOT NULL DEFAULT now()
+	customer   text NOT NULL UNIQUE,
+	created_at timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (org_id, livemode)
 );
 -- One checkout each. The id is also the provider's idempotency key and its
 -- client_reference_id, so that asking twice opens one.
@@ -117,6 +118,8 @@ CREATE TABLE payment_sessions (
 	payment          text UNIQUE, -- the provider's payment intent
 	url              text NOT NULL DEFAULT '',
 	livemode         boolean NOT NULL,
+	request          bytea, -- hash of the idempotency key, until the session ends
+	correlation_id   text NOT NULL DEFAULT '',
 	expires_at       timestamptz NOT NULL,
 	created_at       timestamptz NOT NULL DEFAULT now(),
 	status_at        timestamptz NOT NULL DEFAULT now(),
@@ -125,6 +128,8 @@ CREATE TABLE payment_sessions (
 );
 CREATE INDEX payment_sessions_by_tenant ON payment_sessions (org_id, id);
 CREATE INDEX payment_sessions_by_status ON payment_sessions (status, id);
+-- A request that is repeated before it was answered goes on with what it began.
+CREATE UNIQUE INDEX payment_sessions_one_for_a_request ON payment_sessions (request) WHERE request IS NOT NULL;
 -- What the provider has told, as it was told. It is stored before it is believed.
 CREATE TABLE stripe_events (
 	event_id     text PRIMARY KEY,
@@ -133,8 +138,9 @@ CREATE TABLE stripe_events (
 	account      text NOT NULL DEFAULT '',
 	livemode     boolean NOT NULL,
 	object_id    text NOT NULL DEFAULT '', -- of the checkout session, refund or charge that it is about
-	body         bytea NOT NULL, -- the signed bytes
-	source       text NOT NULL CHECK (source IN ('webhook', 'sweep', 'reconcile')),
+	body         bytea NOT NULL, -- the signed bytes; of one that the sweep found, as it was listed
+	says         jsonb NOT NULL, -- what they say, in our words; empty where it has to be asked
+	source       text NOT NULL CHECK (source IN ('webhook', 'sweep')),
 	status       text NOT NULL DEFAULT 'stored' CHECK (status IN ('stored', 'processed', 'ignored', 'failed')),
 	result       text NOT NULL DEFAULT '',
 	created_at   timestamptz NOT NULL, -- the provider's time
@@ -142,6 +148,11 @@ CREATE TABLE stripe_events (
 	processed_at timestamptz
 );
 CREATE INDEX stripe_events_unprocessed ON stripe_events (received_at) WHERE status = 'stored';
+-- How far the provider's own list of events was read.
+CREATE TABLE payment_sweeps (
+	livemode boolean PRIMARY KEY,
+	up_to    timestamptz NOT NULL
+);
 -- One credit for each payment, and what is left of it to give back.
 CREATE TABLE stripe_payments (
 	payment        text PRIMARY KEY,
@@ -166,12 +177,14 @@ CREATE TABLE refund_requests (
 	amount_minor    bigint NOT NULL CHECK (amount_minor > 0),
 	currency        text NOT NULL,
 	reason          text NOT NULL,
+	correlation_id  text NOT NULL DEFAULT '',
 	status          text NOT NULL CHECK (status IN ('requested', 'succeeded', 'failed')),
 	failure         text NOT NULL DEFAULT '',
 	provider_refund text UNIQUE,
 	transfer_id     uuid NOT NULL,
 	created_at      timestamptz NOT NULL DEFAULT now(),
 	settled_at      timestamptz,
+	version         bigint NOT NULL DEFAULT 1,
 	CONSTRAINT refund_requests_to_a_card_name_its_payment CHECK ((route = 'card') = (payment IS NOT NULL))
 );
 CREATE INDEX refund_requests_by_tenant ON refund_requests (org_id, id);
@@ -179,7 +192,7 @@ CREATE INDEX refund_requests_open ON refund_requests (created_at) WHERE status =
 SELECT scope_rows(confined, 'org_id = (SELECT scope_tenant())')
 	FROM unnest(ARRAY['payment_customers', 'payment_sessions', 'stripe_payments', 'refund_requests']::regclass[]) AS confined;
 -- Nobody has signed in where the provider speaks.
-SELECT scope_rows('stripe_events', 'false');
+SELECT scope_rows(confined, 'false') FROM unnest(ARRAY['stripe_events', 'payment_sweeps']::regclass[]) AS confined;
 
 -- room: metering
 ALTER TABLE usage_records
@@ -366,7 +379,7 @@ BEGIN
 	END LOOP;
 END $$;
 -- +goose StatementEnd
-DROP TABLE balance_notices, usage_credits, usage_passes, refund_requests, stripe_payments, stripe_events, payment_sessions, payment_customers;
+DROP TABLE balance_notices, usage_credits, usage_passes, refund_requests, stripe_payments, payment_sweeps, stripe_events, payment_sessions, payment_customers;
 DROP FUNCTION metering_moment, metering_now, metering_clock;
 CREATE TABLE usage_changes (
 	record_id uuid NOT NULL REFERENCES usage_records,

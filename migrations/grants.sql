@@ -78,6 +78,7 @@ BEGIN
 		('payment_customers',        'ra',   '',    '',     'r',    ''),
 		('payment_sessions',         'raw',  '',    '',     'rw',   ''),
 		('stripe_events',            'raw',  '',    '',     'raw',  ''),
+		('payment_sweeps',           '',     '',    '',     'raw',  ''),
 		('stripe_payments',          'raw',  '',    '',     'raw',  ''),
 		('refund_requests',          'raw',  '',    '',     'rw',   ''),
 
