@@ -66,7 +66,7 @@ func (t *tour) lookAround(ctx context.Context) error {
 		return err
 	}
 	t.before = balance.Value
-	used, err := t.api.usage(ctx, oapi.GetUsageParams{}, 0)
+	used, err := readAll[oapi.Usage](ctx, t.api, 0, t.api.usage(oapi.GetUsageParams{}))
 	if err != nil {
 		return err
 	}
