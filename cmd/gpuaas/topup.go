@@ -88,7 +88,7 @@ func (a *app) awaitPayment(ctx context.Context, c *client, from answer[oapi.Paym
 		err = &failure{Message: fmt.Sprintf("it is still %s after %s; the checkout stays open", p.Status, timeout), Code: codeTimeout, Try: look, Correlation: c.correlation, Exit: exitTimeout}
 	case err == nil && p.Status != oapi.PaymentStatusCredited:
 		err = &failure{
-			Message: fmt.Sprintf("nothing was credited: the payment is %s: %s", p.Status, cmp.Or(deref(p.Reason), "no reason was given")), Code: string(p.Status),
+			Message: fmt.Sprintf("nothing was credited: the payment is %s (%s)", p.Status, cmp.Or(deref(p.Reason), "no reason was given")), Code: string(p.Status),
 			Try: "gpuaas balance top-up once more, or ask those who run the platform about " + p.Id.String(), Correlation: c.correlation, Exit: exitFailure,
 		}
 	case err == nil:
