@@ -99,5 +99,6 @@ func periodic(d *Deps) []*river.PeriodicJob {
 		river.NewPeriodicJob(every(d.Window), func() (river.JobArgs, *river.InsertOpts) { return Accrue{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return KeepHouse{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
+		river.NewPeriodicJob(river.PeriodicInterval(sealingLedger), func() (river.JobArgs, *river.InsertOpts) { return SealLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 	}
 }

@@ -69,6 +69,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
+	river.AddWorker(w, &sealLedger{d: d})
 	return w
 }
 
@@ -116,7 +117,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 }
 
 const (
-	queueBilling     = "billing"
+	queueBilling     = ledger.QueueBilling
 	queueMaintenance = "maintenance"
 )
 

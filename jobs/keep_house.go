@@ -9,8 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// KeepHouse makes the partitions of the months ahead, seals the ledger so that
-// reading a balance stays cheap, and forgets old replies.
+// KeepHouse makes the partitions of the months ahead, and forgets old replies.
 type KeepHouse struct{}
 
 // Kind names the job to River.
@@ -32,9 +31,6 @@ const monthsAhead = 3
 
 func (w *keepHouse) Work(ctx context.Context, _ *river.Job[KeepHouse]) error {
 	if err := MakePartitions(ctx, w.d.DB); err != nil {
-		return err
-	}
-	if err := w.d.Ledger.Seal(ctx); err != nil {
 		return err
 	}
 	people := w.d.Allocations.Identity

@@ -83,24 +83,32 @@ func (a *app) auditVerify(ctx context.Context, tenant, heads string) error {
 }
 
 func readHeads(path string) ([]audit.Chain, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, errs.Invalid("--heads", "cannot be read").Because(err)
-	}
 	var c struct {
 		Chains []audit.Chain `json:"chains"`
 	}
-	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, errs.Invalid("--heads", "%s is not what gpuaas audit verify -o json prints", path).Because(err)
+	err := readKept(path, "gpuaas audit verify -o json", &c, func() bool {
+		return slices.ContainsFunc(c.Chains, func(c audit.Chain) bool { return c.Head != "" })
+	})
+	return c.Chains, err
+}
+
+// readKept reads what an earlier run of a command has printed. A file without
+// heads would find nothing, and say that all is well.
+func readKept(path, command string, into any, heads func() bool) error {
+	if path == "" {
+		return nil
 	}
-	// A file without heads would find nothing, and say that all is well.
-	if !slices.ContainsFunc(c.Chains, func(c audit.Chain) bool { return c.Head != "" }) {
-		return nil, errs.Invalid("--heads", "%s names no head", path).Try("gpuaas audit verify -o json prints them")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return errs.Invalid("--heads", "cannot be read").Because(err)
 	}
-	return c.Chains, nil
+	if err := json.Unmarshal(text, into); err != nil {
+		return errs.Invalid("--heads", "%s is not what %s prints", path, command).Because(err)
+	}
+	if !heads() {
+		return errs.Invalid("--heads", "%s names no head", path).Try("%s prints them", command)
+	}
+	return nil
 }
 
 // database opens the one of DATABASE_URL, or of gpuaas up on this machine.
@@ -165,7 +173,7 @@ func tenantNamed(names map[ids.Tenant]string, asked string) (ids.Tenant, error) 
 	}
 	id, err := ids.Parse[ids.Tenant](asked)
 	if err != nil {
-		return id, errs.New(errs.NotFound, "there is no tenant %q", asked).Try("gpuaas audit verify shows all that have audit rows")
+		return id, errs.New(errs.NotFound, "there is no tenant %q", asked).Try("without --tenant all are shown")
 	}
 	return id, nil
 }

@@ -62,7 +62,7 @@ func exitOf(code errs.Code) int {
 func meanings() [][2]string {
 	return [][2]string{
 		{"0", "done"},
-		{"1", "failed: the message says why; doctor, validate and audit verify: something was found"},
+		{"1", "failed: the message says why; doctor, validate, audit verify and ledger verify: something was found"},
 		{"2", "usage: the command line or a value in it was not understood"},
 		{"3", "a wait timed out; what was waited for goes on"},
 		{"4", "not signed in"},

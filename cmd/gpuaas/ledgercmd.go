@@ -12,7 +12,7 @@ import (
 )
 
 func newLedger(a *app) *cobra.Command {
-	return group("ledger", "Every credit and every charge", newLedgerList(a), newLedgerExport(a))
+	return group("ledger", "Every credit and every charge, and whether the record of them is whole", newLedgerList(a), newLedgerExport(a), newLedgerVerify(a))
 }
 
 // entriesAsked is which entries somebody wants to see.

@@ -115,7 +115,7 @@ func (w *world) newSide(name string) *side {
 	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference) VALUES ($1, 'test_credit', $2) RETURNING id)
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
 		SELECT t.id, e.account, e.amount, 'EUR' FROM t, (VALUES ($3::uuid, 100000000::bigint),
-			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = 'credit' AND currency = 'EUR'), -100000000)) AS e (account, amount)`,
+			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = 'promotions' AND currency = 'EUR'), -100000000)) AS e (account, amount)`,
 		id(), name, account)
 	return s
 }

@@ -11,9 +11,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -24,26 +26,20 @@ import (
 // Service posts and reads.
 type Service struct{ DB pg.Pool }
 
-// Line is one entry to be: Amount is added to Account.
-type Line struct {
-	Account    uuid.UUID
-	Allocation ids.Allocation // zero when it is about none
-	Amount     money.Minor
-}
-
-// Transfer moves money between accounts of one currency. Kind and Reference
-// together name the reason for it, once: the same reason has no second effect.
-type Transfer struct {
-	Kind      string // test_credit, correction …
-	Reference string
-	Currency  string
-	Lines     []Line
-}
-
 // EnsureAccounts makes sure of the tenant's balance account and of the
 // platform's accounts in that currency.
 func (s *Service) EnsureAccounts(ctx context.Context, tx pgx.Tx, tenant ids.Tenant, currency string) (balance uuid.UUID, err error) {
-	if err := tx.QueryRow(ctx, ensureAccounts, tenant.UUID, currency).Scan(&balance); err != nil {
+	return scanEnsured(tx.QueryRow(ctx, ensureAccounts, tenant.UUID, currency), tenant, currency)
+}
+
+func scanEnsured(row pgx.Row, tenant ids.Tenant, currency string) (balance uuid.UUID, err error) {
+	err = row.Scan(&balance)
+	var refused *pgconn.PgError
+	switch {
+	case errors.As(err, &refused) && refused.Code == "23514": // check_violation
+		return uuid.Nil, errs.New(errs.Conflict, "this tenant keeps its balance in another currency than %s", currency).
+			With("currency", currency).Because(err)
+	case err != nil:
 		return uuid.Nil, fmt.Errorf("making accounts of tenant %s: %w", tenant, err)
 	}
 	return balance, nil
@@ -53,12 +49,57 @@ func (s *Service) EnsureAccounts(ctx context.Context, tx pgx.Tx, tenant ids.Tena
 func (s *Service) Balance(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (balance money.Minor, currency string, err error) {
 	err = q.QueryRow(ctx, selectBalance, tenant.UUID).Scan(&balance, &currency)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, "", errs.New(errs.NotFound, "this tenant has no balance account")
+		return 0, "", noBalance()
 	}
 	if err != nil {
 		return 0, "", fmt.Errorf("reading the balance of tenant %s: %w", tenant, err)
 	}
 	return balance, currency, nil
+}
+
+func noBalance() error { return errs.New(errs.NotFound, "this tenant has no balance account") }
+
+// Balance is an amount in a currency.
+type Balance struct {
+	Minor    money.Minor
+	Currency string
+}
+
+// Balances reads those of many tenants at once. One without an account is left out.
+func (s *Service) Balances(ctx context.Context, q pg.Queryer, tenants []ids.Tenant) (map[ids.Tenant]Balance, error) {
+	list := make([]uuid.UUID, len(tenants))
+	for i, t := range tenants {
+		list[i] = t.UUID
+	}
+	rows, err := q.Query(ctx, selectBalances, list)
+	if err != nil {
+		return nil, fmt.Errorf("reading balances: %w", err)
+	}
+	balances := make(map[ids.Tenant]Balance, len(tenants))
+	var tenant ids.Tenant
+	var b Balance
+	_, err = pgx.ForEachRow(rows, []any{&tenant.UUID, &b.Minor, &b.Currency}, func() error {
+		balances[tenant] = b
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading balances: %w", err)
+	}
+	return balances, nil
+}
+
+// BalanceAt is what it was before the moment at: by when things were booked, not
+// by when they were written down. It reads back from today's balance, so it costs
+// what was booked since.
+func (s *Service) BalanceAt(ctx context.Context, q pg.Queryer, tenant ids.Tenant, at time.Time) (balance money.Minor, err error) {
+	err = q.QueryRow(ctx, selectBalanceAt, tenant.UUID, at).Scan(&balance)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, noBalance()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the balance of tenant %s at %s: %w", tenant, at.UTC().Format(time.RFC3339), err)
+	}
+	return balance, nil
 }
 
 // QueueFunds fails the caller's transaction unless the tenant's balance is above
@@ -77,63 +118,5 @@ func QueueFunds(b *pgx.Batch, tenant ids.Tenant, need money.Minor) {
 		return errs.New(errs.InsufficientBalance, "the balance does not cover this").
 			With("balance_minor", balance).With("needed_minor", need).With("currency", currency).
 			Try("add credit, or ask for less")
-	})
-}
-
-// Transfer posts t in one statement. It refuses lines that do not sum to zero.
-func (s *Service) Transfer(ctx context.Context, tx pgx.Tx, t Transfer) error {
-	if err := balanced(t.Lines); err != nil {
-		return fmt.Errorf("transfer %s %s: %w", t.Kind, t.Reference, err)
-	}
-	accounts := make([]uuid.UUID, len(t.Lines))
-	allocations := make([]*uuid.UUID, len(t.Lines))
-	amounts := make([]int64, len(t.Lines))
-	for i, l := range t.Lines {
-		accounts[i], amounts[i] = l.Account, int64(l.Amount)
-		if l.Allocation != (ids.Allocation{}) {
-			allocations[i] = &l.Allocation.UUID
-		}
-	}
-	var fresh bool
-	var posted int
-	err := tx.QueryRow(ctx, insertTransfer, uuid.Must(uuid.NewV7()), t.Kind, t.Reference, t.Currency,
-		accounts, allocations, amounts).Scan(&fresh, &posted)
-	switch {
-	case err != nil:
-		return fmt.Errorf("posting transfer %s %s: %w", t.Kind, t.Reference, err)
-	case fresh && posted != len(t.Lines):
-		return fmt.Errorf("transfer %s %s: %d of %d accounts are unknown or of another currency than %s",
-			t.Kind, t.Reference, len(t.Lines)-posted, len(t.Lines), t.Currency)
-	}
-	return nil
-}
-
-func balanced(lines []Line) error {
-	if len(lines) < 2 {
-		return errors.New("a transfer has two lines or more")
-	}
-	var sum money.Minor
-	var err error
-	for _, l := range lines {
-		if sum, err = money.Add(sum, l.Amount); err != nil {
-			return err
-		}
-	}
-	if sum != 0 {
-		return fmt.Errorf("its lines sum to %d, not to zero", sum)
-	}
-	return nil
-}
-
-// TestCredit gives a tenant money that nobody paid, once per reference.
-func (s *Service) TestCredit(ctx context.Context, tx pgx.Tx, tenant ids.Tenant, amount money.Minor, reference string) error {
-	var balance, credit uuid.UUID
-	var currency string
-	if err := tx.QueryRow(ctx, selectCreditAccounts, tenant.UUID).Scan(&balance, &credit, &currency); err != nil {
-		return fmt.Errorf("finding accounts of tenant %s: %w", tenant, err)
-	}
-	return s.Transfer(ctx, tx, Transfer{
-		Kind: "test_credit", Reference: reference, Currency: currency,
-		Lines: []Line{{Account: balance, Amount: amount}, {Account: credit, Amount: -amount}},
 	})
 }

@@ -2,38 +2,81 @@ package ledger
 
 const ensureAccounts = `SELECT ledger_ensure_accounts($1, $2)`
 
-// Newest checkpoint and what came after it. An id that is sealed can no longer
-// appear: Seal waited for everyone who might have held one. CASE, because row-level
-// security lets it into the index, and coalesce not.
+// sumNow is what account a holds: its newest checkpoint and what came after it. An
+// id that is sealed can no longer appear: Seal waited for everyone who might have
+// held one. CASE, because row-level security lets it into the index, and coalesce
+// not. The sum is numeric until the end, so that it fails where it does not fit.
+const (
+	sumNow = `(coalesce(c.balance_minor, 0) + coalesce((
+			SELECT sum(e.amount_minor) FROM ledger_entries e
+			WHERE e.account_id = a.id AND e.id > CASE WHEN c.up_to IS NULL THEN 0 ELSE c.up_to END), 0))`
+
+	newestCheckpoint = `LEFT JOIN LATERAL (
+		SELECT up_to, balance_minor, chain FROM ledger_checkpoints
+		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true`
+)
+
 const selectBalance = `
-	SELECT coalesce(c.balance_minor, 0) + coalesce((
-			SELECT sum(e.amount_minor)::bigint FROM ledger_entries e
-			WHERE e.account_id = a.id AND e.id > CASE WHEN c.up_to IS NULL THEN 0 ELSE c.up_to END), 0), a.currency
-	FROM ledger_accounts a LEFT JOIN LATERAL (
-		SELECT up_to, balance_minor FROM ledger_checkpoints
-		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
+	SELECT ` + sumNow + `::bigint, a.currency
+	FROM ledger_accounts a ` + newestCheckpoint + `
 	WHERE a.org_id = $1 AND a.name = 'balance'`
 
-const selectCreditAccounts = `
-	SELECT b.id, c.id, b.currency FROM ledger_accounts b
-	JOIN ledger_accounts c ON c.org_id IS NULL AND c.name = 'credit' AND c.currency = b.currency
-	WHERE b.org_id = $1 AND b.name = 'balance'`
+const selectBalances = `
+	SELECT a.org_id, ` + sumNow + `::bigint, a.currency
+	FROM ledger_accounts a ` + newestCheckpoint + `
+	WHERE a.org_id = ANY ($1::uuid[]) AND a.name = 'balance'`
 
-const insertTransfer = `
-	WITH t AS (
-		INSERT INTO ledger_transfers (id, kind, reference) VALUES ($1, $2, $3)
+// Only the partitions of the months since are read for what is taken away.
+const selectBalanceAt = `
+	SELECT (` + sumNow + ` - coalesce((
+			SELECT sum(e.amount_minor) FROM ledger_entries e WHERE e.account_id = a.id AND e.at >= $2), 0))::bigint
+	FROM ledger_accounts a ` + newestCheckpoint + `
+	WHERE a.org_id = $1 AND a.name = 'balance'`
+
+// An account of the platform has no tenant, and no index knows null = null: so
+// either half of the union finds one row, and the other is not run.
+func account(tenant, name string) string {
+	return `SELECT id FROM ledger_accounts WHERE org_id = ` + tenant + `::uuid AND name = ` + name + ` AND currency = $10
+		UNION ALL SELECT id FROM ledger_accounts WHERE ` + tenant + `::uuid IS NULL AND org_id IS NULL AND name = ` + name + ` AND currency = $10`
+}
+
+var insertTransfer = `
+	WITH giver AS (` + account("$5", "$6") + `
+	), taker AS (` + account("$7", "$8") + `
+	), fresh AS (
+		INSERT INTO ledger_transfers (id, kind, reference, note)
+		SELECT $1::uuid, $2::text, $3::text, $4::text FROM giver, taker WHERE $9::bigint > 0
 		ON CONFLICT (kind, reference) DO NOTHING RETURNING id
 	), posted AS (
 		INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency)
-		SELECT t.id, l.account, l.allocation, l.amount, $4
-		FROM t, unnest($5::uuid[], $6::uuid[], $7::bigint[]) AS l (account, allocation, amount)
-		JOIN ledger_accounts a ON a.id = l.account AND a.currency = $4
-		RETURNING id
+		SELECT fresh.id, side.account, $11::uuid, side.amount, $10
+		FROM fresh, giver, taker, LATERAL (VALUES (giver.id, -$9), (taker.id, $9)) AS side (account, amount)
 	)
-	SELECT EXISTS (SELECT FROM t), (SELECT count(*) FROM posted)`
+	SELECT EXISTS (SELECT FROM giver), EXISTS (SELECT FROM taker), EXISTS (SELECT FROM fresh)`
 
-// An entry as its account's chain takes it, whatever the session's settings.
-const entryText = `concat_ws(' ', id, transfer_id, coalesce(allocation_id::text, '-'), amount_minor, currency, extract(epoch FROM at))`
+const ofTenant = `
+	FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
+	WHERE e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND a.name = 'balance')
+		AND e.at >= coalesce($2::timestamptz, '-infinity') AND e.at < coalesce($3::timestamptz, 'infinity')`
+
+const selectEntries = `
+	SELECT e.id, e.at, e.transfer_id, t.kind, t.reference, t.note, e.allocation_id, e.amount_minor, e.currency` + ofTenant + `
+		AND ($4 = '' OR t.kind = $4) AND ($5::uuid IS NULL OR e.allocation_id = $5) AND e.id > $6
+	ORDER BY e.id LIMIT $7`
+
+const sumByKind = `
+	SELECT t.kind, sum(e.amount_minor)::bigint` + ofTenant + `
+	GROUP BY t.kind`
+
+// What a chain takes of an entry and of its transfer, and of a checkpoint and its
+// account: as rows, so that no text can pass for its neighbour, and whatever the
+// session's settings.
+const (
+	entryText = `row(e.id, e.transfer_id, e.allocation_id, e.amount_minor, e.currency, extract(epoch FROM e.at),
+			t.kind, t.reference, t.note, extract(epoch FROM t.at))::text`
+
+	sealText = `row(a.id, a.org_id, a.name, a.currency, c.up_to, c.balance_minor, extract(epoch FROM c.sealed_at))::text`
+)
 
 // Its lock waits until every open transaction that has posted is over, and lets
 // no new one begin until the id is read. It is held for no longer than that.
@@ -41,45 +84,93 @@ const (
 	lockEntries  = `SELECT ledger_await_postings()`
 	impatient    = `SET LOCAL lock_timeout = '1s'`
 	patient      = `SET LOCAL statement_timeout = '10min'`
+	snapshot     = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
 	selectLastID = `SELECT coalesce(max(id), 0) FROM ledger_entries`
-	// By account, so that it reads the tails and not the history.
-	sealCheckpoint = `
-	INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain)
-	SELECT a.id, $1, coalesce(c.balance_minor, 0) + tail.sum, sha256(coalesce(c.chain, '') || tail.chain)
-	FROM ledger_accounts a LEFT JOIN LATERAL (
-		SELECT up_to, balance_minor, chain FROM ledger_checkpoints
-		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
-	CROSS JOIN LATERAL (
-		SELECT count(*) AS n, sum(amount_minor)::bigint AS sum, ledger_chain(` + entryText + ` ORDER BY id) AS chain FROM ledger_entries
-		WHERE account_id = a.id AND id > coalesce(c.up_to, 0) AND id <= $1) tail
-	WHERE tail.n >= greatest($2, 1)
-	ON CONFLICT (account_id, up_to) DO NOTHING`
+
+	// Two that seal beside each other would both follow the same checkpoint.
+	lockSeals = `SELECT pg_advisory_xact_lock(hashtextextended('ledger.seal', 0))`
+
+	// By account, so that it reads the tails and not the history. A balance that
+	// would not fit is left as it is, and does not keep the others from being sealed.
+	sealAccounts = `
+	WITH chunk AS (
+		SELECT id, org_id, name, currency FROM ledger_accounts WHERE id > $2 ORDER BY id LIMIT $3
+	), sealed AS (
+		INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain, sealed_at)
+		SELECT a.id, c.up_to, c.balance_minor, sha256(coalesce(before.chain, '') || tail.chain || convert_to(` + sealText + `, 'UTF8')), c.sealed_at
+		FROM chunk a
+		LEFT JOIN LATERAL (
+			SELECT up_to, balance_minor, chain FROM ledger_checkpoints WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) before ON true
+		CROSS JOIN LATERAL (
+			SELECT count(*) AS n, sum(e.amount_minor) AS sum, ledger_chain(` + entryText + ` ORDER BY e.id) AS chain
+			FROM ledger_entries e LEFT JOIN ledger_transfers t ON t.id = e.transfer_id
+			WHERE e.account_id = a.id AND e.id > coalesce(before.up_to, 0) AND e.id <= $1) tail
+		CROSS JOIN LATERAL (SELECT $1::bigint AS up_to, coalesce(before.balance_minor, 0) + tail.sum AS balance_minor, now() AS sealed_at) c
+		WHERE tail.n > 0 AND c.balance_minor BETWEEN ` + smallest + ` AND ` + largest + `
+	)
+	SELECT id FROM chunk ORDER BY id DESC LIMIT 1`
+
+	smallest, largest = `-9223372036854775808`, `9223372036854775807`
 )
 
-// Every balance derived again from the first entry, against what is told of it;
-// every checkpoint against its own sum; every transfer against zero.
-const selectDifference = `
-	WITH derived AS (
-		SELECT account_id, sum(amount_minor) AS sum FROM ledger_entries GROUP BY account_id
-	), told AS (
-		SELECT a.id AS account_id, coalesce(c.balance_minor, 0) + coalesce((
-			SELECT sum(e.amount_minor) FROM ledger_entries e
-			WHERE e.account_id = a.id AND e.id > coalesce(c.up_to, 0)), 0) AS sum
-		FROM ledger_accounts a LEFT JOIN LATERAL (
-			SELECT up_to, balance_minor FROM ledger_checkpoints
-			WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true
-	)
-	SELECT
-		(SELECT coalesce(sum(abs(coalesce(d.sum, 0) - coalesce(t.sum, 0))), 0) FROM derived d FULL JOIN told t USING (account_id))::bigint,
-		(SELECT coalesce(sum(abs(sum)), 0) FROM (
-			SELECT sum(amount_minor) AS sum FROM ledger_entries GROUP BY transfer_id, currency) x)::bigint`
+// inRange is a sum as a number of 63 bits, the nearest where it does not fit: who
+// looks for faults must be able to read them.
+func inRange(sum string) string {
+	return `greatest(least(` + sum + `, ` + largest + `), ` + smallest + `)::bigint`
+}
 
-// Checkpoints that their entries, or the checkpoint before, no longer lead to.
-const selectBroken = `
-	SELECT count(*) FROM (
-		SELECT account_id, up_to, chain, lag(up_to, 1, 0::bigint) OVER w AS after, lag(chain, 1, ''::bytea) OVER w AS before
-		FROM ledger_checkpoints WINDOW w AS (PARTITION BY account_id ORDER BY up_to)) c
-	CROSS JOIN LATERAL (
-		SELECT ledger_chain(` + entryText + ` ORDER BY id) AS chain FROM ledger_entries
-		WHERE account_id = c.account_id AND id > c.after AND id <= c.up_to) e
-	WHERE sha256(c.before || coalesce(e.chain, '')) <> c.chain`
+// A tenant's balance, or where $1 is null every account.
+const (
+	accountsAsked = `($1::uuid IS NULL OR a.org_id = $1 AND a.name = 'balance')`
+	entriesAsked  = `($1::uuid IS NULL OR e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND a.name = 'balance'))`
+)
+
+// Every balance derived again from the first entry, beside what is told of it.
+// Entries of an account that is not there come without a name.
+var selectDerived = `
+	WITH derived AS (
+		SELECT e.account_id, count(*) AS n, sum(e.amount_minor) AS sum FROM ledger_entries e WHERE ` + entriesAsked + ` GROUP BY e.account_id
+	), told AS (
+		SELECT a.id, a.org_id, a.name, a.currency, ` + sumNow + ` AS sum FROM ledger_accounts a ` + newestCheckpoint + ` WHERE ` + accountsAsked + `
+	)
+	SELECT coalesce(told.id, derived.account_id) AS id, coalesce(told.org_id, '00000000-0000-0000-0000-000000000000'), coalesce(told.name, ''), coalesce(told.currency, ''),
+		coalesce(derived.n, 0), ` + inRange(`coalesce(derived.sum, 0)`) + `, ` + inRange(`coalesce(told.sum, 0)`) + `,
+		` + inRange(`abs(coalesce(derived.sum, 0) - coalesce(told.sum, 0))`) + `
+	FROM told FULL JOIN derived ON derived.account_id = told.id
+	ORDER BY 1`
+
+// The seals and the entries of the accounts from one id to another.
+const (
+	selectSeals = `
+	SELECT c.account_id, c.up_to, c.balance_minor, c.chain, c.sealed_at, ` + sealText + `
+	FROM ledger_checkpoints c LEFT JOIN ledger_accounts a ON a.id = c.account_id
+	WHERE c.account_id BETWEEN $1 AND $2 ORDER BY c.account_id, c.up_to`
+
+	selectLinks = `
+	SELECT e.account_id, e.id, e.amount_minor, e.currency, coalesce(t.at, e.at), ` + entryText + `
+	FROM ledger_entries e LEFT JOIN ledger_transfers t ON t.id = e.transfer_id
+	WHERE e.account_id BETWEEN $1 AND $2 ORDER BY e.account_id, e.id`
+)
+
+// Transfers that are none: without entries, with entries that do not sum to zero
+// in one currency, or entries without a transfer. It names one account of each,
+// a tenant's if there is one.
+var selectUnbalanced = `
+	SELECT bad.id, bad.lost, bad.sum, bad.first, bad.last, coalesce(a.id, '00000000-0000-0000-0000-000000000000'),
+		coalesce(a.org_id, '00000000-0000-0000-0000-000000000000'), coalesce(a.name, '')
+	FROM (
+		SELECT coalesce(t.id, sums.transfer_id) AS id, t.id IS NULL AS lost, ` + inRange(`coalesce(sums.sum, 0)`) + ` AS sum,
+			coalesce(sums.first, 0) AS first, coalesce(sums.last, 0) AS last
+		FROM (
+			SELECT t.id FROM ledger_transfers t WHERE $1::uuid IS NULL OR t.id IN (SELECT e.transfer_id FROM ledger_entries e WHERE ` + entriesAsked + `)
+		) t FULL JOIN (
+			SELECT e.transfer_id, sum(e.amount_minor) AS sum, min(e.currency) <> max(e.currency) AS mixed, min(e.id) AS first, max(e.id) AS last
+			FROM ledger_entries e WHERE $1::uuid IS NULL OR e.transfer_id IN (SELECT e.transfer_id FROM ledger_entries e WHERE ` + entriesAsked + `)
+			GROUP BY e.transfer_id
+		) sums ON sums.transfer_id = t.id
+		WHERE t.id IS NULL OR sums.transfer_id IS NULL OR sums.sum <> 0 OR sums.mixed
+		LIMIT $2) bad
+	LEFT JOIN LATERAL (
+		SELECT a.id, a.org_id, a.name FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id
+		WHERE e.transfer_id = bad.id ORDER BY a.org_id NULLS LAST LIMIT 1) a ON true
+	ORDER BY bad.first, bad.id`

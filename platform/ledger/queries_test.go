@@ -9,17 +9,25 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"ledger_accounts", "ledger_transfers", "ledger_entries", "ledger_checkpoints"}, map[string]string{
-		"ensureAccounts":       ensureAccounts,
-		"selectBalance":        selectBalance,
-		"selectCreditAccounts": selectCreditAccounts,
-		"insertTransfer":       insertTransfer,
-		"selectLastID":         selectLastID,
-		"sealCheckpoint":       sealCheckpoint,
-		"selectDifference":     selectDifference,
+		"ensureAccounts":   ensureAccounts,
+		"selectBalance":    selectBalance,
+		"selectBalances":   selectBalances,
+		"selectBalanceAt":  selectBalanceAt,
+		"selectEntries":    selectEntries,
+		"sumByKind":        sumByKind,
+		"insertTransfer":   insertTransfer,
+		"selectLastID":     selectLastID,
+		"sealAccounts":     sealAccounts,
+		"selectDerived":    selectDerived,
+		"selectSeals":      selectSeals,
+		"selectLinks":      selectLinks,
+		"selectUnbalanced": selectUnbalanced,
 	})
 }
 
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
 	t.Parallel()
-	pgtest.KeepIndexes(t, map[string]string{"selectBalance": selectBalance})
+	pgtest.KeepIndexes(t, map[string]string{
+		"selectBalance": selectBalance, "selectBalances": selectBalances, "selectBalanceAt": selectBalanceAt,
+	})
 }

@@ -5,39 +5,44 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// sealEvery is how long an account's tail may grow before it is summed up: a
-// balance adds at most about this many rows, some 0.2 ms.
-const sealEvery = 1_000
-
-// Seal writes a checkpoint for each account whose tail has grown long. It may
-// run at any time, by any number of processes; when postings are under way it
-// gives up, and the next run does it.
+// Seal writes a checkpoint for each account that has entries since its last one:
+// its balance, so that reading it adds up a few entries only, and a hash over all
+// that came before, so that a change to it shows. It may run at any time, by any
+// number of processes, and goes on where one that was killed has stopped; when
+// postings are under way for long it gives up (see Busy), and the next run does it.
 func (s *Service) Seal(ctx context.Context) error {
-	return s.seal(ctx, sealEvery)
-}
-
-func (s *Service) seal(ctx context.Context, least int) error {
 	last, err := s.lastPosted(ctx)
 	if err != nil {
 		return err
 	}
-	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, patient); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, sealCheckpoint, last, least)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("sealing balances up to entry %d: %w", last, err)
+	for after := uuid.Nil; err == nil; {
+		after, err = s.sealSome(ctx, last, after)
 	}
-	return nil
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return fmt.Errorf("sealing balances up to entry %d: %w", last, err)
+}
+
+// sealAtOnce is how many accounts a transaction of sealing goes through: a run
+// that is ended early has not been for nothing.
+const sealAtOnce = 1_000
+
+// sealSome seals the accounts that follow one, and returns the last of them.
+func (s *Service) sealSome(ctx context.Context, last int64, after uuid.UUID) (next uuid.UUID, err error) {
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(patient)
+		b.Queue(lockSeals)
+		b.Queue(sealAccounts, last, after, sealAtOnce).QueryRow(func(row pgx.Row) error { return row.Scan(&next) })
+		return tx.SendBatch(ctx, b).Close()
+	})
+	return next, err
 }
 
 // lastPosted returns an entry id below which nothing can still appear. Ids are
@@ -57,40 +62,6 @@ func (s *Service) lastPosted(ctx context.Context) (last int64, err error) {
 		return 0, fmt.Errorf("waiting for open postings: %w", err)
 	}
 	return last, nil
-}
-
-// What Verify finds besides a difference.
-var (
-	ErrUnbalanced = errors.New("the ledger has transfers that do not sum to zero")
-	ErrBroken     = errors.New("entries behind a sealed checkpoint were changed")
-)
-
-// Verify derives every balance again from the first entry and returns by how
-// much the balances that are told differ, summed without sign: zero, or someone
-// must look. It also follows the chain of every account. It reads everything;
-// run it at night.
-func (s *Service) Verify(ctx context.Context) (difference money.Minor, err error) {
-	var unbalanced money.Minor
-	var broken int64
-	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, patient); err != nil {
-			return err
-		}
-		if err := tx.QueryRow(ctx, selectDifference).Scan(&difference, &unbalanced); err != nil {
-			return err
-		}
-		return tx.QueryRow(ctx, selectBroken).Scan(&broken)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("verifying the ledger: %w", err)
-	}
-	switch {
-	case unbalanced != 0:
-		return difference, fmt.Errorf("%w: off by %d", ErrUnbalanced, unbalanced)
-	case broken != 0:
-		return difference, fmt.Errorf("%w: %d checkpoints", ErrBroken, broken)
-	}
-	return difference, nil
 }
 
 // Busy tells whether Seal gave up because of open postings.

@@ -5,9 +5,10 @@ package ledger
 // amount_minor bigint (above zero for what the tenant pays), and the reference
 // of the pass it belongs to.
 type Charges struct {
-	With      string // common table expressions that Query and Reference use
+	With      string // common table expressions that Query and Reference use; may be empty
 	Query     string
 	Reference string // an SQL text expression, one value for the whole pass
+	At        string // an SQL timestamptz expression: when it is booked, the last second of the pass
 }
 
 // UsageStatement is the statement that posts a pass of usage: for each account
@@ -23,8 +24,12 @@ type Charges struct {
 // The query stands in it twice, once for the sums and once for the entries: to
 // compute a charge again is cheaper than to keep it.
 func UsageStatement(c Charges) string {
+	with := `WITH `
+	if c.With != "" {
+		with += c.With + `,`
+	}
 	return `
-	WITH ` + c.With + `,
+	` + with + `
 	totals AS MATERIALIZED (
 		SELECT gen_random_uuid() AS transfer_id, account_id, currency, sum(amount_minor)::bigint AS amount_minor
 		FROM (` + c.Query + `) AS charges WHERE amount_minor <> 0 GROUP BY account_id, currency
@@ -35,13 +40,13 @@ func UsageStatement(c Charges) string {
 		RETURNING id
 	),
 	entries AS (
-		INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency)
-		SELECT t.transfer_id, t.account_id, charges.allocation_id, -charges.amount_minor, t.currency
+		INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency, at)
+		SELECT t.transfer_id, t.account_id, charges.allocation_id, -charges.amount_minor, t.currency, ` + c.At + `
 		FROM (` + c.Query + `) AS charges JOIN totals t USING (account_id, currency)
 		WHERE charges.amount_minor <> 0
 		UNION ALL
 		-- Without a revenue account the entry has none, and the pass fails.
-		SELECT t.transfer_id, a.id, NULL, t.amount_minor, t.currency
+		SELECT t.transfer_id, a.id, NULL, t.amount_minor, t.currency, ` + c.At + `
 		FROM totals t LEFT JOIN ledger_accounts a ON a.org_id IS NULL AND a.name = 'revenue' AND a.currency = t.currency
 		WHERE t.amount_minor <> 0
 	)

@@ -1,0 +1,44 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+// SealLedger sums up and seals the accounts that money has moved on. Whatever was
+// not sealed in time the next one takes.
+type SealLedger struct{}
+
+// Kind names the job to River.
+func (SealLedger) Kind() string { return "seal_ledger" }
+
+// InsertOpts keeps one waiting at most: a second one would find nothing.
+func (SealLedger) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+}
+
+// sealingLedger is how long an entry may be changed unseen, and how many entries
+// a balance adds up.
+const sealingLedger = 10 * time.Minute
+
+// sealingAgain leaves a long pass of accrual most of its time: sealing holds up
+// every posting while it waits for the open ones.
+const sealingAgain = 30 * time.Second
+
+type sealLedger struct {
+	river.WorkerDefaults[SealLedger]
+
+	d *Deps
+}
+
+func (w *sealLedger) Work(ctx context.Context, _ *river.Job[SealLedger]) error {
+	err := w.d.Ledger.Seal(ctx)
+	if ledger.Busy(err) {
+		return river.JobSnooze(sealingAgain)
+	}
+	return err
+}

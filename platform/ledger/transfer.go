@@ -1,0 +1,182 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+)
+
+// Kind is what a transfer is for.
+type Kind string
+
+// The kinds. Usage comes by UsageStatement only.
+const (
+	Usage             Kind = "usage"
+	TestCredit        Kind = "test_credit"
+	TopUp             Kind = "topup"
+	Adjustment        Kind = "adjustment"
+	FaultCredit       Kind = "fault_credit"
+	RefundCardUnspent Kind = "refund_card_unspent" // credit that was not used, to the card
+	RefundCardCharge  Kind = "refund_card_charge"  // a charge, to the card
+	RefundLedger      Kind = "refund_ledger"       // a charge, as credit
+	RefundReversed    Kind = "refund_reversed"     // what the card did not take
+)
+
+// Account is a tenant's balance, or one of the platform's own, which there is for
+// each currency.
+type Account struct {
+	Tenant ids.Tenant // zero for the platform's
+	Name   string
+}
+
+// The platform's accounts: what use has earned, money at the payment provider,
+// credit that nobody paid for, corrections by a person, and what was given back of
+// what was earned.
+var (
+	Revenue     = Account{Name: "revenue"}
+	Clearing    = Account{Name: "clearing"}
+	Promotions  = Account{Name: "promotions"}
+	Adjustments = Account{Name: "adjustments"}
+	Refunds     = Account{Name: "refunds"}
+)
+
+const balance = "balance"
+
+// BalanceOf is what the tenant may still spend.
+func BalanceOf(tenant ids.Tenant) Account { return Account{Tenant: tenant, Name: balance} }
+
+// move is from where to where a kind may take money, by the names of accounts.
+type move struct{ from, to string }
+
+// moves is the whole of it: another way is a mistake of the caller.
+var moves = map[Kind][]move{
+	TestCredit:        {{Promotions.Name, balance}},
+	TopUp:             {{Clearing.Name, balance}},
+	Adjustment:        {{Adjustments.Name, balance}, {balance, Adjustments.Name}},
+	FaultCredit:       {{Revenue.Name, balance}},
+	RefundCardUnspent: {{balance, Clearing.Name}},
+	RefundCardCharge:  {{Refunds.Name, Clearing.Name}},
+	RefundLedger:      {{Refunds.Name, balance}},
+	RefundReversed:    {{Clearing.Name, balance}, {Clearing.Name, Refunds.Name}},
+}
+
+// Transfer moves a positive amount from one account to another. Kind and
+// Reference together name the reason for it, once: the same reason has no second
+// effect, and the first amount stands.
+type Transfer struct {
+	ID         uuid.UUID // fresh, of version 7: the caller may name it in rows of its own
+	Kind       Kind
+	Reference  string
+	From, To   Account
+	Amount     money.Minor
+	Currency   string
+	Allocation ids.Allocation // zero when it is about none
+	Note       string         // for people, at most 512 characters
+}
+
+// most bounds one transfer far above any payment, and so far below 2^63 that no
+// number of them in a lifetime makes a balance overflow.
+const most money.Minor = 1e15
+
+// noteLength is what the table takes.
+const noteLength = 512
+
+func (t Transfer) check() error {
+	switch {
+	case t.ID == uuid.Nil:
+		return errors.New("it has no id")
+	case t.Reference == "":
+		return errors.New("it has no reference")
+	case t.Currency == "":
+		return errors.New("it has no currency")
+	case t.Amount <= 0:
+		return errs.Invalid("amount_minor", "an amount is above zero, not %d", t.Amount)
+	case t.Amount > most:
+		return errs.Invalid("amount_minor", "an amount is at most %d", most).With("maximum", most)
+	case len([]rune(t.Note)) > noteLength:
+		return errs.Invalid("note", "a note has at most %d characters", noteLength)
+	case !slices.Contains(moves[t.Kind], move{t.From.Name, t.To.Name}):
+		return fmt.Errorf("no %s goes from %s to %s", t.Kind, t.From.Name, t.To.Name)
+	}
+	return nil
+}
+
+// Transfer posts t. It returns false when its kind and reference were there.
+func (s *Service) Transfer(ctx context.Context, tx pgx.Tx, t Transfer) (posted bool, err error) {
+	b := &pgx.Batch{}
+	QueueTransfer(b, t, &posted)
+	err = tx.SendBatch(ctx, b).Close()
+	return posted, err
+}
+
+// QueueTransfer posts t in the caller's batch, which fails with it. A tenant
+// without accounts gets them. posted may be nil; it says afterwards whether kind
+// and reference were new.
+func QueueTransfer(b *pgx.Batch, t Transfer, posted *bool) {
+	if err := t.check(); err != nil {
+		b.Queue(`SELECT`).Exec(func(pgconn.CommandTag) error { return t.failed(err) })
+		return
+	}
+	if tenant := cmp.Or(t.From.Tenant, t.To.Tenant); tenant != (ids.Tenant{}) {
+		b.Queue(ensureAccounts, tenant.UUID, t.Currency).QueryRow(func(row pgx.Row) error {
+			_, err := scanEnsured(row, tenant, t.Currency)
+			return err
+		})
+	}
+	b.Queue(insertTransfer, t.ID, t.Kind, t.Reference, t.Note, tenantOrNull(t.From), t.From.Name, tenantOrNull(t.To), t.To.Name,
+		t.Amount, t.Currency, t.Allocation.UUID).QueryRow(func(row pgx.Row) error {
+		var from, to, fresh bool
+		if err := row.Scan(&from, &to, &fresh); err != nil {
+			return t.failed(err)
+		}
+		switch {
+		case !from:
+			return t.failed(unknown(t.From, t.Currency))
+		case !to:
+			return t.failed(unknown(t.To, t.Currency))
+		case posted != nil:
+			*posted = fresh
+		}
+		return nil
+	})
+}
+
+func (t Transfer) failed(err error) error {
+	return fmt.Errorf("posting transfer %s %s: %w", t.Kind, t.Reference, err)
+}
+
+func unknown(a Account, currency string) error {
+	return fmt.Errorf("there is no account %s in %s of %s", a.Name, currency, a.Tenant)
+}
+
+// tenantOrNull is null for the platform's accounts, as the table has it.
+func tenantOrNull(a Account) *uuid.UUID {
+	if a.Tenant == (ids.Tenant{}) {
+		return nil
+	}
+	return &a.Tenant.UUID
+}
+
+// TestCredit gives a tenant that has a balance money that nobody paid, once per
+// reference.
+func (s *Service) TestCredit(ctx context.Context, tx pgx.Tx, tenant ids.Tenant, amount money.Minor, reference string) error {
+	_, currency, err := s.Balance(ctx, tx, tenant)
+	if err != nil {
+		return err
+	}
+	_, err = s.Transfer(ctx, tx, Transfer{
+		ID: uuid.Must(uuid.NewV7()), Kind: TestCredit, Reference: reference,
+		From: Promotions, To: BalanceOf(tenant), Amount: amount, Currency: currency,
+	})
+	return err
+}
