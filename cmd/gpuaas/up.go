@@ -48,6 +48,7 @@ func newUp() *cobra.Command {
 	f.StringVar(&cfg.NodeListen, "node-listen", "127.0.0.1:8443", "address of the node door")
 	f.StringVar(&cfg.Metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
 	f.StringVar(&cfg.IssuerListen, "issuer-listen", "127.0.0.1:8180", "address of the development issuer; loopback names only")
+	f.StringVar(&cfg.PaymentsListen, "payments-listen", "127.0.0.1:8280", "address of the development payment provider; loopback names only")
 	f.IntVar(&cfg.SimNodes, "sim-nodes", -1, "simulated nodes to run (-1: those that are declared)")
 	f.StringVar(&agents, "agents", "shared", "shared: all agents in this process; processes: one each")
 	f.BoolVar(&cfg.Headless, "headless", false, "print no screen")
