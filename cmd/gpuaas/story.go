@@ -37,6 +37,7 @@ type story struct {
 func (t *tour) steps() []step {
 	return []step{
 		{"Look around", t.lookAround},
+		{"Top up", t.topUp},
 		{"Create", t.create},
 		{"Look at it", t.lookAt},
 		{"Drift: somebody changes the machine behind our back", t.drift},
@@ -250,6 +251,9 @@ func (t *tour) pay(ctx context.Context) error {
 		return err
 	}
 	if err := t.facts(ctx); err != nil {
+		return err
+	}
+	if err := t.books(ctx, u.Cost); err != nil {
 		return err
 	}
 	_, err = t.run(ctx, "balance")
