@@ -46,6 +46,11 @@ const (
 			owner, repository, commit, path, line, col, deleted_at
 		FROM desired_objects`
 
+	// What Git says comes last.
+	selectPolicies = selectObject + `
+		WHERE kind = 'Policy' AND deleted_at IS NULL AND spec->>'key' = ANY ($1::text[]) AND spec->>'scope' = ANY ($2::text[])
+		ORDER BY owner, uid`
+
 	selectAllocations = `
 		SELECT uid, generation, fence, epoch, spec_hash, (spec->>'node')::uuid, (spec->>'released')::boolean,
 			ARRAY(SELECT jsonb_array_elements_text(spec->'gpuUUIDs'))

@@ -145,6 +145,20 @@ func (s *Store) List(ctx context.Context, kind Kind, after string, limit int) ([
 	return list, nil
 }
 
+// Policies reads the declared values of these keys at these scopes, whatever the
+// objects are named.
+func (s *Store) Policies(ctx context.Context, q pg.Queryer, keys, scopes []string) ([]Object, error) {
+	rows, err := q.Query(ctx, selectPolicies, keys, scopes)
+	if err != nil {
+		return nil, fmt.Errorf("reading declared policies: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanObject)
+	if err != nil {
+		return nil, fmt.Errorf("reading declared policies: %w", err)
+	}
+	return list, nil
+}
+
 func scanOne(rows pgx.Rows, err error) (Object, error) {
 	if err != nil {
 		return Object{}, fmt.Errorf("reading declaration: %w", err)

@@ -55,6 +55,8 @@ func crashes() (list []crash) {
 		switch {
 		case strings.HasPrefix(p, "identity.change."):
 			list = append(list, crash{p, 1, tenancy})
+		case strings.HasPrefix(p, "runway."):
+			list = append(list, crash{p, 1, charge})
 		case strings.HasPrefix(p, "job.accrue."):
 			list = append(list, crash{p, 1, first}, crash{p, 1, charge})
 		case strings.HasPrefix(p, "git.apply."):

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// Accrue charges the use of one window. The pass itself is one statement and
-// exactly once by its tick row; the job is only its trigger.
+// Accrue cuts a tick and charges every one that is not charged yet. A pass is one
+// statement, and exactly once by its row; the job is only its trigger.
 type Accrue struct{}
 
 // Kind names the job to River.
@@ -34,15 +34,26 @@ type accrue struct {
 }
 
 func (w *accrue) Work(ctx context.Context, job *river.Job[Accrue]) error {
-	err := finish(ctx, w.d.DB, job, "accrue", func(tx pgx.Tx) error {
-		tick, err := w.d.Metering.Accrue(ctx, tx)
-		if err != nil {
-			return fmt.Errorf("accruing: %w", err)
+	if err := w.d.Metering.Cut(ctx); err != nil {
+		return err
+	}
+	ticks, err := w.d.Metering.Uncharged(ctx, w.d.DB)
+	if err != nil {
+		return err
+	}
+	// Each tick is a commit of its own: after hours without a worker, what is
+	// charged by the time of a crash stays charged.
+	for ; len(ticks) > 1 && err == nil; ticks = ticks[1:] {
+		err = pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) error { return w.charge(ctx, tx, ticks[0]) })
+	}
+	if err != nil {
+		return err
+	}
+	err = finish(ctx, w.d.DB, job, "accrue", func(tx pgx.Tx) error {
+		if len(ticks) == 0 {
+			return nil
 		}
-		if tick == (metering.Tick{}) {
-			return nil // nothing was charged, so no balance has moved
-		}
-		return w.deplete(ctx, tx, tick)
+		return w.charge(ctx, tx, ticks[0])
 	})
 	if err == nil {
 		w.d.Hints.Send(event.Topic)
@@ -51,36 +62,18 @@ func (w *accrue) Work(ctx context.Context, job *river.Job[Accrue]) error {
 	return err
 }
 
-// deplete releases what a tenant can no longer pay for: in the pass that found
-// it, so that the overdraft is at most one window's burn.
-func (w *accrue) deplete(ctx context.Context, tx pgx.Tx, tick metering.Tick) error {
-	tenants, err := w.d.Metering.Tenants(ctx, tx)
+func (w *accrue) charge(ctx context.Context, tx pgx.Tx, tick metering.Tick) error {
+	_, done, err := w.d.Metering.Charge(ctx, tx, tick)
 	if err != nil {
-		return err
+		return fmt.Errorf("accruing: %w", err)
 	}
-	b := &pgx.Batch{}
-	for _, t := range tenants {
-		balance, currency, err := w.d.Ledger.Balance(ctx, tx, t)
-		if err != nil {
-			return err
-		}
-		if balance > 0 {
-			continue
-		}
-		released, err := w.d.Allocations.Deplete(ctx, tx, t)
-		if err != nil {
-			return fmt.Errorf("releasing what %s can no longer pay: %w", t, err)
-		}
-		if len(released) > 0 {
-			urn := w.d.Allocations.Naming.Name(t.String(), "", "tenant", t.String()).String()
-			ledger.QueueDepleted(b, t, urn, tick.To.Unix(), ledger.DepletedFact{BalanceMinor: balance, Currency: currency, Allocations: released})
-		}
-		w.d.Log.InfoContext(ctx, "balance depleted", "component", "billing", "tenant_id", t, "released", len(released))
+	if !done {
+		return nil // another pass is at it
 	}
-	if b.Len() == 0 {
-		return nil
-	}
-	return tx.SendBatch(ctx, b).Close()
+	// In the same commit, so that no balance moves unseen; all are looked at, since
+	// the one that is gone may be anyone's.
+	_, err = river.ClientFromContext[pgx.Tx](ctx).InsertTx(ctx, tx, ledger.CheckRunway{}, nil)
+	return err
 }
 
 // every is a schedule whose period policy may change.
@@ -97,7 +90,9 @@ const housekeeping = time.Hour
 func periodic(d *Deps) []*river.PeriodicJob {
 	return []*river.PeriodicJob{
 		river.NewPeriodicJob(every(d.Window), func() (river.JobArgs, *river.InsertOpts) { return Accrue{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
+		river.NewPeriodicJob(every(func() time.Duration { return min(d.Window(), checking) }), func() (river.JobArgs, *river.InsertOpts) { return CheckMeters{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return KeepHouse{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
+		river.NewPeriodicJob(every(d.Sweeping), func() (river.JobArgs, *river.InsertOpts) { return SweepPayments{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealingLedger), func() (river.JobArgs, *river.InsertOpts) { return SealLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 	}

@@ -49,11 +49,15 @@ func (w *carryObject) carry(ctx context.Context, tx pgx.Tx, o desired.Object, go
 	switch o.Kind {
 	case desired.KindSKU:
 		return carry(o, gone, func(s desired.SKU) error {
-			return w.d.Catalog.Declare(ctx, tx, catalog.SKU{
+			price := money.Minor(s.Price.AmountMinor)
+			if err := w.d.Catalog.Declare(ctx, tx, catalog.SKU{
 				ID: o.UID, Name: o.Name, DisplayName: s.DisplayName, GPUModel: s.GPUModel,
 				MemoryGiB: s.MemoryGiB, Isolation: s.Isolation, MaxGPUs: s.MaxGPUs, Active: s.Active,
-				Currency: s.Price.Currency, PriceMinor: money.Minor(s.Price.AmountMinor),
-			})
+				Currency: s.Price.Currency, PriceMinor: price,
+			}); err != nil {
+				return err
+			}
+			return w.d.Allocations.Reprice(ctx, tx, o.Name, s.Price.Currency, price)
 		}, func() error { return w.d.Catalog.Retire(ctx, tx, o.UID) })
 	case desired.KindOSImage:
 		return carry(o, gone, func(s desired.OSImage) error {

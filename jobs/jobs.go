@@ -27,10 +27,12 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
@@ -49,11 +51,18 @@ type Deps struct {
 	Policies    *policies.Client
 	Metering    *metering.Service
 	Ledger      *ledger.Service
+	Billing     *billing.Service
+	Payments    *payment.Service
 	Audit       *audit.Service
 	Hints       *hint.Bus
 	Log         *slog.Logger
 	// Window is how often use is charged: billing.window_seconds.
 	Window func() time.Duration
+	// ObservationStale is for how long a node's last word is worth money:
+	// billing.observation_stale_seconds.
+	ObservationStale func() time.Duration
+	// Sweeping is how often missed payments are looked for: payment.sweep_minutes.
+	Sweeping func() time.Duration
 }
 
 // Workers is the one list of the kinds of work.
@@ -67,6 +76,11 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &carryObject{d: d})
 	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &accrue{d: d})
+	river.AddWorker(w, &checkMeters{d: d})
+	river.AddWorker(w, &checkRunway{d: d})
+	river.AddWorker(w, &paymentEvent{d: d})
+	river.AddWorker(w, &paymentRefund{d: d})
+	river.AddWorker(w, &paymentSweep{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/platform/metering/meteringtest"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
@@ -315,7 +316,7 @@ func TestAccrueDepletes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a, waiting := b.Active(t, 2), b.Request(t, 1)
-	b.exec(`UPDATE usage_records SET start_s = start_s - 3600 * 2001`) // 2 GPUs × 2.50 € × 2001 h of 10,000 €
+	meteringtest.New(t, b.DB, time.Now().Unix()+3600*2001) // 2 GPUs × 2.50 € × 2001 h of 10,000 €
 	b.done(jobs.Accrue{})
 	balance, _, err := b.Ledger.Balance(t.Context(), b.DB, b.Caller.Tenant)
 	if err != nil || balance > 0 || b.state(a) != allocation.Releasing || b.state(waiting) != allocation.Requested {

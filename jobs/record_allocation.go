@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -58,14 +59,14 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 	if seen.Node != a.Node {
 		seen = observed.Allocation{} // nobody else can say how it is
 	}
-	ready := seen.Fresh && seen.Phase == wire.Ready && seen.Fence == want.Fence && seen.SpecHash == want.SpecHash
+	ready := isReady(a, seen, want)
 	gone := seen.Proven && seen.Phase == wire.Gone && seen.Fence >= want.Fence && want.DeletedAt != nil
 	switch args.Event {
 	case plan.NodeReady:
 		if !ready {
 			return nil
 		}
-		return w.d.Allocations.NodeReady(ctx, tx, a)
+		return w.d.Allocations.NodeReady(ctx, tx, a, observation(seen))
 	case plan.SlotsGone:
 		if !gone {
 			return nil
@@ -86,6 +87,14 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 	case plan.WentSilent, plan.CameBack:
 	}
 	return fmt.Errorf("allocation %s: no such event as %q", a.ID, args.Event)
+}
+
+// observation is what metering keeps of what was seen.
+func observation(seen observed.Allocation) metering.Observation {
+	return metering.Observation{
+		Node: seen.Node, Fence: seen.Fence, Generation: seen.Generation,
+		Boot: seen.Boot, Sequence: seen.Sequence, SeenAt: seen.ReportedAt.UTC(),
+	}
 }
 
 // failuresAt leaves out the failures of orders that were overtaken.

@@ -67,12 +67,13 @@ CREATE CONSTRAINT TRIGGER ledger_corrections_are_audited AFTER INSERT ON ledger_
 -- +goose StatementEnd
 
 -- room: payment
--- Who a tenant is to the payment provider.
+-- Who a tenant is to the payment provider: somebody else where real money moves.
 CREATE TABLE payment_customers (
-	org_id     uuid PRIMARY KEY,
-	customer   text NOT NULL UNIQUE,
+	org_id     uuid NOT NULL,
 	livemode   boolean NOT NULL,
-	created_at timestamptz NOT NULL DEFAULT now()
+	customer   text NOT NULL UNIQUE,
+	created_at timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (org_id, livemode)
 );
 -- One checkout each. The id is also the provider's idempotency key and its
 -- client_reference_id, so that asking twice opens one.
@@ -89,6 +90,8 @@ CREATE TABLE payment_sessions (
 	payment          text UNIQUE, -- the provider's payment intent
 	url              text NOT NULL DEFAULT '',
 	livemode         boolean NOT NULL,
+	request          bytea, -- hash of the idempotency key, until its reply is kept
+	correlation_id   text NOT NULL DEFAULT '',
 	expires_at       timestamptz NOT NULL,
 	created_at       timestamptz NOT NULL DEFAULT now(),
 	status_at        timestamptz NOT NULL DEFAULT now(),
@@ -97,6 +100,8 @@ CREATE TABLE payment_sessions (
 );
 CREATE INDEX payment_sessions_by_tenant ON payment_sessions (org_id, id);
 CREATE INDEX payment_sessions_by_status ON payment_sessions (status, id);
+-- A request that is repeated before it was answered goes on with what it began.
+CREATE UNIQUE INDEX payment_sessions_unanswered ON payment_sessions (request) WHERE request IS NOT NULL;
 -- What the provider has told, as it was told. It is stored before it is believed.
 CREATE TABLE stripe_events (
 	event_id     text PRIMARY KEY,
@@ -105,8 +110,9 @@ CREATE TABLE stripe_events (
 	account      text NOT NULL DEFAULT '',
 	livemode     boolean NOT NULL,
 	object_id    text NOT NULL DEFAULT '', -- of the checkout session, refund or charge that it is about
-	body         bytea NOT NULL, -- the signed bytes
-	source       text NOT NULL CHECK (source IN ('webhook', 'sweep', 'reconcile')),
+	body         bytea NOT NULL, -- the signed bytes; of one that the sweep found, as it was listed
+	says         jsonb NOT NULL, -- what they say, in our words; empty where it has to be asked
+	source       text NOT NULL CHECK (source IN ('webhook', 'sweep')),
 	status       text NOT NULL DEFAULT 'stored' CHECK (status IN ('stored', 'processed', 'ignored', 'failed')),
 	result       text NOT NULL DEFAULT '',
 	created_at   timestamptz NOT NULL, -- the provider's time
@@ -114,6 +120,11 @@ CREATE TABLE stripe_events (
 	processed_at timestamptz
 );
 CREATE INDEX stripe_events_unprocessed ON stripe_events (received_at) WHERE status = 'stored';
+-- How far the provider's own list of events was read.
+CREATE TABLE payment_sweeps (
+	livemode boolean PRIMARY KEY,
+	up_to    timestamptz NOT NULL
+);
 -- One credit for each payment, and what is left of it to give back.
 CREATE TABLE stripe_payments (
 	payment        text PRIMARY KEY,
@@ -138,12 +149,14 @@ CREATE TABLE refund_requests (
 	amount_minor    bigint NOT NULL CHECK (amount_minor > 0),
 	currency        text NOT NULL,
 	reason          text NOT NULL,
+	correlation_id  text NOT NULL DEFAULT '',
 	status          text NOT NULL CHECK (status IN ('requested', 'succeeded', 'failed')),
 	failure         text NOT NULL DEFAULT '',
 	provider_refund text UNIQUE,
 	transfer_id     uuid NOT NULL,
 	created_at      timestamptz NOT NULL DEFAULT now(),
 	settled_at      timestamptz,
+	version         bigint NOT NULL DEFAULT 1,
 	CONSTRAINT refund_requests_to_a_card_name_its_payment CHECK ((route = 'card') = (payment IS NOT NULL))
 );
 CREATE INDEX refund_requests_by_tenant ON refund_requests (org_id, id);
@@ -151,7 +164,7 @@ CREATE INDEX refund_requests_open ON refund_requests (created_at) WHERE status =
 SELECT scope_rows(confined, 'org_id = (SELECT scope_tenant())')
 	FROM unnest(ARRAY['payment_customers', 'payment_sessions', 'stripe_payments', 'refund_requests']::regclass[]) AS confined;
 -- Nobody has signed in where the provider speaks.
-SELECT scope_rows('stripe_events', 'false');
+SELECT scope_rows(confined, 'false') FROM unnest(ARRAY['stripe_events', 'payment_sweeps']::regclass[]) AS confined;
 
 -- room: metering
 ALTER TABLE usage_records
@@ -167,6 +180,7 @@ UPDATE usage_records r SET user_id = a.user_id FROM allocations a WHERE a.id = r
 UPDATE usage_records SET closed_by = 'release_requested' WHERE end_s IS NOT NULL;
 ALTER TABLE usage_records ADD CONSTRAINT usage_records_say_why_they_end CHECK ((end_s IS NULL) = (closed_by IS NULL));
 CREATE INDEX usage_records_by_end ON usage_records (end_s) WHERE end_s IS NOT NULL;
+CREATE INDEX usage_records_by_tenant_and_end ON usage_records (org_id, end_s);
 -- +goose StatementBegin
 -- An interval ends once, and is otherwise a fact.
 CREATE FUNCTION usage_only_ends() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -194,22 +208,29 @@ CREATE TRIGGER usage_ticks_append_only BEFORE UPDATE OR DELETE ON usage_ticks FO
 CREATE TRIGGER usage_ticks_not_emptied BEFORE TRUNCATE ON usage_ticks FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 -- A tick is charged once, in the transaction of this row.
 CREATE TABLE usage_passes (
-	to_s      bigint PRIMARY KEY REFERENCES usage_ticks,
-	transfers int NOT NULL,
-	at        timestamptz NOT NULL DEFAULT now()
+	to_s bigint PRIMARY KEY REFERENCES usage_ticks,
+	at   timestamptz NOT NULL DEFAULT now()
 );
-INSERT INTO usage_passes (to_s, transfers) SELECT to_s, 0 FROM usage_ticks;
+INSERT INTO usage_passes (to_s) SELECT to_s FROM usage_ticks;
 CREATE TRIGGER usage_passes_append_only BEFORE UPDATE OR DELETE ON usage_passes FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER usage_passes_not_emptied BEFORE TRUNCATE ON usage_passes FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 DROP TABLE usage_changes;
+-- Seconds since 1970. A test puts its own time in place of this function, which
+-- only its owner can: no setting and no argument moves the clock that money runs by.
+CREATE FUNCTION metering_clock() RETURNS bigint LANGUAGE sql VOLATILE
+	RETURN floor(extract(epoch FROM clock_timestamp()))::bigint;
+-- metering_now never lies before the last cut, also when the clock went back.
+CREATE FUNCTION metering_now() RETURNS bigint LANGUAGE sql STABLE
+	RETURN greatest(metering_clock(), (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
 -- +goose StatementBegin
--- metering_moment is when an interval that changes now changes: by the database's
--- clock, and never before the last cut. The lock is held to the end of the caller's
--- transaction: a cut waits for it, and so finds committed what lies before it.
+-- metering_moment is when an interval that changes now changes. The lock is held to
+-- the end of the caller's transaction: a cut waits for it, and so finds committed
+-- what lies before it. The cut is read under the lock, whatever the caller's
+-- statement could see when it began.
 CREATE FUNCTION metering_moment() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	PERFORM pg_advisory_xact_lock_shared(hashtextextended('metering.cut', 0));
-	RETURN greatest(floor(extract(epoch FROM clock_timestamp()))::bigint, (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
+	RETURN greatest(metering_clock(), (SELECT to_s FROM usage_ticks ORDER BY to_s DESC LIMIT 1));
 END $$;
 -- +goose StatementEnd
 -- Metered time that the tenant does not pay, because the platform was at fault.
@@ -226,10 +247,16 @@ CREATE TABLE usage_credits (
 	CONSTRAINT usage_credits_do_not_overlap EXCLUDE USING gist (record_id WITH =, int8range(from_s, to_s) WITH &&),
 	CONSTRAINT usage_credits_are_paid CHECK ((amount_minor > 0) = (transfer_id IS NOT NULL))
 );
-CREATE INDEX usage_credits_by_tenant ON usage_credits (org_id, from_s);
+CREATE INDEX usage_credits_by_tenant ON usage_credits (org_id, at);
 SELECT scope_rows('usage_credits', 'org_id = (SELECT scope_tenant())');
 CREATE TRIGGER usage_credits_append_only BEFORE UPDATE OR DELETE ON usage_credits FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER usage_credits_not_emptied BEFORE TRUNCATE ON usage_credits FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- room: allocation
+-- Why nothing is charged for it though it is active: nobody can vouch for its node.
+ALTER TABLE allocations ADD paused text NOT NULL DEFAULT '' CHECK (paused IN ('', 'observation_stale', 'node_unhealthy')),
+	ADD CONSTRAINT allocations_paused_are_active CHECK (paused = '' OR status = 'active');
+CREATE INDEX allocations_paused ON allocations (id) WHERE paused <> '';
 
 -- room: billing
 -- What a tenant has been told about its money, so that it is told once.
@@ -324,8 +351,8 @@ BEGIN
 	END LOOP;
 END $$;
 -- +goose StatementEnd
-DROP TABLE balance_notices, usage_credits, usage_passes, refund_requests, stripe_payments, stripe_events, payment_sessions, payment_customers;
-DROP FUNCTION metering_moment;
+DROP TABLE balance_notices, usage_credits, usage_passes, refund_requests, stripe_payments, payment_sweeps, stripe_events, payment_sessions, payment_customers;
+DROP FUNCTION metering_moment, metering_now, metering_clock;
 CREATE TABLE usage_changes (
 	record_id uuid NOT NULL REFERENCES usage_records,
 	change    text NOT NULL CHECK (change IN ('opened', 'closed')),
@@ -338,7 +365,8 @@ ALTER TABLE usage_ticks DROP COLUMN after_s CASCADE;
 DROP TRIGGER usage_records_only_end ON usage_records;
 DROP TRIGGER usage_records_not_emptied ON usage_records;
 DROP FUNCTION usage_only_ends;
-DROP INDEX usage_records_by_end;
+DROP INDEX usage_records_by_end, usage_records_by_tenant_and_end;
+ALTER TABLE allocations DROP COLUMN paused;
 ALTER TABLE usage_records DROP CONSTRAINT usage_records_do_not_overlap, DROP COLUMN user_id, DROP COLUMN opened_by, DROP COLUMN opened_seen,
 	DROP COLUMN closed_by, DROP COLUMN closed_seen;
 DROP TRIGGER ledger_corrections_are_audited ON ledger_transfers;

@@ -78,6 +78,7 @@ BEGIN
 		('payment_customers',        'ra',   '',    '',     'r',    ''),
 		('payment_sessions',         'raw',  '',    '',     'rw',   ''),
 		('stripe_events',            'raw',  '',    '',     'raw',  ''),
+		('payment_sweeps',           '',     '',    '',     'raw',  ''),
 		('stripe_payments',          'raw',  '',    '',     'raw',  ''),
 		('refund_requests',          'raw',  '',    '',     'rw',   ''),
 
@@ -122,6 +123,8 @@ END $$;
 
 -- Single columns: a release ends the interval; the loop's views run with its own rights.
 GRANT UPDATE (end_s, closed_by, closed_seen) ON usage_records TO gpuaas_api;
+-- Who names a tenant in a policy names it by its name.
+GRANT SELECT (id, name) ON tenants TO gpuaas_work;
 GRANT SELECT (id, status, status_at, expires_at) ON allocations TO gpuaas_reconcile;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;

@@ -3,6 +3,7 @@ package observed
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -30,6 +31,20 @@ func (s *Store) Allocations(ctx context.Context, of []ids.Allocation) (map[ids.A
 		seen[a.ID] = a
 	}
 	return seen, nil
+}
+
+// Old lists the allocations, by id after the given one, of whose node nothing was
+// heard for longer than that.
+func (s *Store) Old(ctx context.Context, than time.Duration, after ids.Allocation, limit int) ([]ids.Allocation, error) {
+	rows, err := s.DB.Query(ctx, selectOld, than, after.UUID, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing what was not seen for %s: %w", than, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Allocation])
+	if err != nil {
+		return nil, fmt.Errorf("listing what was not seen for %s: %w", than, err)
+	}
+	return list, nil
 }
 
 // SilentNodes counts the nodes whose last report has gone stale, of all that ever

@@ -131,6 +131,12 @@ type Allocation struct {
 	SpecHash    string
 	Proven      bool // gone, and the host's scan found nothing left
 	Fresh       bool // its node's last report is whole and not stale
+
+	// Of that report: it says the same as SeenAt's, or it would be that one.
+	Boot       int64
+	Sequence   int64
+	ReportedAt time.Time
+	Age        time.Duration // of that report, by the database's clock
 }
 
 // Allocation reads it; not_found when no host has spoken of it.

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -38,6 +39,18 @@ func (s Snapshot) For(scopes ...Scope) View {
 	slices.SortStableFunc(v.scopes, func(a, b Scope) int {
 		return cmp.Compare(slices.Index(rank, a.Level()), slices.Index(rank, b.Level()))
 	})
+	return v
+}
+
+// With is the view as it will be once a value is set that was declared and is not
+// carried out yet. The value is one that Check has passed.
+func (v View) With(key string, scope Scope, value any) View {
+	values := maps.Clone(v.values)
+	if values == nil {
+		values = map[setting]any{}
+	}
+	values[setting{key, scope}] = value
+	v.values = values
 	return v
 }
 

@@ -960,24 +960,6 @@ func (e TransferKind) Valid() bool {
 	}
 }
 
-// Defines values for UsageCreditReason.
-const (
-	UsageCreditReasonNodeUnhealthy    UsageCreditReason = "node_unhealthy"
-	UsageCreditReasonObservationStale UsageCreditReason = "observation_stale"
-)
-
-// Valid indicates whether the value is a known member of the UsageCreditReason enum.
-func (e UsageCreditReason) Valid() bool {
-	switch e {
-	case UsageCreditReasonNodeUnhealthy:
-		return true
-	case UsageCreditReasonObservationStale:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for UsageIntervalClosedBy.
 const (
 	UsageIntervalClosedByNodeUnhealthy    UsageIntervalClosedBy = "node_unhealthy"
@@ -999,6 +981,24 @@ func (e UsageIntervalClosedBy) Valid() bool {
 	case UsageIntervalClosedByPriceChanged:
 		return true
 	case UsageIntervalClosedByReleaseRequested:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UsageIntervalCreditedBecause.
+const (
+	UsageIntervalCreditedBecauseNodeUnhealthy    UsageIntervalCreditedBecause = "node_unhealthy"
+	UsageIntervalCreditedBecauseObservationStale UsageIntervalCreditedBecause = "observation_stale"
+)
+
+// Valid indicates whether the value is a known member of the UsageIntervalCreditedBecause enum.
+func (e UsageIntervalCreditedBecause) Valid() bool {
+	switch e {
+	case UsageIntervalCreditedBecauseNodeUnhealthy:
+		return true
+	case UsageIntervalCreditedBecauseObservationStale:
 		return true
 	default:
 		return false
@@ -1167,10 +1167,7 @@ func (e ListEventsParamsScope) Valid() bool {
 // Adjustment defines model for Adjustment.
 type Adjustment struct {
 	// Amount An amount.
-	Amount Money `json:"amount"`
-
-	// Balance Afterwards.
-	Balance    Money              `json:"balance"`
+	Amount     Money              `json:"amount"`
 	Reason     string             `json:"reason"`
 	TenantId   openapi_types.UUID `json:"tenant_id"`
 	TransferId openapi_types.UUID `json:"transfer_id"`
@@ -1431,11 +1428,17 @@ type BillingLimits struct {
 	// EffectiveMonthlyBudgetMinor In force; zero is none.
 	EffectiveMonthlyBudgetMinor int64 `json:"effective_monthly_budget_minor"`
 
+	// HourlyManagedBy Where Git sets the hourly limit: there alone it is changed. Missing where it does not.
+	HourlyManagedBy *string `json:"hourly_managed_by,omitempty"`
+
 	// HourlySpendMinor Yours; zero where you have set none.
 	HourlySpendMinor int64 `json:"hourly_spend_minor"`
 
 	// MonthlyBudgetMinor Yours; zero where you have set none.
 	MonthlyBudgetMinor int64 `json:"monthly_budget_minor"`
+
+	// MonthlyManagedBy The same for the monthly budget.
+	MonthlyManagedBy *string `json:"monthly_managed_by,omitempty"`
 
 	// ProjectId Missing where they are the tenant's.
 	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
@@ -1485,9 +1488,6 @@ type CheckStatus string
 type CheckoutRequest struct {
 	// AmountMinor In the currency of the tenant.
 	AmountMinor int64 `json:"amount_minor"`
-
-	// ReturnUrl Where the browser goes afterwards; it must be of this server. Our page of the outcome when left out.
-	ReturnUrl *string `json:"return_url,omitempty"`
 }
 
 // Condition A yes, no or unknown with its reason. `Ready` is always there.
@@ -2573,21 +2573,6 @@ type Usage struct {
 	StartedAt time.Time `json:"started_at"`
 }
 
-// UsageCredit Metered time that is not paid, because the platform was at fault.
-type UsageCredit struct {
-	// Amount An amount.
-	Amount Money             `json:"amount"`
-	From   time.Time         `json:"from"`
-	Reason UsageCreditReason `json:"reason"`
-	To     time.Time         `json:"to"`
-
-	// TransferId Its transfer on the ledger; missing where it came to nothing.
-	TransferId *openapi_types.UUID `json:"transfer_id,omitempty"`
-}
-
-// UsageCreditReason defines model for UsageCredit.Reason.
-type UsageCreditReason string
-
 // UsageInterval A stretch of metered time at one price.
 type UsageInterval struct {
 	AllocationId openapi_types.UUID     `json:"allocation_id"`
@@ -2597,8 +2582,13 @@ type UsageInterval struct {
 	ClosedSeen *map[string]interface{} `json:"closed_seen,omitempty"`
 
 	// Cost floor(price × GPUs × seconds ÷ 3600), charged or not yet.
-	Cost    Money         `json:"cost"`
-	Credits []UsageCredit `json:"credits"`
+	Cost Money `json:"cost"`
+
+	// Credited Given back of it, because the platform was at fault.
+	Credited Money `json:"credited"`
+
+	// CreditedBecause Missing where nothing was.
+	CreditedBecause *UsageIntervalCreditedBecause `json:"credited_because,omitempty"`
 
 	// EndedAt Missing while it is open.
 	EndedAt  *time.Time            `json:"ended_at,omitempty"`
@@ -2624,6 +2614,9 @@ type UsageInterval struct {
 
 // UsageIntervalClosedBy defines model for UsageInterval.ClosedBy.
 type UsageIntervalClosedBy string
+
+// UsageIntervalCreditedBecause Missing where nothing was.
+type UsageIntervalCreditedBecause string
 
 // UsageIntervalOpenedBy defines model for UsageInterval.OpenedBy.
 type UsageIntervalOpenedBy string
@@ -4485,7 +4478,7 @@ type ClientInterface interface {
 
 	// PutBillingLimitsWithBody Limit what may be spent
 	//
-	// New allocations are refused beyond the limits; what runs goes on. Zero or a missing field removes a limit of yours. In force within seconds.
+	// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4494,7 +4487,7 @@ type ClientInterface interface {
 
 	// PutBillingLimits Limit what may be spent
 	//
-	// New allocations are refused beyond the limits; what runs goes on. Zero or a missing field removes a limit of yours. In force within seconds.
+	// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4517,7 +4510,7 @@ type ClientInterface interface {
 
 	// GetStatement The statement of a month
 	//
-	// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance and all lines sum to the closing balance.
+	// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance, all use as it was charged (`gross_minor`, below zero) and all movements sum to the closing balance. What was credited of use stands among the movements.
 	//
 	// Corresponds with GET /api/v1/billing/statements/{month} (the `GetStatement` operationId).
 	GetStatement(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4590,7 +4583,7 @@ type ClientInterface interface {
 
 	// CreateCheckoutSessionWithBody Top up the balance
 	//
-	// Opens a checkout at the payment provider. Send the browser to `url`; the balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+	// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4599,7 +4592,7 @@ type ClientInterface interface {
 
 	// CreateCheckoutSession Top up the balance
 	//
-	// Opens a checkout at the payment provider. Send the browser to `url`; the balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+	// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6193,7 +6186,7 @@ func (c *Client) GetBillingLimits(ctx context.Context, params *GetBillingLimitsP
 
 // PutBillingLimitsWithBody Limit what may be spent
 //
-// New allocations are refused beyond the limits; what runs goes on. Zero or a missing field removes a limit of yours. In force within seconds.
+// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6212,7 +6205,7 @@ func (c *Client) PutBillingLimitsWithBody(ctx context.Context, params *PutBillin
 
 // PutBillingLimits Limit what may be spent
 //
-// New allocations are refused beyond the limits; what runs goes on. Zero or a missing field removes a limit of yours. In force within seconds.
+// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6265,7 +6258,7 @@ func (c *Client) ListStatements(ctx context.Context, params *ListStatementsParam
 
 // GetStatement The statement of a month
 //
-// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance and all lines sum to the closing balance.
+// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance, all use as it was charged (`gross_minor`, below zero) and all movements sum to the closing balance. What was credited of use stands among the movements.
 //
 // Corresponds with GET /api/v1/billing/statements/{month} (the `GetStatement` operationId).
 func (c *Client) GetStatement(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6438,7 +6431,7 @@ func (c *Client) GetNodeCapacity(ctx context.Context, reqEditors ...RequestEdito
 
 // CreateCheckoutSessionWithBody Top up the balance
 //
-// Opens a checkout at the payment provider. Send the browser to `url`; the balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6457,7 +6450,7 @@ func (c *Client) CreateCheckoutSessionWithBody(ctx context.Context, params *Crea
 
 // CreateCheckoutSession Top up the balance
 //
-// Opens a checkout at the payment provider. Send the browser to `url`; the balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -15038,7 +15031,7 @@ type ClientWithResponsesInterface interface {
 
 	// PutBillingLimitsWithBodyWithResponse Limit what may be spent
 	//
-	// New allocations are refused beyond the limits; what runs goes on. Zero or a missing field removes a limit of yours. In force within seconds.
+	// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15047,7 +15040,7 @@ type ClientWithResponsesInterface interface {
 
 	// PutBillingLimitsWithResponse Limit what may be spent
 	//
-	// New allocations are refused beyond the limits; what runs goes on. Zero or a missing field removes a limit of yours. In force within seconds.
+	// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15074,7 +15067,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetStatementWithResponse The statement of a month
 	//
-	// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance and all lines sum to the closing balance.
+	// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance, all use as it was charged (`gross_minor`, below zero) and all movements sum to the closing balance. What was credited of use stands among the movements.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15167,7 +15160,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCheckoutSessionWithBodyWithResponse Top up the balance
 	//
-	// Opens a checkout at the payment provider. Send the browser to `url`; the balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+	// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15176,7 +15169,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCheckoutSessionWithResponse Top up the balance
 	//
-	// Opens a checkout at the payment provider. Send the browser to `url`; the balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+	// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22666,7 +22659,7 @@ func (c *ClientWithResponses) GetBillingLimitsWithResponse(ctx context.Context, 
 
 // PutBillingLimitsWithBodyWithResponse Limit what may be spent
 //
-// New allocations are refused beyond the limits; what runs goes on. Zero or a missing field removes a limit of yours. In force within seconds.
+// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22681,7 +22674,7 @@ func (c *ClientWithResponses) PutBillingLimitsWithBodyWithResponse(ctx context.C
 
 // PutBillingLimitsWithResponse Limit what may be spent
 //
-// New allocations are refused beyond the limits; what runs goes on. Zero or a missing field removes a limit of yours. In force within seconds.
+// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22726,7 +22719,7 @@ func (c *ClientWithResponses) ListStatementsWithResponse(ctx context.Context, pa
 
 // GetStatementWithResponse The statement of a month
 //
-// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance and all lines sum to the closing balance.
+// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance, all use as it was charged (`gross_minor`, below zero) and all movements sum to the closing balance. What was credited of use stands among the movements.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -22879,7 +22872,7 @@ func (c *ClientWithResponses) GetNodeCapacityWithResponse(ctx context.Context, r
 
 // CreateCheckoutSessionWithBodyWithResponse Top up the balance
 //
-// Opens a checkout at the payment provider. Send the browser to `url`; the balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22894,7 +22887,7 @@ func (c *ClientWithResponses) CreateCheckoutSessionWithBodyWithResponse(ctx cont
 
 // CreateCheckoutSessionWithResponse Top up the balance
 //
-// Opens a checkout at the payment provider. Send the browser to `url`; the balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

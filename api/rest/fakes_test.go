@@ -319,23 +319,6 @@ func (machines) Node(_ context.Context, name string) (inventory.Node, []inventor
 	return node1, []inventory.Device{{UUID: "GPU-1", Model: "NVIDIA H100", MemoryMiB: 81559, Health: "healthy", Present: true, SlotStatus: "clean"}}, nil
 }
 
-type meter struct{}
-
-func (meter) Usage(context.Context, ids.Tenant, ids.Project, time.Time, time.Time, ids.Allocation, int) ([]metering.Usage, error) {
-	return []metering.Usage{{Allocation: ids.New[ids.Allocation](), Project: ids.New[ids.Project](), SKU: h100.Name, GPUs: 2, PriceMinor: 289, Currency: "EUR", Seconds: 600, CostMinor: 96, StartedAt: t0}}, nil
-}
-
-func (meter) CostOf(_ context.Context, of []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
-	return map[ids.Allocation]money.Minor{of[0]: 96}, nil
-}
-func (meter) Burn(context.Context, pg.Queryer, ids.Tenant) (money.Minor, error) { return 578, nil }
-
-type purse struct{}
-
-func (purse) Balance(context.Context, pg.Queryer, ids.Tenant) (money.Minor, string, error) {
-	return 98904, "EUR", nil
-}
-
 type facts struct{}
 
 func (facts) Open(_ context.Context, _ ids.Tenant, _ ids.Project, after string) (func(http.ResponseWriter) error, error) {

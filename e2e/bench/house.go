@@ -130,7 +130,7 @@ func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 		DB: work, Desired: store, Observed: &observed.Store{DB: work}, Tasks: &nodetask.Store{DB: work, Signer: keys, Hints: h.hints, Clock: c},
 		Allocations: allocations, Inventory: slots, Catalog: offers,
 		Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.log}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
-		Audit: &audit.Service{DB: work}, Hints: h.hints, Log: l.log, Window: func() time.Duration { return window },
+		Audit: &audit.Service{DB: work}, Hints: h.hints, Log: l.log, Window: func() time.Duration { return window }, ObservationStale: func() time.Duration { return time.Hour },
 	}, l.log)
 	if err != nil {
 		return err

@@ -3,7 +3,7 @@ package matrix_test
 // changes are the tables that a permitted call may write beside its audit row.
 var changes = map[string][]string{
 	"createAllocation":  {"allocations", "allocation_transitions", "slot_claims", "slots", "desired_objects", "reconcile_due", "outbox_events"},
-	"releaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records", "usage_changes"},
+	"releaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records"},
 
 	// Who changes his keys for login changes them on the machines, by a job.
 	"createSshKey": {"ssh_keys", "river_job"},
@@ -39,4 +39,12 @@ var changes = map[string][]string{
 	"createTenant":         {"tenants", "projects"},
 	"placeTenantMember":    {"tenant_memberships"},
 	"createEnrolmentToken": {"enrolment_tokens"},
+
+	// What the loop carries out, and what a worker looks at afterwards.
+	"putBillingLimits":        {"desired_objects", "reconcile_due"},
+	"createCheckoutSession":   {"payment_sessions", "payment_customers"},
+	"createPortalSession":     {"payment_customers"},
+	"reconcilePaymentSession": {"payment_sessions"},
+	"createRefund":            {"refund_requests", "stripe_payments", "ledger_transfers", "ledger_entries", "outbox_events", "river_job"},
+	"adjustBalance":           {"ledger_transfers", "ledger_entries", "outbox_events", "river_job"},
 }

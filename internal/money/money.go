@@ -55,3 +55,20 @@ func Format(currency string, m Minor) string {
 	}
 	return fmt.Sprintf("%s %s%d.%02d", currency, sign, abs/100, abs%100)
 }
+
+// Lasts is for how many seconds a balance bears what is burnt per hour, rounded
+// down: none when it is used up. Without a burn it never ends.
+func Lasts(balance, perHour Minor) (seconds int64, ends bool) {
+	switch {
+	case perHour <= 0:
+		return 0, false
+	case balance <= 0:
+		return 0, true
+	}
+	hi, lo := bits.Mul64(uint64(balance), 3600)
+	if hi >= uint64(perHour) {
+		return math.MaxInt64, true
+	}
+	whole, _ := bits.Div64(hi, lo, uint64(perHour))
+	return int64(min(whole, math.MaxInt64)), true //nolint:gosec // bounded in the same line
+}

@@ -166,7 +166,12 @@ func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Object) error {
 
 // Get returns a SKU by name, retired or not.
 func (s *Service) Get(ctx context.Context, name string) (SKU, error) {
-	rows, err := s.DB.Query(ctx, selectSKU, name)
+	return s.GetIn(ctx, s.DB, name)
+}
+
+// GetIn reads it in the caller's transaction, without what is remembered.
+func (s *Service) GetIn(ctx context.Context, q pg.Queryer, name string) (SKU, error) {
+	rows, err := q.Query(ctx, selectSKU, name)
 	if err != nil {
 		return SKU{}, fmt.Errorf("reading SKU %s: %w", name, err)
 	}

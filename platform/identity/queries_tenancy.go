@@ -3,10 +3,11 @@ package identity
 const (
 	tenantColumns = `id, name, currency, version, created_at`
 
-	selectTenant  = `SELECT ` + tenantColumns + ` FROM tenants WHERE id = $1`
-	selectTenants = `SELECT ` + tenantColumns + ` FROM tenants WHERE name > $1 ORDER BY name LIMIT $2`
-	insertTenant  = `INSERT INTO tenants (id, name, currency, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`
-	updateTenant  = `UPDATE tenants SET name = $3, version = version + 1 WHERE id = $1 AND version = $2`
+	selectTenant      = `SELECT ` + tenantColumns + ` FROM tenants WHERE id = $1`
+	selectTenants     = `SELECT ` + tenantColumns + ` FROM tenants WHERE name > $1 ORDER BY name LIMIT $2`
+	selectTenantNames = `SELECT id, name FROM tenants WHERE id = ANY ($1::uuid[])`
+	insertTenant      = `INSERT INTO tenants (id, name, currency, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`
+	updateTenant      = `UPDATE tenants SET name = $3, version = version + 1 WHERE id = $1 AND version = $2`
 )
 
 const (

@@ -14,6 +14,7 @@ func TestTenancyStatementsFitTheSchema(t *testing.T) {
 	}, map[string]string{
 		"selectTenant":           selectTenant,
 		"selectTenants":          selectTenants,
+		"selectTenantNames":      selectTenantNames,
 		"insertTenant":           insertTenant,
 		"updateTenant":           updateTenant,
 		"selectTenantMembers":    selectTenantMembers,

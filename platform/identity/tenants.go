@@ -2,12 +2,15 @@ package identity
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // Tenant owns: balance, projects, people.
@@ -33,6 +36,29 @@ func (s *Service) TenantByID(ctx context.Context, id ids.Tenant) (Tenant, error)
 // Tenants lists all by name, for the platform.
 func (s *Service) Tenants(ctx context.Context, after string, limit int) ([]Tenant, error) {
 	return list(ctx, s.DB, "tenants", selectTenants, scanTenant, after, limit)
+}
+
+// TenantNames reads the names of many at once. One that is unknown is left out.
+func (s *Service) TenantNames(ctx context.Context, q pg.Queryer, tenants []ids.Tenant) (map[ids.Tenant]string, error) {
+	which := make([]uuid.UUID, len(tenants))
+	for i, t := range tenants {
+		which[i] = t.UUID
+	}
+	rows, err := q.Query(ctx, selectTenantNames, which)
+	if err != nil {
+		return nil, fmt.Errorf("reading names of tenants: %w", err)
+	}
+	names := make(map[ids.Tenant]string, len(tenants))
+	var tenant ids.Tenant
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{&tenant.UUID, &name}, func() error {
+		names[tenant] = name
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading names of tenants: %w", err)
+	}
+	return names, nil
 }
 
 func scanTenant(row pgx.CollectableRow) (t Tenant, err error) {

@@ -7,41 +7,77 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Tick is one pass of accrual over [From, To). The zero Tick means that there
-// was nothing to do.
-type Tick struct {
-	From, To  time.Time
-	Transfers int // one per tenant that was charged
-}
+// Tick is a stretch of time that was cut: what was used in [From, To) is charged
+// in one pass. It lies within one day of UTC.
+type Tick struct{ From, To time.Time }
 
-// Accrue charges all that was used since the last pass. Less than a second since
-// then, nothing metered yet, or another pass under way: it does nothing. A
-// second pass over the same stretch is refused by the tick's unique keys.
-func (s *Service) Accrue(ctx context.Context, tx pgx.Tx) (Tick, error) {
-	return s.accrue(ctx, tx, nil)
-}
-
-func (s *Service) accrue(ctx context.Context, tx pgx.Tx, at *int64) (Tick, error) {
-	var mine bool
-	if err := tx.QueryRow(ctx, lockAccrual).Scan(&mine); err != nil {
-		return Tick{}, fmt.Errorf("locking accrual: %w", err)
-	}
-	if !mine {
-		return Tick{}, nil
-	}
-	var from, to int64
-	err := tx.QueryRow(ctx, insertTick, at).Scan(&from, &to)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Tick{}, nil
+// Cut ends a tick now. It waits for whoever is opening or closing an interval at
+// this moment, and they for it, so that afterwards nothing can change before the
+// cut any more. Less than a second since the last one, nothing metered yet, or
+// somebody who does not come to an end: it does nothing, and the next trigger
+// cuts the longer tick.
+func (s *Service) Cut(ctx context.Context) error {
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(waitBriefly)
+		b.Queue(lockCut)
+		b.Queue(insertTicks)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		failpoint.Hit("metering.cut.before_commit")
+		return nil
+	})
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == lockNotAvailable {
+		return nil
 	}
 	if err != nil {
-		return Tick{}, fmt.Errorf("beginning a tick: %w", err)
+		return fmt.Errorf("cutting a tick: %w", err)
 	}
-	tick := Tick{From: time.Unix(from, 0).UTC(), To: time.Unix(to, 0).UTC()}
-	if err := tx.QueryRow(ctx, chargeUsage, from, to).Scan(&tick.Transfers); err != nil {
-		return Tick{}, fmt.Errorf("charging the tick up to %s: %w", tick.To.Format(time.RFC3339), err)
-	}
-	return tick, nil
+	failpoint.Hit("metering.cut.after_commit")
+	return nil
 }
+
+const lockNotAvailable = "55P03"
+
+// Uncharged lists the ticks that were cut and not charged yet, in order.
+func (s *Service) Uncharged(ctx context.Context, q pg.Queryer) ([]Tick, error) {
+	rows, err := q.Query(ctx, selectUncharged)
+	if err != nil {
+		return nil, fmt.Errorf("reading uncharged ticks: %w", err)
+	}
+	ticks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Tick, err error) {
+		var from, to int64
+		err = row.Scan(&from, &to)
+		return Tick{From: at(from), To: at(to)}, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading uncharged ticks: %w", err)
+	}
+	return ticks, nil
+}
+
+// Charge posts what was used in a tick, and says to how many tenants. The tick
+// can be charged once, and only after all that lie before it. Beside another pass
+// it does nothing: done is false.
+func (s *Service) Charge(ctx context.Context, tx pgx.Tx, t Tick) (transfers int, done bool, err error) {
+	if err := tx.QueryRow(ctx, lockCharge, t.To.Unix()).Scan(&done); err != nil {
+		return 0, false, fmt.Errorf("locking accrual: %w", err)
+	}
+	if !done {
+		return 0, false, nil
+	}
+	if err := tx.QueryRow(ctx, chargeUsage, t.From.Unix(), t.To.Unix()).Scan(&transfers); err != nil {
+		return 0, false, fmt.Errorf("charging the tick up to %s: %w", t.To.Format(time.RFC3339), err)
+	}
+	return transfers, true, nil
+}
+
+func at(second int64) time.Time { return time.Unix(second, 0).UTC() }

@@ -3,6 +3,7 @@ package metering
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,20 +12,32 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-const selectTenants = `
-	SELECT DISTINCT org_id FROM usage_records WHERE end_s IS NULL ORDER BY 1`
+const selectOpen = `
+	SELECT allocation_id FROM usage_records WHERE allocation_id = ANY($1::uuid[]) AND end_s IS NULL ORDER BY 1`
 
-// Tenants lists those that use anything right now.
-func (s *Service) Tenants(ctx context.Context, q pg.Queryer) ([]ids.Tenant, error) {
-	rows, err := q.Query(ctx, selectTenants)
+// Open lists those of the allocations that have an open interval, by id.
+func (s *Service) Open(ctx context.Context, of []ids.Allocation) ([]ids.Allocation, error) {
+	rows, err := s.DB.Query(ctx, selectOpen, plain(of))
 	if err != nil {
-		return nil, fmt.Errorf("listing tenants in use: %w", err)
+		return nil, fmt.Errorf("listing open intervals: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Tenant])
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Allocation])
 	if err != nil {
-		return nil, fmt.Errorf("listing tenants in use: %w", err)
+		return nil, fmt.Errorf("listing open intervals: %w", err)
 	}
 	return list, nil
+}
+
+const selectLag = `
+	SELECT coalesce(metering_clock() - coalesce((SELECT max(to_s) FROM usage_passes), (SELECT min(start_s) FROM usage_records)), 0)`
+
+// Lag is for how long use has not been charged.
+func (s *Service) Lag(ctx context.Context) (time.Duration, error) {
+	var seconds int64
+	if err := s.DB.QueryRow(ctx, selectLag).Scan(&seconds); err != nil {
+		return 0, fmt.Errorf("reading the lag of accrual: %w", err)
+	}
+	return time.Duration(max(seconds, 0)) * time.Second, nil
 }
 
 var sumClosed = `

@@ -12,21 +12,22 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
-	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering/meteringtest"
 )
 
 type bundle struct {
 	*Service
 	db     *pgxpool.Pool
+	clock  meteringtest.Clock
 	ledger *ledger.Service
 }
 
 func setup(t testing.TB) *bundle {
 	t.Helper()
 	db := pgtest.Clone(t)
-	return &bundle{Service: &Service{DB: db}, db: db, ledger: &ledger.Service{DB: db}}
+	return &bundle{Service: &Service{DB: db}, db: db, clock: meteringtest.New(t, db, t0), ledger: &ledger.Service{DB: db}}
 }
 
 func h100(tenant ids.Tenant) Interval {
@@ -44,25 +45,47 @@ func must(t failer, err error) {
 	}
 }
 
-func open(ctx context.Context, q pg.Queryer, i Interval, at int64) error {
-	b := &pgx.Batch{}
-	queueOpen(b, i, &at)
-	return q.SendBatch(ctx, b).Close()
-}
-
-func closeAt(ctx context.Context, q pg.Queryer, a ids.Allocation, at int64) error {
-	b := &pgx.Batch{}
-	queueClose(b, a, &at)
-	return q.SendBatch(ctx, b).Close()
-}
-
-// tick runs a pass at a time and commits it.
-func (b *bundle) tick(ctx context.Context, at int64) (tick Tick, err error) {
-	err = pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) error {
-		tick, err = b.accrue(ctx, tx, &at)
+// open begins an interval at a second, and commits.
+func (b *bundle) open(ctx context.Context, i Interval, at int64) error {
+	if err := b.clock.Set(ctx, at); err != nil {
 		return err
-	})
-	return tick, err
+	}
+	batch := &pgx.Batch{}
+	QueueOpen(batch, i, ObservedReady, nil)
+	return b.db.SendBatch(ctx, batch).Close()
+}
+
+func (b *bundle) close(ctx context.Context, a ids.Allocation, at int64) error {
+	if err := b.clock.Set(ctx, at); err != nil {
+		return err
+	}
+	batch := &pgx.Batch{}
+	QueueClose(batch, a, ReleaseRequested, nil)
+	return b.db.SendBatch(ctx, batch).Close()
+}
+
+// tick cuts at a second and charges all that is not charged.
+func (b *bundle) tick(ctx context.Context, at int64) (ticks []Tick, transfers int, err error) {
+	if err := b.clock.Set(ctx, at); err != nil {
+		return nil, 0, err
+	}
+	if err := b.Cut(ctx); err != nil {
+		return nil, 0, err
+	}
+	if ticks, err = b.Uncharged(ctx, b.db); err != nil {
+		return nil, 0, err
+	}
+	for _, t := range ticks {
+		err := pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) error {
+			n, _, err := b.Charge(ctx, tx, t)
+			transfers += n
+			return err
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return ticks, transfers, nil
 }
 
 // charged is what the ledger holds against the allocation.
@@ -81,39 +104,44 @@ func owed(i Interval, seconds int64) int64 {
 
 const t0 = int64(1_900_000_000)
 
-func TestPassesSumToWhatIsDue(t *testing.T) {
+func TestINV30PassesSumToWhatIsDue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx := t.Context()
 	i := h100(ids.New[ids.Tenant]())
-	must(t, open(ctx, b.db, i, t0))
-	must(t, open(ctx, b.db, i, t0+5)) // opening twice opens once
+	must(t, b.open(ctx, i, t0))
+	must(t, b.open(ctx, i, t0+5)) // opening twice opens once
 	for _, at := range []int64{t0 + 1, t0 + 7, t0 + 59, t0 + 3601} {
-		tick, err := b.tick(ctx, at)
+		ticks, _, err := b.tick(ctx, at)
 		must(t, err)
-		if tick.To.Unix() != at {
-			t.Errorf("tick %+v, want it up to %d", tick, at)
+		if len(ticks) != 1 || ticks[0].To.Unix() != at {
+			t.Errorf("ticks %+v, want one up to %d", ticks, at)
 		}
 		if got := b.charged(ctx, t, i.Allocation); got != owed(i, at-t0) {
 			t.Errorf("after %d s charged %d, want %d", at-t0, got, owed(i, at-t0))
 		}
 	}
-	must(t, closeAt(ctx, b.db, i.Allocation, t0+4000))
-	must(t, closeAt(ctx, b.db, i.Allocation, t0+4001)) // closing twice closes once
-	tick, err := b.tick(ctx, t0+9000)
+	must(t, b.close(ctx, i.Allocation, t0+4000))
+	must(t, b.close(ctx, i.Allocation, t0+4001)) // closing twice closes once
+	_, transfers, err := b.tick(ctx, t0+9000)
 	must(t, err)
-	if got := b.charged(ctx, t, i.Allocation); got != owed(i, 4000) || tick.Transfers != 1 {
-		t.Errorf("in the end charged %d in %d transfers, want %d", got, tick.Transfers, owed(i, 4000))
+	if got := b.charged(ctx, t, i.Allocation); got != owed(i, 4000) || transfers != 1 {
+		t.Errorf("in the end charged %d in %d transfers, want %d", got, transfers, owed(i, 4000))
 	}
-	if tick, err = b.tick(ctx, t0+9500); err != nil || tick.Transfers != 0 {
-		t.Errorf("charged a closed interval again: %+v, %v", tick, err)
+	if _, transfers, err = b.tick(ctx, t0+9500); err != nil || transfers != 0 {
+		t.Errorf("charged a closed interval again: %d, %v", transfers, err)
 	}
-	if r, err := b.ledger.Verify(ctx, ids.Tenant{}); err != nil || !r.OK() {
-		t.Errorf("the ledger says %+v, %v", r, err)
-	}
+	b.verified(ctx, t)
 	balance, _, err := b.ledger.Balance(ctx, b.db, i.Tenant)
 	if err != nil || int64(balance) != -owed(i, 4000) {
 		t.Errorf("balance %d, %v", balance, err)
+	}
+}
+
+// verified has the ledger derived again from its first entry.
+func (b *bundle) verified(ctx context.Context, t failer) {
+	if r, err := b.ledger.Verify(ctx, ids.Tenant{}); err != nil || !r.OK() {
+		t.Fatalf("the ledger: %+v, %v", r, err)
 	}
 }
 
@@ -125,14 +153,14 @@ func TestOneTransferPerTenantAndTick(t *testing.T) {
 	free := h100(poor)
 	free.PriceMinor = 0
 	for _, i := range []Interval{h100(rich), h100(rich), h100(poor), free} {
-		must(t, open(ctx, b.db, i, t0))
+		must(t, b.open(ctx, i, t0))
 	}
-	tick, err := b.tick(ctx, t0+3600)
+	_, told, err := b.tick(ctx, t0+3600)
 	must(t, err)
 	var transfers, entries int
 	must(t, b.db.QueryRow(ctx, "SELECT (SELECT count(*) FROM ledger_transfers), (SELECT count(*) FROM ledger_entries)").Scan(&transfers, &entries))
-	if tick.Transfers != 2 || transfers != 2 || entries != 3+2 {
-		t.Errorf("%d transfers, %d entries: %+v", transfers, entries, tick)
+	if told != 2 || transfers != 2 || entries != 3+2 {
+		t.Errorf("%d transfers, %d entries, told of %d", transfers, entries, told)
 	}
 }
 
@@ -140,18 +168,18 @@ func TestNothingToDoIsNoTick(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx := t.Context()
-	if tick, err := b.tick(ctx, t0); err != nil || tick != (Tick{}) {
-		t.Errorf("nothing metered: %+v, %v", tick, err)
+	if ticks, _, err := b.tick(ctx, t0); err != nil || len(ticks) > 0 {
+		t.Errorf("nothing metered: %+v, %v", ticks, err)
 	}
 	i := h100(ids.New[ids.Tenant]())
-	must(t, open(ctx, b.db, i, t0))
+	must(t, b.open(ctx, i, t0))
 	for _, c := range []struct {
-		rule string
-		at   int64
-		tick bool
-	}{{"same second", t0, false}, {"later", t0 + 10, true}, {"again", t0 + 10, false}, {"clock went back", t0 + 9, false}} {
-		if tick, err := b.tick(ctx, c.at); err != nil || (tick != Tick{}) != c.tick {
-			t.Errorf("%s: %+v, %v", c.rule, tick, err)
+		rule  string
+		at    int64
+		ticks int
+	}{{"same second", t0, 0}, {"later", t0 + 10, 1}, {"again", t0 + 10, 0}, {"clock went back", t0 + 9, 0}} {
+		if ticks, _, err := b.tick(ctx, c.at); err != nil || len(ticks) != c.ticks {
+			t.Errorf("%s: %+v, %v", c.rule, ticks, err)
 		}
 	}
 	if got := b.charged(ctx, t, i.Allocation); got != owed(i, 10) {
@@ -159,46 +187,73 @@ func TestNothingToDoIsNoTick(t *testing.T) {
 	}
 }
 
-func TestProductionUsesTheDatabaseClock(t *testing.T) {
+func TestINV34ProductionUsesTheDatabaseClock(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	db := pgtest.Clone(t)
 	ctx := t.Context()
 	i := h100(ids.New[ids.Tenant]())
 	var before, after int64
-	must(t, b.db.QueryRow(ctx, "SELECT floor(extract(epoch FROM clock_timestamp()))").Scan(&before))
+	must(t, db.QueryRow(ctx, "SELECT floor(extract(epoch FROM clock_timestamp()))").Scan(&before))
 	batch := &pgx.Batch{}
-	QueueOpen(batch, i)
-	QueueClose(batch, i.Allocation)
-	must(t, b.db.SendBatch(ctx, batch).Close())
-	must(t, b.db.QueryRow(ctx, "SELECT floor(extract(epoch FROM clock_timestamp()))").Scan(&after))
+	QueueOpen(batch, i, ObservedReady, nil)
+	QueueClose(batch, i.Allocation, ReleaseRequested, nil)
+	must(t, db.SendBatch(ctx, batch).Close())
+	must(t, db.QueryRow(ctx, "SELECT floor(extract(epoch FROM clock_timestamp()))").Scan(&after))
 	var start, end int64
-	must(t, b.db.QueryRow(ctx, "SELECT start_s, end_s FROM usage_records").Scan(&start, &end))
+	must(t, db.QueryRow(ctx, "SELECT start_s, end_s FROM usage_records").Scan(&start, &end))
 	if start < before || end > after || end < start {
 		t.Errorf("metered [%d, %d) between %d and %d", start, end, before, after)
 	}
 }
 
-func TestDuplicatesOfATickAreRefused(t *testing.T) {
+// INV-34: nobody whom a server connects as can move the clock of metering.
+func TestINV34NoServerMovesTheClock(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	for _, role := range []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_work", "gpuaas_relay"} {
+		as := pgtest.As(t, db, role)
+		for _, sql := range []string{
+			`CREATE OR REPLACE FUNCTION metering_clock() RETURNS bigint LANGUAGE sql VOLATILE RETURN 1`,
+			`ALTER FUNCTION metering_clock() RENAME TO was`,
+			`DROP FUNCTION metering_moment()`,
+		} {
+			if _, err := as.Exec(t.Context(), sql); err == nil {
+				t.Errorf("%s could: %s", role, sql)
+			}
+		}
+	}
+}
+
+func TestINV30ATickIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx := t.Context()
 	i := h100(ids.New[ids.Tenant]())
-	must(t, open(ctx, b.db, i, t0))
+	must(t, b.open(ctx, i, t0))
+	must(t, b.clock.Set(ctx, t0+100))
+	must(t, b.Cut(ctx))
+	tick := Tick{From: at(t0), To: at(t0 + 100)}
 	first, err := b.db.Begin(ctx)
 	must(t, err)
-	at := t0 + 100
-	_, err = b.accrue(ctx, first, &at)
-	must(t, err)
-	// Beside an open pass there is nothing to do; behind its lock the unique keys say no.
-	if tick, err := b.tick(ctx, t0+101); err != nil || tick != (Tick{}) {
-		t.Errorf("two passes at once: %+v, %v", tick, err)
+	if _, done, err := b.Charge(ctx, first, tick); err != nil || !done {
+		t.Errorf("the first pass: %v, %v", done, err)
 	}
-	must(t, first.Commit(ctx))
-	if _, err := b.db.Exec(ctx, "INSERT INTO usage_ticks (from_s, to_s) VALUES ($1, $2)", t0, t0+101); err == nil {
-		t.Error("two ticks from one second")
+	// Beside an open pass there is nothing to do, and nothing is left after it.
+	for range 2 {
+		must(t, pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) error {
+			if n, done, err := b.Charge(ctx, tx, tick); err != nil || done || n > 0 {
+				t.Errorf("charged again: %d, %v, %v", n, done, err)
+			}
+			return nil
+		}))
+		_ = first.Commit(ctx)
 	}
 	if got := b.charged(ctx, t, i.Allocation); got != owed(i, 100) {
 		t.Errorf("charged %d, want %d", got, owed(i, 100))
+	}
+	// Without the lock that keeps them apart the key still does.
+	if _, err := b.db.Exec(ctx, chargeUsage, t0, t0+100); err == nil {
+		t.Error("the key of usage_passes let a second pass through")
 	}
 }
 
@@ -208,13 +263,18 @@ func TestINV37NothingWraps(t *testing.T) {
 	ctx := t.Context()
 	most := h100(ids.New[ids.Tenant]())
 	most.GPUs, most.PriceMinor = 100_000, 1_000_000_000
-	must(t, open(ctx, b.db, most, 0))
+	must(t, b.open(ctx, most, 0))
 	seconds := int64(10 * 365 * 24 * 3600)
-	must(t, closeAt(ctx, b.db, most.Allocation, seconds))
-	_, err := b.tick(ctx, seconds+1)
+	day := int64(24 * 3600)
+	_, _, err := b.tick(ctx, day)
 	must(t, err)
-	if got := b.charged(ctx, t, most.Allocation); got != owed(most, seconds) {
-		t.Errorf("ten years came to %d, want %d", got, owed(most, seconds))
+	if got := b.charged(ctx, t, most.Allocation); got != owed(most, day) {
+		t.Errorf("a day came to %d, want %d", got, owed(most, day))
+	}
+	must(t, b.close(ctx, most.Allocation, seconds))
+	costs, err := b.CostOf(ctx, []ids.Allocation{most.Allocation})
+	if got := int64(costs[most.Allocation]); err != nil || got != owed(most, seconds) {
+		t.Errorf("ten years came to %d, want %d: %v", got, owed(most, seconds), err)
 	}
 	for name, change := range map[string]func(*Interval){
 		"price": func(i *Interval) { i.PriceMinor++ }, "gpus": func(i *Interval) { i.GPUs++ },
@@ -223,7 +283,7 @@ func TestINV37NothingWraps(t *testing.T) {
 		i := most
 		i.Allocation = ids.New[ids.Allocation]()
 		change(&i)
-		if err := open(ctx, b.db, i, 0); err == nil {
+		if err := b.open(ctx, i, 0); err == nil {
 			t.Errorf("%s: opened %+v", name, i)
 		}
 	}
@@ -235,15 +295,14 @@ func TestUsageIsCutByTheWindow(t *testing.T) {
 	ctx := t.Context()
 	tenant := ids.New[ids.Tenant]()
 	one, two := h100(tenant), h100(tenant)
-	must(t, open(ctx, b.db, one, t0))
-	must(t, closeAt(ctx, b.db, one.Allocation, t0+100))
-	must(t, open(ctx, b.db, one, t0+200)) // its use was interrupted
-	must(t, closeAt(ctx, b.db, one.Allocation, t0+300))
-	must(t, open(ctx, b.db, two, t0+50))
-	must(t, open(ctx, b.db, h100(ids.New[ids.Tenant]()), t0))
+	must(t, b.open(ctx, one, t0))
+	must(t, b.close(ctx, one.Allocation, t0+100))
+	must(t, b.open(ctx, one, t0+200)) // its use was interrupted
+	must(t, b.close(ctx, one.Allocation, t0+300))
+	must(t, b.open(ctx, two, t0+50))
+	must(t, b.open(ctx, h100(ids.New[ids.Tenant]()), t0))
 
-	// two is still open, and the database's clock decides how far: the test's
-	// times lie ahead of it.
+	must(t, b.clock.Set(ctx, t0+2000))
 	at := func(s int64) time.Time { return time.Unix(t0+s, 0) }
 	all, err := b.Usage(ctx, tenant, ids.Project{}, at(-50), at(1000), ids.Allocation{}, 10)
 	must(t, err)

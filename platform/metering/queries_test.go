@@ -8,18 +8,30 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"usage_records", "usage_changes", "usage_ticks"}, map[string]string{
-		"openInterval":  openInterval,
-		"closeInterval": closeInterval,
-		"lockAccrual":   lockAccrual,
-		"insertTick":    insertTick,
-		"selectUsage":   selectUsage,
-		"selectCosts":   selectCosts,
-		"selectBurn":    selectBurn,
+	ours := []string{"usage_records", "usage_ticks", "usage_passes", "usage_credits"}
+	pgtest.Prepare(t, ours, map[string]string{
+		"openInterval":     openInterval,
+		"closeInterval":    closeInterval,
+		"pauseInterval":    pauseInterval,
+		"repriceIntervals": repriceIntervals,
+		"insertCredit":     insertCredit,
+		"waitBriefly":      waitBriefly,
+		"lockCut":          lockCut,
+		"insertTicks":      insertTicks,
+		"selectUncharged":  selectUncharged,
+		"lockCharge":       lockCharge,
+		"selectUsage":      selectUsage,
+		"selectCosts":      selectCosts,
+		"selectBurn":       selectBurn,
+		"selectOpen":       selectOpen,
+		"selectLag":        selectLag,
+		"sumClosed":        sumClosed,
+		"selectBurns":      selectBurns,
+		"selectCharged":    selectCharged,
+		"selectSpent":      selectSpent,
 	})
 	// Half of this one is the ledger's text.
-	pgtest.Prepare(t, []string{"usage_records", "usage_changes", "usage_ticks", "ledger_accounts", "ledger_transfers", "ledger_entries"},
-		map[string]string{"chargeUsage": chargeUsage})
+	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries"), map[string]string{"chargeUsage": chargeUsage})
 }
 
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {

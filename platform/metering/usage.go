@@ -43,11 +43,7 @@ func scanUsage(row pgx.CollectableRow) (u Usage, err error) {
 // CostOf returns what each allocation has come to so far, charged or not yet.
 // One that was never in use is left out.
 func (s *Service) CostOf(ctx context.Context, allocations []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
-	list := make([]uuid.UUID, len(allocations))
-	for i, a := range allocations {
-		list[i] = a.UUID
-	}
-	rows, err := s.DB.Query(ctx, selectCosts, list)
+	rows, err := s.DB.Query(ctx, selectCosts, plain(allocations))
 	if err != nil {
 		return nil, fmt.Errorf("reading costs: %w", err)
 	}
@@ -62,6 +58,14 @@ func (s *Service) CostOf(ctx context.Context, allocations []ids.Allocation) (map
 		return nil, fmt.Errorf("reading costs: %w", err)
 	}
 	return costs, nil
+}
+
+func plain(allocations []ids.Allocation) []uuid.UUID {
+	list := make([]uuid.UUID, len(allocations))
+	for i, a := range allocations {
+		list[i] = a.UUID
+	}
+	return list
 }
 
 // Burn is what the tenant's open intervals cost per hour.

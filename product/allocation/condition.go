@@ -2,6 +2,8 @@ package allocation
 
 import (
 	"time"
+
+	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
 // Seen is what an allocation's host last said of it, as conditions need it.
@@ -59,7 +61,7 @@ func Conditions(a Allocation, seen Seen) []Condition {
 		a.step("NodeAssigned", true),
 		a.step("Provisioned", a.ActiveAt != nil),
 		a.step("AccessReady", a.State == Active && seen.Phase == "ready"),
-		a.step("Metering", a.State == Active),
+		a.metering(),
 	)
 	for i := range list {
 		list[i].ObservedGeneration = seen.Generation
@@ -92,6 +94,18 @@ func (a Allocation) step(kind string, done bool) Condition {
 		reason = "Suspended"
 	}
 	return a.condition(kind, isFalse, reason, "")
+}
+
+// metering says of an active allocation why it may cost nothing for a while.
+func (a Allocation) metering() Condition {
+	message, paused := map[metering.Cause]string{
+		metering.ObservationStale: "its node is silent; nothing is charged, and what was charged since it last spoke is given back",
+		metering.NodeUnhealthy:    "its node or a GPU of it is unhealthy; nothing is charged meanwhile",
+	}[a.Paused]
+	if !paused {
+		return a.step("Metering", a.State == Active)
+	}
+	return a.condition("Metering", isFalse, "Suspended", message)
 }
 
 func progressReason(seen Seen) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
@@ -50,7 +51,9 @@ func TestINV33OneLife(t *testing.T) {
 	if open, closed := intervals(t, w, a.ID); open+closed != 0 {
 		t.Error("it costs before it is active")
 	}
-	ready := func(tx pgx.Tx, a allocation.Allocation) error { return s.NodeReady(t.Context(), tx, a) }
+	ready := func(tx pgx.Tx, a allocation.Allocation) error {
+		return s.NodeReady(t.Context(), tx, a, metering.Observation{})
+	}
 	a = w.Move(t, a.ID, ready)
 	again := pgtest.Diff(t, w.DB)
 	a = w.Move(t, a.ID, ready)
@@ -185,12 +188,16 @@ func TestExpireAndDeplete(t *testing.T) {
 			return err
 		})
 	}
-	want := []string{a.ID.String(), b.ID.String()}
+	want := []string{waiting.ID.String(), a.ID.String(), b.ID.String()}
+	slices.Sort(want)
 	if slices.Sort(released); !slices.Equal(released, want) {
 		t.Errorf("released %v, want %v", released, want)
 	}
 	if got, err := w.Allocations.Get(t.Context(), w.Caller, a.ID); err != nil || got.State != allocation.Releasing || got.Reason != allocation.ReasonDepleted || got.CorrelationID != "corr-1" {
 		t.Errorf("%+v, %v", got, err)
+	}
+	if n := one[int](t, w, `SELECT count(*)::int FROM outbox_events WHERE subject = 'provisioning.force_release_requested'`); n != 3 {
+		t.Errorf("%d were said to be forced, want 3", n)
 	}
 	by := one[string](t, w, `SELECT DISTINCT payload->>'requested_by' FROM outbox_events WHERE subject = 'provisioning.releasing.requested'`)
 	if by != "system:reconcile" {

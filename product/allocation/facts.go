@@ -16,6 +16,7 @@ const (
 	SubjectReleasing     = "provisioning.releasing.requested"
 	SubjectReleased      = "provisioning.releasing.completed"
 	SubjectReleaseFailed = "provisioning.release_failed"
+	SubjectForceRelease  = "provisioning.force_release_requested"
 )
 
 // RequestedFact is the payload of provisioning.requested. Each payload also
@@ -47,7 +48,8 @@ type FailedFact struct {
 	Attempts   int    `json:"attempts"`
 }
 
-// ReleasingFact is the payload of provisioning.releasing.requested.
+// ReleasingFact is the payload of provisioning.releasing.requested, and of
+// provisioning.force_release_requested.
 type ReleasingFact struct {
 	Allocation  string `json:"allocation_id"`
 	Reason      string `json:"reason"`

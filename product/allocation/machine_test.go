@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
@@ -109,7 +110,9 @@ func TestINV04ByTheRoom(t *testing.T) {
 				_, err := s.TaskPlaced(t.Context(), tx, a)
 				return err
 			}, []allocation.Event{allocation.TaskPlaced}},
-			"NodeReady": {func(tx pgx.Tx, a allocation.Allocation) error { return s.NodeReady(t.Context(), tx, a) }, []allocation.Event{allocation.TaskPlaced, allocation.NodeReady}},
+			"NodeReady": {func(tx pgx.Tx, a allocation.Allocation) error {
+				return s.NodeReady(t.Context(), tx, a, metering.Observation{})
+			}, []allocation.Event{allocation.TaskPlaced, allocation.NodeReady}},
 			"SlotsGone": {func(tx pgx.Tx, a allocation.Allocation) error {
 				return s.SlotsGone(t.Context(), tx, a, allocationtest.Proof(9, allocationtest.GPU(node, 0)))
 			}, []allocation.Event{allocation.SlotsGone}},
@@ -159,7 +162,9 @@ func requestIn(t *testing.T, w *allocationtest.World, tx pgx.Tx, s allocation.St
 	a, err := inside.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: fmt.Sprintf("in-%s", ids.New[ids.Task]())})
 	must(t, err)
 	path := map[allocation.State][]func(allocation.Allocation) error{}
-	ready := func(a allocation.Allocation) error { return inside.NodeReady(t.Context(), tx, a) }
+	ready := func(a allocation.Allocation) error {
+		return inside.NodeReady(t.Context(), tx, a, metering.Observation{})
+	}
 	placed := func(a allocation.Allocation) error { _, err := inside.TaskPlaced(t.Context(), tx, a); return err }
 	release := func(a allocation.Allocation) error {
 		_, err := inside.Release(t.Context(), w.Caller, identity.Key{}, a.ID, nil)

@@ -10,7 +10,7 @@ import (
 
 const (
 	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, reason,
-		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at`
+		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at, paused`
 
 	insertAllocation = `
 		WITH put AS (
@@ -25,7 +25,9 @@ const (
 
 	// What counts against the caps; the caller holds the locks that keep it so.
 	countLive = `
-		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*)
+		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*),
+			coalesce(sum(gpus * price_minor) FILTER (WHERE ` + committed + ` AND project_id = $3), 0)::bigint,
+			coalesce(sum(gpus * price_minor) FILTER (WHERE ` + committed + `), 0)::bigint
 		FROM allocations WHERE org_id = $1 AND status NOT IN ('released', 'failed', 'release_failed')`
 
 	countActive = `SELECT count(*) FROM allocations WHERE org_id = $1 AND user_id = $2 AND status = 'active'`
@@ -37,7 +39,8 @@ const (
 			UPDATE allocations SET status = $4, reason = CASE WHEN $5 = '' THEN reason ELSE $5 END, message = $6, version = version + 1,
 				status_at = now(), correlation_id = $8, trace = $9,
 				active_at = CASE WHEN $4 = 'active' THEN now() ELSE active_at END,
-				ended_at = CASE WHEN $4 IN ('released', 'failed') THEN now() END
+				ended_at = CASE WHEN $4 IN ('released', 'failed') THEN now() END,
+				paused = CASE WHEN $4 = 'active' THEN paused ELSE '' END
 			WHERE id = $1 AND version = $2
 			RETURNING id, version
 		)
@@ -49,7 +52,21 @@ const (
 	lockOpen = `
 		SELECT id FROM allocations
 		WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 ORDER BY id FOR UPDATE`
-	lockActive       = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND status = 'active' ORDER BY id FOR UPDATE`
+	// Living allocations follow the catalogue. In id order, as everyone who locks
+	// several; the version is that of the last transition, and this is none.
+	setPrices = `
+		WITH priced AS (
+			SELECT id FROM allocations WHERE sku = $1 AND currency = $2 AND price_minor <> $3
+				AND status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' ORDER BY id FOR UPDATE
+		)
+		UPDATE allocations a SET price_minor = $3 FROM priced WHERE a.id = priced.id`
+	setPrice     = `UPDATE allocations SET price_minor = $2 WHERE id = $1`
+	setPaused    = `UPDATE allocations SET paused = $2 WHERE id = $1 AND status = 'active' AND paused <> $2`
+	selectPaused = `SELECT id FROM allocations WHERE paused <> '' AND id > $1 ORDER BY id LIMIT $2`
+	// What costs, or will as soon as its host is ready.
+	committed        = `status IN ('requested', 'provisioning', 'active')`
+	lockCommitted    = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND ` + committed + ` ORDER BY id FOR UPDATE`
+	selectCommitted  = `SELECT org_id, id FROM allocations WHERE org_id = ANY ($1::uuid[]) AND ` + committed + ` ORDER BY org_id, id`
 	lockAllocation   = `SELECT ` + columns + ` FROM allocations WHERE id = $1 FOR UPDATE`
 	selectAllocation = `SELECT ` + columns + ` FROM allocations WHERE id = $1 AND org_id = $2`
 	selectPage       = `
@@ -73,28 +90,9 @@ func queueInsert(b *pgx.Batch, a Allocation) {
 	}))
 }
 
-func queueCaps(b *pgx.Batch, a Allocation, l Limits) {
-	b.Queue(countLive, a.Tenant, a.User, a.Project).QueryRow(func(row pgx.Row) error {
-		var user, project, tenant int
-		if err := row.Scan(&user, &project, &tenant); err != nil {
-			return fmt.Errorf("counting allocations: %w", err)
-		}
-		for _, c := range []struct {
-			whose     string
-			have, cap int
-		}{{"user", user, l.PerUser}, {"project", project, l.PerProject}, {"tenant", tenant, l.PerTenant}} {
-			if c.have >= c.cap {
-				return errs.New(errs.ConcurrencyLimitReached, "the %s already holds %d of %d allocations", c.whose, c.have, c.cap).
-					Try("release one, or ask an operator for a higher limit").With("scope", c.whose).With("limit", c.cap)
-			}
-		}
-		return nil
-	})
-}
-
 func scan(row pgx.CollectableRow) (a Allocation, err error) {
 	err = row.Scan(&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
-		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt)
+		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("scanning allocation: %w", err)
 	}

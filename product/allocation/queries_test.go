@@ -9,15 +9,16 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
-		"insertAllocation": insertAllocation, "countLive": countLive, "countActive": countActive, "moveAllocation": moveAllocation, "lockActive": lockActive,
+		"insertAllocation": insertAllocation, "countLive": countLive, "countActive": countActive, "moveAllocation": moveAllocation, "lockCommitted": lockCommitted, "selectCommitted": selectCommitted,
 		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectTimeline": selectTimeline, "countHeld": countHeld, "lockOpen": lockOpen,
+		"setPrices": setPrices, "setPrice": setPrice, "setPaused": setPaused, "selectPaused": selectPaused,
 	})
 }
 
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
 	t.Parallel()
 	pgtest.KeepIndexes(t, map[string]string{
-		"countLive": countLive, "lockActive": lockActive, "lockAllocation": lockAllocation, "selectAllocation": selectAllocation,
+		"countLive": countLive, "lockCommitted": lockCommitted, "selectCommitted": selectCommitted, "lockAllocation": lockAllocation, "selectAllocation": selectAllocation,
 		"selectPage": selectPage, "selectTimeline": selectTimeline, "insertAllocation": insertAllocation,
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
@@ -30,7 +31,7 @@ func (s *Service) TaskPlaced(ctx context.Context, tx pgx.Tx, a Allocation) (Allo
 }
 
 // NodeReady opens the interval: from here on it costs.
-func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error {
+func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation, seen metering.Observation) error {
 	a, err := s.TaskPlaced(ctx, tx, a)
 	if err != nil || a.State != Provisioning {
 		return err
@@ -38,17 +39,24 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation) error 
 	if a, err = s.move(ctx, tx, a, NodeReady, "", ""); err != nil {
 		return err
 	}
+	if a, err = s.priced(ctx, tx, a); err != nil {
+		return err
+	}
 	price, err := money.Due(a.PriceMinor, int64(a.GPUs), int64(time.Hour/time.Second))
 	if err != nil {
 		return fmt.Errorf("pricing %s: %w", a.ID, err)
 	}
 	b := &pgx.Batch{}
-	metering.QueueOpen(b, metering.Interval{
-		Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, SKU: a.SKU, GPUs: a.GPUs,
-		PriceMinor: a.PriceMinor, Currency: a.Currency,
-	})
+	metering.QueueOpen(b, a.interval(), metering.ObservedReady, &seen)
 	event.Queue(b, s.fact(a, SubjectActive, ActiveFact{Allocation: a.ID.String(), Slots: a.GPUs, ActiveAt: *a.ActiveAt, PriceMinor: price, Currency: a.Currency}))
 	return send(ctx, tx, b, a)
+}
+
+func (a Allocation) interval() metering.Interval {
+	return metering.Interval{
+		Allocation: a.ID, Tenant: a.Tenant, Project: a.Project, User: a.User, SKU: a.SKU, GPUs: a.GPUs,
+		PriceMinor: a.PriceMinor, Currency: a.Currency,
+	}
 }
 
 // SlotsGone frees what the host has proved clean, and forgets the declaration. A
@@ -126,24 +134,55 @@ func (s *Service) Expire(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	return err
 }
 
-// Deplete releases every active allocation of a tenant that has run out of
-// money, and names them.
-func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (released []string, err error) {
-	rows, err := tx.Query(ctx, lockActive, tenant)
+// Committed names what costs a tenant money or is about to, of each that has any.
+func (s *Service) Committed(ctx context.Context, q pg.Queryer, tenants []ids.Tenant) (map[ids.Tenant][]string, error) {
+	rows, err := q.Query(ctx, selectCommitted, tenants)
 	if err != nil {
-		return nil, fmt.Errorf("locking active allocations: %w", err)
+		return nil, fmt.Errorf("listing what is committed: %w", err)
+	}
+	running := map[ids.Tenant][]string{}
+	var tenant ids.Tenant
+	var id ids.Allocation
+	_, err = pgx.ForEachRow(rows, []any{&tenant, &id}, func() error {
+		running[tenant] = append(running[tenant], id.String())
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing what is committed: %w", err)
+	}
+	return running, nil
+}
+
+// Deplete releases what a tenant that has run out of money has committed itself
+// to, active or not yet, and names it.
+func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (released []string, err error) {
+	rows, err := tx.Query(ctx, lockCommitted, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("locking what is committed: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, scan)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range list {
+		if err := s.forced(ctx, tx, a); err != nil {
+			return nil, err
+		}
 		if _, err := s.release(ctx, tx, a, ReasonDepleted, identity.Caller{}); err != nil {
 			return nil, err
 		}
 		released = append(released, a.ID.String())
 	}
 	return released, nil
+}
+
+// forced states that nobody who uses it has asked for the release that follows.
+func (s *Service) forced(ctx context.Context, tx pgx.Tx, a Allocation) error {
+	b := &pgx.Batch{}
+	f := s.fact(a, SubjectForceRelease, ReleasingFact{Allocation: a.ID.String(), Reason: ReasonDepleted, RequestedBy: "system:billing"})
+	f.Aggregate = "force-release:" + a.ID.String() // the allocation's own sequence stands still until it moves
+	event.Queue(b, f)
+	return send(ctx, tx, b, a)
 }
 
 func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch, a Allocation) error {

@@ -83,7 +83,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 		return Allocation{}, err
 	}
 	b := &pgx.Batch{}
-	metering.QueueClose(b, a.ID)
+	metering.QueueClose(b, a.ID, metering.ReleaseRequested, nil)
 	inventory.QueueDirty(b, a.ID)
 	actor := "system:reconcile"
 	if by.Principal() != uuid.Nil {

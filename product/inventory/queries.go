@@ -129,6 +129,18 @@ const (
 	selectHeldGPUs = `
 		SELECT gpu_uuid FROM slots WHERE id IN (SELECT slot_id FROM slot_claims WHERE allocation_id = $1) ORDER BY gpu_uuid COLLATE "C"`
 
+	// From the devices and nodes that are unhealthy, which are few, to the claims.
+	selectUnhealthy = `
+		SELECT c.allocation_id
+		FROM slots s JOIN gpus g ON g.uuid = s.gpu_uuid JOIN nodes n ON n.id = s.node_id JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
+		WHERE (s.gpu_uuid IN (SELECT uuid FROM gpus WHERE health = 'unhealthy') OR s.node_id IN (SELECT id FROM nodes WHERE health = 'unhealthy'))
+			AND c.allocation_id > $1
+		GROUP BY c.allocation_id ORDER BY c.allocation_id LIMIT $2`
+	selectUnhealthySince = `
+		SELECT min(CASE WHEN g.health = 'unhealthy' THEN g.updated_at ELSE n.updated_at END)
+		FROM slot_claims c JOIN slots s ON s.id = c.slot_id JOIN gpus g ON g.uuid = s.gpu_uuid JOIN nodes n ON n.id = s.node_id
+		WHERE c.allocation_id = $1 AND upper_inf(c.period) AND (g.health = 'unhealthy' OR n.health = 'unhealthy')`
+
 	selectCapacity = `
 		SELECT s.sku, s.region, count(DISTINCT s.node_id), count(*),
 			count(*) FILTER (WHERE s.status = 'clean' AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned),

@@ -13,7 +13,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"setReachability": setReachability, "lockNode": lockNode, "putGPUs": putGPUs, "missGPUs": missGPUs, "putSlots": putSlots,
 		"quarantineSlots": quarantineSlots, "setSeen": setSeen, "insertToken": insertToken, "spendToken": spendToken,
 		"setEnrolled": setEnrolled, "selectFree": selectFree, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
-		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectCapacity": selectCapacity,
+		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectUnhealthy": selectUnhealthy, "selectUnhealthySince": selectUnhealthySince, "selectCapacity": selectCapacity,
 		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "selectDevices": selectDevices,
 	})
 }

@@ -22,6 +22,9 @@ func (s *Server) metrics() http.Handler {
 	if loop := s.rooms.sets[RoleReconcile]; loop != nil {
 		s.figures.MustRegister(fleet{loop})
 	}
+	if worker := s.rooms.sets[RoleWork]; worker != nil {
+		s.figures.MustRegister(meters{worker})
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -78,5 +81,22 @@ func (f fleet) Collect(c chan<- prometheus.Metric) {
 		for state, n := range map[string]int{"free": o.Free, "claimed": o.Claimed, "dirty": o.Dirty, "quarantined": o.Quarantined} {
 			c <- prometheus.MustNewConstMetric(slots, prometheus.GaugeValue, float64(n), o.SKU, o.Region, state)
 		}
+	}
+}
+
+// meters are the workers' to know.
+type meters struct{ *set }
+
+var accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)
+
+// Describe names the figures.
+func (meters) Describe(c chan<- *prometheus.Desc) { c <- accrualLag }
+
+// Collect asks the rooms.
+func (m meters) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
+	defer cancel()
+	if lag, err := m.metering.Lag(ctx); err == nil {
+		c <- prometheus.MustNewConstMetric(accrualLag, prometheus.GaugeValue, lag.Seconds())
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -73,6 +74,7 @@ type set struct {
 	certificates *secret.Certificates
 	inventory    *inventory.Service
 	allocations  *allocation.Service
+	billing      *billing.Service
 	tasks        *nodetask.Store
 }
 
@@ -161,7 +163,7 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 		if r.queue, err = jobs.NewClient(pools[RoleAPI], nil, c.Log); err != nil {
 			return nil, err
 		}
-		a.identity.Jobs = r.queue
+		a.identity.Jobs, a.billing.Jobs = r.queue, r.queue
 	}
 	return r, nil
 }
@@ -179,8 +181,12 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.inventory = &inventory.Service{DB: db, Hints: r.hints}
 	s.tasks = &nodetask.Store{DB: db, Signer: r.keys, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
-		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity,
+		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
 		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+	}
+	s.billing = &billing.Service{
+		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
+		Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	return s
 }
@@ -206,8 +212,8 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 	}
 	deps := &jobs.Deps{
 		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory,
-		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Audit: w.audited, Hints: r.hints, Log: c.Log,
-		Window: r.policy.window,
+		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Audit: w.audited, Hints: r.hints, Log: c.Log,
+		Window: r.policy.window, ObservationStale: r.policy.observationStale,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -84,7 +85,7 @@ func New(t testing.TB, balance money.Minor) *World {
 func (w *World) Server() *allocation.Service {
 	return &allocation.Service{
 		DB: w.DB, Desired: w.Desired, Inventory: &inventory.Service{DB: w.DB, Hints: w.Hints}, Catalog: w.Catalog,
-		Identity: &identity.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
+		Identity: &identity.Service{DB: w.DB}, Metering: &metering.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
 		Naming: ids.DefaultNaming, Hints: w.Hints,
 	}
 }
@@ -156,7 +157,9 @@ func (w *World) Move(t testing.TB, id ids.Allocation, event func(pgx.Tx, allocat
 // Active asks for n GPUs and has the node prepare them.
 func (w *World) Active(t testing.TB, n int) allocation.Allocation {
 	t.Helper()
-	return w.Move(t, w.Request(t, n).ID, func(tx pgx.Tx, a allocation.Allocation) error { return w.Allocations.NodeReady(t.Context(), tx, a) })
+	return w.Move(t, w.Request(t, n).ID, func(tx pgx.Tx, a allocation.Allocation) error {
+		return w.Allocations.NodeReady(t.Context(), tx, a, metering.Observation{Node: a.Node, Fence: 1, Generation: 1})
+	})
 }
 
 // Releasing has it released by the caller, too.

@@ -1,0 +1,184 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// CheckMeters pauses charging where nobody can vouch for what is paid for, because
+// a node is silent for long or unhealthy, and goes on with it where a node says
+// again that all is well.
+type CheckMeters struct{}
+
+// Kind names the job to River.
+func (CheckMeters) Kind() string { return "check_meters" }
+
+// InsertOpts keeps one waiting at most. One that comes late makes a longer credit.
+func (CheckMeters) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 1, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+}
+
+const (
+	// checking is how often, where use is charged more rarely than that. What is
+	// wrong for a shorter time is in no report.
+	checking = 30 * time.Second
+	// metersAtOnce are read in one statement.
+	metersAtOnce = 500
+	// checkWithin is for a large part of the fleet, one small transaction each. Who
+	// is not reached is looked at by the next job.
+	checkWithin = 5 * time.Minute
+)
+
+type checkMeters struct {
+	river.WorkerDefaults[CheckMeters]
+
+	d *Deps
+}
+
+// Timeout is longer than that of a job of one transaction.
+func (w *checkMeters) Timeout(*river.Job[CheckMeters]) time.Duration { return checkWithin }
+
+// page is some ids after the given one.
+type page func(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error)
+
+func (w *checkMeters) Work(ctx context.Context, _ *river.Job[CheckMeters]) error {
+	for _, step := range []struct {
+		of    page
+		check func(ctx context.Context, tx pgx.Tx, id ids.Allocation) error
+	}{
+		{w.charged(w.silent), w.pause},
+		{w.charged(w.unhealthy), w.pause},
+		{w.paused, w.resume},
+	} {
+		if err := w.each(ctx, step.of, step.check); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each has every allocation checked in a transaction of its own, under its lock.
+func (w *checkMeters) each(ctx context.Context, of page, check func(context.Context, pgx.Tx, ids.Allocation) error) error {
+	var after ids.Allocation
+	for {
+		some, err := of(ctx, after)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, id := range some {
+			if err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) error { return check(ctx, tx, id) }); err != nil {
+				return fmt.Errorf("checking the meter of %s: %w", id, err)
+			}
+		}
+		after = some[len(some)-1]
+	}
+}
+
+func (w *checkMeters) silent(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error) {
+	return w.d.Observed.Old(ctx, w.d.ObservationStale(), after, metersAtOnce)
+}
+
+func (w *checkMeters) unhealthy(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error) {
+	return w.d.Inventory.Unhealthy(ctx, after, metersAtOnce)
+}
+
+func (w *checkMeters) paused(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error) {
+	return w.d.Allocations.Paused(ctx, w.d.DB, after, metersAtOnce)
+}
+
+// charged leaves out what is not charged for, and with it most of the work while a
+// node stays away for days.
+func (w *checkMeters) charged(of page) page {
+	return func(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error) {
+		for {
+			all, err := of(ctx, after)
+			if err != nil || len(all) == 0 {
+				return nil, err
+			}
+			open, err := w.d.Metering.Open(ctx, all)
+			if err != nil || len(open) > 0 {
+				return open, err
+			}
+			after = all[len(all)-1]
+		}
+	}
+}
+
+// pause looks again under the lock: the node may have spoken since.
+func (w *checkMeters) pause(ctx context.Context, tx pgx.Tx, id ids.Allocation) error {
+	a, seen, err := w.lock(ctx, tx, id)
+	if err != nil || a.State != allocation.Active || a.Paused != "" {
+		return err
+	}
+	by, last, err := w.doubt(ctx, tx, a, seen)
+	if err != nil || by == "" {
+		return err
+	}
+	paused, err := w.d.Allocations.Pause(ctx, tx, a, by, last)
+	if paused {
+		w.d.Log.InfoContext(ctx, "metering paused", "component", "billing", "tenant_id", a.Tenant, "node_id", a.Node, "resource_urn", a.URN(w.d.Allocations.Naming), "reason", by)
+	}
+	return err
+}
+
+// resume takes the same observation that once made it active.
+func (w *checkMeters) resume(ctx context.Context, tx pgx.Tx, id ids.Allocation) error {
+	a, seen, err := w.lock(ctx, tx, id)
+	if err != nil || a.State != allocation.Active || a.Paused == "" {
+		return err
+	}
+	want, _, err := lockDeclared(ctx, tx, w.d.Desired, id)
+	if err != nil || !isReady(a, seen, want) {
+		return err
+	}
+	if by, _, err := w.doubt(ctx, tx, a, seen); err != nil || by != "" {
+		return err
+	}
+	w.d.Log.InfoContext(ctx, "metering resumed", "component", "billing", "tenant_id", a.Tenant, "node_id", a.Node, "resource_urn", a.URN(w.d.Allocations.Naming))
+	return w.d.Allocations.Resume(ctx, tx, a, observation(seen))
+}
+
+func (w *checkMeters) lock(ctx context.Context, tx pgx.Tx, id ids.Allocation) (a allocation.Allocation, seen observed.Allocation, err error) {
+	if a, err = w.d.Allocations.Lock(ctx, tx, id); err == nil {
+		seen, err = w.d.Observed.AllocationIn(ctx, tx, id)
+	}
+	if errs.CodeOf(err) == errs.NotFound {
+		return allocation.Allocation{}, observed.Allocation{}, nil // nothing is charged for what nobody has seen
+	}
+	return a, seen, err
+}
+
+// doubt is why nobody can vouch for an allocation, and until when somebody could.
+func (w *checkMeters) doubt(ctx context.Context, tx pgx.Tx, a allocation.Allocation, seen observed.Allocation) (metering.Cause, metering.Observation, error) {
+	last := observation(seen)
+	since, unhealthy, err := w.d.Inventory.UnhealthySince(ctx, tx, a.ID)
+	switch {
+	case err != nil:
+		return "", last, err
+	case unhealthy && since.Before(last.SeenAt):
+		last.SeenAt = since.UTC()
+		return metering.NodeUnhealthy, last, nil
+	case seen.Age > w.d.ObservationStale():
+		return metering.ObservationStale, last, nil
+	case unhealthy:
+		return metering.NodeUnhealthy, last, nil
+	}
+	return "", last, nil
+}
+
+// isReady: its own node says so, of the order that stands, and nothing newer.
+func isReady(a allocation.Allocation, seen observed.Allocation, want desired.Object) bool {
+	return seen.Node == a.Node && seen.Fresh && seen.Phase == wire.Ready && seen.Fence == want.Fence && seen.SpecHash == want.SpecHash
+}

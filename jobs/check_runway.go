@@ -1,0 +1,91 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// checkRunway holds balances against what is used: it tells whoever runs short,
+// and releases what nobody can pay any more. Losing it costs one window: the next
+// pass of accrual asks again.
+type checkRunway struct {
+	river.WorkerDefaults[ledger.CheckRunway]
+
+	d *Deps
+}
+
+// lookedAtOnce are told of their money in one commit, a few milliseconds of row
+// locks that only another look waits for.
+const lookedAtOnce = 200
+
+// Work does not end its job in a commit of its own: each step is one, and finds
+// nothing to do when it is taken again.
+func (w *checkRunway) Work(ctx context.Context, job *river.Job[ledger.CheckRunway]) error {
+	tenants := []ids.Tenant{{UUID: job.Args.Tenant}}
+	if job.Args.Tenant == uuid.Nil {
+		var err error
+		if tenants, err = w.d.Billing.Concerned(ctx, w.d.DB); err != nil {
+			return err
+		}
+	}
+	var failed []error // of some tenants; the others are not to wait for them
+	for some := range slices.Chunk(tenants, lookedAtOnce) {
+		depleted, err := w.check(ctx, some)
+		failed = append(failed, err)
+		for _, t := range depleted {
+			failed = append(failed, w.deplete(ctx, t))
+		}
+		w.d.Hints.Send(event.Topic)
+	}
+	return errors.Join(failed...)
+}
+
+func (w *checkRunway) check(ctx context.Context, tenants []ids.Tenant) (depleted []ids.Tenant, err error) {
+	err = w.step(ctx, func(tx pgx.Tx) (err error) {
+		depleted, err = w.d.Billing.Check(ctx, tx, tenants)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return depleted, nil
+}
+
+// deplete releases all that one tenant has, and tells it, in one commit.
+func (w *checkRunway) deplete(ctx context.Context, tenant ids.Tenant) error {
+	var released []string
+	err := w.step(ctx, func(tx pgx.Tx) (err error) {
+		released, err = w.d.Billing.Deplete(ctx, tx, tenant)
+		return err
+	})
+	if err != nil || len(released) == 0 {
+		return err
+	}
+	w.d.Log.InfoContext(ctx, "balance depleted", "component", "billing", "tenant_id", tenant, "released", len(released))
+	w.d.Hints.Send(inventory.HintSlots)
+	w.d.Desired.Hint()
+	return nil
+}
+
+func (w *checkRunway) step(ctx context.Context, do func(pgx.Tx) error) error {
+	err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) error {
+		err := do(tx)
+		failpoint.Hit("runway.check.before_commit")
+		return err
+	})
+	if err == nil {
+		failpoint.Hit("runway.check.after_commit")
+	}
+	return err
+}

@@ -1,0 +1,26 @@
+package billing
+
+// In id order, so that two passes queue and never deadlock. A row that another
+// pass has just made is waited for.
+const (
+	insertNotices = `
+		INSERT INTO balance_notices (org_id)
+		SELECT org FROM unnest($1::uuid[]) AS org
+		WHERE NOT EXISTS (SELECT FROM balance_notices n WHERE n.org_id = org)
+		ORDER BY org ON CONFLICT DO NOTHING`
+
+	lockNotices = `
+		SELECT org_id, low_since, low_told_at, pending_since, releases_at, depleted_at, sequence, clock_timestamp()
+		FROM balance_notices WHERE org_id = ANY ($1::uuid[]) ORDER BY org_id FOR UPDATE`
+
+	updateNotices = `
+		UPDATE balance_notices
+		SET low_since = $2, low_told_at = $3, pending_since = $4, releases_at = $5, depleted_at = $6, sequence = $7
+		WHERE org_id = $1`
+
+	// Told of something that may no longer hold.
+	selectTold = `
+		SELECT org_id FROM balance_notices WHERE low_since IS NOT NULL OR pending_since IS NOT NULL OR depleted_at IS NOT NULL`
+
+	selectPending = `SELECT pending_since IS NOT NULL FROM balance_notices WHERE org_id = $1`
+)

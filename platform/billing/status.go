@@ -1,0 +1,80 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Status is how a tenant's money stands.
+type Status struct {
+	BalanceMinor   money.Minor
+	Currency       string
+	BurnMinor      money.Minor // per hour
+	RunwaySeconds  *int64      // nil while nothing is burnt
+	Low            bool
+	ThresholdMinor money.Minor // below it the balance is low
+	// ReleasesAt is when everything will be released if nothing changes; nil while
+	// that is not announced.
+	ReleasesAt      *time.Time
+	SpentMonthMinor money.Minor // since the month began, by UTC, charged or not yet
+}
+
+// Status reads it. A tenant that was never given any money has none.
+func (s *Service) Status(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (Status, error) {
+	whose, err := s.Identity.TenantByID(ctx, tenant)
+	if err != nil {
+		return Status{}, err
+	}
+	st := Status{Currency: whose.Currency, ThresholdMinor: terms(s.Policy(tenant, whose.Name, ids.Project{})).Threshold}
+	balance, currency, err := s.Ledger.Balance(ctx, q, tenant)
+	switch {
+	case err == nil:
+		st.BalanceMinor, st.Currency = balance, currency
+	case errs.CodeOf(err) != errs.NotFound:
+		return Status{}, err
+	}
+	if st.BurnMinor, err = s.Metering.Burn(ctx, q, tenant); err != nil {
+		return Status{}, err
+	}
+	now := s.Clock.Now()
+	if st.SpentMonthMinor, err = s.Metering.SpentSince(ctx, q, tenant, ids.Project{}, month(now)); err != nil {
+		return Status{}, err
+	}
+	st.Low = st.BalanceMinor < st.ThresholdMinor
+	left, ends := runway(st.BalanceMinor, st.BurnMinor)
+	if !ends {
+		return st, nil
+	}
+	seconds := int64(left / time.Second)
+	st.RunwaySeconds = &seconds
+	pending, err := announced(ctx, q, tenant)
+	if pending {
+		at := now.Add(left).UTC().Truncate(time.Second)
+		st.ReleasesAt = &at
+	}
+	return st, err
+}
+
+// announced says whether the tenant was told that everything will be released.
+func announced(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (pending bool, err error) {
+	err = q.QueryRow(ctx, selectPending, tenant).Scan(&pending)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return false, fmt.Errorf("reading what %s was told: %w", tenant, err)
+	}
+	return pending, nil
+}
+
+// month is when the month of a moment began. Months are UTC's, as in the ledger.
+func month(now time.Time) time.Time {
+	now = now.UTC()
+	return time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+}

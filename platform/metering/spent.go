@@ -1,0 +1,92 @@
+package metering
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Whoever has something open, and whoever had within what was charged lately: a
+// last charge may cross a line after its interval is closed. An hour, so that a
+// check which failed a few times still finds them.
+const selectCharged = `
+	SELECT org_id FROM usage_records WHERE end_s IS NULL
+	UNION
+	SELECT org_id FROM usage_records WHERE end_s > (
+		SELECT min(t.from_s) FROM usage_ticks t JOIN usage_passes p ON p.to_s = t.to_s WHERE p.at > now() - interval '1 hour')`
+
+// Charged lists the tenants whose balance may have moved by what was charged
+// within the last hour.
+func (s *Service) Charged(ctx context.Context, q pg.Queryer) ([]ids.Tenant, error) {
+	rows, err := q.Query(ctx, selectCharged)
+	if err != nil {
+		return nil, fmt.Errorf("listing who was charged: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Tenant])
+	if err != nil {
+		return nil, fmt.Errorf("listing who was charged: %w", err)
+	}
+	return list, nil
+}
+
+const selectBurns = `
+	SELECT org_id, sum(gpus * price_minor)::bigint FROM usage_records
+	WHERE org_id = ANY ($1::uuid[]) AND end_s IS NULL GROUP BY org_id`
+
+// BurnsOf is Burn for many tenants at once. One that uses nothing is left out.
+func (s *Service) BurnsOf(ctx context.Context, q pg.Queryer, tenants []ids.Tenant) (map[ids.Tenant]money.Minor, error) {
+	which := make([]uuid.UUID, len(tenants))
+	for i, t := range tenants {
+		which[i] = t.UUID
+	}
+	rows, err := q.Query(ctx, selectBurns, which)
+	if err != nil {
+		return nil, fmt.Errorf("reading burns: %w", err)
+	}
+	burns := make(map[ids.Tenant]money.Minor, len(tenants))
+	var tenant ids.Tenant
+	var burn money.Minor
+	_, err = pgx.ForEachRow(rows, []any{&tenant.UUID, &burn}, func() error {
+		burns[tenant] = burn
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading burns: %w", err)
+	}
+	return burns, nil
+}
+
+// In two halves, so that each finds its index; history before the period costs nothing.
+var selectSpent = `
+	WITH now AS MATERIALIZED (SELECT metering_now() AS s), r AS (
+		SELECT gpus, price_minor, start_s, end_s FROM usage_records
+		WHERE org_id = $1 AND end_s IS NULL AND ($2::uuid IS NULL OR project_id = $2)
+		UNION ALL
+		SELECT gpus, price_minor, start_s, end_s FROM usage_records
+		WHERE org_id = $1 AND end_s > $3::bigint AND ($2::uuid IS NULL OR project_id = $2)
+	)
+	SELECT coalesce(sum(` + due(used(`now.s`)) + ` - ` + due(used(`$3::bigint`)) + `), 0)::bigint
+		- coalesce((SELECT sum(c.amount_minor) FROM usage_credits c JOIN usage_records u ON u.id = c.record_id
+			WHERE c.org_id = $1 AND c.at >= to_timestamp($3::bigint) AND ($2::uuid IS NULL OR u.project_id = $2)), 0)::bigint
+	FROM r CROSS JOIN now`
+
+// SpentSince is what the tenant, or one of its projects, has come to since then,
+// charged or not yet, without what was given back for the platform's faults.
+func (s *Service) SpentSince(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project, since time.Time) (money.Minor, error) {
+	var of *uuid.UUID
+	if project != (ids.Project{}) {
+		of = &project.UUID
+	}
+	var spent money.Minor
+	if err := q.QueryRow(ctx, selectSpent, tenant.UUID, of, since.Unix()).Scan(&spent); err != nil {
+		return 0, fmt.Errorf("reading what tenant %s has spent: %w", tenant, err)
+	}
+	return spent, nil
+}
