@@ -3,7 +3,6 @@ package rest_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -18,8 +17,8 @@ type measured struct {
 	of *ids.Project
 }
 
-func (m measured) Usage(_ context.Context, _ ids.Tenant, project ids.Project, _, _ time.Time, _ ids.Allocation, _ int) ([]metering.Usage, error) {
-	*m.of = project
+func (m measured) Usage(_ context.Context, q metering.Query) ([]metering.Usage, error) {
+	*m.of = q.Project
 	return nil, nil
 }
 

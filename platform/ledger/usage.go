@@ -52,3 +52,23 @@ func UsageStatement(c Charges) string {
 	)
 	SELECT count(*) FROM transfers`
 }
+
+// UsageComparison is the statement that holds a pass against what was posted for
+// it: a row for each allocation of which the two differ, with its account, what
+// the query says and what stands in the ledger.
+func UsageComparison(c Charges) string {
+	return `
+	WITH computed AS (
+		SELECT account_id, allocation_id, sum(amount_minor)::bigint AS amount_minor
+		FROM (` + c.Query + `) AS charges WHERE amount_minor <> 0 GROUP BY account_id, allocation_id
+	), posted AS (
+		SELECT e.account_id, e.allocation_id, -sum(e.amount_minor)::bigint AS amount_minor
+		FROM ledger_accounts a
+		JOIN ledger_transfers t ON t.kind = 'usage' AND t.reference = ` + c.Reference + ` || ' ' || a.id
+		JOIN ledger_entries e ON e.transfer_id = t.id AND e.at = ` + c.At + ` AND e.allocation_id IS NOT NULL
+		GROUP BY e.account_id, e.allocation_id
+	)
+	SELECT account_id, allocation_id, coalesce(computed.amount_minor, 0), coalesce(posted.amount_minor, 0)
+	FROM computed FULL JOIN posted USING (account_id, allocation_id)
+	WHERE computed.amount_minor IS DISTINCT FROM posted.amount_minor ORDER BY account_id, allocation_id`
+}

@@ -53,15 +53,17 @@ func (s *Service) Uncharged(ctx context.Context, q pg.Queryer) ([]Tick, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading uncharged ticks: %w", err)
 	}
-	ticks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Tick, err error) {
-		var from, to int64
-		err = row.Scan(&from, &to)
-		return Tick{From: at(from), To: at(to)}, err
-	})
+	ticks, err := pgx.CollectRows(rows, scanTick)
 	if err != nil {
 		return nil, fmt.Errorf("reading uncharged ticks: %w", err)
 	}
 	return ticks, nil
+}
+
+func scanTick(row pgx.CollectableRow) (t Tick, err error) {
+	var from, to int64
+	err = row.Scan(&from, &to)
+	return Tick{From: at(from), To: at(to)}, err
 }
 
 // Charge posts what was used in a tick, and says to how many tenants. The tick

@@ -42,9 +42,11 @@ func (s *Service) Lag(ctx context.Context) (time.Duration, error) {
 
 var sumClosed = `
 	SELECT coalesce(sum(r.end_s - r.start_s), 0)::bigint, coalesce(sum(` + due("(r.end_s - r.start_s)") + `), 0)::bigint
+		- coalesce(sum((SELECT sum(c.amount_minor) FROM usage_credits c WHERE c.record_id = r.id)), 0)::bigint
 	FROM usage_records r WHERE r.allocation_id = $1 AND r.end_s IS NOT NULL`
 
-// Closed is what an allocation's ended intervals come to, charged or about to be.
+// Closed is what an allocation's ended intervals come to, charged or about to be,
+// without what was given back.
 func Closed(ctx context.Context, q pg.Queryer, a ids.Allocation) (seconds int64, cost money.Minor, err error) {
 	if err := q.QueryRow(ctx, sumClosed, a.UUID).Scan(&seconds, &cost); err != nil {
 		return 0, 0, fmt.Errorf("summing usage of %s: %w", a, err)

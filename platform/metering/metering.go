@@ -72,17 +72,3 @@ func QueueOpen(b *pgx.Batch, i Interval, by Cause, seen *Observation) {
 func QueueClose(b *pgx.Batch, a ids.Allocation, by Cause, seen *Observation) {
 	b.Queue(closeInterval, a.UUID, by, seen)
 }
-
-// Usage is what one allocation used within a window of time.
-type Usage struct {
-	Allocation ids.Allocation
-	Project    ids.Project
-	SKU        string
-	GPUs       int
-	PriceMinor money.Minor // per GPU and hour
-	Currency   string
-	Seconds    int64
-	CostMinor  money.Minor // charged already or not yet
-	StartedAt  time.Time
-	EndedAt    *time.Time // nil while it is in use
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
@@ -304,33 +305,36 @@ func TestUsageIsCutByTheWindow(t *testing.T) {
 
 	must(t, b.clock.Set(ctx, t0+2000))
 	at := func(s int64) time.Time { return time.Unix(t0+s, 0) }
-	all, err := b.Usage(ctx, tenant, ids.Project{}, at(-50), at(1000), ids.Allocation{}, 10)
-	must(t, err)
-	if len(all) != 2 || all[0].Allocation != one.Allocation || all[0].Seconds != 200 ||
+	query := func(from, to int64, change func(*Query)) []Usage {
+		q := Query{Tenant: tenant, From: at(from), To: at(to), By: ByAllocation, Limit: 10}
+		change(&q)
+		list, err := b.Usage(ctx, q)
+		must(t, err)
+		return list
+	}
+	all := query(-50, 1000, func(*Query) {})
+	if len(all) != 2 || all[0].Allocation != one.Allocation || all[0].Seconds != 200 || all[0].GPUSeconds != 600 ||
 		all[0].CostMinor != money.Minor(2*owed(one, 100)) || all[0].EndedAt == nil || all[0].EndedAt.Unix() != t0+300 {
 		t.Errorf("usage %+v", all)
 	}
 	if len(all) == 2 && (all[1].EndedAt != nil || all[1].StartedAt.Unix() != t0+50) {
 		t.Errorf("open usage %+v", all[1])
 	}
-	page, err := b.Usage(ctx, tenant, ids.Project{}, at(0), at(1000), all[0].Allocation, 10)
-	must(t, err)
-	if len(page) != 1 || page[0].Allocation != two.Allocation {
+	if page := query(0, 1000, func(q *Query) { q.After = all[0].Key }); len(page) != 1 || page[0].Allocation != two.Allocation {
 		t.Errorf("next page %+v", page)
 	}
-	ours, err := b.Usage(ctx, tenant, two.Project, at(-50), at(1000), ids.Allocation{}, 10)
-	must(t, err)
-	if one.Project == two.Project || len(ours) != 1 || ours[0].Allocation != two.Allocation {
+	if ours := query(-50, 1000, func(q *Query) { q.Project = two.Project }); one.Project == two.Project || len(ours) != 1 || ours[0].Allocation != two.Allocation {
 		t.Errorf("of one project %+v", ours)
 	}
-	cut, err := b.Usage(ctx, tenant, ids.Project{}, at(90), at(210), ids.Allocation{}, 1)
-	must(t, err)
-	if len(cut) != 1 || cut[0].Seconds != 20 ||
-		cut[0].CostMinor != money.Minor(owed(one, 100)-owed(one, 90)+owed(one, 10)) {
+	cut := query(90, 210, func(q *Query) { q.Limit = 1 })
+	if len(cut) != 1 || cut[0].Seconds != 20 || cut[0].CostMinor != money.Minor(owed(one, 100)-owed(one, 90)+owed(one, 10)) {
 		t.Errorf("window %+v", cut)
 	}
-	if none, err := b.Usage(ctx, tenant, ids.Project{}, at(-100), at(0), ids.Allocation{}, 10); err != nil || len(none) != 0 {
-		t.Errorf("before the start %+v, %v", none, err)
+	if none := query(-100, 0, func(*Query) {}); len(none) != 0 {
+		t.Errorf("before the start %+v", none)
+	}
+	if _, err := b.Usage(ctx, Query{Tenant: tenant, By: "colour"}); errs.CodeOf(err) != errs.ValidationError {
+		t.Errorf("by colour: %v", err)
 	}
 
 	costs, err := b.CostOf(ctx, []ids.Allocation{one.Allocation, {UUID: uuid.New()}})

@@ -81,7 +81,7 @@ func used(until string) string {
 // What an interval owes of a tick is what is due at the tick's end less what was
 // due at its beginning. Nothing that is committed after the cut can change either,
 // so a pass may be late, and may be made again to compare.
-var chargeUsage = ledger.UsageStatement(ledger.Charges{
+var charges = ledger.Charges{
 	With: `pass AS (INSERT INTO usage_passes (to_s) VALUES ($2::bigint))`,
 	Query: `
 		SELECT r.account_id, r.allocation_id, r.currency, ` + due(`($2::bigint - r.start_s)`) + ` - ` + due(`greatest($1::bigint - r.start_s, 0)`) + ` AS amount_minor
@@ -91,27 +91,71 @@ var chargeUsage = ledger.UsageStatement(ledger.Charges{
 		FROM usage_records r WHERE r.end_s > $1::bigint AND r.start_s < $2::bigint`,
 	Reference: `$2::text`,
 	At:        `to_timestamp($2::bigint - 1)`, // within the tick's own day and month
-})
+}
 
-// An allocation has more than one interval only when its use was interrupted or
-// its price changed. Both ends of the window cut an interval; what is due between
-// the cuts is its cost.
-var selectUsage = `
-	WITH now AS MATERIALIZED (SELECT metering_now() AS s)
-	SELECT r.allocation_id, r.project_id, r.sku, r.gpus, max(r.price_minor), r.currency,
-		sum(` + used(`$3::bigint`) + ` - ` + used(`$2::bigint`) + `)::bigint,
-		sum(` + due(used(`$3::bigint`)) + ` - ` + due(used(`$2::bigint`)) + `)::bigint,
-		min(r.start_s), CASE WHEN bool_or(r.end_s IS NULL) THEN NULL ELSE max(r.end_s) END
-	FROM usage_records r CROSS JOIN now
-	WHERE r.org_id = $1 AND r.start_s < $3 AND coalesce(r.end_s, $3) > $2 AND r.allocation_id > $4
-		AND ($6::uuid = '00000000-0000-0000-0000-000000000000' OR r.project_id = $6)
-	GROUP BY r.allocation_id, r.project_id, r.sku, r.gpus, r.currency
-	ORDER BY r.allocation_id LIMIT $5`
+var (
+	chargeUsage  = ledger.UsageStatement(charges)
+	compareUsage = ledger.UsageComparison(charges)
+)
+
+const selectPasses = `
+	SELECT t.from_s, t.to_s FROM usage_ticks t JOIN usage_passes p ON p.to_s = t.to_s
+	WHERE t.to_s > $1 AND t.from_s < $2 ORDER BY t.to_s`
+
+// selectUsage has a statement for each way of summing up. Both ends of the window
+// cut an interval; what is due between the cuts is its cost. The condition on the
+// end stands in two parts, for the index that finds each.
+var selectUsage = map[By]string{
+	ByAllocation: usageBy(`r.allocation_id::text`, `r.allocation_id::text`, ``, `$2::bigint`, `$3::bigint`),
+	ByProject:    usageBy(`r.project_id::text`, `r.project_id::text`, ``, `$2::bigint`, `$3::bigint`),
+	BySKU:        usageBy(`r.sku`, `r.sku`, ``, `$2::bigint`, `$3::bigint`),
+	ByUser:       usageBy(`coalesce(r.user_id::text, '')`, `coalesce(r.user_id::text, '')`, ``, `$2::bigint`, `$3::bigint`),
+	// An interval has a line for each day of UTC that it touches within the window.
+	ByDay: usageBy(dayOf(`to_timestamp(day.s)`), dayOf(`c.at`), `
+			CROSS JOIN LATERAL generate_series(greatest(r.start_s, $2::bigint) / 86400 * 86400, least(coalesce(r.end_s, now.s), $3::bigint) - 1, 86400) AS day(s)`,
+		`greatest($2::bigint, day.s)`, `least($3::bigint, day.s + 86400)`),
+}
+
+func dayOf(at string) string { return `to_char(` + at + ` AT TIME ZONE 'UTC', 'YYYY-MM-DD')` }
+
+func usageBy(key, creditKey, join, from, to string) string {
+	return `
+	WITH now AS MATERIALIZED (
+		SELECT metering_now() AS s
+	), lines AS (
+		SELECT ` + key + ` COLLATE "C" AS key, r.*, ` + used(to) + ` - ` + used(from) + ` AS seconds,
+			` + due(used(to)) + ` - ` + due(used(from)) + ` AS cost, 0::bigint AS credit
+		FROM usage_records r CROSS JOIN now` + join + `
+		WHERE r.org_id = $1 AND r.start_s < $3::bigint AND (r.end_s IS NULL OR r.end_s > $2::bigint) AND ($4::uuid IS NULL OR r.project_id = $4)
+		UNION ALL
+		SELECT ` + creditKey + ` COLLATE "C", r.*, 0, 0, c.amount_minor
+		FROM usage_credits c JOIN usage_records r ON r.id = c.record_id
+		WHERE c.org_id = $1 AND c.at >= to_timestamp($2::bigint) AND c.at < to_timestamp($3::bigint) AND ($4::uuid IS NULL OR r.project_id = $4)
+	)
+	SELECT key, currency, sum(seconds)::bigint, sum(seconds * gpus)::bigint, sum(cost)::bigint, sum(credit)::bigint,
+		(array_agg(allocation_id))[1], (array_agg(project_id))[1], (array_agg(user_id))[1], min(sku), max(gpus), (array_agg(price_minor ORDER BY start_s DESC))[1],
+		min(start_s), CASE WHEN bool_or(end_s IS NULL) THEN NULL ELSE max(end_s) END
+	FROM lines WHERE key > $5 COLLATE "C" GROUP BY key, currency ORDER BY key LIMIT $6`
+}
 
 var selectCosts = `
 	WITH now AS MATERIALIZED (SELECT metering_now() AS s)
 	SELECT r.allocation_id, sum(` + due(`greatest(coalesce(r.end_s, now.s) - r.start_s, 0)`) + `)::bigint
+		- coalesce(sum((SELECT sum(c.amount_minor) FROM usage_credits c WHERE c.record_id = r.id)), 0)::bigint
 	FROM usage_records r CROSS JOIN now WHERE r.allocation_id = ANY($1::uuid[]) GROUP BY r.allocation_id`
+
+var selectIntervals = `
+	WITH now AS MATERIALIZED (SELECT metering_now() AS s)
+	SELECT r.id, r.allocation_id, r.project_id, r.user_id, r.sku, r.gpus, r.price_minor, r.currency, r.start_s, r.end_s,
+		r.opened_by, r.opened_seen, r.closed_by, r.closed_seen, greatest(coalesce(r.end_s, now.s) - r.start_s, 0),
+		` + due(`greatest(coalesce(r.end_s, now.s) - r.start_s, 0)`) + `, coalesce(c.amount_minor, 0), c.reason
+	FROM usage_records r CROSS JOIN now LEFT JOIN LATERAL (
+		SELECT sum(amount_minor)::bigint AS amount_minor, max(reason) AS reason FROM usage_credits WHERE record_id = r.id) c ON true
+	WHERE r.org_id = $1 AND r.start_s < $3::bigint AND (r.end_s IS NULL OR r.end_s > $2::bigint)
+		AND ($4::uuid IS NULL OR r.project_id = $4) AND ($5::uuid IS NULL OR r.allocation_id = $5)
+		AND ($6::uuid = '00000000-0000-0000-0000-000000000000'
+			OR (r.start_s, r.id) > (SELECT start_s, id FROM usage_records WHERE id = $6 AND org_id = $1))
+	ORDER BY r.start_s, r.id LIMIT $7`
 
 const selectBurn = `
 	SELECT coalesce(sum(gpus * price_minor), 0)::bigint FROM usage_records WHERE org_id = $1 AND end_s IS NULL`

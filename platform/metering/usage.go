@@ -8,40 +8,128 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Usage lists what the tenant's allocations, or those of one of its projects,
-// used within [from, to), by allocation, after the given one.
-func (s *Service) Usage(ctx context.Context, tenant ids.Tenant, project ids.Project, from, to time.Time, after ids.Allocation, limit int) ([]Usage, error) {
-	rows, err := s.DB.Query(ctx, selectUsage, tenant.UUID, from.Unix(), to.Unix(), after.UUID, limit, project.UUID)
-	if err != nil {
-		return nil, fmt.Errorf("reading usage of tenant %s: %w", tenant, err)
+// By is what use is summed up by.
+type By string
+
+// Of an allocation everything is told, of the others the key and the sums.
+const (
+	ByAllocation By = "allocation"
+	ByProject    By = "project"
+	BySKU        By = "sku"
+	ByUser       By = "user"
+	ByDay        By = "day" // of UTC
+)
+
+// Query asks for what a tenant used in [From, To).
+type Query struct {
+	Tenant   ids.Tenant
+	Project  ids.Project // zero: all
+	From, To time.Time
+	By       By
+	After    string // the key of the last row that was seen
+	Limit    int
+}
+
+// Usage is what was used under one key. A credit counts in the period in which it
+// was given, as it does in the ledger.
+type Usage struct {
+	Key         string // an id, the SKU's name, or a day: 2026-11-22
+	Currency    string
+	Seconds     int64
+	GPUSeconds  int64
+	CostMinor   money.Minor // charged already or not yet
+	CreditMinor money.Minor // of it, given back for the platform's faults
+	NetMinor    money.Minor
+
+	// Of an allocation alone.
+	Allocation ids.Allocation
+	Project    ids.Project
+	User       ids.User // zero where it is not known
+	SKU        string
+	GPUs       int
+	PriceMinor money.Minor // per GPU and hour, the last one
+	StartedAt  time.Time
+	EndedAt    *time.Time // nil while it is in use
+}
+
+// Usage lists it in the order of the keys.
+func (s *Service) Usage(ctx context.Context, q Query) ([]Usage, error) {
+	sql, ok := selectUsage[q.By]
+	if !ok {
+		return nil, errs.Invalid("by", "use is summed up by allocation, project, sku, user or day, not by %q", q.By)
 	}
-	all, err := pgx.CollectRows(rows, scanUsage)
+	rows, err := s.DB.Query(ctx, sql, q.Tenant.UUID, q.From.Unix(), q.To.Unix(), projectOrNull(q.Project), q.After, q.Limit)
 	if err != nil {
-		return nil, fmt.Errorf("reading usage of tenant %s: %w", tenant, err)
+		return nil, fmt.Errorf("reading usage of tenant %s: %w", q.Tenant, err)
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Usage, error) { return scanUsage(row, q.By) })
+	if err != nil {
+		return nil, fmt.Errorf("reading usage of tenant %s: %w", q.Tenant, err)
 	}
 	return all, nil
 }
 
-func scanUsage(row pgx.CollectableRow) (u Usage, err error) {
-	var start int64
-	var end *int64
-	err = row.Scan(&u.Allocation.UUID, &u.Project.UUID, &u.SKU, &u.GPUs, &u.PriceMinor, &u.Currency,
-		&u.Seconds, &u.CostMinor, &start, &end)
-	u.StartedAt = time.Unix(start, 0).UTC()
-	if end != nil {
-		at := time.Unix(*end, 0).UTC()
-		u.EndedAt = &at
+// usagePage is some 4 MB. Each page sums up the whole period again, so they are few.
+const usagePage = 10_000
+
+// EachUsage shows do all of it, in the memory of one page. It ends with the first
+// error of do.
+func (s *Service) EachUsage(ctx context.Context, q Query, do func(Usage) error) error {
+	q.Limit = usagePage
+	for {
+		list, err := s.Usage(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, u := range list {
+			if err := do(u); err != nil {
+				return err
+			}
+			q.After = u.Key
+		}
+		if len(list) < usagePage {
+			return nil
+		}
 	}
-	return u, err
 }
 
-// CostOf returns what each allocation has come to so far, charged or not yet.
-// One that was never in use is left out.
+func projectOrNull(p ids.Project) *uuid.UUID {
+	if p == (ids.Project{}) {
+		return nil
+	}
+	return &p.UUID
+}
+
+func scanUsage(row pgx.CollectableRow, by By) (u Usage, err error) {
+	var of Usage
+	var user *uuid.UUID
+	var start int64
+	var end *int64
+	err = row.Scan(&u.Key, &u.Currency, &u.Seconds, &u.GPUSeconds, &u.CostMinor, &u.CreditMinor,
+		&of.Allocation.UUID, &of.Project.UUID, &user, &of.SKU, &of.GPUs, &of.PriceMinor, &start, &end)
+	u.NetMinor = u.CostMinor - u.CreditMinor
+	if err != nil || by != ByAllocation {
+		return u, err
+	}
+	u.Allocation, u.Project, u.SKU, u.GPUs, u.PriceMinor, u.StartedAt = of.Allocation, of.Project, of.SKU, of.GPUs, of.PriceMinor, at(start)
+	if user != nil {
+		u.User.UUID = *user
+	}
+	if end != nil {
+		ended := at(*end)
+		u.EndedAt = &ended
+	}
+	return u, nil
+}
+
+// CostOf returns what each allocation has come to so far, charged or not yet,
+// without what was given back. One that was never in use is left out.
 func (s *Service) CostOf(ctx context.Context, allocations []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
 	rows, err := s.DB.Query(ctx, selectCosts, plain(allocations))
 	if err != nil {
