@@ -160,9 +160,9 @@ func newAdminBalanceAdjust(a *app) *cobra.Command {
 			},
 		}, err
 	}, func(_ end, made answer[oapi.Adjustment]) error {
-		t := table{head: []string{"AMOUNT", "BALANCE", "REASON"}, wide: []string{"TENANT", "TRANSFER"}}
+		t := table{head: []string{"TRANSFER", "AMOUNT", "REASON"}, wide: []string{"TENANT"}}
 		v := made.Value
-		t.add("transfer/"+v.TransferId.String(), amount(v.Amount), amount(v.Balance), cell(v.Reason), v.TenantId.String(), v.TransferId.String())
+		t.add("transfer/"+v.TransferId.String(), v.TransferId.String(), amount(v.Amount), cell(v.Reason), v.TenantId.String())
 		return a.show(made.Raw, t)
 	})
 }

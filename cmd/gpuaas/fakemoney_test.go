@@ -26,7 +26,7 @@ func newPurse() purse {
 	use := id(41)
 	return purse{
 		balance: oapi.Balance{AmountMinor: 98904, Currency: "EUR", BurnMinorPerHour: 578, RunwaySeconds: &runway, SpentThisMonthMinor: &spent, LowThresholdMinor: &threshold},
-		limits:  oapi.BillingLimits{Currency: "EUR", MonthlyBudgetMinor: 100000, EffectiveMonthlyBudgetMinor: 100000, CommittedPerHourMinor: 578, SpentThisMonthMinor: 96, Version: "3"},
+		limits:  oapi.BillingLimits{Currency: "EUR", MonthlyBudgetMinor: 100000, EffectiveMonthlyBudgetMinor: 100000, MonthlyManagedBy: new("fleet at policies.cue:7:3"), CommittedPerHourMinor: 578, SpentThisMonthMinor: 96, Version: "3"},
 		entries: []oapi.LedgerEntry{
 			{Id: 1, At: birth, TransferId: id(61), Kind: "topup", Reference: "pi_1", AmountMinor: 99000, Currency: "EUR"},
 			{Id: 2, At: birth.Add(299 * time.Second), TransferId: id(62), Kind: "usage", Reference: "1767603900", AmountMinor: -96, Currency: "EUR", AllocationId: &use},
@@ -63,7 +63,6 @@ func (f *fake) money(w http.ResponseWriter, r *http.Request, operation string, p
 		"getBillingLimits": func() { f.showLimits(w, r) },
 		"putBillingLimits": func() {
 			f.fresh(w, r, 3, func() {
-				p.limits.HourlySpendMinor, p.limits.MonthlyBudgetMinor = 0, 0
 				read(body, &p.limits)
 				p.limits.EffectiveHourlySpendMinor, p.limits.EffectiveMonthlyBudgetMinor = p.limits.HourlySpendMinor, p.limits.MonthlyBudgetMinor
 				f.showLimits(w, r)
@@ -81,7 +80,7 @@ func (f *fake) money(w http.ResponseWriter, r *http.Request, operation string, p
 			read(body, &asked)
 			p.balance.AmountMinor += asked.AmountMinor
 			w.Header().Set("Location", "/x")
-			reply(w, http.StatusCreated, oapi.Adjustment{TransferId: id(64), TenantId: id(4), Amount: eur(asked.AmountMinor), Reason: asked.Reason, Balance: eur(p.balance.AmountMinor)})
+			reply(w, http.StatusCreated, oapi.Adjustment{TransferId: id(64), TenantId: id(4), Amount: eur(asked.AmountMinor), Reason: asked.Reason})
 		},
 		"listAdminPaymentSessions": func() { f.page(w, r, []any{stuckPayment("failed_reconcile")}, 50) },
 		"reconcilePaymentSession":  func() { reply(w, http.StatusOK, stuckPayment("credited")) },
@@ -179,15 +178,15 @@ func stuckPayment(status oapi.PaymentStatus) oapi.AdminPaymentSession {
 }
 
 func fakeIntervals() []oapi.UsageInterval {
-	end, closed := birth.Add(10*time.Minute), oapi.UsageIntervalClosedBy("observation_stale")
+	end, closed, because := birth.Add(10*time.Minute), oapi.UsageIntervalClosedBy("observation_stale"), oapi.UsageIntervalCreditedBecause("observation_stale")
 	seen := map[string]any{"node_id": id(20).String(), "fence": 3}
 	return []oapi.UsageInterval{
 		{
 			Id: id(51), AllocationId: id(41), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, EndedAt: &end, OpenedBy: "observed_ready", OpenedSeen: &seen,
 			ClosedBy: &closed, ClosedSeen: &seen, Seconds: 600, Cost: eur(96),
-			Credits: []oapi.UsageCredit{{From: end.Add(-time.Minute), To: end, Reason: "observation_stale", Amount: eur(9)}},
+			Credited: eur(9), CreditedBecause: &because,
 		},
-		{Id: id(52), AllocationId: id(41), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: end, OpenedBy: "observed_again", Seconds: 60, Cost: eur(9), Credits: []oapi.UsageCredit{}},
+		{Id: id(52), AllocationId: id(41), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: end, OpenedBy: "observed_again", Seconds: 60, Cost: eur(9), Credited: eur(0)},
 	}
 }
 

@@ -64,27 +64,22 @@ func (c *client) limits(ctx context.Context, project *uuid.UUID) (answer[oapi.Bi
 	})
 }
 
-// limit changes what was named and keeps the other, of the limits as they were seen.
+// limit changes what was named, of the limits as they were seen.
 func (c *client) limit(cmd *cobra.Command, now oapi.BillingLimits, project *uuid.UUID, hourly, monthly string) (answer[oapi.BillingLimits], error) {
 	var body oapi.BillingLimitsRequest
 	for _, l := range []struct {
 		flag, text string
-		now        int64
 		to         **int64
-	}{
-		{"hourly", hourly, now.HourlySpendMinor, &body.HourlySpendMinor},
-		{"monthly", monthly, now.MonthlyBudgetMinor, &body.MonthlyBudgetMinor},
-	} {
+	}{{"hourly", hourly, &body.HourlySpendMinor}, {"monthly", monthly, &body.MonthlyBudgetMinor}} {
 		switch {
 		case cmd.Flags().Changed("clear"):
+			*l.to = new(int64)
 		case cmd.Flags().Changed(l.flag):
 			v, err := amountIn(now.Currency, "--"+l.flag, l.text)
 			if err != nil {
 				return answer[oapi.BillingLimits]{}, err
 			}
-			*l.to = set(v)
-		default:
-			*l.to = set(l.now)
+			*l.to = &v
 		}
 	}
 	match := strconv.Quote(now.Version)
@@ -94,8 +89,16 @@ func (c *client) limit(cmd *cobra.Command, now oapi.BillingLimits, project *uuid
 }
 
 func limitsTable(l oapi.BillingLimits) table {
-	t := table{head: []string{"PER", "LIMIT", "IN FORCE", "NOW"}}
-	t.add("limit/hourly", "hour", orDash(none(l.Currency, l.HourlySpendMinor)), orDash(none(l.Currency, l.EffectiveHourlySpendMinor)), minor(l.Currency, l.CommittedPerHourMinor))
-	t.add("limit/monthly", "month", orDash(none(l.Currency, l.MonthlyBudgetMinor)), orDash(none(l.Currency, l.EffectiveMonthlyBudgetMinor)), minor(l.Currency, l.SpentThisMonthMinor))
+	t := table{head: []string{"PER", "LIMIT", "IN FORCE", "NOW"}, wide: []string{"SET BY GIT"}}
+	for _, r := range []struct {
+		name, per       string
+		own, force, now int64
+		git             *string
+	}{
+		{"hourly", "hour", l.HourlySpendMinor, l.EffectiveHourlySpendMinor, l.CommittedPerHourMinor, l.HourlyManagedBy},
+		{"monthly", "month", l.MonthlyBudgetMinor, l.EffectiveMonthlyBudgetMinor, l.SpentThisMonthMinor, l.MonthlyManagedBy},
+	} {
+		t.add("limit/"+r.name, r.per, orDash(none(l.Currency, r.own)), orDash(none(l.Currency, r.force)), minor(l.Currency, r.now), cell(deref(r.git)))
+	}
 	return t
 }

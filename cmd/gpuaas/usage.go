@@ -130,16 +130,10 @@ func intervalTable(_ *app, all ...oapi.UsageInterval) table {
 		wide: []string{"ENDED", "BEGAN ON", "ENDED ON", "CREDITED FOR", "ID"},
 	}
 	for _, i := range all {
-		var credited int64
-		var why []string
-		for _, c := range i.Credits {
-			credited += c.Amount.AmountMinor
-			why = append(why, string(c.Reason)+" "+stamp(c.From)+" to "+stamp(c.To))
-		}
 		t.add("interval/"+i.Id.String(),
 			i.AllocationId.String(), i.Sku, strconv.Itoa(i.Gpus), amount(i.Price), stamp(i.StartedAt), string(i.OpenedBy), lasting(i.Seconds),
-			orDash(string(deref(i.ClosedBy))), amount(i.Cost), orDash(none(i.Cost.Currency, credited)),
-			until(i.EndedAt), observation(i.OpenedSeen), observation(i.ClosedSeen), orDash(strings.Join(why, ", ")), i.Id.String())
+			orDash(string(deref(i.ClosedBy))), amount(i.Cost), orDash(none(i.Credited.Currency, i.Credited.AmountMinor)),
+			until(i.EndedAt), observation(i.OpenedSeen), observation(i.ClosedSeen), orDash(string(deref(i.CreditedBecause))), i.Id.String())
 	}
 	return t
 }
