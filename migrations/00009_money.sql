@@ -90,7 +90,7 @@ CREATE TABLE payment_sessions (
 	payment          text UNIQUE, -- the provider's payment intent
 	url              text NOT NULL DEFAULT '',
 	livemode         boolean NOT NULL,
-	request          bytea, -- hash of the idempotency key, until its reply is kept
+	request          bytea, -- hash of the idempotency key, until the session ends
 	correlation_id   text NOT NULL DEFAULT '',
 	expires_at       timestamptz NOT NULL,
 	created_at       timestamptz NOT NULL DEFAULT now(),
@@ -101,7 +101,7 @@ CREATE TABLE payment_sessions (
 CREATE INDEX payment_sessions_by_tenant ON payment_sessions (org_id, id);
 CREATE INDEX payment_sessions_by_status ON payment_sessions (status, id);
 -- A request that is repeated before it was answered goes on with what it began.
-CREATE UNIQUE INDEX payment_sessions_unanswered ON payment_sessions (request) WHERE request IS NOT NULL;
+CREATE UNIQUE INDEX payment_sessions_one_for_a_request ON payment_sessions (request) WHERE request IS NOT NULL;
 -- What the provider has told, as it was told. It is stored before it is believed.
 CREATE TABLE stripe_events (
 	event_id     text PRIMARY KEY,

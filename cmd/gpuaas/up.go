@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/cmd/gpuaas/up"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/redact"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 const upText = `Starts a private PostgreSQL, NATS, every role of the server and a fleet of
@@ -83,5 +84,8 @@ func newLog(level string, quiet slog.Level) (*slog.Logger, error) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	return slog.New(logged.Urgent(slog.NewJSONHandler(logged, options))), nil
 }
+
+// logged is what servers say: there is one place for it.
+var logged = telemetry.NewLogWriter(os.Stderr)

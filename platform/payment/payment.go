@@ -83,12 +83,15 @@ func refused(err error) error {
 	return err
 }
 
+// PagePath is where people see what became of a session; its id follows.
+const PagePath = "/payments/"
+
 // home refuses to send a person to a place that is not ours.
 func (s *Service) home(target string) (string, error) {
 	ours := s.PublicURL()
 	switch {
 	case target == "":
-		return ours + "/billing", nil
+		return ours + "/", nil
 	case target == ours, strings.HasPrefix(target, ours+"/"):
 		return target, nil
 	}

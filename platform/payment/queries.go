@@ -12,7 +12,7 @@ const (
 	insertCustomer = `INSERT INTO payment_customers (org_id, livemode, customer) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 
 	abandonRequest = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request = NULL, status_at = now(), version = version + 1
-		WHERE request = $1 AND expires_at < $2`
+		WHERE request = $1 AND provider_session IS NULL AND expires_at < $2`
 	insertSession = `INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, customer, livemode, request, correlation_id,
 			expires_at, created_at, status_at)
 		VALUES ($1, $2, $3, $4, $5, 'initiated', $6, $7, $8, $9, $10, $11, $11)
@@ -21,7 +21,7 @@ const (
 		WHERE id = $1 AND status = 'initiated' AND provider_session IS NULL`
 	selectUnanswered = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE request = $1`
 	// What came of it may be known already, where the first answer was lost.
-	openSession = `UPDATE payment_sessions SET provider_session = $2, url = $3, expires_at = $4, request = NULL, version = $5
+	openSession = `UPDATE payment_sessions SET provider_session = $2, url = $3, expires_at = $4, version = $5
 		WHERE id = $1 AND version = $5 - 1 AND coalesce(provider_session, $2) = $2`
 
 	selectSession    = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = $1 AND org_id = $2`

@@ -222,7 +222,7 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 	s.Identity.QueueKey(b, ch.Key, answer(ch, r))
 	identity.QueueLock(b, r.caller())
 	if r.Kind == Unspent {
-		ledger.QueueFunds(b, r.Tenant, r.Amount) // under that lock
+		ledger.QueueFunds(b, r.Tenant, r.covered) // under that lock
 	}
 	if r.Route == ToCard {
 		window := s.Limits(r.caller()).RefundWindow
@@ -258,6 +258,15 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 		failpoint.Hit("payment.refund.after_commit")
 	}
 	return err
+}
+
+// covered refuses to give back what is not there any more.
+func (r Refund) covered(have ledger.Balance) error {
+	if have.Minor >= r.Amount {
+		return nil
+	}
+	return errs.New(errs.InsufficientBalance, "the balance does not cover this").
+		With("balance_minor", have.Minor).With("needed_minor", r.Amount).With("currency", have.Currency).Try("ask for less")
 }
 
 // transfer is what a refund moves.

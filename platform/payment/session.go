@@ -70,7 +70,7 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[Session], amount
 		return Session{}, err
 	}
 	failpoint.Hit("payment.begin.after_row")
-	base := s.PublicURL() + "/billing/payments/" + begun.ID.String()
+	base := s.PublicURL() + PagePath + begun.ID.String()
 	c, err := s.Provider.OpenCheckout(ctx, NewCheckout{
 		Session: begun.ID, Tenant: begun.Tenant, Customer: begun.Customer, Amount: begun.Amount, Currency: begun.Currency,
 		SuccessURL: base, CancelURL: base + "?cancelled", ExpiresAt: begun.ExpiresAt,
@@ -159,7 +159,7 @@ func (s *Service) initiate(ctx context.Context, ch identity.Change[Session], dra
 	}
 	begun, err := one(ctx, s.DB, selectUnanswered, request)
 	switch {
-	case errs.CodeOf(err) == errs.NotFound:
+	case errs.CodeOf(err) == errs.NotFound, err == nil && begun.URL != "": // it was answered meanwhile
 		return Session{}, errs.New(errs.IdempotencyInFlight, "a request with this idempotency key is at work").Try("repeat it in a moment")
 	case err == nil && begun.Amount != drafted.Amount:
 		return Session{}, errs.New(errs.IdempotencyKeyReused, "this idempotency key was used with another amount").
@@ -235,7 +235,7 @@ func (s *Service) Portal(ctx context.Context, c identity.Caller, returnURL strin
 func scanSession(row pgx.CollectableRow) (s Session, err error) {
 	err = row.Scan(&s.ID, &s.Tenant, &s.Principal, &s.Amount, &s.Currency, &s.State, &s.Reason, &s.Customer, &s.ProviderID, &s.Payment,
 		&s.URL, &s.Livemode, &s.CorrelationID, &s.ExpiresAt, &s.CreatedAt, &s.StatusAt, &s.CheckedAt, &s.Version)
-	s.ExpiresAt, s.CreatedAt, s.StatusAt = s.ExpiresAt.UTC(), s.CreatedAt.UTC(), s.StatusAt.UTC()
+	s.ExpiresAt, s.CreatedAt, s.StatusAt = s.ExpiresAt.UTC(), s.CreatedAt.UTC(), s.StatusAt.UTC() // as it is answered
 	return s, err
 }
 

@@ -17,8 +17,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 )
 
-// INV-31: one credit for each payment, or none, whatever is told how often.
-func TestINV31OneCreditForEachPayment(t *testing.T) {
+// INV-31, INV-32: one credit for each payment that is what was begun, and none for
+// any other, whatever is told how often.
+func TestINV31And32OneCreditForEachPaymentOrNone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		tell    func(b *bundle, s payment.Session)
@@ -196,7 +197,9 @@ func TestINV31OneCreditForEachPayment(t *testing.T) {
 func moneyTimes(n int) (times paymentAmount) { return paymentAmount(n) }
 
 func wrong(field string, value any) func(*bundle, payment.Session) {
-	return func(b *bundle, s payment.Session) { b.deliver(with(b.provider.pay(s, false), map[string]any{field: value})) }
+	return func(b *bundle, s payment.Session) {
+		b.deliver(with(b.provider.pay(s, false), map[string]any{field: value}))
+	}
 }
 
 func typed(kind string) func(*bundle, payment.Session) { return wrong("type", kind) }
@@ -250,7 +253,7 @@ func TestINV31OneCreditUnderConcurrency(t *testing.T) {
 }
 
 // What is not signed by the provider, just now, byte for byte, is not kept.
-func TestINV32OnlySignedEventsAreKept(t *testing.T) {
+func TestOnlySignedEventsAreKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.provider.pay(b.begin(price), false)
