@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/api/rest"
@@ -18,7 +19,6 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
@@ -195,6 +195,10 @@ func (p *people) SSHKeys(_ context.Context, _ identity.Caller, after ids.SSHKey,
 	return all, nil
 }
 
+func (p *people) NamesOf(context.Context, pg.Queryer, []uuid.UUID) (map[uuid.UUID]string, error) {
+	return map[uuid.UUID]string{p.project.UUID: "default"}, nil
+}
+
 func (p *people) DeleteSSHKey(context.Context, identity.Change[struct{}], ids.SSHKey) error {
 	return nil
 }
@@ -279,6 +283,14 @@ func (r *rooms) List(_ context.Context, c identity.Caller, f allocation.Filter) 
 	b := a
 	b.ID = ids.New[ids.Allocation]()
 	return []allocation.Allocation{a, b}[:min(2, f.Limit)], nil
+}
+
+func (r *rooms) CommittedBurn(context.Context, pg.Queryer, ids.Tenant, ids.Project) (money.Minor, error) {
+	return 578, nil
+}
+
+func (r *rooms) Names(context.Context, []uuid.UUID) (map[uuid.UUID]string, error) {
+	return map[uuid.UUID]string{}, nil
 }
 
 func (r *rooms) Timeline(context.Context, identity.Caller, ids.Allocation) ([]allocation.Transition, error) {

@@ -23,13 +23,13 @@ func (s *Server) CreateCheckoutSession(ctx context.Context, req oapi.CreateCheck
 		return nil, err
 	}
 	p, err := s.Payments.Begin(ctx, keep(r, func(p payment.Session) identity.Reply {
-		return reply(http.StatusCreated, toSession(shownSession{Session: p}), sessionAt(p), "")
+		return reply(http.StatusCreated, toCheckout(shownCheckout{Session: p}), checkoutAt(p), "")
 	}), money.Minor(req.Body.AmountMinor))
 	if err != nil {
 		return nil, err
 	}
 	return oapi.CreateCheckoutSession201JSONResponse{
-		Body: toSession(shownSession{Session: p}), Headers: oapi.CreateCheckoutSession201ResponseHeaders{Location: sessionAt(p)},
+		Body: toCheckout(shownCheckout{Session: p}), Headers: oapi.CreateCheckoutSession201ResponseHeaders{Location: checkoutAt(p)},
 	}, nil
 }
 
@@ -52,9 +52,9 @@ func (s *Server) ListPaymentSessions(ctx context.Context, req oapi.ListPaymentSe
 	if err := ofTenant(r, adminSessions); err != nil {
 		return nil, err
 	}
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownSession, error) {
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownCheckout, error) {
 		return s.withCredits(ctx)(s.Payments.Sessions(ctx, r.caller.Tenant, after, n))
-	}, sessionID, toSession)
+	}, checkoutID, toCheckout)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Server) GetPaymentSession(ctx context.Context, req oapi.GetPaymentSessi
 	if err != nil {
 		return nil, err
 	}
-	return oapi.GetPaymentSession200JSONResponse(toSession(p)), nil
+	return oapi.GetPaymentSession200JSONResponse(toCheckout(p)), nil
 }
 
 // ReceivePaymentEvent handles POST /api/v1/payments/webhook. Whoever sends what is
@@ -98,9 +98,9 @@ func (s *Server) ReceivePaymentEvent(ctx context.Context, req oapi.ReceivePaymen
 func (s *Server) ListAdminPaymentSessions(ctx context.Context, req oapi.ListAdminPaymentSessionsRequestObject) (oapi.ListAdminPaymentSessionsResponseObject, error) {
 	ctx, r := of(ctx)
 	f := payment.Filter{Tenant: tenantAsked(req.Params.TenantId), Status: string(or(req.Params.Status, ""))}
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownSession, error) {
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownCheckout, error) {
 		return s.withCredits(ctx)(s.Payments.AllSessions(ctx, f, after, n))
-	}, sessionID, toAdminSession)
+	}, checkoutID, toAdminCheckout)
 	if err != nil {
 		return nil, err
 	}
@@ -114,53 +114,53 @@ func (s *Server) ListAdminPaymentSessions(ctx context.Context, req oapi.ListAdmi
 func (s *Server) ReconcilePaymentSession(ctx context.Context, req oapi.ReconcilePaymentSessionRequestObject) (oapi.ReconcilePaymentSessionResponseObject, error) {
 	ctx, r := of(ctx)
 	p, err := s.Payments.Reconcile(ctx, keep(r, func(p payment.Session) identity.Reply {
-		return reply(http.StatusOK, toAdminSession(shownSession{Session: p}), "", "")
+		return reply(http.StatusOK, toAdminCheckout(shownCheckout{Session: p}), "", "")
 	}), ids.From[ids.PaymentSession](req.Id))
 	if err != nil {
 		return nil, err
 	}
-	return oapi.ReconcilePaymentSession200JSONResponse{Body: toAdminSession(shownSession{Session: p})}, nil
+	return oapi.ReconcilePaymentSession200JSONResponse{Body: toAdminCheckout(shownCheckout{Session: p})}, nil
 }
 
 // tenantAsked is the zero tenant, which means all, where none is named.
 func tenantAsked(id *uuid.UUID) ids.Tenant { return ids.From[ids.Tenant](or(id, uuid.Nil)) }
 
-// shownSession is a checkout with what it has brought.
-type shownSession struct {
+// shownCheckout is a checkout with what it has brought.
+type shownCheckout struct {
 	payment.Session
 
 	credit payment.Credit
 }
 
-func (s *Server) withCredits(ctx context.Context) func([]payment.Session, error) ([]shownSession, error) {
-	return func(all []payment.Session, err error) ([]shownSession, error) {
+func (s *Server) withCredits(ctx context.Context) func([]payment.Session, error) ([]shownCheckout, error) {
+	return func(all []payment.Session, err error) ([]shownCheckout, error) {
 		if err != nil {
 			return nil, err
 		}
 		credits, err := s.Payments.Credits(ctx, all)
-		shown := make([]shownSession, len(all))
+		shown := make([]shownCheckout, len(all))
 		for i, p := range all {
-			shown[i] = shownSession{p, credits[p.ID]}
+			shown[i] = shownCheckout{p, credits[p.ID]}
 		}
 		return shown, err
 	}
 }
 
-func (s *Server) withCredit(ctx context.Context) func(payment.Session, error) (shownSession, error) {
-	return func(p payment.Session, err error) (shownSession, error) {
+func (s *Server) withCredit(ctx context.Context) func(payment.Session, error) (shownCheckout, error) {
+	return func(p payment.Session, err error) (shownCheckout, error) {
 		if err != nil {
-			return shownSession{}, err
+			return shownCheckout{}, err
 		}
 		credits, err := s.Payments.Credits(ctx, []payment.Session{p})
-		return shownSession{p, credits[p.ID]}, err
+		return shownCheckout{p, credits[p.ID]}, err
 	}
 }
 
-func sessionID(p shownSession) ids.PaymentSession { return p.ID }
+func checkoutID(p shownCheckout) ids.PaymentSession { return p.ID }
 
-func sessionAt(p payment.Session) string { return "/api/v1/payments/sessions/" + p.ID.String() }
+func checkoutAt(p payment.Session) string { return "/api/v1/payments/sessions/" + p.ID.String() }
 
-func toSession(p shownSession) oapi.PaymentSession {
+func toCheckout(p shownCheckout) oapi.PaymentSession {
 	shown := oapi.PaymentSession{
 		Id: p.ID.UUID, Amount: amount(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State), Reason: filled(p.Reason),
 		CreatedAt: p.CreatedAt.UTC(), ExpiresAt: p.ExpiresAt.UTC(),
@@ -174,7 +174,7 @@ func toSession(p shownSession) oapi.PaymentSession {
 	return shown
 }
 
-func toAdminSession(p shownSession) oapi.AdminPaymentSession {
+func toAdminCheckout(p shownCheckout) oapi.AdminPaymentSession {
 	shown := oapi.AdminPaymentSession{
 		Id: p.ID.UUID, TenantId: p.Tenant.UUID, PrincipalId: p.Principal, Amount: amount(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State),
 		Reason: filled(p.Reason), Customer: filled(p.Customer), ProviderSession: filled(p.ProviderID), Payment: filled(p.Payment), Livemode: p.Livemode,

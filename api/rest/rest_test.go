@@ -292,6 +292,7 @@ func TestResponsesConform(t *testing.T) {
 	t.Parallel()
 
 	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
 	each(t, func(t *testing.T, b *bundle, op openapi.Operation) {
 		path, token, body := b.pathOf(t, op), tokenFor(op), bodyOf(t, op)

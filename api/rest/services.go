@@ -104,7 +104,7 @@ type (
 	}
 	// Names knows what people call things.
 	Names interface {
-		Names(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID]string, error)
+		NamesOf(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID]string, error)
 	}
 	// Keys keeps what people's programs sign in with, and their public SSH keys.
 	Keys interface {

@@ -97,7 +97,7 @@ func (s *Server) namesOf(ctx context.Context, by metering.By, sums []metering.Us
 	}
 	switch by {
 	case metering.ByProject, metering.ByUser:
-		return s.Identity.Names(ctx, s.DB, which)
+		return s.Identity.NamesOf(ctx, s.DB, which)
 	case metering.ByAllocation:
 		return s.Allocations.Names(ctx, which)
 	case metering.BySKU, metering.ByDay:

@@ -28,7 +28,6 @@ type Use struct {
 
 	ProjectName string
 }
-}
 
 // Statement reads that of a month. One from before the first entry, or from the
 // future, is not there. It is read as a whole, and has a line for each allocation:
@@ -101,14 +100,17 @@ func (s *Statements) namesOf(ctx context.Context, list []Use) (map[uuid.UUID]str
 	for i, u := range list {
 		projects[i] = u.Project.UUID
 	}
-	return s.Identity.Names(ctx, s.DB, projects)
+	return s.Identity.NamesOf(ctx, s.DB, projects)
 }
 
 // Sums are the columns of a month by their name, for those who show them.
 func (t Totals) Sums() []Sum {
 	return []Sum{
-		{"Top-ups", t.TopUps}, {"Use", t.Usage}, {"Credits for faults of the platform", t.Credits},
-		{"Refunds", t.Refunds}, {"Corrections", t.Adjustments},
+		{"Top-ups", t.TopUps},
+		{"Use", t.Usage},
+		{"Credits for faults of the platform", t.Credits},
+		{"Refunds", t.Refunds},
+		{"Corrections", t.Adjustments},
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Names are what projects, people and programs are called, by their ids, also of
+// NamesOf are what projects, people and programs are called, by their ids, also of
 // projects that were closed. Who has left the tenant has none: what they used
 // stays, under the id.
-func (s *Service) Names(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID]string, error) {
+func (s *Service) NamesOf(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID]string, error) {
 	names := make(map[uuid.UUID]string, len(of))
 	if len(of) == 0 {
 		return names, nil
