@@ -102,17 +102,13 @@ func (s *Server) writeUnder(c *gin.Context, status int, policy string, t *templa
 		s.fail(c, err)
 		return
 	}
-	pageHeaders(c.Writer.Header(), policy)
+	c.Header("Content-Security-Policy", policy)
+	c.Header("Referrer-Policy", "same-origin")
+	c.Header("Cache-Control", "no-store")
 	c.Data(status, pageType, out.Bytes())
 }
 
 const pageType = "text/html; charset=utf-8"
-
-func pageHeaders(h http.Header, policy string) {
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
-}
 
 // returnTo keeps a redirect on this site. Browsers read a backslash as a slash and
 // leave tabs and line breaks out: /<tab>/host is another site to them.

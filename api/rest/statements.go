@@ -143,7 +143,7 @@ type page200 []byte
 // VisitGetStatementPageResponse writes the page, under the policy of all pages.
 func (p page200) VisitGetStatementPageResponse(w http.ResponseWriter) error {
 	h := w.Header()
-	pageHeaders(h, pagePolicy)
+	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Content-Type", pageType)
 	w.WriteHeader(http.StatusOK)
 	_, err := w.Write(p)
