@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/policies"
@@ -55,6 +56,11 @@ func setup(t *testing.T) *bundle {
 		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
 		ObservationStale: func() time.Duration { return 5 * time.Minute },
 	}}
+	b.deps.Billing = &billing.Service{
+		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
+		Policy: func(ids.Tenant, string, ids.Project) policies.View { return policies.Snapshot{}.For() },
+		Naming: ids.DefaultNaming, Hints: w.Hints,
+	}
 	b.node = w.Node(t, "node-1", 4)
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,

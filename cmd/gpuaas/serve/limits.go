@@ -90,6 +90,10 @@ func (p policy) observationStale() time.Duration {
 	return seconds(p.view().Int(policies.BillingObservationStaleSeconds))
 }
 
+func (p policy) sweeping() time.Duration {
+	return minutes(p.view().Int(policies.PaymentSweepMinutes))
+}
+
 func (p policy) reportSeconds() int { return int(p.view().Int(policies.NodeReportSeconds)) }
 
 // staleAfter: a report is evidence for this long.
@@ -111,5 +115,6 @@ func (p policy) certificateTTL() time.Duration {
 	return time.Duration(p.view().Int(policies.NodeCertificateTTLHours)) * time.Hour
 }
 
+func days(n int64) time.Duration    { return time.Duration(n) * 24 * time.Hour }
 func minutes(n int64) time.Duration { return time.Duration(n) * time.Minute }
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

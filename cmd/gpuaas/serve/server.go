@@ -79,7 +79,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := carry(hints, s.nats); err != nil {
 		return nil, err
 	}
-	if s.rooms, err = furnish(ctx, cfg, pools, hints); err != nil {
+	if s.rooms, err = furnish(ctx, cfg, pools, hints, s.publicURL); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
