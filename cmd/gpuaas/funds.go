@@ -29,11 +29,11 @@ func (t *tour) topUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id, ref, ok := idOf(strings.TrimSpace(said))
+	id, _, ok := idOf(strings.TrimSpace(said))
 	if !ok {
 		return fmt.Errorf("balance top-up -o name printed %q, no payment", said)
 	}
-	if _, err := t.run(ctx, "dev", "payments", "pay", ref); err != nil {
+	if _, err := t.run(ctx, "dev", "payments", "pay", strings.TrimSpace(said)); err != nil {
 		return err
 	}
 	var p oapi.PaymentSession
@@ -94,7 +94,7 @@ func (t *tour) books(ctx context.Context, cost oapi.Money) error {
 	if sum != cost.AmountMinor || len(transfers) != len(entries) {
 		return fmt.Errorf("%d entries of %d transfers sum to %s, not to %s", len(entries), len(transfers), minor(cost.Currency, sum), amount(cost))
 	}
-	t.seen("its %s on the ledger sum to %s", count(len(entries), "charge"), amount(cost))
+	t.seen("the ledger has charged %s for it, in %s", amount(cost), count(len(entries), "transfer"))
 	if _, err := t.run(ctx, "statement", "list"); err != nil {
 		return err
 	}
