@@ -24,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
@@ -58,6 +59,7 @@ func setup(t *testing.T) *bundle {
 	}}
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
+		Payments: &payment.Service{DB: w.DB}, Figures: billing.NewFigures(),
 		Policy: func(ids.Tenant, string, ids.Project) policies.View { return policies.Snapshot{}.For() },
 		Naming: ids.DefaultNaming, Hints: w.Hints,
 	}

@@ -315,3 +315,15 @@ func (t doomedTx) Commit(ctx context.Context) error {
 	}
 	return errors.Join(errDied, t.Tx.Commit(ctx))
 }
+
+// The hourly check finds nothing where nothing was tampered with, and fails for
+// nothing that it finds.
+func TestCheckLedger(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Active(t, 1)
+	b.done(jobs.Accrue{})
+	b.done(jobs.CheckLedger{})
+	b.exec(`SET session_replication_role = replica; UPDATE ledger_entries SET amount_minor = 1 WHERE amount_minor < 0; RESET session_replication_role`)
+	b.nothing("a check changes nothing", jobs.CheckLedger{})
+}
