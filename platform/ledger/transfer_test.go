@@ -210,3 +210,17 @@ func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
 	}
 	b.holds(t, 0)
 }
+
+// An id of zeros would be read as an allocation that nobody finds.
+func TestAnEntryNamesTheAllocationThatItIsAbout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	about := b.gift(3, "about")
+	about.Allocation = ids.New[ids.Allocation]()
+	b.credit(t, 5, "of nothing")
+	b.within(t, func(tx pgx.Tx) error { _, err := b.Transfer(t.Context(), tx, about); return err })
+	list, err := b.Entries(t.Context(), b.tenant, ledger.Filter{})
+	if err != nil || len(list) != 2 || list[0].Allocation != nil || list[1].Allocation == nil || *list[1].Allocation != about.Allocation {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
