@@ -229,7 +229,7 @@ func TestINV37BalancesDoNotWrap(t *testing.T) {
 		}
 		for i, amount := range rapid.SliceOfN(near, 1, 6).Draw(r, "amounts") {
 			// Past the code, which takes no such amount.
-			_, err := tx.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference) VALUES (gen_random_uuid(), 'topup', $3) RETURNING id)
+			_, err := tx.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES (gen_random_uuid(), 'topup', $3, $1, $2) RETURNING id)
 				INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT t.id, $1, $2, 'EUR' FROM t`, account, amount, fmt.Sprint(i))
 			if err != nil {
 				r.Fatal(err)

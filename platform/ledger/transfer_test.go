@@ -193,6 +193,7 @@ func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for name, c := range map[string]struct{ kind, entries, want string }{
+		"another amount":   {"topup", `SELECT id, a, m, 'EUR', now() FROM t, (VALUES ($1, 5), ((SELECT id FROM ledger_accounts WHERE name = 'clearing'), -5)) v (a, m)`, "and to what it says"},
 		"half":             {"topup", `SELECT id, $1, 5, 'EUR', now() FROM t`, "must sum to zero"},
 		"nothing":          {"topup", `SELECT id, $1, 5, 'EUR', now() FROM t WHERE false`, "must sum to zero"},
 		"two currencies":   {"topup", `SELECT id, $1, a, c, now() FROM t, (VALUES (5, 'EUR'), (-5, 'USD')) v (a, c)`, "must sum to zero"},
@@ -201,7 +202,7 @@ func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
 		"an unknown kind":  {"gift", `SELECT id, $1, a, 'EUR', now() FROM t, (VALUES (5), (-5)) v (a)`, "ledger_transfers_have_a_kind"},
 		"what is in order": {"topup", `SELECT id, $1, a, 'EUR', now() FROM t, (VALUES (5), (-5)) v (a)`, ""},
 	} {
-		_, err := b.db.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference) VALUES (gen_random_uuid(), $2, $3) RETURNING id)
+		_, err := b.db.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES (gen_random_uuid(), $2, $3, $1, 0) RETURNING id)
 			INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency, at) `+c.entries, b.balance, c.kind, name)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)

@@ -25,6 +25,7 @@ func (s *Server) metrics() http.Handler {
 	if worker := s.rooms.sets[RoleWork]; worker != nil {
 		s.figures.MustRegister(meters{worker}, worker.billing.Figures)
 	}
+	s.figures.MustRegister(s.rooms.payments)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
