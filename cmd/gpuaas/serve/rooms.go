@@ -194,13 +194,13 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
 		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
-	s.billing = &billing.Service{
-		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
-		Payments: &payment.Service{DB: db}, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
-	}
 	s.payments = &payment.Service{
 		DB: db, Provider: r.provider, Identity: s.identity, Ledger: s.ledger, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 		Limits: r.policy.payment, PublicURL: func() string { return r.public() }, Figures: r.payments,
+	}
+	s.billing = &billing.Service{
+		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
+		Payments: s.payments, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	return s
 }
