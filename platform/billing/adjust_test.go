@@ -116,7 +116,7 @@ func TestAdjustOncePerKey(t *testing.T) {
 	if _, err := d.adjust(t, "k", 50, "why"); errs.CodeOf(err) != errs.IdempotencyInFlight {
 		t.Errorf("again: %v", err)
 	}
-	kept, found, err := d.World.Allocations.Identity.Replay(t.Context(), identity.Key{Principal: d.Caller.Principal(), Method: "POST", Route: "/adjust", Key: "k"})
+	kept, found, err := d.Allocations.Identity.Replay(t.Context(), identity.Key{Principal: d.Caller.Principal(), Method: "POST", Route: "/adjust", Key: "k"})
 	if err != nil || !found || string(kept.Body) != first.Transfer.String() || d.balance(t) != 150 {
 		t.Errorf("balance %d, replayed %s, %v", d.balance(t), kept.Body, err)
 	}
