@@ -161,7 +161,7 @@ func TestOneRequestAtOnceBeginsOneSession(t *testing.T) {
 func TestSessionsStayInTheirTenant(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	s := b.credited(price)
+	s := b.credited()
 	other := b.caller
 	other.Tenant, other.User = ids.New[ids.Tenant](), ids.New[ids.User]()
 	theirs := pg.WithScope(t.Context(), other.Scope(false))
