@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
@@ -62,6 +63,12 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
 		ObservationStale: func() time.Duration { return 5 * time.Minute },
 	}}
+	b.deps.Billing = &billing.Service{
+		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
+		Payments: &payment.Service{DB: w.DB}, Figures: billing.NewFigures(),
+		Policy: func(ids.Tenant, string, ids.Project) policies.View { return policies.Snapshot{}.For() },
+		Naming: ids.DefaultNaming, Hints: w.Hints,
+	}
 	if provider != nil {
 		b.deps.Payments = &payment.Service{
 			DB: w.DB, Provider: provider, Identity: w.Allocations.Identity, Ledger: w.Ledger, Naming: ids.DefaultNaming, Hints: w.Hints,

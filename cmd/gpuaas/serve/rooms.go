@@ -196,7 +196,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	}
 	s.billing = &billing.Service{
 		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
-		Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Payments: &payment.Service{DB: db}, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.payments = &payment.Service{
 		DB: db, Provider: r.provider, Identity: s.identity, Ledger: s.ledger, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
