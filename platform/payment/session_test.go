@@ -1,8 +1,11 @@
 package payment_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -263,5 +266,19 @@ func TestSessionsAreAudited(t *testing.T) {
 		VALUES ($1, $2, $2, 1, 'EUR', 'initiated', false, now())`, uuid.New(), b.caller.Tenant)
 	if err == nil || !strings.Contains(err.Error(), "audit") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The provider's reason is for whoever reads the log, and for nobody else.
+func TestReasonOfTheProviderIsLogged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var said bytes.Buffer
+	b.api.Log = slog.New(slog.NewTextHandler(&said, nil))
+	b.provider.failing["OpenPortal"] = fmt.Errorf("%w: no portal is set up", payment.ErrRefused)
+	_, err := b.api.Portal(b.mine, b.caller, "")
+	coded, ok := errors.AsType[*errs.Error](err)
+	if !ok || coded.Code != errs.ProviderFailed || strings.Contains(coded.Message+coded.Suggestion, "no portal") || !strings.Contains(said.String(), "no portal is set up") {
+		t.Errorf("answers %v, and logs %s", err, said.String())
 	}
 }
