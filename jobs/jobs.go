@@ -78,6 +78,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkRunway{d: d})
+	river.AddWorker(w, &checkLedger{d: d})
 	river.AddWorker(w, &paymentEvent{d: d})
 	river.AddWorker(w, &paymentRefund{d: d})
 	river.AddWorker(w, &paymentSweep{d: d})

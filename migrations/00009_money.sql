@@ -36,15 +36,42 @@ ON CONFLICT DO NOTHING;
 ALTER TABLE ledger_transfers ADD note text NOT NULL DEFAULT '' CHECK (length(note) <= 512);
 ALTER TABLE ledger_transfers ADD CONSTRAINT ledger_transfers_have_a_kind CHECK (kind IN ('usage', 'test_credit', 'topup', 'adjustment', 'fault_credit',
 	'refund_card_unspent', 'refund_card_charge', 'refund_ledger', 'refund_reversed'));
+-- A transfer also says what it adds to the one tenant's balance that it is about: a
+-- balance is the newest checkpoint and the transfers since, in one narrow index,
+-- however many allocations and months there are. The entries say the same once
+-- more, and verification holds them against each other. seq is of the same
+-- sequence as the entries' ids, so that one number cuts both.
+ALTER TABLE ledger_transfers
+	ADD seq bigint NOT NULL DEFAULT nextval('ledger_entries_id_seq'),
+	ADD account_id uuid, -- null between accounts of the platform
+	ADD amount_minor bigint;
+DROP TRIGGER ledger_transfers_append_only ON ledger_transfers;
+UPDATE ledger_transfers t SET account_id = e.account_id, amount_minor = e.sum FROM (
+	SELECT e.transfer_id, e.account_id, sum(e.amount_minor) AS sum FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id
+	WHERE a.org_id IS NOT NULL GROUP BY e.transfer_id, e.account_id) e
+WHERE e.transfer_id = t.id;
+UPDATE ledger_transfers SET amount_minor = 0 WHERE amount_minor IS NULL;
+CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
+ALTER TABLE ledger_transfers ALTER amount_minor SET NOT NULL;
+CREATE INDEX ledger_transfers_by_account ON ledger_transfers (account_id, seq) INCLUDE (amount_minor) WHERE account_id IS NOT NULL;
+DROP POLICY scope ON ledger_transfers;
+CREATE POLICY scope ON ledger_transfers
+	USING ((SELECT scope_platform()) OR account_id = ANY (ARRAY(SELECT a.id FROM ledger_accounts a WHERE a.org_id = (SELECT scope_tenant()))))
+	WITH CHECK ((SELECT scope_platform()));
 -- +goose StatementBegin
 -- What is not usage is booked when it is written down, so one partition holds it.
 CREATE OR REPLACE FUNCTION ledger_demand_zero() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF (SELECT count(*) = 0 OR sum(amount_minor) <> 0 OR min(currency) <> max(currency)
+			OR NEW.account_id IS NOT NULL AND coalesce(sum(amount_minor) FILTER (WHERE account_id = NEW.account_id), 0) <> NEW.amount_minor
 		FROM ledger_entries WHERE transfer_id = NEW.id AND at = NEW.at) THEN
-		RAISE EXCEPTION 'the entries of transfer % must sum to zero in one currency', NEW.id USING ERRCODE = 'check_violation';
+		RAISE EXCEPTION 'the entries of transfer % must sum to zero in one currency, and to what it says', NEW.id USING ERRCODE = 'check_violation';
 	END IF;
 	RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION ledger_await_postings() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+	LOCK TABLE ledger_transfers, ledger_entries IN SHARE MODE;
 END $$;
 -- +goose StatementEnd
 -- Seals now hold what a transfer says and whose the account is. Those of before
@@ -385,7 +412,14 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
+CREATE OR REPLACE FUNCTION ledger_await_postings() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+	LOCK TABLE ledger_entries IN SHARE MODE;
+END $$;
 -- +goose StatementEnd
-ALTER TABLE ledger_transfers DROP CONSTRAINT ledger_transfers_have_a_kind, DROP COLUMN note;
+DROP POLICY scope ON ledger_transfers;
+CREATE POLICY scope ON ledger_transfers
+	USING ((SELECT scope_platform()) OR EXISTS (SELECT FROM ledger_entries e WHERE e.transfer_id = ledger_transfers.id)) WITH CHECK ((SELECT scope_platform()) OR false);
+ALTER TABLE ledger_transfers DROP CONSTRAINT ledger_transfers_have_a_kind, DROP COLUMN note, DROP COLUMN seq, DROP COLUMN account_id, DROP COLUMN amount_minor;
 ALTER TABLE ledger_accounts DROP CONSTRAINT ledger_accounts_have_a_purpose, DROP CONSTRAINT ledger_accounts_have_their_owner;
 UPDATE ledger_accounts SET name = 'credit' WHERE name = 'promotions';

@@ -112,7 +112,7 @@ func (w *world) newSide(name string) *side {
 	w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, s.tenant, name)
 	s.project, s.other = w.newProject(s), w.newProject(s)
 	account := one[uuid.UUID](w.house, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
-	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference) VALUES ($1, 'test_credit', $2) RETURNING id)
+	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES ($1, 'test_credit', $2, $3, 100000000) RETURNING id)
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
 		SELECT t.id, e.account, e.amount, 'EUR' FROM t, (VALUES ($3::uuid, 100000000::bigint),
 			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = 'promotions' AND currency = 'EUR'), -100000000)) AS e (account, amount)`,

@@ -35,8 +35,8 @@ func UsageStatement(c Charges) string {
 		FROM (` + c.Query + `) AS charges WHERE amount_minor <> 0 GROUP BY account_id, currency
 	),
 	transfers AS (
-		INSERT INTO ledger_transfers (id, kind, reference)
-		SELECT transfer_id, 'usage', ` + c.Reference + ` || ' ' || account_id FROM totals
+		INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor)
+		SELECT transfer_id, 'usage', ` + c.Reference + ` || ' ' || account_id, account_id, -amount_minor FROM totals
 		RETURNING id
 	),
 	entries AS (

@@ -23,7 +23,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, tables, map[string]string{
 		"insertCustomer": insertCustomer, "insertSession": insertSession, "lockClaimed": lockClaimed,
 		"insertEvent": insertEvent, "selectEvent": selectEvent, "lockEvent": lockEvent, "markEvent": markEvent,
-		"insertPayment": insertPayment, "hasPayment": hasPayment,
+		"selectTotals": selectTotals, "insertPayment": insertPayment, "hasPayment": hasPayment,
 		"selectSweep": selectSweep, "putSweep": putSweep, "selectOverdue": selectOverdue, "endUnopened": endUnopened,
 		"selectForgottenEvents": selectForgottenEvents, "selectForgottenRefunds": selectForgottenRefunds,
 		"giveToPayment": giveToPayment, "insertRefund": insertRefund, "lockRefund": lockRefund, "selectRefundByProvider": selectRefundByProvider,

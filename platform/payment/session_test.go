@@ -227,7 +227,7 @@ func TestPortal(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for target, want := range map[string]string{
-		"": "https://gpuaas.example/billing", "https://gpuaas.example": "https://gpuaas.example", "https://gpuaas.example/x?y=z": "https://gpuaas.example/x?y=z",
+		"": "https://gpuaas.example/", "https://gpuaas.example": "https://gpuaas.example", "https://gpuaas.example/x?y=z": "https://gpuaas.example/x?y=z",
 	} {
 		if url, err := b.api.Portal(b.mine, b.caller, target); err != nil || !strings.HasSuffix(url, "?to="+want) {
 			t.Errorf("%q leads to %s, %v", target, url, err)

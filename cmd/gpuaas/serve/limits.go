@@ -6,6 +6,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -79,6 +80,20 @@ func (p policy) request(c identity.Caller) allocation.Limits {
 		DefaultTTL: time.Duration(v.Int(policies.AllocationDefaultTTLHours)) * time.Hour,
 		MaxTTL:     time.Duration(v.Int(policies.AllocationMaxTTLHours)) * time.Hour,
 	}
+}
+
+func (p policy) payment(c identity.Caller) payment.Limits {
+	v := p.of(c)
+	return payment.Limits{
+		Min:          v.Minor(policies.PaymentMinAmountMinor),
+		Max:          v.Minor(policies.PaymentMaxAmountMinor),
+		SessionTTL:   minutes(v.Int(policies.PaymentSessionTTLMinutes)),
+		RefundWindow: time.Duration(v.Int(policies.AllocationRefundWindowDays)) * 24 * time.Hour,
+	}
+}
+
+func (p policy) sweeping() time.Duration {
+	return minutes(p.view().Int(policies.PaymentSweepMinutes))
 }
 
 func (p policy) window() time.Duration {

@@ -23,8 +23,9 @@ func (s *Server) metrics() http.Handler {
 		s.figures.MustRegister(fleet{loop})
 	}
 	if worker := s.rooms.sets[RoleWork]; worker != nil {
-		s.figures.MustRegister(meters{worker})
+		s.figures.MustRegister(meters{worker}, worker.billing.Figures)
 	}
+	s.figures.MustRegister(s.rooms.payments)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

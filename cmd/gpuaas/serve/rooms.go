@@ -25,6 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -57,6 +58,10 @@ type rooms struct {
 	authority *pki.Local
 	keys      *pki.Keyring
 	entrance  *entrance
+
+	provider payment.Provider // nil: nobody takes money
+	payments *payment.Figures
+	public   func() string // where people reach this server
 }
 
 // set is the rooms as one role works in them: with its rights to the database,
@@ -71,6 +76,7 @@ type set struct {
 	ledger       *ledger.Service
 	audited      *audit.Service
 	metering     *metering.Service
+	payments     *payment.Service
 	certificates *secret.Certificates
 	inventory    *inventory.Service
 	allocations  *allocation.Service
@@ -149,6 +155,10 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	if _, err := r.policy.client.Refresh(ctx); err != nil {
 		return nil, err
 	}
+	if r.provider, err = c.Payments.provider(); err != nil {
+		return nil, err
+	}
+	r.payments = payment.NewFigures()
 	for role, pool := range pools {
 		r.sets[role] = r.furnishFor(c, pool)
 		if role == RoleAPI {
@@ -163,7 +173,7 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 		if r.queue, err = jobs.NewClient(pools[RoleAPI], nil, c.Log); err != nil {
 			return nil, err
 		}
-		a.identity.Jobs, a.billing.Jobs = r.queue, r.queue
+		a.identity.Jobs, a.billing.Jobs, a.payments.Jobs = r.queue, r.queue, r.queue
 	}
 	return r, nil
 }
@@ -186,7 +196,11 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	}
 	s.billing = &billing.Service{
 		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
-		Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Payments: &payment.Service{DB: db}, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+	}
+	s.payments = &payment.Service{
+		DB: db, Provider: r.provider, Identity: s.identity, Ledger: s.ledger, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Limits: r.policy.payment, PublicURL: func() string { return r.public() }, Figures: r.payments,
 	}
 	return s
 }
@@ -212,12 +226,13 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 	}
 	deps := &jobs.Deps{
 		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory,
-		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Audit: w.audited, Hints: r.hints, Log: c.Log,
-		Window: r.policy.window, ObservationStale: r.policy.observationStale,
+		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Payments: w.payments, Billing: w.billing, Audit: w.audited, Hints: r.hints, Log: c.Log,
+		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {
 		return nil, fmt.Errorf("making the workers: %w", err)
 	}
+	w.payments.Jobs = client
 	return client, nil
 }
