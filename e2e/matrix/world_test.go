@@ -302,13 +302,16 @@ func (w *world) strangers() {
 func (w *world) stand(s *side) {
 	s.standing["ProjectPath"], s.standing["ProjectHeader"] = s.project.String(), s.project.String()
 	s.standing["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID"} {
 		s.standing[kind] = w.fresh(kind, s, s.owner)
 	}
+	w.pay(s.standing["PaymentSessionID"])
 }
 
 // global are the names that no tenant owns.
-var global = map[string]string{"SkuName": sku, "NodeName": node, "KindName": "Node", "ObjectName": node}
+var global = map[string]string{
+	"SkuName": sku, "NodeName": node, "KindName": "Node", "ObjectName": node, "Month": time.Now().UTC().Format("2006-01"),
+}
 
 // personal are the objects that nobody but their person has.
 var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true}
@@ -323,6 +326,8 @@ func (w *world) fresh(kind string, s *side, by *actor) string {
 	switch kind {
 	case "AllocationID":
 		return w.allocate(s)
+	case "PaymentSessionID":
+		return w.checkout(s)
 	case "ProjectPath":
 		made = w.newProject(s)
 		for _, r := range by.roles {
@@ -382,4 +387,21 @@ func (w *world) allocate(s *side) string {
 		w.Fatalf("allocating: %d %s", got.status, got.body)
 	}
 	return field(got.body, "id")
+}
+
+// checkout begins a payment, as the side's owner.
+func (w *world) checkout(s *side) string {
+	got := w.send(request{http.MethodPost, "/api/v1/payments/checkout-session", s.owner.header(), []byte(`{"amount_minor":500000}`)})
+	if got.status != http.StatusCreated {
+		w.Fatalf("beginning a payment: %d %s", got.status, got.body)
+	}
+	return field(got.body, "id")
+}
+
+// pay makes of a checkout one whose money has come, as a worker would.
+func (w *world) pay(session string) {
+	payment, transfer := w.unique("pi"), id()
+	w.sql(`UPDATE payment_sessions SET status = 'credited', payment = $2, url = '', status_at = now(), version = version + 1 WHERE id = $1`, session, payment)
+	w.sql(`INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id)
+		SELECT $2, id, org_id, amount_minor, currency, $3 FROM payment_sessions WHERE id = $1`, session, payment, transfer)
 }
