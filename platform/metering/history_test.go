@@ -244,7 +244,7 @@ func (h *history) cutsTime(t *rapid.T) {
 func (h *history) cutNow(t failer) {
 	must(t, h.Cut(h.ctx))
 	if !h.busy() {
-		h.model.cut()
+		h.cut()
 	}
 }
 
@@ -426,9 +426,9 @@ func (h *history) reads(t *rapid.T, until int64) {
 	}
 }
 
-// clear makes the database as new, for the next history. Facts are not to be
+// clean makes the database as new, for the next history. Facts are not to be
 // deleted; a superuser who means it is not stopped.
-const clear = `SET session_replication_role = replica;
+const clean = `SET session_replication_role = replica;
 	DELETE FROM usage_records; DELETE FROM usage_credits; DELETE FROM usage_ticks; DELETE FROM usage_passes;
 	DELETE FROM ledger_entries; DELETE FROM ledger_transfers; DELETE FROM ledger_checkpoints; DELETE FROM ledger_accounts;
 	RESET session_replication_role`
@@ -458,7 +458,7 @@ func TestINV30RandomHistories(t *testing.T) {
 
 func happen(r *rapid.T, b *bundle) {
 	h := &history{bundle: b, ctx: context.Background(), prices: map[string]int64{"h100": 199, "t4": 7}}
-	_, err := b.db.Exec(h.ctx, clear)
+	_, err := b.db.Exec(h.ctx, clean)
 	must(r, err)
 	defer h.drop()
 	h.at(r, edge(rapid.SampledFrom(edges).Draw(r, "edge"))-rapid.Int64Range(0, 7_200).Draw(r, "before"))
