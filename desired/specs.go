@@ -8,13 +8,14 @@ import "time"
 
 // Environment is the profile of one place.
 type Environment struct {
-	DisplayName string `json:"displayName"`
-	Vendor      string `json:"vendor"`  // first part of resource names
-	Service     string `json:"service"` // second part
-	Region      string `json:"region"`
-	TrustDomain string `json:"trustDomain"` // of node certificates
-	Development bool   `json:"development"` // development sign-in and simulated nodes are allowed
-	SignIn      SignIn `json:"signIn"`
+	DisplayName string   `json:"displayName"`
+	Vendor      string   `json:"vendor"`  // first part of resource names
+	Service     string   `json:"service"` // second part
+	Region      string   `json:"region"`
+	TrustDomain string   `json:"trustDomain"` // of node certificates
+	Development bool     `json:"development"` // development sign-in and simulated nodes are allowed
+	SignIn      SignIn   `json:"signIn"`
+	Payments    Payments `json:"payments"`
 	// TestCreditMinor is what the development tenant starts with.
 	TestCreditMinor int64 `json:"testCreditMinor"`
 }
@@ -30,6 +31,15 @@ type SignIn struct {
 	// none the provider decides no role.
 	Roles map[string]string `json:"roles"`
 }
+
+// Payments says who takes money.
+type Payments struct {
+	Provider string `json:"provider"` // none | stripe
+	Livemode bool   `json:"livemode"` // real money; the keys must be of this mode
+}
+
+// ProviderStripe is the payment provider that there is.
+const ProviderStripe = "stripe"
 
 // Policy sets one key at one scope.
 type Policy struct {

@@ -21,8 +21,10 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
@@ -43,6 +45,12 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
+	return setupPaying(t, nil)
+}
+
+// setupPaying is setup where somebody takes money.
+func setupPaying(t *testing.T, provider payment.Provider) *bundle {
+	t.Helper()
 	w := allocationtest.New(t, 1_000_000)
 	keys, err := pki.OpenKeyring(t.TempDir())
 	if err != nil {
@@ -55,6 +63,21 @@ func setup(t *testing.T) *bundle {
 		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
 		ObservationStale: func() time.Duration { return 5 * time.Minute },
 	}}
+	b.deps.Billing = &billing.Service{
+		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
+		Payments: &payment.Service{DB: w.DB}, Figures: billing.NewFigures(),
+		Policy: func(ids.Tenant, string, ids.Project) policies.View { return policies.Snapshot{}.For() },
+		Naming: ids.DefaultNaming, Hints: w.Hints,
+	}
+	if provider != nil {
+		b.deps.Payments = &payment.Service{
+			DB: w.DB, Provider: provider, Identity: w.Allocations.Identity, Ledger: w.Ledger, Naming: ids.DefaultNaming, Hints: w.Hints,
+			Limits: func(identity.Caller) payment.Limits {
+				return payment.Limits{Min: 500, Max: 500_000, SessionTTL: time.Hour, RefundWindow: 30 * 24 * time.Hour}
+			},
+			PublicURL: func() string { return "https://gpuaas.example" }, Figures: payment.NewFigures(),
+		}
+	}
 	b.node = w.Node(t, "node-1", 4)
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
@@ -64,6 +87,9 @@ func setup(t *testing.T) *bundle {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b.deps.Payments != nil {
+		b.deps.Payments.Jobs = b.client
 	}
 	if err := b.client.Start(t.Context()); err != nil {
 		t.Fatal(err)

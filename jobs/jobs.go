@@ -32,6 +32,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
@@ -51,6 +52,7 @@ type Deps struct {
 	Metering    *metering.Service
 	Ledger      *ledger.Service
 	Billing     *billing.Service
+	Payments    *payment.Service
 	Audit       *audit.Service
 	Hints       *hint.Bus
 	Log         *slog.Logger
@@ -59,6 +61,8 @@ type Deps struct {
 	// ObservationStale is for how long a node's last word is worth money:
 	// billing.observation_stale_seconds.
 	ObservationStale func() time.Duration
+	// Sweeping is how often missed payments are looked for: payment.sweep_minutes.
+	Sweeping func() time.Duration
 }
 
 // Workers is the one list of the kinds of work.
@@ -74,6 +78,10 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkRunway{d: d})
+	river.AddWorker(w, &checkLedger{d: d})
+	river.AddWorker(w, &paymentEvent{d: d})
+	river.AddWorker(w, &paymentRefund{d: d})
+	river.AddWorker(w, &paymentSweep{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})

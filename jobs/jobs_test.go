@@ -14,7 +14,6 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs"
-	"github.com/gpuaas/gpuaas/platform/metering/meteringtest"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
@@ -308,22 +307,6 @@ func TestINV20OneCommit(t *testing.T) {
 				t.Error(b.state(a))
 			}
 		})
-	}
-}
-
-// A pass charges, and releases what a tenant can no longer pay for, in one commit.
-func TestAccrueDepletes(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	a, waiting := b.Active(t, 2), b.Request(t, 1)
-	meteringtest.New(t, b.DB, time.Now().Unix()+3600*2001) // 2 GPUs × 2.50 € × 2001 h of 10,000 €
-	b.done(jobs.Accrue{})
-	balance, _, err := b.Ledger.Balance(t.Context(), b.DB, b.Caller.Tenant)
-	if err != nil || balance > 0 || b.state(a) != allocation.Releasing || b.state(waiting) != allocation.Requested {
-		t.Errorf("balance %d: %s, %s, %v", balance, b.state(a), b.state(waiting), err)
-	}
-	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject LIKE 'billing.%'`); n != 1 {
-		t.Errorf("stated %d times", n)
 	}
 }
 

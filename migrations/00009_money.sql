@@ -36,15 +36,43 @@ ON CONFLICT DO NOTHING;
 ALTER TABLE ledger_transfers ADD note text NOT NULL DEFAULT '' CHECK (length(note) <= 512);
 ALTER TABLE ledger_transfers ADD CONSTRAINT ledger_transfers_have_a_kind CHECK (kind IN ('usage', 'test_credit', 'topup', 'adjustment', 'fault_credit',
 	'refund_card_unspent', 'refund_card_charge', 'refund_ledger', 'refund_reversed'));
+-- A transfer also says what it adds to the one tenant's balance that it is about: a
+-- balance is the newest checkpoint and the transfers since, in one narrow index,
+-- however many allocations and months there are. The entries say the same once
+-- more, and verification holds them against each other. seq is of the same
+-- sequence as the entries' ids, so that one number cuts both.
+ALTER TABLE ledger_transfers
+	ADD seq bigint NOT NULL DEFAULT nextval('ledger_entries_id_seq'),
+	ADD org_id uuid, -- null between accounts of the platform
+	ADD amount_minor bigint;
+DROP TRIGGER ledger_transfers_append_only ON ledger_transfers;
+UPDATE ledger_transfers t SET org_id = e.org_id, amount_minor = e.sum FROM (
+	SELECT e.transfer_id, a.org_id, sum(e.amount_minor) AS sum FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id
+	WHERE a.org_id IS NOT NULL GROUP BY e.transfer_id, a.org_id) e
+WHERE e.transfer_id = t.id;
+UPDATE ledger_transfers SET amount_minor = 0 WHERE amount_minor IS NULL;
+CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
+ALTER TABLE ledger_transfers ALTER amount_minor SET NOT NULL;
+CREATE INDEX ledger_transfers_by_tenant ON ledger_transfers (org_id, seq) INCLUDE (amount_minor) WHERE org_id IS NOT NULL;
+ALTER TABLE ledger_checkpoints ADD org_id uuid; -- whose the account is, so that its policy asks no other table
+DROP POLICY scope ON ledger_transfers;
+DROP POLICY scope ON ledger_checkpoints;
+CREATE POLICY scope ON ledger_transfers USING ((SELECT scope_platform()) OR org_id = (SELECT scope_tenant())) WITH CHECK ((SELECT scope_platform()));
+CREATE POLICY scope ON ledger_checkpoints USING ((SELECT scope_platform()) OR org_id = (SELECT scope_tenant())) WITH CHECK (false);
 -- +goose StatementBegin
 -- What is not usage is booked when it is written down, so one partition holds it.
 CREATE OR REPLACE FUNCTION ledger_demand_zero() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	IF (SELECT count(*) = 0 OR sum(amount_minor) <> 0 OR min(currency) <> max(currency)
-		FROM ledger_entries WHERE transfer_id = NEW.id AND at = NEW.at) THEN
-		RAISE EXCEPTION 'the entries of transfer % must sum to zero in one currency', NEW.id USING ERRCODE = 'check_violation';
+	IF (SELECT count(*) = 0 OR sum(amount_minor) <> 0 OR min(ledger_entries.currency) <> max(ledger_entries.currency)
+			OR NEW.org_id IS NOT NULL AND coalesce(sum(amount_minor) FILTER (WHERE account_id = a.id), 0) <> NEW.amount_minor
+		FROM ledger_entries LEFT JOIN ledger_accounts a ON a.org_id = NEW.org_id AND a.name = 'balance' WHERE transfer_id = NEW.id AND at = NEW.at) THEN
+		RAISE EXCEPTION 'the entries of transfer % must sum to zero in one currency, and to what it says', NEW.id USING ERRCODE = 'check_violation';
 	END IF;
 	RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION ledger_await_postings() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+	LOCK TABLE ledger_transfers, ledger_entries IN SHARE MODE;
 END $$;
 -- +goose StatementEnd
 -- Seals now hold what a transfer says and whose the account is. Those of before
@@ -67,12 +95,13 @@ CREATE CONSTRAINT TRIGGER ledger_corrections_are_audited AFTER INSERT ON ledger_
 -- +goose StatementEnd
 
 -- room: payment
--- Who a tenant is to the payment provider.
+-- Who a tenant is to the payment provider: somebody else where real money moves.
 CREATE TABLE payment_customers (
-	org_id     uuid PRIMARY KEY,
-	customer   text NOT NULL UNIQUE,
+	org_id     uuid NOT NULL,
 	livemode   boolean NOT NULL,
-	created_at timestamptz NOT NULL DEFAULT now()
+	customer   text NOT NULL UNIQUE,
+	created_at timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (org_id, livemode)
 );
 -- One checkout each. The id is also the provider's idempotency key and its
 -- client_reference_id, so that asking twice opens one.
@@ -89,6 +118,8 @@ CREATE TABLE payment_sessions (
 	payment          text UNIQUE, -- the provider's payment intent
 	url              text NOT NULL DEFAULT '',
 	livemode         boolean NOT NULL,
+	request          bytea, -- hash of the idempotency key, until the session ends
+	correlation_id   text NOT NULL DEFAULT '',
 	expires_at       timestamptz NOT NULL,
 	created_at       timestamptz NOT NULL DEFAULT now(),
 	status_at        timestamptz NOT NULL DEFAULT now(),
@@ -97,6 +128,8 @@ CREATE TABLE payment_sessions (
 );
 CREATE INDEX payment_sessions_by_tenant ON payment_sessions (org_id, id);
 CREATE INDEX payment_sessions_by_status ON payment_sessions (status, id);
+-- A request that is repeated before it was answered goes on with what it began.
+CREATE UNIQUE INDEX payment_sessions_one_for_a_request ON payment_sessions (request) WHERE request IS NOT NULL;
 -- What the provider has told, as it was told. It is stored before it is believed.
 CREATE TABLE stripe_events (
 	event_id     text PRIMARY KEY,
@@ -105,8 +138,9 @@ CREATE TABLE stripe_events (
 	account      text NOT NULL DEFAULT '',
 	livemode     boolean NOT NULL,
 	object_id    text NOT NULL DEFAULT '', -- of the checkout session, refund or charge that it is about
-	body         bytea NOT NULL, -- the signed bytes
-	source       text NOT NULL CHECK (source IN ('webhook', 'sweep', 'reconcile')),
+	body         bytea NOT NULL, -- the signed bytes; of one that the sweep found, as it was listed
+	says         jsonb NOT NULL, -- what they say, in our words; empty where it has to be asked
+	source       text NOT NULL CHECK (source IN ('webhook', 'sweep')),
 	status       text NOT NULL DEFAULT 'stored' CHECK (status IN ('stored', 'processed', 'ignored', 'failed')),
 	result       text NOT NULL DEFAULT '',
 	created_at   timestamptz NOT NULL, -- the provider's time
@@ -114,6 +148,11 @@ CREATE TABLE stripe_events (
 	processed_at timestamptz
 );
 CREATE INDEX stripe_events_unprocessed ON stripe_events (received_at) WHERE status = 'stored';
+-- How far the provider's own list of events was read.
+CREATE TABLE payment_sweeps (
+	livemode boolean PRIMARY KEY,
+	up_to    timestamptz NOT NULL
+);
 -- One credit for each payment, and what is left of it to give back.
 CREATE TABLE stripe_payments (
 	payment        text PRIMARY KEY,
@@ -138,12 +177,14 @@ CREATE TABLE refund_requests (
 	amount_minor    bigint NOT NULL CHECK (amount_minor > 0),
 	currency        text NOT NULL,
 	reason          text NOT NULL,
+	correlation_id  text NOT NULL DEFAULT '',
 	status          text NOT NULL CHECK (status IN ('requested', 'succeeded', 'failed')),
 	failure         text NOT NULL DEFAULT '',
 	provider_refund text UNIQUE,
 	transfer_id     uuid NOT NULL,
 	created_at      timestamptz NOT NULL DEFAULT now(),
 	settled_at      timestamptz,
+	version         bigint NOT NULL DEFAULT 1,
 	CONSTRAINT refund_requests_to_a_card_name_its_payment CHECK ((route = 'card') = (payment IS NOT NULL))
 );
 CREATE INDEX refund_requests_by_tenant ON refund_requests (org_id, id);
@@ -151,7 +192,7 @@ CREATE INDEX refund_requests_open ON refund_requests (created_at) WHERE status =
 SELECT scope_rows(confined, 'org_id = (SELECT scope_tenant())')
 	FROM unnest(ARRAY['payment_customers', 'payment_sessions', 'stripe_payments', 'refund_requests']::regclass[]) AS confined;
 -- Nobody has signed in where the provider speaks.
-SELECT scope_rows('stripe_events', 'false');
+SELECT scope_rows(confined, 'false') FROM unnest(ARRAY['stripe_events', 'payment_sweeps']::regclass[]) AS confined;
 
 -- room: metering
 ALTER TABLE usage_records
@@ -338,7 +379,7 @@ BEGIN
 	END LOOP;
 END $$;
 -- +goose StatementEnd
-DROP TABLE balance_notices, usage_credits, usage_passes, refund_requests, stripe_payments, stripe_events, payment_sessions, payment_customers;
+DROP TABLE balance_notices, usage_credits, usage_passes, refund_requests, stripe_payments, payment_sweeps, stripe_events, payment_sessions, payment_customers;
 DROP FUNCTION metering_moment, metering_now, metering_clock;
 CREATE TABLE usage_changes (
 	record_id uuid NOT NULL REFERENCES usage_records,
@@ -372,7 +413,17 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END $$;
+CREATE OR REPLACE FUNCTION ledger_await_postings() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+	LOCK TABLE ledger_entries IN SHARE MODE;
+END $$;
 -- +goose StatementEnd
-ALTER TABLE ledger_transfers DROP CONSTRAINT ledger_transfers_have_a_kind, DROP COLUMN note;
+DROP POLICY scope ON ledger_transfers;
+CREATE POLICY scope ON ledger_transfers
+	USING ((SELECT scope_platform()) OR EXISTS (SELECT FROM ledger_entries e WHERE e.transfer_id = ledger_transfers.id)) WITH CHECK ((SELECT scope_platform()) OR false);
+ALTER TABLE ledger_transfers DROP CONSTRAINT ledger_transfers_have_a_kind, DROP COLUMN note, DROP COLUMN seq, DROP COLUMN org_id, DROP COLUMN amount_minor;
+DROP POLICY scope ON ledger_checkpoints;
+CREATE POLICY scope ON ledger_checkpoints USING ((SELECT scope_platform()) OR account_id = ANY (ARRAY(SELECT a.id FROM ledger_accounts a WHERE a.org_id = (SELECT scope_tenant()))));
+ALTER TABLE ledger_checkpoints DROP COLUMN org_id;
 ALTER TABLE ledger_accounts DROP CONSTRAINT ledger_accounts_have_a_purpose, DROP CONSTRAINT ledger_accounts_have_their_owner;
 UPDATE ledger_accounts SET name = 'credit' WHERE name = 'promotions';

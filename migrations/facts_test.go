@@ -49,7 +49,7 @@ func refused(err error) bool {
 func TestINV29FactsCannotBeChangedByAnyone(t *testing.T) {
 	t.Parallel()
 	db, all := actors(t)
-	must(t, db, `INSERT INTO usage_ticks (from_s, to_s) VALUES (1, 2)`, `INSERT INTO usage_passes (to_s, transfers) VALUES (2, 0)`)
+	must(t, db, `INSERT INTO usage_ticks (from_s, to_s) VALUES (1, 2)`, `INSERT INTO usage_passes (to_s) VALUES (2)`)
 	facts := []string{"usage_records"} // it ends once, and is otherwise one
 	for table, r := range matrix(t) {
 		if r.fact {
@@ -124,7 +124,7 @@ func TestINV29MoneyIsMovedByThePlatformOnly(t *testing.T) {
 	_, all := actors(t)
 	for who, try := range all {
 		for _, sql := range []string{
-			`INSERT INTO ledger_transfers (id, kind, reference) VALUES (gen_random_uuid(), 'topup', gen_random_uuid())`,
+			`INSERT INTO ledger_transfers (id, kind, reference, amount_minor) VALUES (gen_random_uuid(), 'topup', gen_random_uuid(), 1)`,
 			`INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) VALUES ('` + idA + `', '` + idA + `', 1, 'EUR')`,
 			`INSERT INTO ledger_accounts (org_id, name, currency) VALUES (NULL, 'revenue', 'USD')`,
 			`INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain) VALUES ('` + idA + `', 9, 1000000, '')`,

@@ -78,6 +78,7 @@ BEGIN
 		('payment_customers',        'ra',   '',    '',     'r',    ''),
 		('payment_sessions',         'raw',  '',    '',     'rw',   ''),
 		('stripe_events',            'raw',  '',    '',     'raw',  ''),
+		('payment_sweeps',           '',     '',    '',     'raw',  ''),
 		('stripe_payments',          'raw',  '',    '',     'raw',  ''),
 		('refund_requests',          'raw',  '',    '',     'rw',   ''),
 
@@ -127,6 +128,8 @@ GRANT SELECT (id, name) ON tenants TO gpuaas_work;
 GRANT SELECT (id, status, status_at, expires_at) ON allocations TO gpuaas_reconcile;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
+GRANT USAGE ON SEQUENCE ledger_entries_id_seq TO gpuaas_api, gpuaas_work; -- numbers transfers as well
+GRANT SELECT ON SEQUENCE ledger_entries_id_seq TO gpuaas_work; -- a seal ends with the last
 GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_api, gpuaas_reconcile, gpuaas_work;
 
 -- These run with their owner's rights.

@@ -15,13 +15,21 @@ const id = "01990000-0000-7000-8000-000000000001"
 
 // good is a payload of every subject.
 var good = map[string]map[string]any{
-	"provisioning.requested":           {"sku": "h100", "gpus": 2, "region": "eu-1", "os_image": "", "requested_by": "user:" + id, "queued": false},
-	"provisioning.active":              {"slots": 2, "active_at": "2026-01-02T03:04:05Z", "price_per_hour_minor": 598, "currency": "EUR"},
-	"provisioning.failed":              {"reason": "AgentTimeout", "message": "", "attempts": 3},
-	"provisioning.releasing.requested": {"reason": "user", "requested_by": "user:" + id},
-	"provisioning.releasing.completed": {"released_at": "2026-01-02T03:04:05.678Z", "seconds": 60, "cost_minor": 9, "currency": "EUR"},
-	"provisioning.release_failed":      {"release_failed_reason": "ScrubFailed", "attempts": 3, "slots": 2},
-	"billing.balance_depleted":         {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
+	"provisioning.requested":               {"sku": "h100", "gpus": 2, "region": "eu-1", "os_image": "", "requested_by": "user:" + id, "queued": false},
+	"provisioning.active":                  {"slots": 2, "active_at": "2026-01-02T03:04:05Z", "price_per_hour_minor": 598, "currency": "EUR"},
+	"provisioning.failed":                  {"reason": "AgentTimeout", "message": "", "attempts": 3},
+	"provisioning.releasing.requested":     {"reason": "user", "requested_by": "user:" + id},
+	"provisioning.releasing.completed":     {"released_at": "2026-01-02T03:04:05.678Z", "seconds": 60, "cost_minor": 9, "currency": "EUR"},
+	"provisioning.release_failed":          {"release_failed_reason": "ScrubFailed", "attempts": 3, "slots": 2},
+	"provisioning.force_release_requested": {"reason": "balance_depleted", "requested_by": "system:billing"},
+	"billing.low_balance_warning":          {"balance_minor": 900, "threshold_minor": 1000, "burn_per_hour_minor": 250, "currency": "EUR"},
+	"billing.auto_release_pending":         {"balance_minor": 90, "runway_minutes": 21, "releases_at": "2026-01-02T03:04:05Z", "allocation_ids": []string{id}, "currency": "EUR"},
+	"billing.auto_release_cleared":         {"balance_minor": 9000, "currency": "EUR"},
+	"billing.balance_adjusted":             {"transfer_id": id, "user_id": id, "amount_minor": -5, "currency": "EUR", "reason": "double top-up", "adjusted_by": "user:" + id},
+	"payments.balance_credited":            {"payment_session_id": id, "transfer_id": id, "amount_minor": 2500, "currency": "EUR"},
+	"payments.refunded":                    {"refund_id": id, "route": "card", "amount_minor": 2500, "currency": "EUR"},
+	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
+	"billing.balance_depleted":             {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
 }
 
 func encode(t *testing.T, v any) []byte {

@@ -13,8 +13,8 @@ import (
 )
 
 func newDev(a *app) *cobra.Command {
-	return group("dev", "Trouble on purpose, for simulated nodes on this machine",
-		newDevDrift(a), newDevFault(a), newDevPartition(a), newDevHeal(a))
+	return group("dev", "Trouble on purpose, for simulated nodes and payments on this machine",
+		newDevDrift(a), newDevFault(a), newDevPartition(a), newDevHeal(a), newDevPayments(a))
 }
 
 func newDevDrift(a *app) *cobra.Command {

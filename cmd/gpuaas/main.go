@@ -22,6 +22,7 @@ func main() {
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	defer logged.Flush()
 	// The second Ctrl-C kills: the first may be waiting for something that hangs.
 	context.AfterFunc(ctx, stop)
 	return newApp().execute(ctx, os.Args[1:])

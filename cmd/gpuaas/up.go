@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/cmd/gpuaas/up"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/redact"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 const upText = `Starts a private PostgreSQL, NATS, every role of the server and a fleet of
@@ -48,6 +49,7 @@ func newUp() *cobra.Command {
 	f.StringVar(&cfg.NodeListen, "node-listen", "127.0.0.1:8443", "address of the node door")
 	f.StringVar(&cfg.Metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
 	f.StringVar(&cfg.IssuerListen, "issuer-listen", "127.0.0.1:8180", "address of the development issuer; loopback names only")
+	f.StringVar(&cfg.PaymentsListen, "payments-listen", "127.0.0.1:8280", "address of the development payment provider; loopback names only")
 	f.IntVar(&cfg.SimNodes, "sim-nodes", -1, "simulated nodes to run (-1: those that are declared)")
 	f.StringVar(&agents, "agents", "shared", "shared: all agents in this process; processes: one each")
 	f.BoolVar(&cfg.Headless, "headless", false, "print no screen")
@@ -82,5 +84,8 @@ func newLog(level string, quiet slog.Level) (*slog.Logger, error) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	return slog.New(logged.Urgent(slog.NewJSONHandler(logged, options))), nil
 }
+
+// logged is what servers say: there is one place for it.
+var logged = telemetry.NewLogWriter(os.Stderr)

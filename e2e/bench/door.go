@@ -24,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
@@ -68,8 +69,9 @@ func doorProcess(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the door's log: %w", err)
 	}
-	defer func() { _ = log.Close() }() // nobody reads it
-	config := doorConfig(pg.Scoped{Pool: pool}, slog.New(slog.NewJSONHandler(log, nil)))
+	defer func() { _ = log.Close() }()   // nobody reads it
+	lines := telemetry.NewLogWriter(log) // as the server writes it
+	config := doorConfig(pg.Scoped{Pool: pool}, slog.New(lines.Urgent(slog.NewJSONHandler(lines, nil))))
 	door, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request they answer
 	if err != nil {
 		return err

@@ -100,6 +100,7 @@ func goals() []goal {
 		{"R5", taskInHand},
 		{"L1", accrual},
 		{"L2", jobForEach},
+		{"L3", balances},
 		{"U1", warmStart},
 		{"U2", smallInstallation},
 		{"U3", largeInstallation},

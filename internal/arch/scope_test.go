@@ -14,6 +14,9 @@ var unscoped = []string{
 	"cmd/gpuaas/serve.audit",          // an administrator's act on a job
 	"api/rest.confine",                // what an operator's role has allowed
 	"api/rest.ListEvents",             // an operator who asks for everyone's
+	"platform/billing.Limits",         // declarations are the platform's; those of the caller's own tenant are read
+	"platform/billing.SetLimits",      // and written, after it was made sure whose they are
+	"platform/payment.Receive",        // the payment provider, who is of no tenant, and whose word is kept as it came
 	"platform/identity.Scope",         // the same, in that room's words
 	"platform/identity.unscoped",      // for those below
 
@@ -29,6 +32,8 @@ var unscoped = []string{
 	"platform/identity.RefreshSession",
 	"platform/identity.Logout",
 	"platform/identity.MintToken",
+
+	"platform/payment.Receive", // nobody has signed in where the payment provider speaks
 
 	// An administrator's act on somebody who is in no tenant yet.
 	"platform/identity.PutTenantMember",

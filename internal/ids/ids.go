@@ -42,6 +42,10 @@ type (
 	Plan struct{ uuid.UUID }
 	// Event is one fact of the outbox.
 	Event struct{ uuid.UUID }
+	// PaymentSession is one checkout.
+	PaymentSession struct{ uuid.UUID }
+	// Refund gives money of one payment or charge back.
+	Refund struct{ uuid.UUID }
 )
 
 type id interface{ ~struct{ uuid.UUID } }

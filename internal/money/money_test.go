@@ -45,6 +45,21 @@ func TestINV37AddRefusesToWrap(t *testing.T) {
 	}
 }
 
+// INV-37: near ±2⁶² and the ends a sum is right or refused.
+func TestINV37AddIsExactNearTheEnds(t *testing.T) {
+	t.Parallel()
+
+	near := rapid.OneOf(rapid.Int64Range(1<<62-9, 1<<62+9), rapid.Int64Range(-1<<62-9, -1<<62+9), rapid.Int64Range(-9, 9), rapid.Int64())
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := near.Draw(t, "a"), near.Draw(t, "b")
+		got, err := money.Add(money.Minor(a), money.Minor(b))
+		want := new(big.Int).Add(big.NewInt(a), big.NewInt(b))
+		if want.IsInt64() != (err == nil) || err == nil && int64(got) != want.Int64() {
+			t.Fatalf("%d + %d is %d, want %s: %v", a, b, got, want, err)
+		}
+	})
+}
+
 func TestFormat(t *testing.T) {
 	t.Parallel()
 

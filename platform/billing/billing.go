@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -27,6 +28,8 @@ type Service struct {
 	Identity *identity.Service
 	Ledger   *ledger.Service
 	Metering *metering.Service
+	// Payments is for who examines the books.
+	Payments *payment.Service
 	// Running is what uses money up; only whoever checks balances needs it.
 	Running Running
 	// Declarations hold the limits that tenants set; only whoever serves them
@@ -39,6 +42,8 @@ type Service struct {
 	Naming ids.Naming
 	Hints  *hint.Bus
 	Clock  clock.Clock
+	// Figures shows what examining the books finds; nil where nobody asks.
+	Figures *Figures
 }
 
 // Running is what a tenant's money is used for, in the room that knows it.

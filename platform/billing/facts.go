@@ -25,7 +25,7 @@ type LowBalanceFact struct {
 	BalanceMinor   money.Minor `json:"balance_minor"`
 	ThresholdMinor money.Minor `json:"threshold_minor"`
 	BurnMinor      money.Minor `json:"burn_per_hour_minor"`
-	RunwayMinutes  *int64      `json:"runway_minutes"` // null while nothing is burnt
+	RunwayMinutes  *int64      `json:"runway_minutes,omitempty"` // missing while nothing is burnt
 	Currency       string      `json:"currency"`
 }
 

@@ -102,21 +102,16 @@ func (s *Service) BalanceAt(ctx context.Context, q pg.Queryer, tenant ids.Tenant
 	return balance, nil
 }
 
-// QueueFunds fails the caller's transaction unless the tenant's balance is above
-// zero and covers need. It is a promise only under the tenant's lock.
-func QueueFunds(b *pgx.Batch, tenant ids.Tenant, need money.Minor) {
+// QueueFunds has the tenant's balance judged in the caller's transaction, and
+// fails it with what judge says. It is a promise only under the tenant's lock. One
+// without an account has nothing, in no currency.
+func QueueFunds(b *pgx.Batch, tenant ids.Tenant, judge func(Balance) error) {
 	b.Queue(selectBalance, tenant.UUID).QueryRow(func(row pgx.Row) error {
-		var balance money.Minor
-		var currency string
-		err := row.Scan(&balance, &currency)
+		var have Balance
+		err := row.Scan(&have.Minor, &have.Currency)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("reading the balance of tenant %s: %w", tenant, err)
 		}
-		if err == nil && balance > 0 && balance >= need {
-			return nil
-		}
-		return errs.New(errs.InsufficientBalance, "the balance does not cover this").
-			With("balance_minor", balance).With("needed_minor", need).With("currency", currency).
-			Try("add credit, or ask for less")
+		return judge(have)
 	})
 }

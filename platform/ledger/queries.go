@@ -2,14 +2,15 @@ package ledger
 
 const ensureAccounts = `SELECT ledger_ensure_accounts($1, $2)`
 
-// sumNow is what account a holds: its newest checkpoint and what came after it. An
-// id that is sealed can no longer appear: Seal waited for everyone who might have
-// held one. CASE, because row-level security lets it into the index, and coalesce
-// not. The sum is numeric until the end, so that it fails where it does not fit.
+// sumNow is what a tenant's account a holds: its newest checkpoint and the
+// transfers since. A number that is sealed can no longer appear: Seal waited for
+// everyone who might have held one. CASE, because row-level security lets it into
+// the index, and coalesce not. The sum is numeric until the end, so that it fails
+// where it does not fit.
 const (
 	sumNow = `(coalesce(c.balance_minor, 0) + coalesce((
-			SELECT sum(e.amount_minor) FROM ledger_entries e
-			WHERE e.account_id = a.id AND e.id > CASE WHEN c.up_to IS NULL THEN 0 ELSE c.up_to END), 0))`
+			SELECT sum(t.amount_minor) FROM ledger_transfers t
+			WHERE t.org_id = a.org_id AND t.seq > CASE WHEN c.up_to IS NULL THEN 0 ELSE c.up_to END), 0))`
 
 	newestCheckpoint = `LEFT JOIN LATERAL (
 		SELECT up_to, balance_minor, chain FROM ledger_checkpoints
@@ -44,8 +45,10 @@ var insertTransfer = `
 	WITH giver AS (` + account("$5", "$6") + `
 	), taker AS (` + account("$7", "$8") + `
 	), fresh AS (
-		INSERT INTO ledger_transfers (id, kind, reference, note)
-		SELECT $1::uuid, $2::text, $3::text, $4::text FROM giver, taker WHERE $9::bigint > 0
+		INSERT INTO ledger_transfers (id, kind, reference, note, org_id, amount_minor)
+		SELECT $1::uuid, $2::text, $3::text, $4::text,
+			coalesce($7::uuid, $5::uuid), CASE WHEN $5::uuid IS NULL THEN $9::bigint ELSE -$9::bigint END
+		FROM giver, taker WHERE $9::bigint > 0
 		ON CONFLICT (kind, reference) DO NOTHING RETURNING id
 	), posted AS (
 		INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency)
@@ -73,19 +76,20 @@ const sumByKind = `
 // session's settings.
 const (
 	entryText = `row(e.id, e.transfer_id, e.allocation_id, e.amount_minor, e.currency, extract(epoch FROM e.at),
-			t.kind, t.reference, t.note, extract(epoch FROM t.at))::text`
+			t.kind, t.reference, t.note, extract(epoch FROM t.at), t.seq, t.org_id, t.amount_minor)::text`
 
-	sealText = `row(a.id, a.org_id, a.name, a.currency, c.up_to, c.balance_minor, extract(epoch FROM c.sealed_at))::text`
+	sealText = `row(a.id, a.org_id, a.name, a.currency, c.org_id, c.up_to, c.balance_minor, extract(epoch FROM c.sealed_at))::text`
 )
 
 // Its lock waits until every open transaction that has posted is over, and lets
 // no new one begin until the id is read. It is held for no longer than that.
 const (
-	lockEntries  = `SELECT ledger_await_postings()`
-	impatient    = `SET LOCAL lock_timeout = '1s'`
-	patient      = `SET LOCAL statement_timeout = '10min'`
-	snapshot     = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
-	selectLastID = `SELECT coalesce(max(id), 0) FROM ledger_entries`
+	lockEntries = `SELECT ledger_await_postings()`
+	impatient   = `SET LOCAL lock_timeout = '1s'`
+	patient     = `SET LOCAL statement_timeout = '10min'`
+	snapshot    = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
+	// Of entries and transfers. Who posts has the lock before he has a number.
+	selectLastID = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ledger_entries_id_seq`
 
 	// Two that seal beside each other would both follow the same checkpoint.
 	lockSeals = `SELECT pg_advisory_xact_lock(hashtextextended('ledger.seal', 0))`
@@ -96,8 +100,8 @@ const (
 	WITH chunk AS (
 		SELECT id, org_id, name, currency FROM ledger_accounts WHERE id > $2 ORDER BY id LIMIT $3
 	), sealed AS (
-		INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain, sealed_at)
-		SELECT a.id, c.up_to, c.balance_minor, sha256(coalesce(before.chain, '') || tail.chain || convert_to(` + sealText + `, 'UTF8')), c.sealed_at
+		INSERT INTO ledger_checkpoints (account_id, org_id, up_to, balance_minor, chain, sealed_at)
+		SELECT a.id, c.org_id, c.up_to, c.balance_minor, sha256(coalesce(before.chain, '') || tail.chain || convert_to(` + sealText + `, 'UTF8')), c.sealed_at
 		FROM chunk a
 		LEFT JOIN LATERAL (
 			SELECT up_to, balance_minor, chain FROM ledger_checkpoints WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) before ON true
@@ -105,7 +109,7 @@ const (
 			SELECT count(*) AS n, sum(e.amount_minor) AS sum, ledger_chain(` + entryText + ` ORDER BY e.id) AS chain
 			FROM ledger_entries e LEFT JOIN ledger_transfers t ON t.id = e.transfer_id
 			WHERE e.account_id = a.id AND e.id > coalesce(before.up_to, 0) AND e.id <= $1) tail
-		CROSS JOIN LATERAL (SELECT $1::bigint AS up_to, coalesce(before.balance_minor, 0) + tail.sum AS balance_minor, now() AS sealed_at) c
+		CROSS JOIN LATERAL (SELECT a.org_id, $1::bigint AS up_to, coalesce(before.balance_minor, 0) + tail.sum AS balance_minor, now() AS sealed_at) c
 		WHERE tail.n > 0 AND c.balance_minor BETWEEN ` + smallest + ` AND ` + largest + `
 	)
 	SELECT id FROM chunk ORDER BY id DESC LIMIT 1`
@@ -125,13 +129,18 @@ const (
 	entriesAsked  = `($1::uuid IS NULL OR e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND a.name = 'balance'))`
 )
 
+// sumOfPlatform is what an account of the platform holds, which no transfer names.
+const sumOfPlatform = `(coalesce(c.balance_minor, 0) + coalesce((
+			SELECT sum(e.amount_minor) FROM ledger_entries e WHERE e.account_id = a.id AND e.id > coalesce(c.up_to, 0)), 0))`
+
 // Every balance derived again from the first entry, beside what is told of it.
 // Entries of an account that is not there come without a name.
 var selectDerived = `
 	WITH derived AS (
 		SELECT e.account_id, count(*) AS n, sum(e.amount_minor) AS sum FROM ledger_entries e WHERE ` + entriesAsked + ` GROUP BY e.account_id
 	), told AS (
-		SELECT a.id, a.org_id, a.name, a.currency, ` + sumNow + ` AS sum FROM ledger_accounts a ` + newestCheckpoint + ` WHERE ` + accountsAsked + `
+		SELECT a.id, a.org_id, a.name, a.currency, CASE WHEN a.org_id IS NOT NULL THEN ` + sumNow + ` ELSE ` + sumOfPlatform + ` END AS sum
+		FROM ledger_accounts a ` + newestCheckpoint + ` WHERE ` + accountsAsked + `
 	)
 	SELECT coalesce(told.id, derived.account_id) AS id, coalesce(told.org_id, '00000000-0000-0000-0000-000000000000'), coalesce(told.name, ''), coalesce(told.currency, ''),
 		coalesce(derived.n, 0), ` + inRange(`coalesce(derived.sum, 0)`) + `, ` + inRange(`coalesce(told.sum, 0)`) + `,

@@ -10,6 +10,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"ledger_accounts", "ledger_transfers", "ledger_entries", "ledger_checkpoints"}, map[string]string{
 		"ensureAccounts":   ensureAccounts,
+		"selectTotals":     selectTotals,
 		"selectBalance":    selectBalance,
 		"selectBalances":   selectBalances,
 		"selectBalanceAt":  selectBalanceAt,

@@ -24,7 +24,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -36,6 +35,7 @@ type Service struct {
 	Inventory *inventory.Service
 	Catalog   *catalog.Service
 	Identity  *identity.Service
+	Metering  *metering.Service
 	// Limits reads one policy revision for one decision.
 	Limits func(identity.Caller) Limits
 	Naming ids.Naming
@@ -50,6 +50,8 @@ type Limits struct {
 	PerUser, PerProject, PerTenant int
 	MaxGPUs                        int
 	MinimumRunway                  time.Duration
+	HourlyProject, HourlyTenant    money.Minor   // what all of it may cost; 0: anything
+	MonthlyProject, MonthlyTenant  money.Minor   // once spent, nothing more is started; 0: any
 	DefaultTTL, MaxTTL             time.Duration // 0: none
 }
 
@@ -125,6 +127,9 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 	if err != nil {
 		return Allocation{}, err
 	}
+	if err := s.budget(ctx, r.Caller, a.CreatedAt, limits); err != nil {
+		return Allocation{}, err
+	}
 	for try := 1; ; try++ {
 		keys, err := s.Identity.KeysOf(ctx, s.DB, r.Caller, r.SSHKeys)
 		if err != nil {
@@ -164,16 +169,11 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots i
 	if err != nil {
 		return err
 	}
-	need, err := money.Due(a.PriceMinor, int64(a.GPUs), int64(l.MinimumRunway/time.Second))
-	if err != nil {
-		return errs.Invalid("gpus", "this would cost more than can be counted").Because(err)
-	}
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, r.Key, answer(r.Answer, *a)) // same key still at work: idempotency_in_flight
 	identity.QueueLock(b, r.Caller)                     // tenant, project, principal: always in this order
 	identity.QueueKeysOf(b, r.Caller, r.SSHKeys, keys)  // under those locks, as is what follows
 	queueCaps(b, *a, l)
-	ledger.QueueFunds(b, a.Tenant, max(need, 1))
 	inventory.QueueClaim(b, a.ID, slots)
 	queueInsert(b, *a)
 	desired.QueuePut(b, declaration) // marks it due

@@ -188,12 +188,16 @@ func TestExpireAndDeplete(t *testing.T) {
 			return err
 		})
 	}
-	want := []string{a.ID.String(), b.ID.String()}
+	want := []string{waiting.ID.String(), a.ID.String(), b.ID.String()}
+	slices.Sort(want)
 	if slices.Sort(released); !slices.Equal(released, want) {
 		t.Errorf("released %v, want %v", released, want)
 	}
 	if got, err := w.Allocations.Get(t.Context(), w.Caller, a.ID); err != nil || got.State != allocation.Releasing || got.Reason != allocation.ReasonDepleted || got.CorrelationID != "corr-1" {
 		t.Errorf("%+v, %v", got, err)
+	}
+	if n := one[int](t, w, `SELECT count(*)::int FROM outbox_events WHERE subject = 'provisioning.force_release_requested'`); n != 3 {
+		t.Errorf("%d were said to be forced, want 3", n)
 	}
 	by := one[string](t, w, `SELECT DISTINCT payload->>'requested_by' FROM outbox_events WHERE subject = 'provisioning.releasing.requested'`)
 	if by != "system:reconcile" {

@@ -25,7 +25,9 @@ const (
 
 	// What counts against the caps; the caller holds the locks that keep it so.
 	countLive = `
-		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*)
+		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*),
+			coalesce(sum(gpus * price_minor) FILTER (WHERE ` + committed + ` AND project_id = $3), 0)::bigint,
+			coalesce(sum(gpus * price_minor) FILTER (WHERE ` + committed + `), 0)::bigint
 		FROM allocations WHERE org_id = $1 AND status NOT IN ('released', 'failed', 'release_failed')`
 
 	countActive = `SELECT count(*) FROM allocations WHERE org_id = $1 AND user_id = $2 AND status = 'active'`
@@ -86,25 +88,6 @@ func queueInsert(b *pgx.Batch, a Allocation) {
 		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt, a.CorrelationID, a.Trace).Exec(oneRow(func() error {
 		return errs.New(errs.AlreadyExists, "the project already has an allocation named %q", a.Name).At("name").Try("choose another name, or release that one")
 	}))
-}
-
-func queueCaps(b *pgx.Batch, a Allocation, l Limits) {
-	b.Queue(countLive, a.Tenant, a.User, a.Project).QueryRow(func(row pgx.Row) error {
-		var user, project, tenant int
-		if err := row.Scan(&user, &project, &tenant); err != nil {
-			return fmt.Errorf("counting allocations: %w", err)
-		}
-		for _, c := range []struct {
-			whose     string
-			have, cap int
-		}{{"user", user, l.PerUser}, {"project", project, l.PerProject}, {"tenant", tenant, l.PerTenant}} {
-			if c.have >= c.cap {
-				return errs.New(errs.ConcurrencyLimitReached, "the %s already holds %d of %d allocations", c.whose, c.have, c.cap).
-					Try("release one, or ask an operator for a higher limit").With("scope", c.whose).With("limit", c.cap)
-			}
-		}
-		return nil
-	})
 }
 
 func scan(row pgx.CollectableRow) (a Allocation, err error) {

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -184,39 +183,6 @@ func TestINV07Caps(t *testing.T) {
 	}
 }
 
-// The balance must bear the burn of the runway, and an empty one bears nothing.
-func TestINV07Balance(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		balance money.Minor
-		runway  time.Duration
-		gpus    int
-		won     bool
-	}{
-		"enough":           {2 * allocationtest.Price, time.Hour, 2, true},
-		"one cent short":   {2*allocationtest.Price - 1, time.Hour, 2, false},
-		"nothing":          {0, 0, 1, false},
-		"a cent, no burn":  {1, 0, 1, true},
-		"half an hour":     {allocationtest.Price / 2, 30 * time.Minute, 1, true},
-		"half an hour × 2": {allocationtest.Price / 2, 30 * time.Minute, 2, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := allocationtest.New(t, c.balance)
-			w.Node(t, "node-1", 2)
-			w.Limits.MinimumRunway = c.runway
-			diff := pgtest.Diff(t, w.DB)
-			_, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: c.gpus})
-			switch {
-			case c.won && err != nil:
-				t.Error(err)
-			case !c.won && (errs.CodeOf(err) != errs.InsufficientBalance || diff() != ""):
-				t.Errorf("%v, and it left\n%s", err, diff())
-			}
-		})
-	}
-}
-
 // What is refused leaves nothing behind, and says which field.
 func TestRefusedRequests(t *testing.T) {
 	t.Parallel()
@@ -282,7 +248,7 @@ func TestNameIsFreeAfterFailure(t *testing.T) {
 func TestFactsKeepTheirContract(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
-	node := w.Node(t, "node-1", 3)
+	node := w.Node(t, "node-1", 4)
 	active := w.Active(t, 1)
 	gone := w.Releasing(t, 1)
 	fence := w.Declared(t, gone.ID).Fence
@@ -297,6 +263,11 @@ func TestFactsKeepTheirContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Move(t, active.ID, giveUp)
+	w.Request(t, 1)
+	w.Do(t, func(tx pgx.Tx) error {
+		_, err := w.Allocations.Deplete(t.Context(), tx, w.Caller.Tenant)
+		return err
+	})
 
 	contract, err := asyncapi.Load()
 	if err != nil {
@@ -329,7 +300,7 @@ func TestFactsKeepTheirContract(t *testing.T) {
 	}
 	for _, s := range []string{
 		allocation.SubjectRequested, allocation.SubjectActive, allocation.SubjectFailed, allocation.SubjectReleasing,
-		allocation.SubjectReleased, allocation.SubjectReleaseFailed,
+		allocation.SubjectReleased, allocation.SubjectReleaseFailed, allocation.SubjectForceRelease,
 	} {
 		if seen[s] == 0 {
 			t.Errorf("no %s was stated", s)

@@ -70,6 +70,8 @@ type Config struct {
 
 	// SignIn goes before what the profile says about the provider.
 	SignIn SignIn
+	// Payments is who takes money; without a key nobody does.
+	Payments Payments
 
 	Front    rest.Front // the proxy before the API, if there is one
 	StateDir string     // keys of the CA, of tasks, tokens and cursors, and the sealing key

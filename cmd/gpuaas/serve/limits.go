@@ -40,35 +40,44 @@ func (p policy) loop() reconciler.Limits {
 	}
 }
 
-// of reads along a caller's scopes: the tenant by its name, as files write it, and
-// by its id, as the API does.
-func (p policy) of(c identity.Caller) policies.View {
-	return p.view(policies.In(policies.LevelTenant, c.TenantName), policies.In(policies.LevelTenant, c.Tenant.String()),
-		policies.In(policies.LevelProject, c.Project.String()), policies.In(policies.LevelUser, c.User.String()))
+// of reads along a caller's scopes.
+func (p policy) of(c identity.Caller) policies.View { return p.view(along(c)...) }
+
+func along(c identity.Caller) []policies.Scope {
+	return append(spending(c.Tenant, c.TenantName, c.Project), policies.In(policies.LevelUser, c.User.String()))
 }
 
-// money reads along the scopes that limits of spending are set at.
+// money reads what a tenant, or one of its projects, may spend.
 func (p policy) money(tenant ids.Tenant, name string, project ids.Project) policies.View {
+	return p.view(spending(tenant, name, project)...)
+}
+
+// spending are the scopes that limits of spending are set at: the tenant by its
+// name, as files write it, and by its id, as the API does.
+func spending(tenant ids.Tenant, name string, project ids.Project) []policies.Scope {
 	scopes := []policies.Scope{policies.In(policies.LevelTenant, name), policies.In(policies.LevelTenant, tenant.String())}
 	if project != (ids.Project{}) {
 		scopes = append(scopes, policies.In(policies.LevelProject, project.String()))
 	}
-	return p.view(scopes...)
+	return scopes
 }
 
 // passwords says whether people may sign in without a provider.
 func (r *rooms) passwords() bool { return r.policy.view().Bool(policies.AuthPersonalLoginEnabled) }
 
 func (p policy) request(c identity.Caller) allocation.Limits {
-	v := p.of(c)
+	now := p.client.Latest() // both views are of one revision
+	v, tenant := now.For(along(c)...), now.For(spending(c.Tenant, c.TenantName, ids.Project{})...)
 	return allocation.Limits{
 		PerUser:       int(v.Int(policies.AllocationMaxConcurrentPerUser)),
 		PerProject:    int(v.Int(policies.AllocationMaxConcurrentPerProject)),
 		PerTenant:     int(v.Int(policies.AllocationMaxConcurrentPerTenant)),
 		MaxGPUs:       int(v.Int(policies.AllocationMaxGPUs)),
 		MinimumRunway: minutes(v.Int(policies.BillingMinimumRunwayMinutes)),
-		DefaultTTL:    time.Duration(v.Int(policies.AllocationDefaultTTLHours)) * time.Hour,
-		MaxTTL:        time.Duration(v.Int(policies.AllocationMaxTTLHours)) * time.Hour,
+		HourlyProject: v.Minor(policies.BillingHourlySpendLimitMinor), HourlyTenant: tenant.Minor(policies.BillingHourlySpendLimitMinor),
+		MonthlyProject: v.Minor(policies.BillingMonthlyBudgetMinor), MonthlyTenant: tenant.Minor(policies.BillingMonthlyBudgetMinor),
+		DefaultTTL: time.Duration(v.Int(policies.AllocationDefaultTTLHours)) * time.Hour,
+		MaxTTL:     time.Duration(v.Int(policies.AllocationMaxTTLHours)) * time.Hour,
 	}
 }
 
@@ -79,6 +88,10 @@ func (p policy) window() time.Duration {
 // observationStale is for how long a node's last word is worth money.
 func (p policy) observationStale() time.Duration {
 	return seconds(p.view().Int(policies.BillingObservationStaleSeconds))
+}
+
+func (p policy) sweeping() time.Duration {
+	return minutes(p.view().Int(policies.PaymentSweepMinutes))
 }
 
 func (p policy) reportSeconds() int { return int(p.view().Int(policies.NodeReportSeconds)) }
@@ -102,5 +115,6 @@ func (p policy) certificateTTL() time.Duration {
 	return time.Duration(p.view().Int(policies.NodeCertificateTTLHours)) * time.Hour
 }
 
+func days(n int64) time.Duration    { return time.Duration(n) * 24 * time.Hour }
 func minutes(n int64) time.Duration { return time.Duration(n) * time.Minute }
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

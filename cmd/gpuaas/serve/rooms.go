@@ -25,6 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -57,6 +58,7 @@ type rooms struct {
 	authority *pki.Local
 	keys      *pki.Keyring
 	entrance  *entrance
+	till      till
 }
 
 // set is the rooms as one role works in them: with its rights to the database,
@@ -75,6 +77,7 @@ type set struct {
 	inventory    *inventory.Service
 	allocations  *allocation.Service
 	billing      *billing.Service
+	payments     *payment.Service
 	tasks        *nodetask.Store
 }
 
@@ -133,7 +136,7 @@ func prepare(ctx context.Context, c Config) error {
 	return jobs.MakePartitions(ctx, owner)
 }
 
-func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus) (*rooms, error) {
+func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
 	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints}
 	var err error
 	if r.authority, err = pki.Open(filepath.Join(c.StateDir, "ca"), c.Clock); err != nil {
@@ -143,6 +146,9 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 		return nil, err
 	}
 	if r.entrance, err = openEntrance(c); err != nil {
+		return nil, err
+	}
+	if r.till, err = openTill(c, url); err != nil {
 		return nil, err
 	}
 	r.policy = policy{&policies.Client{DB: r.pool(RoleReconcile), Hints: hints, Log: c.Log}}
@@ -163,7 +169,7 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 		if r.queue, err = jobs.NewClient(pools[RoleAPI], nil, c.Log); err != nil {
 			return nil, err
 		}
-		a.identity.Jobs, a.billing.Jobs = r.queue, r.queue
+		a.identity.Jobs, a.billing.Jobs, a.payments.Jobs = r.queue, r.queue, r.queue
 	}
 	return r, nil
 }
@@ -181,13 +187,14 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.inventory = &inventory.Service{DB: db, Hints: r.hints}
 	s.tasks = &nodetask.Store{DB: db, Signer: r.keys, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
-		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity,
+		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
 		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.billing = &billing.Service{
 		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
-		Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Payments: &payment.Service{DB: db}, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
+	s.payments = r.till.payments(c, s, r)
 	return s
 }
 
@@ -212,12 +219,13 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 	}
 	deps := &jobs.Deps{
 		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory,
-		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Audit: w.audited, Hints: r.hints, Log: c.Log,
-		Window: r.policy.window, ObservationStale: r.policy.observationStale,
+		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Payments: w.payments, Audit: w.audited, Hints: r.hints, Log: c.Log,
+		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {
 		return nil, fmt.Errorf("making the workers: %w", err)
 	}
+	w.payments.Jobs = client
 	return client, nil
 }

@@ -56,6 +56,9 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.endTraces, err = telemetry.Start(ctx, telemetry.Service{Name: "gpuaas", Version: version.Version, Environment: cfg.Environment}); err != nil {
 		return nil, err
 	}
+	if err := cfg.Payments.check(ctx, cfg); err != nil {
+		return nil, err
+	}
 	hints := &hint.Bus{}
 	if err := prepare(ctx, cfg); err != nil {
 		return nil, err
@@ -76,7 +79,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := carry(hints, s.nats); err != nil {
 		return nil, err
 	}
-	if s.rooms, err = furnish(ctx, cfg, pools, hints); err != nil {
+	if s.rooms, err = furnish(ctx, cfg, pools, hints, s.publicURL); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {

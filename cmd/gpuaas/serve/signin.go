@@ -27,16 +27,24 @@ type SignIn struct {
 
 // SignInFromEnv reads what stands in the environment.
 func SignInFromEnv(getenv func(string) string) (SignIn, error) {
-	const name = "GPUAAS_OIDC_CLIENT_SECRET"
-	s := SignIn{Issuer: cmp.Or(getenv("GPUAAS_OIDC_ISSUER_URL"), getenv("KEYCLOAK_ISSUER_URL")), ClientSecret: getenv(name)}
-	if path := getenv(name + "_FILE"); s.ClientSecret == "" && path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return SignIn{}, fmt.Errorf("reading %s_FILE: %w", name, err)
-		}
-		s.ClientSecret = strings.TrimSpace(string(text))
+	secret, err := secretOf(getenv, "GPUAAS_OIDC_CLIENT_SECRET")
+	if err != nil {
+		return SignIn{}, err
 	}
-	return s, nil
+	return SignIn{Issuer: cmp.Or(getenv("GPUAAS_OIDC_ISSUER_URL"), getenv("KEYCLOAK_ISSUER_URL")), ClientSecret: secret}, nil
+}
+
+// secretOf reads a secret, or the file that NAME_FILE names.
+func secretOf(getenv func(string) string, name string) (string, error) {
+	path := getenv(name + "_FILE")
+	if value := getenv(name); value != "" || path == "" {
+		return value, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("reading %s_FILE: %w", name, err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // providerOf is who signs people in, or nil: what the environment says goes

@@ -106,6 +106,9 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 		{"Declared by", i.origin()},
 		{"Balance", money.Format(i.seed.currency, i.seed.balance)},
 	}
+	if i.payments != nil {
+		lines = append(lines, [2]string{"Payments", i.payments.url})
+	}
 	first, err := i.server.FirstAdminLink(ctx, firstAdmin)
 	if err != nil {
 		return err
@@ -164,6 +167,9 @@ func (i *installation) writeReady() error {
 	}
 	if i.issuer != nil {
 		ready["issuer_url"] = i.issuer.url
+	}
+	if i.payments != nil {
+		ready["payments_url"] = i.payments.url
 	}
 	text, err := json.MarshalIndent(ready, "", "  ")
 	if err != nil {

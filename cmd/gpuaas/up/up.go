@@ -1,6 +1,6 @@
 // Package up runs a whole installation on one machine: a private PostgreSQL,
-// NATS in process, every role of the server, an OpenID provider, development
-// tenants with people of every role, and simulated nodes that are real agents. It
+// NATS in process, every role of the server, an OpenID provider, a payment provider,
+// development tenants with people of every role, and simulated nodes that are real agents. It
 // is for development and for looking around.
 package up
 
@@ -34,12 +34,14 @@ type Config struct {
 	Metrics     string
 	// IssuerListen is the address of the development issuer.
 	IssuerListen string
-	SimNodes     int  // simulated nodes to run; negative: as many as are declared
-	Processes    bool // one agent process each, instead of all in this one
-	Headless     bool // print no screen
-	Reset        bool // begin with an empty data directory
-	ReadyFile    string
-	Profile      string // name of the client profile to write
+	// PaymentsListen is the address of the development payment provider.
+	PaymentsListen string
+	SimNodes       int  // simulated nodes to run; negative: as many as are declared
+	Processes      bool // one agent process each, instead of all in this one
+	Headless       bool // print no screen
+	Reset          bool // begin with an empty data directory
+	ReadyFile      string
+	Profile        string // name of the client profile to write
 
 	Out io.Writer
 	Log *slog.Logger
@@ -63,12 +65,13 @@ type installation struct {
 	commit  string
 	profile desired.Environment
 
-	cluster *pgcluster.Cluster
-	bus     *natsd.Server
-	issuer  *provider // nil where the environment names another
-	server  *serve.Server
-	seed    seeded
-	fleet   *fleet
+	cluster  *pgcluster.Cluster
+	bus      *natsd.Server
+	issuer   *provider // nil where the environment names another
+	payments *payments // nil where the environment has a key, or nobody takes money
+	server   *serve.Server
+	seed     seeded
+	fleet    *fleet
 }
 
 // Run starts an installation and keeps it until ctx ends or something of it
@@ -108,12 +111,16 @@ func (i *installation) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	payments, err := i.startPayments(ctx)
+	if err != nil {
+		return err
+	}
 	i.server, err = serve.Start(ctx, serve.Config{
 		DatabaseURL: i.cluster.URL(), DatabaseURLs: i.roleURLs(),
 		NATS:  func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
 		Roles: serve.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
-		NodeHosts: []string{"localhost", "127.0.0.1", "::1"}, SignIn: signIn,
+		NodeHosts: []string{"localhost", "127.0.0.1", "::1"}, SignIn: signIn, Payments: payments,
 		StateDir: filepath.Join(dir, "secrets"), Source: i.source, Log: i.cfg.Log,
 	})
 	if err != nil {
@@ -121,6 +128,9 @@ func (i *installation) start(ctx context.Context) error {
 	}
 	if i.issuer != nil {
 		i.issuer.SetClients(i.issuer.clients(i.server.URL()))
+	}
+	if i.payments != nil {
+		i.payments.SetWebhook(i.server.URL() + webhookPath)
 	}
 	if err := i.apply(ctx); err != nil {
 		return err
@@ -196,6 +206,9 @@ func (i *installation) stop(ctx context.Context) {
 	}
 	if i.issuer != nil {
 		err = errors.Join(err, i.issuer.stop(ctx))
+	}
+	if i.payments != nil {
+		err = errors.Join(err, i.payments.stop(ctx))
 	}
 	if i.bus != nil {
 		i.bus.Stop()

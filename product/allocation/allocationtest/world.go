@@ -85,7 +85,7 @@ func New(t testing.TB, balance money.Minor) *World {
 func (w *World) Server() *allocation.Service {
 	return &allocation.Service{
 		DB: w.DB, Desired: w.Desired, Inventory: &inventory.Service{DB: w.DB, Hints: w.Hints}, Catalog: w.Catalog,
-		Identity: &identity.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
+		Identity: &identity.Service{DB: w.DB}, Metering: &metering.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
 		Naming: ids.DefaultNaming, Hints: w.Hints,
 	}
 }

@@ -1,0 +1,55 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/riverqueue/river"
+)
+
+// CheckLedger examines the books: balances against entries, entries against use
+// and payments.
+type CheckLedger struct{}
+
+// Kind names the job to River.
+func (CheckLedger) Kind() string { return "check_ledger" }
+
+// InsertOpts keeps one at most: two would read the same.
+func (CheckLedger) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+}
+
+const (
+	// How long money may differ before somebody is told.
+	examining = time.Hour
+	// It reads every entry there is: a minute for each hundred million.
+	examiningWithin = 30 * time.Minute
+	// The first ones tell where to look; a broken disk finds millions.
+	faultsLogged = 100
+)
+
+type checkLedger struct {
+	river.WorkerDefaults[CheckLedger]
+
+	d *Deps
+}
+
+// Timeout is longer than that of jobs that change something.
+func (*checkLedger) Timeout(*river.Job[CheckLedger]) time.Duration { return examiningWithin }
+
+// Work changes nothing. What it finds is an error of the installation and not of
+// the job: it is logged for who must look, and shown as a figure.
+func (w *checkLedger) Work(ctx context.Context, _ *river.Job[CheckLedger]) error {
+	books, err := w.d.Billing.Examine(ctx)
+	if err != nil {
+		return err
+	}
+	faults := books.Faults()
+	for _, f := range faults[:min(len(faults), faultsLogged)] {
+		w.d.Log.ErrorContext(ctx, "the books do not hold", "component", "billing", "fault", f)
+	}
+	if len(faults) > faultsLogged {
+		w.d.Log.ErrorContext(ctx, "the books do not hold", "component", "billing", "faults", len(faults))
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/payment"
+)
+
+type paymentEvent struct {
+	river.WorkerDefaults[payment.ProcessEvent]
+
+	d *Deps
+}
+
+// Work asks the provider where the event has to be asked about, and then credits,
+// moves the session and ends the job in one commit. A crash before it leaves the
+// event as it came.
+func (w *paymentEvent) Work(ctx context.Context, job *river.Job[payment.ProcessEvent]) error {
+	told, err := w.d.Payments.Gather(ctx, job.Args.Event)
+	if err != nil {
+		return fmt.Errorf("gathering event %s: %w", job.Args.Event, err)
+	}
+	var o payment.Outcome
+	err = finish(ctx, w.d.DB, job, "payment_event", func(tx pgx.Tx) (err error) {
+		o, err = w.d.Payments.Process(ctx, tx, told)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.d.Payments.Figures.Count(o)
+	w.d.Hints.Send(event.Topic)
+	if o.Attention {
+		w.d.Log.ErrorContext(ctx, "payment event needs a person", "component", "payment", "event_id", told.ID, "type", o.Type, "result", o.Result, "reason", o.Reason)
+	}
+	return nil
+}

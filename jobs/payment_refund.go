@@ -1,0 +1,43 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/payment"
+)
+
+type paymentRefund struct {
+	river.WorkerDefaults[payment.SettleRefund]
+
+	d *Deps
+}
+
+// Work asks the provider for the refund, and writes down what it says. A crash in
+// between leaves the refund requested; asked again, the provider finds it.
+func (w *paymentRefund) Work(ctx context.Context, job *river.Job[payment.SettleRefund]) error {
+	said, due, err := w.d.Payments.Send(ctx, job.Args.Refund)
+	if err != nil {
+		return fmt.Errorf("sending refund %s: %w", job.Args.Refund, err)
+	}
+	if !due {
+		return nil
+	}
+	var state payment.RefundState
+	err = finish(ctx, w.d.DB, job, "payment_refund", func(tx pgx.Tx) (err error) {
+		state, err = w.d.Payments.Settle(ctx, tx, said)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.d.Hints.Send(event.Topic)
+	if state == payment.Failed {
+		w.d.Log.ErrorContext(ctx, "refund failed and was taken back", "component", "payment", "refund_id", job.Args.Refund, "reason", said.Failure)
+	}
+	return nil
+}

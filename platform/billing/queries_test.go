@@ -1,0 +1,19 @@
+package billing
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"balance_notices"}, map[string]string{
+		"insertNotices": insertNotices, "lockNotices": lockNotices, "updateNotices": updateNotices, "selectTold": selectTold, "selectPending": selectPending,
+	})
+}
+
+func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{"selectPending": selectPending})
+}

@@ -1,0 +1,99 @@
+// Package payment brings money in and gives it back: checkouts at the payment
+// provider, what the provider tells of them, the credit that follows, refunds.
+//
+// It sees no card. It believes no browser: that a person came back from the
+// provider's page says nothing, only what the provider has signed, or answers
+// when it is asked, credits anything, and only where it agrees with what was
+// begun here. It never waits for the provider inside a transaction.
+package payment
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+// Service is the room.
+type Service struct {
+	DB pg.Pool
+	// Provider is nil where payments are off.
+	Provider Provider
+	Identity *identity.Service
+	Ledger   *ledger.Service
+	Jobs     Queue
+	Naming   ids.Naming
+	Hints    *hint.Bus
+	Clock    clock.Clock
+	// Limits reads one policy revision for one decision.
+	Limits func(identity.Caller) Limits
+	// PublicURL is where people reach the portal, without a slash at its end.
+	PublicURL func() string
+	// Figures counts what the provider tells; nil where nobody asks.
+	Figures *Figures
+}
+
+// Queue takes jobs into a transaction. A River client is one.
+type Queue interface {
+	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+}
+
+// Limits are the policy values of one request.
+type Limits struct {
+	Min, Max money.Minor
+	// SessionTTL is how long a checkout stays open.
+	SessionTTL time.Duration
+	// RefundWindow counts from the credit; 0 lets nothing go back to a card.
+	RefundWindow time.Duration
+}
+
+// on refuses where payments are off, as if there were no such thing.
+func (s *Service) on() error {
+	if s.Provider == nil {
+		return errs.New(errs.NotFound, "payments are off in this environment").
+			Try("ask an operator for credit, or to connect a payment provider")
+	}
+	return nil
+}
+
+// ErrRefused is what a provider will never do, however often it is asked.
+var ErrRefused = errors.New("the payment provider refuses this")
+
+// ErrUnknown is what a provider does not know.
+var ErrUnknown = errors.New("the payment provider does not know this")
+
+// refused gives a provider's no a code.
+func refused(err error) error {
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
+		return errs.New(errs.ProviderFailed, "the payment provider refused this").Try("ask an operator: the server's log has its reason").Because(err)
+	}
+	return err
+}
+
+// PagePath is where people see what became of a session; its id follows.
+const PagePath = "/payments/"
+
+// home refuses to send a person to a place that is not ours.
+func (s *Service) home(target string) (string, error) {
+	ours := s.PublicURL()
+	switch {
+	case target == "":
+		return ours + "/", nil
+	case target == ours, strings.HasPrefix(target, ours+"/"):
+		return target, nil
+	}
+	return "", errs.Invalid("return_url", "must begin with %s/", ours)
+}

@@ -1,0 +1,238 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+// Outcome is what became of an event.
+type Outcome struct {
+	Type string
+	// Result is a word of few: credited, failed_reconcile, ignored …
+	Result string
+	Reason string
+	// Attention says that a person must look: money has moved, or did not, in a
+	// way that nobody here has begun.
+	Attention bool
+}
+
+// What becomes of an event beside the states of a session.
+const (
+	resultNotOurs   = "not_ours"  // about nothing that was begun here
+	resultIgnored   = "ignored"   // of a type that says nothing about money
+	resultUnchanged = "unchanged" // known, late or overtaken
+	resultSettled   = "settled"   // of a refund
+	resultDisagrees = "disagrees" // about what is credited already, with other words
+	resultElsewhere = "refunded_elsewhere"
+	resultDisputed  = "disputed"
+)
+
+// Gather reads an event that was kept, and asks the provider where its words are
+// of another version. It is for a worker, outside its transaction.
+func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
+	var e Event
+	err := s.DB.QueryRow(ctx, selectEvent, id).Scan(&e.ID, &e.Type, &e.APIVersion, &e.Account, &e.Livemode, &e.Object, &e.Says, &e.CreatedAt)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Event{}, errs.New(errs.NotFound, "no such event")
+	case err != nil:
+		return Event{}, fmt.Errorf("reading event %s: %w", id, err)
+	case e.Says != (Says{}) || !told(e.Type) || s.Provider == nil:
+		return e, nil
+	}
+	return e, s.ask(ctx, &e)
+}
+
+// ask has the provider say in our version what the event is about. Of what it
+// does not know there is nothing to say.
+func (s *Service) ask(ctx context.Context, e *Event) error {
+	if isCheckout(e.Type) {
+		c, err := s.Provider.Checkout(ctx, e.Object)
+		if err == nil {
+			e.Says.Checkout = &c
+		}
+		return unlessUnknown(err)
+	}
+	var r NewRefund
+	err := s.DB.QueryRow(ctx, selectRefundByProvider, e.Object).Scan(&r.ID, &r.Payment, &r.Amount, &r.ProviderID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("finding refund %s: %w", e.Object, err)
+	}
+	said, err := s.Provider.Refund(ctx, r)
+	if err == nil {
+		e.Says.Refund = &said
+	}
+	return unlessUnknown(err)
+}
+
+func unlessUnknown(err error) error {
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrRefused) {
+		return nil
+	}
+	return wrap("asking the provider again", err)
+}
+
+// Process does what follows from an event, in the caller's transaction, once.
+func (s *Service) Process(ctx context.Context, tx pgx.Tx, e Event) (Outcome, error) {
+	var status string
+	if err := tx.QueryRow(ctx, lockEvent, e.ID).Scan(&status); err != nil {
+		return Outcome{}, fmt.Errorf("locking event %s: %w", e.ID, err)
+	}
+	if status != "stored" {
+		return Outcome{Type: e.Type, Result: resultUnchanged}, nil
+	}
+	o, err := s.follow(ctx, tx, e)
+	if err != nil {
+		return Outcome{}, err
+	}
+	o.Type = e.Type
+	status = "processed"
+	switch {
+	case o.Attention:
+		status = "failed"
+	case o.Result == resultNotOurs, o.Result == resultIgnored:
+		status = "ignored"
+	}
+	if _, err := tx.Exec(ctx, markEvent, e.ID, status, o.Result, o.Reason); err != nil {
+		return Outcome{}, fmt.Errorf("marking event %s: %w", e.ID, err)
+	}
+	failpoint.Hit("payment.process.after_event")
+	return o, nil
+}
+
+func (s *Service) follow(ctx context.Context, tx pgx.Tx, e Event) (Outcome, error) {
+	switch says := e.Says; {
+	case says.Checkout != nil:
+		return s.claimed(ctx, tx, Claim{Checkout: *says.Checkout, Account: e.Account, Live: e.Livemode})
+	case says.Refund != nil:
+		return s.refundTold(ctx, tx, *says.Refund)
+	case says.Payment != "":
+		return s.taken(ctx, tx, says.Payment, resultDisputed)
+	case told(e.Type):
+		return Outcome{Result: resultNotOurs}, nil
+	}
+	return Outcome{Result: resultIgnored}, nil
+}
+
+// claimed takes a session where the claim leads it.
+func (s *Service) claimed(ctx context.Context, tx pgx.Tx, c Claim) (Outcome, error) {
+	reference, _ := uuid.Parse(c.Reference) // none of ours, where it is none
+	session, err := one(ctx, tx, lockClaimed, c.ID, reference)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+		return Outcome{Result: resultNotOurs}, nil
+	case err != nil:
+		return Outcome{}, err
+	}
+	return s.move(ctx, tx, session, c)
+}
+
+// move carries out what Next says of a session that is locked.
+func (s *Service) move(ctx context.Context, tx pgx.Tx, session Session, c Claim) (Outcome, error) {
+	to, reason := Next(session, c)
+	if to == Credited && session.State != Credited {
+		used, err := s.credit(ctx, tx, session, c)
+		if err != nil || !used {
+			return Outcome{Result: string(Credited)}, err
+		}
+		to, reason = FailedReconcile, reasonUsed
+	}
+	if to == session.State {
+		return unmoved(session, c), nil
+	}
+	if _, err := tx.Exec(ctx, moveSession, session.ID, to, reason, known(c.ID), nil); err != nil {
+		return Outcome{}, fmt.Errorf("moving payment session %s to %s: %w", session.ID, to, err)
+	}
+	if to != FailedReconcile {
+		return Outcome{Result: string(to), Reason: reason}, nil
+	}
+	err := s.state(ctx, tx, session, SubjectReconcileFailed, FailedFact{Session: session.ID, Reason: reason})
+	return Outcome{Result: string(to), Reason: reason, Attention: true}, err
+}
+
+// unmoved tells a late word from one that contradicts.
+func unmoved(session Session, c Claim) Outcome {
+	if wrong := c.disagrees(session); wrong != "" && c.Stage == StageComplete && c.Paid != PaidNever {
+		return Outcome{Result: resultDisagrees, Reason: wrong, Attention: true}
+	}
+	if session.State == Credited && c.Paid == PaidYes && c.Payment != session.Payment {
+		return Outcome{Result: resultDisagrees, Reason: "payment", Attention: true}
+	}
+	return Outcome{Result: resultUnchanged}
+}
+
+// credit gives the tenant what was paid: the payment's row, the transfer, the
+// session's state and the fact are one commit. used says that the payment was
+// credited to another session.
+func (s *Service) credit(ctx context.Context, tx pgx.Tx, session Session, c Claim) (used bool, err error) {
+	transfer := uuid.Must(uuid.NewV7())
+	tag, err := tx.Exec(ctx, insertPayment, c.Payment, session.ID, session.Tenant, session.Amount, session.Currency, transfer)
+	if err != nil || tag.RowsAffected() == 0 {
+		return true, wrap("recording payment "+c.Payment, err)
+	}
+	failpoint.Hit("payment.process.after_payment")
+	posted, err := s.Ledger.Transfer(ctx, tx, ledger.Transfer{
+		ID: transfer, Kind: ledger.TopUp, Reference: c.Payment, From: ledger.Clearing, To: ledger.BalanceOf(session.Tenant),
+		Amount: session.Amount, Currency: session.Currency,
+	})
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("crediting payment %s: %w", c.Payment, err)
+	case !posted:
+		return false, fmt.Errorf("payment %s has a transfer and no row: the ledger and this room disagree", c.Payment)
+	}
+	failpoint.Hit("payment.process.after_transfer")
+	if _, err := tx.Exec(ctx, moveSession, session.ID, Credited, "", c.ID, c.Payment); err != nil {
+		return false, fmt.Errorf("moving payment session %s to credited: %w", session.ID, err)
+	}
+	failpoint.Hit("payment.process.after_session")
+	if err := s.state(ctx, tx, session, SubjectCredited, CreditedFact{
+		Session: session.ID, Transfer: transfer.String(), AmountMinor: session.Amount, Currency: session.Currency,
+	}); err != nil {
+		return false, err
+	}
+	failpoint.Hit("payment.process.after_fact")
+	return false, s.balanceMoved(ctx, tx, session.Tenant)
+}
+
+// state states a fact about a session.
+func (s *Service) state(ctx context.Context, tx pgx.Tx, session Session, subject string, payload any) error {
+	b := &pgx.Batch{}
+	event.Queue(b, event.Fact{
+		Stream: event.StreamPayments, Subject: subject, Aggregate: "payment_session:" + session.ID.String(), Sequence: session.Version + 1,
+		Tenant: session.Tenant, URN: session.URN(s.Naming), CorrelationID: session.CorrelationID, Payload: payload,
+	})
+	return wrap("stating "+subject, tx.SendBatch(ctx, b).Close())
+}
+
+// balanceMoved has what the tenant was told about its money looked at again.
+func (s *Service) balanceMoved(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) error {
+	_, err := s.Jobs.InsertTx(ctx, tx, ledger.CheckRunway{Tenant: tenant.UUID}, nil)
+	return wrap("asking for a look at the balance", err)
+}
+
+func known(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+func isCheckout(kind string) bool {
+	return len(kind) > len(checkoutEvents) && kind[:len(checkoutEvents)] == checkoutEvents
+}
+
+const checkoutEvents = "checkout.session."

@@ -1,0 +1,37 @@
+package payment
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+var tables = []string{"payment_customers", "payment_sessions", "payment_sweeps", "stripe_events", "stripe_payments", "refund_requests"}
+
+// doors are those that the API's role runs, under row-level security.
+var doors = map[string]string{
+	"selectCustomer": selectCustomer, "selectUnanswered": selectUnanswered, "abandonRequest": abandonRequest, "giveUpSession": giveUpSession,
+	"selectSession": selectSession, "selectAnySession": selectAnySession, "selectSessions": selectSessions, "selectPending": selectPending,
+	"selectStuck": selectStuck, "lockSession": lockSession, "moveSession": moveSession, "checkSession": checkSession, "openSession": openSession,
+	"selectNamedPayment": selectNamedPayment, "selectBearingPayment": selectBearingPayment, "takeFromPayment": takeFromPayment,
+	"selectRefund": selectRefund, "selectRefunds": selectRefunds, "selectAllRefunds": selectAllRefunds,
+}
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, tables, doors)
+	pgtest.Prepare(t, tables, map[string]string{
+		"insertCustomer": insertCustomer, "insertSession": insertSession, "lockClaimed": lockClaimed,
+		"insertEvent": insertEvent, "selectEvent": selectEvent, "lockEvent": lockEvent, "markEvent": markEvent,
+		"selectTotals": selectTotals, "insertPayment": insertPayment, "hasPayment": hasPayment,
+		"selectSweep": selectSweep, "putSweep": putSweep, "selectOverdue": selectOverdue, "endUnopened": endUnopened,
+		"selectForgottenEvents": selectForgottenEvents, "selectForgottenRefunds": selectForgottenRefunds,
+		"giveToPayment": giveToPayment, "insertRefund": insertRefund, "lockRefund": lockRefund, "selectRefundByProvider": selectRefundByProvider,
+		"settleRefund": settleRefund, "nameRefund": nameRefund,
+	})
+}
+
+func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, doors)
+}

@@ -1,0 +1,311 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+// Kind is what a refund gives back.
+type Kind string
+
+// The kinds.
+const (
+	Unspent Kind = "unspent" // credit that was not used: to the card, out of the balance
+	Charge  Kind = "charge"  // what was charged: to the card, or as credit
+)
+
+// Route is the way that a refund takes. It is chosen once, and recorded.
+type Route string
+
+// The routes.
+const (
+	ToCard   Route = "card"
+	ToLedger Route = "ledger"
+)
+
+// RefundState is where a refund is.
+type RefundState string
+
+// The states of a refund.
+const (
+	Requested RefundState = "requested"
+	Succeeded RefundState = "succeeded"
+	Failed    RefundState = "failed" // and all of it is taken back
+)
+
+// Refund is one request to give back, and what came of it.
+type Refund struct {
+	ID            ids.Refund
+	Tenant        ids.Tenant
+	User          ids.User // about whom it was asked
+	RequestedBy   string   // actor
+	Kind          Kind
+	Route         Route
+	Session       *ids.PaymentSession // whose payment it is taken from; nil as credit
+	Payment       string
+	Amount        money.Minor
+	Currency      string
+	Reason        string
+	State         RefundState
+	Failure       string
+	ProviderID    string
+	Transfer      uuid.UUID
+	CorrelationID string
+	CreatedAt     time.Time
+	SettledAt     *time.Time
+	Version       int64
+
+	tenantName string // by which policy knows it
+}
+
+func (r Refund) caller() identity.Caller {
+	return identity.Caller{Tenant: r.Tenant, TenantName: r.tenantName, User: r.User}
+}
+
+// URN is the refund's resource name.
+func (r Refund) URN(n ids.Naming) string {
+	return n.Name(r.Tenant.String(), "", "refund", r.ID.String()).String()
+}
+
+// RefundRequest asks to give a user's tenant back.
+type RefundRequest struct {
+	User    ids.User
+	Kind    Kind
+	Amount  money.Minor
+	Session *ids.PaymentSession // the payment to take it from; nil: the newest that bears it
+	Reason  string
+}
+
+// reasonLength is what a note of the ledger takes.
+const reasonLength = 512
+
+// rounds is how often a refund looks again when others took from the same
+// payment. Each time at least one of them has got what it wanted.
+const rounds = 100
+
+// errTaken says that a payment bears less than it did.
+var errTaken = errors.New("another refund was faster")
+
+// Refund gives back, by decision: to the card where a payment within the window
+// bears it, else as credit where a charge is given back. The amount is taken from
+// the payment and moved in the ledger at once; a worker asks the provider, and
+// takes both back if the card does not get it.
+func (s *Service) Refund(ctx context.Context, ch identity.Change[Refund], r RefundRequest) (Refund, error) {
+	drafted, err := s.draftRefund(ctx, ch.Caller, r)
+	if err != nil {
+		return Refund{}, err
+	}
+	for try := 1; ; try++ {
+		err := s.route(ctx, &drafted, r)
+		if err != nil {
+			return Refund{}, err
+		}
+		err = s.give(ctx, ch, drafted)
+		switch {
+		case err == nil:
+			s.Hints.Send(event.Topic)
+			return drafted, nil
+		case !errors.Is(err, errTaken):
+			return Refund{}, err
+		case try == rounds:
+			return Refund{}, errs.New(errs.Conflict, "others refund from the same payment").Try("repeat it in a moment")
+		}
+	}
+}
+
+func (s *Service) draftRefund(ctx context.Context, c identity.Caller, r RefundRequest) (Refund, error) {
+	r.Reason = strings.TrimSpace(r.Reason)
+	switch {
+	case r.Kind != Unspent && r.Kind != Charge:
+		return Refund{}, errs.Invalid("kind", "is %s or %s", Unspent, Charge)
+	case r.Amount <= 0:
+		return Refund{}, errs.Invalid("amount_minor", "must be above zero")
+	case r.Reason == "" || utf8.RuneCountInString(r.Reason) > reasonLength:
+		return Refund{}, errs.Invalid("reason", "has 1 to %d characters", reasonLength)
+	}
+	u, err := s.Identity.UserByID(ctx, r.User)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+		return Refund{}, errs.New(errs.UserNotFound, "no such user")
+	case err != nil:
+		return Refund{}, err
+	case u.Tenant == (ids.Tenant{}):
+		return Refund{}, errs.New(errs.Conflict, "this user belongs to no tenant")
+	}
+	tenant, err := s.Identity.TenantByID(ctx, u.Tenant)
+	return Refund{
+		ID: ids.New[ids.Refund](), Tenant: u.Tenant, User: r.User, RequestedBy: c.Actor(), Kind: r.Kind, Amount: r.Amount, Currency: tenant.Currency,
+		Reason: r.Reason, State: Requested, Transfer: uuid.Must(uuid.NewV7()), CorrelationID: c.CorrelationID,
+		CreatedAt: s.Clock.Now().Truncate(time.Microsecond), Version: 1, tenantName: u.TenantName,
+	}, err
+}
+
+// rest is what is left of a payment.
+type rest struct {
+	payment  string
+	session  ids.PaymentSession
+	amount   money.Minor
+	inWindow bool
+}
+
+// route chooses the way, and the payment.
+func (s *Service) route(ctx context.Context, drafted *Refund, r RefundRequest) error {
+	found, err := s.bearer(ctx, *drafted, r.Session)
+	switch {
+	case err != nil && (r.Session != nil || r.Kind == Unspent || !unbearable(err)):
+		return err
+	case err != nil: // a charge, that no payment bears
+		settled := drafted.CreatedAt
+		drafted.Route, drafted.Payment, drafted.Session, drafted.State, drafted.SettledAt = ToLedger, "", nil, Succeeded, &settled
+	default:
+		drafted.Route, drafted.Payment, drafted.Session = ToCard, found.payment, &found.session
+	}
+	return nil
+}
+
+func unbearable(err error) bool {
+	code := errs.CodeOf(err)
+	return code == errs.RefundExceedsPayment || code == errs.RefundWindowExceeded
+}
+
+// bearer finds the payment that bears a refund: the named one, or the newest.
+func (s *Service) bearer(ctx context.Context, r Refund, named *ids.PaymentSession) (found rest, err error) {
+	none := errs.New(errs.RefundExceedsPayment, "no payment within the refund window bears this amount").
+		At("amount_minor").Try("ask for less, or name a payment")
+	if s.Provider == nil {
+		return rest{}, none
+	}
+	window := s.Limits(r.caller()).RefundWindow
+	var row pgx.Row
+	if named != nil {
+		row = s.DB.QueryRow(ctx, selectNamedPayment, r.Tenant, s.Provider.Livemode(), window, *named)
+	} else {
+		row = s.DB.QueryRow(ctx, selectBearingPayment, r.Tenant, s.Provider.Livemode(), window, r.Amount)
+	}
+	err = row.Scan(&found.payment, &found.session, &found.amount, &found.inWindow)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) && named != nil:
+		return rest{}, errs.New(errs.NotFound, "this user's tenant has no such payment").At("payment_session_id")
+	case errors.Is(err, pgx.ErrNoRows):
+		return rest{}, none
+	case err != nil:
+		return rest{}, fmt.Errorf("looking for a payment that bears a refund: %w", err)
+	case !found.inWindow:
+		return rest{}, errs.New(errs.RefundWindowExceeded, "this payment was credited more than %d days ago", int(window/(24*time.Hour))).
+			At("payment_session_id").Try("give it back as credit: leave the payment out")
+	case found.amount < r.Amount:
+		return rest{}, errs.New(errs.RefundExceedsPayment, "of this payment %d minor units are left", found.amount).
+			At("amount_minor").With("left_minor", found.amount)
+	}
+	return found, nil
+}
+
+// give is the one transaction of a request.
+func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund) error {
+	b := &pgx.Batch{}
+	s.Identity.QueueKey(b, ch.Key, answer(ch, r))
+	identity.QueueLock(b, r.caller())
+	if r.Kind == Unspent {
+		ledger.QueueFunds(b, r.Tenant, r.covered) // under that lock
+	}
+	if r.Route == ToCard {
+		window := s.Limits(r.caller()).RefundWindow
+		b.Queue(takeFromPayment, r.Payment, r.Tenant, r.Amount, window).Exec(orElse(errTaken))
+	}
+	b.Queue(insertRefund, r.ID, r.Tenant, r.User, r.RequestedBy, r.Kind, r.Route, known(r.Payment), r.Amount, r.Currency, r.Reason,
+		r.CorrelationID, r.State, r.Transfer, r.CreatedAt, r.SettledAt)
+	ledger.QueueTransfer(b, r.transfer(), nil)
+	s.note(b, ch.Caller, "payment.refund", r.Tenant, r.URN(s.Naming), map[string]any{
+		"user": r.User, "kind": r.Kind, "route": r.Route, "amount_minor": r.Amount, "currency": r.Currency, "reason": r.Reason,
+	})
+	if r.State == Succeeded {
+		s.queueRefunded(b, r)
+	}
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		if r.Route == ToCard {
+			if _, err := s.Jobs.InsertTx(ctx, tx, SettleRefund{Refund: r.ID}, nil); err != nil {
+				return fmt.Errorf("queueing refund %s: %w", r.ID, err)
+			}
+		}
+		failpoint.Hit("payment.refund.before_commit")
+		return s.balanceMoved(ctx, tx, r.Tenant)
+	})
+	if err == nil {
+		failpoint.Hit("payment.refund.after_commit")
+	}
+	return err
+}
+
+// covered refuses to give back what is not there any more.
+func (r Refund) covered(have ledger.Balance) error {
+	if have.Minor >= r.Amount {
+		return nil
+	}
+	return errs.New(errs.InsufficientBalance, "the balance does not cover this").
+		With("balance_minor", have.Minor).With("needed_minor", r.Amount).With("currency", have.Currency).Try("ask for less")
+}
+
+// transfer is what a refund moves.
+func (r Refund) transfer() ledger.Transfer {
+	t := ledger.Transfer{ID: r.Transfer, Reference: r.ID.String(), Amount: r.Amount, Currency: r.Currency, Note: r.Reason}
+	switch {
+	case r.Kind == Unspent:
+		t.Kind, t.From, t.To = ledger.RefundCardUnspent, ledger.BalanceOf(r.Tenant), ledger.Clearing
+	case r.Route == ToCard:
+		t.Kind, t.From, t.To = ledger.RefundCardCharge, ledger.Refunds, ledger.Clearing
+	default:
+		t.Kind, t.From, t.To = ledger.RefundLedger, ledger.Refunds, ledger.BalanceOf(r.Tenant)
+	}
+	return t
+}
+
+// queueRefunded states that somebody has their money back.
+func (s *Service) queueRefunded(b *pgx.Batch, r Refund) {
+	event.Queue(b, event.Fact{
+		Stream: event.StreamPayments, Subject: SubjectRefunded, Aggregate: "refund:" + r.ID.String(), Sequence: r.Version,
+		Tenant: r.Tenant, URN: r.URN(s.Naming), CorrelationID: r.CorrelationID,
+		Payload: RefundedFact{Refund: r.ID, Route: r.Route, AmountMinor: r.Amount, Currency: r.Currency},
+	})
+}
+
+// Refunds lists those of a tenant, or of all when it is zero, newest first, from
+// the one after the given on.
+func (s *Service) Refunds(ctx context.Context, tenant ids.Tenant, after ids.Refund, limit int) ([]Refund, error) {
+	var rows pgx.Rows
+	var err error
+	if tenant == (ids.Tenant{}) {
+		rows, err = s.DB.Query(ctx, selectAllRefunds, after, limit)
+	} else {
+		rows, err = s.DB.Query(ctx, selectRefunds, tenant, after, limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing refunds: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, scanRefund)
+	return all, wrap("listing refunds", err)
+}
+
+func scanRefund(row pgx.CollectableRow) (r Refund, err error) {
+	err = row.Scan(&r.ID, &r.Tenant, &r.User, &r.RequestedBy, &r.Kind, &r.Route, &r.Session, &r.Payment, &r.Amount, &r.Currency, &r.Reason,
+		&r.State, &r.Failure, &r.ProviderID, &r.Transfer, &r.CorrelationID, &r.CreatedAt, &r.SettledAt, &r.Version)
+	r.CreatedAt = r.CreatedAt.UTC()
+	return r, err
+}

@@ -1,0 +1,267 @@
+package payment_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/payment"
+)
+
+// asked is a request with an idempotency key, whose reply is the session's page.
+func (b *bundle) asked(key string) identity.Change[payment.Session] {
+	return identity.Change[payment.Session]{
+		Caller: b.caller, Key: identity.Key{Principal: b.caller.Principal(), Method: "POST", Route: "/payments/checkout-session", Key: key},
+		Answer: func(s payment.Session) identity.Reply { return identity.Reply{Status: 201, Body: []byte(s.URL)} },
+	}
+}
+
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ch := b.asked("k1")
+	s, err := b.api.Begin(b.mine, ch, price)
+	must(t, err)
+	at := b.provider.of(s)
+	if s.State != payment.Initiated || s.URL != at.URL || s.ProviderID != at.ID || at.Amount != price || at.Currency != "EUR" || at.Reference != s.ID.String() {
+		t.Errorf("began %+v, and the provider has %+v", s, at)
+	}
+	if got := b.session(s.ID); got != s {
+		t.Errorf("reads as %+v\nwas answered %+v", got, s)
+	}
+	reply, found, err := b.api.Identity.Replay(b.mine, ch.Key)
+	if err != nil || !found || string(reply.Body) != s.URL {
+		t.Errorf("replays %q, %v, %v", reply.Body, found, err)
+	}
+	if n := b.count("SELECT count(*) FROM audit_logs WHERE action = 'payment.begin' AND org_id = $1", b.caller.Tenant); n != 1 {
+		t.Errorf("%d audit rows", n)
+	}
+	if left := time.Until(s.ExpiresAt); left < 59*time.Minute || left > time.Hour {
+		t.Errorf("stays open for %s", left)
+	}
+	second := b.begin(price)
+	if second.Customer != s.Customer || b.provider.asked["CreateCustomer"] != 1 {
+		t.Errorf("the tenant is %s and %s to the provider", s.Customer, second.Customer)
+	}
+	page, err := b.api.Sessions(b.mine, b.caller.Tenant, ids.PaymentSession{}, 1)
+	if err != nil || len(page) != 1 || page[0].ID != second.ID {
+		t.Errorf("lists %+v, %v", page, err)
+	}
+	page, err = b.api.Sessions(b.mine, b.caller.Tenant, second.ID, 10)
+	if err != nil || len(page) != 1 || page[0].ID != s.ID {
+		t.Errorf("lists then %+v, %v", page, err)
+	}
+}
+
+func TestBeginIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, amount := range []paymentAmount{499, 500_001, 0, -1, -1 << 63, 1<<63 - 1} {
+		_, err := b.api.Begin(b.mine, b.asked("k"), amount)
+		wantCode(t, "an amount out of range", err, errs.PaymentAmountOutOfRange)
+	}
+	for _, amount := range []paymentAmount{500, 500_000} {
+		b.begin(amount)
+	}
+	for ttl, want := range map[time.Duration]time.Duration{0: 35 * time.Minute, 5 * time.Minute: 35 * time.Minute, 24 * time.Hour: 24*time.Hour - 5*time.Minute} {
+		b.limits.SessionTTL = ttl
+		if left := time.Until(b.begin(price).ExpiresAt); left > want || left < want-time.Minute {
+			t.Errorf("a life of %s became %s", ttl, left)
+		}
+	}
+}
+
+// Whatever is lost between two steps, the same request goes on with the same
+// session, and the provider opens one.
+func TestBeginIsFinishedByItsRepetition(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lost, cancel := context.WithCancel(b.mine)
+	b.provider.failing["OpenCheckout"] = context.Canceled
+	b.api.PublicURL = func() string { cancel(); return "https://gpuaas.example" } // gone, once the row is committed
+	if _, err := b.api.Begin(lost, b.asked("k1"), price); !errors.Is(err, context.Canceled) {
+		t.Fatalf("began: %v", err)
+	}
+	b.provider.failing = map[string]error{}
+	b.api.PublicURL = func() string { return "https://gpuaas.example" }
+
+	_, err := b.api.Begin(b.mine, b.asked("k1"), price+1)
+	wantCode(t, "the same key for another amount", err, errs.IdempotencyKeyReused)
+	s, err := b.api.Begin(b.mine, b.asked("k1"), price)
+	must(t, err)
+	if n := b.count("SELECT count(*) FROM payment_sessions"); n != 1 || len(b.provider.checkouts) != 1 || b.provider.of(s) == nil {
+		t.Errorf("%d sessions, %d checkouts", n, len(b.provider.checkouts))
+	}
+	_, err = b.api.Begin(b.mine, b.asked("k1"), price)
+	wantCode(t, "a request that was answered", err, errs.IdempotencyInFlight)
+}
+
+// What the provider has refused is over: its answer to this id may stand for a
+// day. The same request begins anew.
+func TestBeginAfterTheProviderFailed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ failure, want error }{
+		"away":    {errs.New(errs.ProviderFailed, "away"), errs.New(errs.ProviderFailed, "")},
+		"refused": {payment.ErrRefused, errs.New(errs.ProviderFailed, "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.provider.failing["OpenCheckout"] = c.failure // done, and answered so
+			if _, err := b.api.Begin(b.mine, b.asked("k1"), price); !errors.Is(err, c.want) {
+				t.Fatalf("got %v", err)
+			}
+			b.provider.failing = map[string]error{}
+			s, err := b.api.Begin(b.mine, b.asked("k1"), price)
+			must(t, err)
+			if n := b.count("SELECT count(*) FROM payment_sessions WHERE status = 'expired' AND reason = 'never_opened'"); n != 1 {
+				t.Errorf("%d sessions are given up", n)
+			}
+			b.deliver(b.provider.pay(s, false))
+			b.settle()
+			b.holds(price)
+		})
+	}
+}
+
+func TestOneRequestAtOnceBeginsOneSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	began := 0
+	for range 20 {
+		wg.Go(func() {
+			_, err := b.api.Begin(b.mine, b.asked("k1"), price)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				began++
+			} else if errs.CodeOf(err) != errs.IdempotencyInFlight {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := b.count("SELECT count(*) FROM payment_sessions"); n != 1 || began != 1 {
+		t.Errorf("%d sessions, answered %d times", n, began)
+	}
+}
+
+// Another tenant's session is not found, in any way that a tenant has.
+func TestSessionsStayInTheirTenant(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := b.credited(price)
+	other := b.caller
+	other.Tenant, other.User = ids.New[ids.Tenant](), ids.New[ids.User]()
+	theirs := pg.WithScope(t.Context(), other.Scope(false))
+	_, err := b.api.Session(theirs, other, s.ID)
+	wantCode(t, "another tenant's session", err, errs.NotFound)
+	_, unknown := b.api.Session(theirs, other, ids.New[ids.PaymentSession]())
+	if err.Error() != unknown.Error() {
+		t.Errorf("%q is told from %q", err, unknown)
+	}
+	// Even where a query forgot to say whose rows it wants.
+	_, err = b.api.SessionOf(theirs, s.ID)
+	wantCode(t, "by its id alone", err, errs.NotFound)
+	for what, list := range map[string]func() (int, error){
+		"sessions": func() (int, error) {
+			l, err := b.api.Sessions(theirs, b.caller.Tenant, ids.PaymentSession{}, 9)
+			return len(l), err
+		},
+		"stuck": func() (int, error) {
+			l, err := b.api.Stuck(theirs, payment.StuckFilter{State: payment.Credited}, ids.PaymentSession{}, 9)
+			return len(l), err
+		},
+		"refunds": func() (int, error) {
+			l, err := b.api.Refunds(theirs, ids.Tenant{}, ids.Refund{}, 9)
+			return len(l), err
+		},
+	} {
+		if n, err := list(); err != nil || n != 0 {
+			t.Errorf("%s: sees %d, %v", what, n, err)
+		}
+	}
+	var events int
+	must(t, b.api.DB.QueryRow(b.mine, "SELECT count(*) FROM stripe_events").Scan(&events))
+	if events != 0 {
+		t.Error("a tenant sees what the provider has told")
+	}
+}
+
+func TestPending(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	pending := func() paymentAmount {
+		amount, err := b.api.Pending(b.mine, b.api.DB, b.caller.Tenant)
+		must(t, err)
+		return amount
+	}
+	s := b.begin(price)
+	if got := pending(); got != 0 {
+		t.Errorf("%d are to come before anybody has paid", got)
+	}
+	b.deliver(b.provider.pay(s, true))
+	b.settle()
+	if got := pending(); got != price {
+		t.Errorf("%d are to come", got)
+	}
+	b.deliver(b.provider.arrives(s, true))
+	b.settle()
+	if got := pending(); got != 0 {
+		t.Errorf("%d are to come after they came", got)
+	}
+}
+
+func TestPortal(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for target, want := range map[string]string{
+		"": "https://gpuaas.example/", "https://gpuaas.example": "https://gpuaas.example", "https://gpuaas.example/x?y=z": "https://gpuaas.example/x?y=z",
+	} {
+		if url, err := b.api.Portal(b.mine, b.caller, target); err != nil || !strings.HasSuffix(url, "?to="+want) {
+			t.Errorf("%q leads to %s, %v", target, url, err)
+		}
+	}
+	for _, target := range []string{"https://gpuaas.example.evil.test/", "//evil.test", "javascript:alert(1)", "https://gpuaas.example@evil.test/", "/billing"} {
+		_, err := b.api.Portal(b.mine, b.caller, target)
+		wantCode(t, target, err, errs.ValidationError)
+	}
+}
+
+// Where payments are off there is no such thing.
+func TestPaymentsAreOff(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.api.Provider, b.work.Provider = nil, nil
+	_, begun := b.api.Begin(b.mine, b.asked("k"), price)
+	_, portal := b.api.Portal(b.mine, b.caller, "")
+	_, reconciled := b.api.Reconcile(b.ours, changeOf(b.admin), ids.New[ids.PaymentSession]())
+	for what, err := range map[string]error{"begin": begun, "portal": portal, "reconcile": reconciled, "receive": b.api.Receive(t.Context(), nil, "")} {
+		wantCode(t, what, err, errs.NotFound)
+	}
+	if found, err := b.work.Sweep(t.Context()); err != nil || found != (payment.Found{}) {
+		t.Errorf("sweeps %+v, %v", found, err)
+	}
+}
+
+// The trigger holds whoever forgets who began it.
+func TestSessionsAreAudited(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := b.api.DB.Exec(b.mine, `INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, livemode, expires_at)
+		VALUES ($1, $2, $2, 1, 'EUR', 'initiated', false, now())`, uuid.New(), b.caller.Tenant)
+	if err == nil || !strings.Contains(err.Error(), "audit") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package payment
+
+import "slices"
+
+// State is where a session is.
+type State string
+
+// The states of a session.
+const (
+	Initiated         State = "initiated"
+	CheckoutCompleted State = "checkout_completed" // the money is still to come
+	Credited          State = "credited"
+	FailedReconcile   State = "failed_reconcile" // what came is not what was begun
+	Expired           State = "expired"
+)
+
+// States lists them.
+func States() []State {
+	return []State{Initiated, CheckoutCompleted, Credited, FailedReconcile, Expired}
+}
+
+// Valid says whether it is one.
+func (s State) Valid() bool { return slices.Contains(States(), s) }
+
+// Why a session ended without money.
+const (
+	reasonExpired = "expired" // nobody paid in time
+	reasonFailed  = "payment_failed"
+	reasonUsed    = "payment_used" // the money was credited to another session
+)
+
+// Claim is what somebody says of a checkout: an event, or the provider when asked.
+type Claim struct {
+	Checkout
+
+	Account string // whose event it is; empty: our own, or asked for
+	Live    bool   // the mode in which it was said
+}
+
+// Next is where a claim takes a session, and why. It does not matter in which
+// order claims come, or how often: no claim takes back a credit, and the one that
+// agrees with what was begun brings it from everywhere else.
+func Next(s Session, c Claim) (State, string) {
+	wrong := c.disagrees(s)
+	switch {
+	case s.State == Credited, c.Stage == StageOpen:
+		return s.State, s.Reason
+	case c.Stage == StageExpired && s.State == Initiated && (s.ProviderID == "" || s.ProviderID == c.ID):
+		return Expired, reasonExpired
+	case c.Stage != StageComplete:
+		return s.State, s.Reason
+	case c.Paid == PaidNever && (s.State == Initiated || s.State == CheckoutCompleted):
+		return Expired, reasonFailed
+	case c.Paid == PaidNever:
+		return s.State, s.Reason
+	case wrong != "" && s.State != FailedReconcile:
+		return FailedReconcile, wrong
+	case wrong != "":
+		return s.State, s.Reason
+	case c.Paid == PaidYes:
+		return Credited, ""
+	case s.State == Initiated:
+		return CheckoutCompleted, ""
+	}
+	return s.State, s.Reason
+}
+
+// disagrees names the first thing in which a claim is not about what was begun.
+func (c Claim) disagrees(s Session) string {
+	for _, d := range []struct {
+		what string
+		is   bool
+	}{
+		{"account", c.Account != ""},
+		{"livemode", c.Live != s.Livemode || c.Livemode != s.Livemode},
+		{"reference", c.Reference != s.ID.String()},
+		{"checkout", s.ProviderID != "" && c.ID != s.ProviderID},
+		{"customer", c.Customer != s.Customer},
+		{"currency", c.Currency != s.Currency},
+		{"amount", c.Amount != s.Amount},
+		{"not_paid", c.Paid == PaidNone},
+		{"payment", c.Paid == PaidYes && c.Payment == ""},
+	} {
+		if d.is {
+			return d.what
+		}
+	}
+	return ""
+}

@@ -1,0 +1,184 @@
+package stripe
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stripe/stripe-go/v76"
+	"github.com/stripe/stripe-go/v76/form"
+	"github.com/stripe/stripe-go/v76/webhook"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/payment"
+)
+
+// types are the events that are worked on.
+var types = []string{
+	"checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed", "checkout.session.expired",
+	"refund.created", "refund.updated", "charge.refund.updated", "charge.dispute.created",
+}
+
+// tolerance is for both sides: a signature from the future is a wrong clock, or
+// one that somebody keeps for later.
+const tolerance = webhook.DefaultTolerance
+
+// Verify reads an event of which Stripe has signed these very bytes within the
+// last five minutes.
+func (c *Client) Verify(body []byte, signature string, now time.Time) (payment.Event, error) {
+	if why := c.unsigned(body, signature, now); why != "" {
+		return payment.Event{}, errs.New(errs.SignatureInvalid, "the signature of this event %s", why).
+			Try("send what Stripe has sent, byte for byte, with its Stripe-Signature; compare the webhook secret and the clocks")
+	}
+	e, err := read(body)
+	if err != nil {
+		return payment.Event{}, errs.New(errs.BadRequest, "this is signed, and no event").Because(err)
+	}
+	return e, nil
+}
+
+func (c *Client) unsigned(body []byte, header string, now time.Time) (why string) {
+	var at time.Time
+	var signatures [][]byte
+	for pair := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		switch name {
+		case "t":
+			seconds, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || !at.IsZero() {
+				return "has no time, or two"
+			}
+			at = time.Unix(seconds, 0)
+		case "v1": // two of them while a secret is rolled
+			if s, err := hex.DecodeString(value); err == nil {
+				signatures = append(signatures, s)
+			}
+		}
+	}
+	if at.IsZero() || len(signatures) == 0 {
+		return "is missing"
+	}
+	if off := now.Sub(at); off > tolerance || off < -tolerance {
+		return "is older than five minutes, or of a time to come"
+	}
+	want := webhook.ComputeSignature(at, body, c.secret)
+	for _, s := range signatures {
+		if hmac.Equal(want, s) {
+			return ""
+		}
+	}
+	return "does not fit"
+}
+
+// read takes an event apart. What stands in it is believed only in the language
+// that we speak; otherwise the provider is asked what it is about.
+func read(body []byte) (payment.Event, error) {
+	var raw struct {
+		ID, Object, Type string
+		APIVersion       string `json:"api_version"`
+		Account          string
+		Livemode         bool
+		Created          int64
+		Data             struct{ Object json.RawMessage }
+	}
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return payment.Event{}, fmt.Errorf("reading an event: %w", err)
+	}
+	if raw.Object != "event" || raw.ID == "" || raw.Type == "" || raw.Created <= 0 {
+		return payment.Event{}, fmt.Errorf("an event has an id, a type and a time")
+	}
+	e := payment.Event{
+		ID: raw.ID, Type: raw.Type, APIVersion: raw.APIVersion, Account: raw.Account, Livemode: raw.Livemode,
+		CreatedAt: time.Unix(raw.Created, 0).UTC(), Body: body,
+	}
+	var about struct{ ID string }
+	if err := json.Unmarshal(raw.Data.Object, &about); err != nil {
+		return payment.Event{}, fmt.Errorf("reading what event %s is about: %w", raw.ID, err)
+	}
+	e.Object = about.ID
+	e.Says = says(e, raw.Data.Object)
+	return e, nil
+}
+
+func says(e payment.Event, object json.RawMessage) (s payment.Says) {
+	switch {
+	case e.Type == "charge.dispute.created": // the one field that is the same in all versions
+		var d stripe.Dispute
+		if json.Unmarshal(object, &d) == nil && d.PaymentIntent != nil {
+			s.Payment = d.PaymentIntent.ID
+		}
+	case e.APIVersion != stripe.APIVersion:
+	case strings.HasPrefix(e.Type, "checkout.session."):
+		var c stripe.CheckoutSession
+		if json.Unmarshal(object, &c) == nil {
+			said := inOurs(&c)
+			if e.Type == "checkout.session.async_payment_failed" {
+				said.Paid = payment.PaidNever
+			}
+			s.Checkout = &said
+		}
+	case strings.HasPrefix(e.Type, "refund."), e.Type == "charge.refund.updated":
+		var r stripe.Refund
+		if json.Unmarshal(object, &r) == nil {
+			said := refunded(&r)
+			s.Refund = &said
+		}
+	}
+	return s
+}
+
+// listed is a page of events, each as Stripe has it.
+type listed struct {
+	stripe.APIResource
+	stripe.ListMeta
+
+	Data []json.RawMessage `json:"data"`
+}
+
+// Events reads Stripe's own list, which reaches back for 30 days.
+func (c *Client) Events(ctx context.Context, since time.Time, page func([]payment.Event) error) error {
+	params := &stripe.EventListParams{Types: stripe.StringSlice(types), CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()}}
+	params.Context = ctx
+	params.Limit = stripe.Int64(100)
+	for {
+		var found listed
+		query := &form.Values{}
+		form.AppendTo(query, params)
+		if err := c.backend.CallRaw(http.MethodGet, "/v1/events", c.key, query, params.ToParams(), &found); err != nil {
+			return failure("listing events", err)
+		}
+		events := make([]payment.Event, 0, len(found.Data))
+		for _, raw := range found.Data {
+			e, err := read(raw)
+			if err != nil {
+				return err
+			}
+			events = append(events, e)
+		}
+		if len(events) > 0 {
+			if err := page(events); err != nil {
+				return err
+			}
+		}
+		if !found.HasMore || len(events) == 0 {
+			return nil
+		}
+		params.StartingAfter = stripe.String(events[len(events)-1].ID)
+	}
+}
+
+// key makes an idempotency key: the same for the same words, and short.
+func key(words ...string) string {
+	hash := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return "gpuaas-" + words[0] + "-" + hex.EncodeToString(hash[:16])
+}
+
+func minor(n int64) money.Minor { return money.Minor(n) }

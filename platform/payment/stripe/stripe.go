@@ -1,0 +1,284 @@
+// Package stripe has Stripe take the money. It is the only place that knows its
+// library, whose version fixes the language that is spoken: 2023-10-16.
+//
+// It keeps nothing, retries little, and gives every change an id of ours as its
+// idempotency key. What the library tells Stripe about this machine is left out.
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stripe/stripe-go/v76"
+	"github.com/stripe/stripe-go/v76/billingportal/session"
+	checkout "github.com/stripe/stripe-go/v76/checkout/session"
+	"github.com/stripe/stripe-go/v76/customer"
+	"github.com/stripe/stripe-go/v76/paymentintent"
+	"github.com/stripe/stripe-go/v76/refund"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/payment"
+)
+
+// Config is an account at Stripe.
+type Config struct {
+	Key           string // sk_test_… or sk_live_…, or a restricted rk_…
+	WebhookSecret string // whsec_…
+	URL           string // of the API; empty: Stripe's own
+}
+
+// Client is a payment.Provider.
+type Client struct {
+	key, secret string
+	live        bool
+	backend     stripe.Backend
+}
+
+var _ payment.Provider = (*Client)(nil)
+
+const (
+	// A third of what a job may take: one call and its repetition end within it.
+	timeout = 10 * time.Second
+	// A page of a hundred events weighs less.
+	maxAnswer = 16 << 20
+)
+
+// New makes a client, and calls nobody.
+func New(c Config) (*Client, error) {
+	live, err := Live(c.Key)
+	if err != nil {
+		return nil, err
+	}
+	if c.WebhookSecret == "" {
+		return nil, errors.New("a Stripe key without a webhook secret: nothing that Stripe tells could be believed")
+	}
+	cfg := &stripe.BackendConfig{
+		HTTPClient:        &http.Client{Timeout: timeout, Transport: discreet{http.DefaultTransport}, CheckRedirect: never},
+		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull}, // errors are returned, and logged once
+		MaxNetworkRetries: stripe.Int64(1),
+		EnableTelemetry:   stripe.Bool(false),
+	}
+	if c.URL != "" {
+		cfg.URL = stripe.String(strings.TrimSuffix(c.URL, "/"))
+	}
+	return &Client{key: c.Key, secret: c.WebhookSecret, live: live, backend: stripe.GetBackendWithConfig(stripe.APIBackend, cfg)}, nil
+}
+
+// Live says which mode a key is of.
+func Live(key string) (bool, error) {
+	for _, kind := range []string{"sk_", "rk_"} {
+		switch {
+		case strings.HasPrefix(key, kind+"live_"):
+			return true, nil
+		case strings.HasPrefix(key, kind+"test_"):
+			return false, nil
+		}
+	}
+	return false, errors.New("a Stripe key begins with sk_test_, sk_live_, rk_test_ or rk_live_")
+}
+
+// Livemode says whether real money moves.
+func (c *Client) Livemode() bool { return c.live }
+
+// discreet leaves out what the library tells of this machine, and bounds answers.
+type discreet struct{ http.RoundTripper }
+
+func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Del("X-Stripe-Client-User-Agent")
+	res, err := d.RoundTripper.RoundTrip(r)
+	if err == nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxAnswer), res.Body}
+	}
+	return res, err
+}
+
+// never: the key goes to one host only.
+func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// failure sorts an error of the library.
+func failure(doing string, err error) error {
+	said, ok := errors.AsType[*stripe.Error](err)
+	if !ok {
+		return errs.New(errs.ProviderFailed, "the payment provider cannot be reached").Try("repeat it in a moment").Because(fmt.Errorf("%s: %w", doing, err))
+	}
+	cause := fmt.Errorf("%s: Stripe answers %d %s %s: %s (request %s)", doing, said.HTTPStatusCode, said.Type, said.Code, said.Msg, said.RequestID)
+	switch {
+	case said.HTTPStatusCode == http.StatusNotFound:
+		return fmt.Errorf("%w: %w", payment.ErrUnknown, cause)
+	// Not 401, 403, 409 and 429: a wrong key, a race and too much haste are no
+	// answer to what was asked.
+	case said.Type == stripe.ErrorTypeInvalidRequest && said.HTTPStatusCode == http.StatusBadRequest, said.HTTPStatusCode == http.StatusPaymentRequired:
+		return fmt.Errorf("%w: %w", payment.ErrRefused, cause)
+	}
+	return errs.New(errs.ProviderFailed, "the payment provider cannot do this now").Try("repeat it in a moment").Because(cause)
+}
+
+// Names under which Stripe keeps ours.
+const (
+	metaTenant  = "gpuaas_tenant"
+	metaSession = "gpuaas_session"
+	metaRefund  = "gpuaas_refund"
+)
+
+// CreateCustomer makes the tenant known.
+func (c *Client) CreateCustomer(ctx context.Context, n payment.NewCustomer) (string, error) {
+	params := &stripe.CustomerParams{Name: stripe.String(n.Name)}
+	params.Context = ctx
+	params.AddMetadata(metaTenant, n.Tenant.String())
+	// The name is in it: the same key with another body is an error there.
+	params.SetIdempotencyKey(key("customer", n.Tenant.String(), n.Name))
+	made, err := customer.Client{B: c.backend, Key: c.key}.New(params)
+	if err != nil {
+		return "", failure("making a customer", err)
+	}
+	return made.ID, nil
+}
+
+// OpenCheckout makes a page for one payment of one amount.
+func (c *Client) OpenCheckout(ctx context.Context, n payment.NewCheckout) (payment.Checkout, error) {
+	id := n.Session.String()
+	params := &stripe.CheckoutSessionParams{
+		Mode:              stripe.String(string(stripe.CheckoutSessionModePayment)),
+		Customer:          stripe.String(n.Customer),
+		ClientReferenceID: stripe.String(id),
+		LineItems: []*stripe.CheckoutSessionLineItemParams{{
+			Quantity: stripe.Int64(1),
+			PriceData: &stripe.CheckoutSessionLineItemPriceDataParams{
+				Currency:    stripe.String(strings.ToLower(n.Currency)),
+				UnitAmount:  stripe.Int64(int64(n.Amount)),
+				ProductData: &stripe.CheckoutSessionLineItemPriceDataProductDataParams{Name: stripe.String("Credit")},
+			},
+		}},
+		PaymentIntentData: &stripe.CheckoutSessionPaymentIntentDataParams{Metadata: map[string]string{metaSession: id}},
+		SuccessURL:        stripe.String(n.SuccessURL),
+		CancelURL:         stripe.String(n.CancelURL),
+		ExpiresAt:         stripe.Int64(n.ExpiresAt.Unix()),
+	}
+	params.Context = ctx
+	params.AddMetadata(metaSession, id)
+	params.AddMetadata(metaTenant, n.Tenant.String())
+	params.SetIdempotencyKey(key("checkout", id))
+	made, err := checkout.Client{B: c.backend, Key: c.key}.New(params)
+	if err != nil {
+		return payment.Checkout{}, failure("opening a checkout", err)
+	}
+	return inOurs(made), nil
+}
+
+// Checkout asks how far one is. Of one whose money was still to come, the payment
+// knows whether it will.
+func (c *Client) Checkout(ctx context.Context, id string) (payment.Checkout, error) {
+	params := &stripe.CheckoutSessionParams{}
+	params.Context = ctx
+	found, err := checkout.Client{B: c.backend, Key: c.key}.Get(id, params)
+	if err != nil {
+		return payment.Checkout{}, failure("reading checkout "+id, err)
+	}
+	said := inOurs(found)
+	if said.Stage != payment.StageComplete || said.Paid != payment.PaidLater || said.Payment == "" {
+		return said, nil
+	}
+	intent := &stripe.PaymentIntentParams{}
+	intent.Context = ctx
+	p, err := paymentintent.Client{B: c.backend, Key: c.key}.Get(said.Payment, intent)
+	if err != nil {
+		return payment.Checkout{}, failure("reading payment "+said.Payment, err)
+	}
+	if p.Status == stripe.PaymentIntentStatusRequiresPaymentMethod || p.Status == stripe.PaymentIntentStatusCanceled {
+		said.Paid = payment.PaidNever
+	}
+	return said, nil
+}
+
+func inOurs(s *stripe.CheckoutSession) payment.Checkout {
+	c := payment.Checkout{
+		ID: s.ID, Reference: s.ClientReferenceID, Amount: minor(s.AmountTotal), Currency: strings.ToUpper(string(s.Currency)), Livemode: s.Livemode,
+		Stage: payment.Stage(s.Status), Paid: payment.Paid(s.PaymentStatus), URL: s.URL,
+	}
+	if s.Customer != nil {
+		c.Customer = s.Customer.ID
+	}
+	if s.PaymentIntent != nil {
+		c.Payment = s.PaymentIntent.ID
+	}
+	if s.ExpiresAt > 0 {
+		c.ExpiresAt = time.Unix(s.ExpiresAt, 0).UTC()
+	}
+	return c
+}
+
+// OpenPortal makes a page on which the customer sees cards and receipts.
+func (c *Client) OpenPortal(ctx context.Context, who, returnURL string) (string, error) {
+	params := &stripe.BillingPortalSessionParams{Customer: stripe.String(who), ReturnURL: stripe.String(returnURL)}
+	params.Context = ctx
+	made, err := session.Client{B: c.backend, Key: c.key}.New(params)
+	if err != nil {
+		return "", failure("opening the portal", err)
+	}
+	return made.URL, nil
+}
+
+// Refund gives money back once. It looks before it asks: Stripe replays an answer
+// of 500 to a repeated key for a day, though the refund was made, and forgets the
+// key afterwards.
+func (c *Client) Refund(ctx context.Context, n payment.NewRefund) (payment.Refunded, error) {
+	client := refund.Client{B: c.backend, Key: c.key}
+	if n.ProviderID != "" {
+		params := &stripe.RefundParams{}
+		params.Context = ctx
+		found, err := client.Get(n.ProviderID, params)
+		if err != nil {
+			return payment.Refunded{}, failure("reading refund "+n.ProviderID, err)
+		}
+		return refunded(found), nil
+	}
+	look := &stripe.RefundListParams{PaymentIntent: stripe.String(n.Payment)}
+	look.Context = ctx
+	found := client.List(look)
+	for found.Next() {
+		if r := found.Refund(); r.Metadata[metaRefund] == n.ID.String() {
+			return refunded(r), nil
+		}
+	}
+	if err := found.Err(); err != nil {
+		return payment.Refunded{}, failure("looking for a refund of "+n.Payment, err)
+	}
+	params := &stripe.RefundParams{
+		PaymentIntent: stripe.String(n.Payment), Amount: stripe.Int64(int64(n.Amount)),
+		Reason: stripe.String(string(stripe.RefundReasonRequestedByCustomer)),
+	}
+	params.Context = ctx
+	params.AddMetadata(metaRefund, n.ID.String())
+	params.SetIdempotencyKey(key("refund", n.ID.String()))
+	made, err := client.New(params)
+	if err != nil {
+		return payment.Refunded{}, failure("refunding "+n.Payment, err)
+	}
+	return refunded(made), nil
+}
+
+func refunded(r *stripe.Refund) payment.Refunded {
+	said := payment.Refunded{ID: r.ID, Reference: r.Metadata[metaRefund], Amount: minor(r.Amount), Stage: payment.RefundPending}
+	switch r.Status {
+	case stripe.RefundStatusSucceeded:
+		said.Stage = payment.RefundSucceeded
+	case stripe.RefundStatusFailed, stripe.RefundStatusCanceled:
+		said.Stage, said.Failure = payment.RefundFailed, string(r.Status)
+		if r.FailureReason != "" {
+			said.Failure = string(r.FailureReason)
+		}
+	}
+	if r.PaymentIntent != nil {
+		said.Payment = r.PaymentIntent.ID
+	}
+	return said
+}

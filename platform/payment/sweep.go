@@ -1,0 +1,161 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/event"
+)
+
+// Found is what a sweep has found undone.
+type Found struct {
+	Events   int // that never came
+	Sessions int // that moved when the provider was asked
+	Again    int // events and refunds that were queued once more
+}
+
+const (
+	// Clocks differ, and the provider lists an event some time after it happened.
+	overlap = time.Hour
+	// The provider forgets events after this.
+	remembered = 30 * 24 * time.Hour
+	// atOnce bounds what one round reads.
+	atOnce = 200
+)
+
+// Sweep finds what was missed: events that never came, sessions of which none
+// came, and jobs that were lost. It is for a worker; running it twice at once, or
+// beside the webhook, does everything once.
+func (s *Service) Sweep(ctx context.Context) (found Found, err error) {
+	if s.Provider == nil {
+		return Found{}, nil
+	}
+	events, missed := s.sweepEvents(ctx)
+	sessions, stuck := s.sweepSessions(ctx)
+	again, lost := s.sweepJobs(ctx)
+	s.Hints.Send(event.Topic)
+	return Found{Events: events, Sessions: sessions, Again: again}, errors.Join(missed, stuck, lost)
+}
+
+// sweepEvents reads the provider's own list from where the last sweep began.
+func (s *Service) sweepEvents(ctx context.Context) (found int, err error) {
+	live, begun := s.Provider.Livemode(), s.Clock.Now()
+	var since time.Time
+	if err := s.DB.QueryRow(ctx, selectSweep, live, begun).Scan(&since); err != nil {
+		return 0, fmt.Errorf("reading how far events were read: %w", err)
+	}
+	if oldest := begun.Add(-remembered); since.Before(oldest) {
+		since = oldest
+	}
+	err = s.Provider.Events(ctx, since.Add(-overlap), func(page []Event) error {
+		kept, err := s.keep(ctx, "sweep", page)
+		found += kept
+		return err
+	})
+	if err != nil {
+		return found, fmt.Errorf("reading missed events: %w", err)
+	}
+	_, err = s.DB.Exec(ctx, putSweep, live, begun)
+	return found, wrap("keeping how far events were read", err)
+}
+
+// sweepSessions asks about each session that should be over. One about which
+// nothing can be said keeps no other from being asked about.
+func (s *Service) sweepSessions(ctx context.Context) (found int, err error) {
+	var failures []error
+	after := ids.PaymentSession{}
+	for {
+		page, err := list(ctx, s.DB, selectOverdue, s.Provider.Livemode(), after, atOnce)
+		if err != nil {
+			return found, errors.Join(append(failures, err)...)
+		}
+		for _, session := range page {
+			moved, err := s.recheck(ctx, session)
+			if err != nil {
+				failures = append(failures, err)
+			} else if moved {
+				found++
+			}
+		}
+		if len(page) < atOnce || ctx.Err() != nil {
+			return found, errors.Join(failures...)
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+func (s *Service) recheck(ctx context.Context, session Session) (moved bool, err error) {
+	if session.ProviderID == "" {
+		tag, err := s.DB.Exec(ctx, endUnopened, session.ID)
+		return err == nil && tag.RowsAffected() > 0, wrap("ending a payment session", err)
+	}
+	c, err := s.Provider.Checkout(ctx, session.ProviderID)
+	if err != nil {
+		return false, fmt.Errorf("asking about payment session %s: %w", session.ID, err)
+	}
+	var o Outcome
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		locked, err := one(ctx, tx, lockSession, session.ID)
+		if err != nil {
+			return err
+		}
+		if o, err = s.move(ctx, tx, locked, Claim{Checkout: c, Live: c.Livemode}); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, checkSession, session.ID)
+		failpoint.Hit("payment.sweep.before_commit")
+		return wrap("marking a payment session as checked", err)
+	})
+	if err == nil && o.Result != resultUnchanged {
+		s.Figures.count("", "swept_"+o.Result)
+	}
+	return o.Result != resultUnchanged, err
+}
+
+// sweepJobs asks again for work of which nothing was heard.
+func (s *Service) sweepJobs(ctx context.Context) (again int, err error) {
+	events, err := collect[string](ctx, s.DB, selectForgottenEvents, atOnce)
+	if err != nil {
+		return 0, err
+	}
+	refunds, err := collect[uuid.UUID](ctx, s.DB, selectForgottenRefunds, atOnce)
+	if err != nil || len(events)+len(refunds) == 0 {
+		return 0, err
+	}
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		for _, id := range events {
+			if _, err := s.Jobs.InsertTx(ctx, tx, ProcessEvent{Event: id}, nil); err != nil {
+				return fmt.Errorf("queueing event %s: %w", id, err)
+			}
+		}
+		for _, id := range refunds {
+			if _, err := s.Jobs.InsertTx(ctx, tx, SettleRefund{Refund: ids.From[ids.Refund](id)}, nil); err != nil {
+				return fmt.Errorf("queueing refund %s: %w", id, err)
+			}
+		}
+		return nil
+	})
+	return len(events) + len(refunds), err
+}
+
+func collect[T any](ctx context.Context, q queryer, sql string, args ...any) ([]T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("looking for forgotten work: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	return all, wrap("looking for forgotten work", err)
+}
+
+// noAnswer refuses to reconcile what the provider has never heard of.
+func noAnswer() error {
+	return errs.New(errs.Conflict, "the provider was never reached for this session").Try("nobody can have paid; it ends by itself")
+}

@@ -1,0 +1,30 @@
+package payment
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+// A tenant keeps one currency.
+const selectTotals = `SELECT org_id, sum(amount_minor)::bigint, min(currency) FROM stripe_payments GROUP BY org_id`
+
+// Totals is what each tenant has ever paid and was credited for.
+func (s *Service) Totals(ctx context.Context, q pg.Queryer) (map[ids.Tenant]ledger.Balance, error) {
+	rows, err := q.Query(ctx, selectTotals)
+	if err != nil {
+		return nil, wrap("summing up payments", err)
+	}
+	totals := map[ids.Tenant]ledger.Balance{}
+	var tenant ids.Tenant
+	var b ledger.Balance
+	_, err = pgx.ForEachRow(rows, []any{&tenant.UUID, &b.Minor, &b.Currency}, func() error {
+		totals[tenant] = b
+		return nil
+	})
+	return totals, wrap("summing up payments", err)
+}

@@ -1,0 +1,135 @@
+package allocation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+// live is what a tenant holds already, and what that costs in an hour: all that
+// it has committed itself to, active or not yet.
+type live struct {
+	user, project, tenant   int
+	projectBurn, tenantBurn money.Minor
+}
+
+// queueCaps counts what there is and fails the caller's transaction where one more
+// is too many, or too dear. The balance is judged with what was counted.
+func queueCaps(b *pgx.Batch, a Allocation, l Limits) {
+	var have live
+	b.Queue(countLive, a.Tenant, a.User, a.Project).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(&have.user, &have.project, &have.tenant, &have.projectBurn, &have.tenantBurn); err != nil {
+			return fmt.Errorf("counting allocations: %w", err)
+		}
+		if err := have.count(l); err != nil {
+			return err
+		}
+		return have.afford(a, l)
+	})
+	ledger.QueueFunds(b, a.Tenant, func(balance ledger.Balance) error { return have.pay(a, l, balance) })
+}
+
+func (h live) count(l Limits) error {
+	for _, c := range []struct {
+		whose     string
+		have, cap int
+	}{{"user", h.user, l.PerUser}, {"project", h.project, l.PerProject}, {"tenant", h.tenant, l.PerTenant}} {
+		if c.have >= c.cap {
+			return errs.New(errs.ConcurrencyLimitReached, "the %s already holds %d of %d allocations", c.whose, c.have, c.cap).
+				Try("release one, or ask an operator for a higher limit").With("scope", c.whose).With("limit", c.cap)
+		}
+	}
+	return nil
+}
+
+// perHour is what an allocation costs, with what runs already.
+func (a Allocation) perHour(with money.Minor) (money.Minor, error) {
+	own, err := money.Due(a.PriceMinor, int64(a.GPUs), int64(time.Hour/time.Second))
+	if err == nil {
+		own, err = money.Add(own, with)
+	}
+	if err != nil {
+		return 0, errs.Invalid("gpus", "this would cost more than can be counted").Because(err)
+	}
+	return own, nil
+}
+
+// afford holds what all would cost in an hour against the limits of spending.
+func (h live) afford(a Allocation, l Limits) error {
+	for _, c := range []struct {
+		whose       string
+		burn, limit money.Minor
+	}{{"project", h.projectBurn, l.HourlyProject}, {"tenant", h.tenantBurn, l.HourlyTenant}} {
+		would, err := a.perHour(c.burn)
+		if err != nil {
+			return err
+		}
+		if c.limit > 0 && would > c.limit {
+			return errs.New(errs.SpendLimitExceeded, "with this the %s would spend %s an hour, and its limit is %s",
+				c.whose, money.Format(a.Currency, would), money.Format(a.Currency, c.limit)).
+				Try("release something, ask for less, or have the limit raised").
+				With("scope", c.whose).With("limit", "hourly_spend_limit_minor").With("limit_minor", c.limit).With("would_be_minor", would)
+		}
+	}
+	return nil
+}
+
+// pay holds what all would cost against the balance: it must bear that for the
+// shortest runway.
+func (h live) pay(a Allocation, l Limits, balance ledger.Balance) error {
+	burn, err := a.perHour(h.tenantBurn)
+	if err != nil {
+		return err
+	}
+	need, err := money.Due(burn, 1, int64(l.MinimumRunway/time.Second))
+	switch {
+	case err != nil:
+		return errs.Invalid("gpus", "this would cost more than can be counted").Because(err)
+	case balance.Minor <= 0:
+		return errs.New(errs.InsufficientBalance, "the balance is used up").Try("add credit").
+			With("balance_minor", balance.Minor).With("needed_minor", max(need, 1)).With("currency", a.Currency)
+	case balance.Currency != a.Currency:
+		return errs.Invalid("sku", "is priced in %s, and the balance is kept in %s", a.Currency, balance.Currency).
+			Try("choose a SKU that is priced in %s", balance.Currency).
+			With("price_currency", a.Currency).With("balance_currency", balance.Currency)
+	case balance.Minor < need:
+		lasts, _ := money.Lasts(balance.Minor, burn)
+		return errs.New(errs.RunwayTooShort, "the balance would last %d minutes, and must last %d", lasts/60, int64(l.MinimumRunway/time.Minute)).
+			Try("add credit, release something, or ask for less").
+			With("balance_minor", balance.Minor).With("needed_minor", need).With("burn_per_hour_minor", burn).With("currency", a.Currency)
+	}
+	return nil
+}
+
+// budget holds what the month has come to against the budgets that are set. It is
+// asked before the transaction: time spends, and not what is being created.
+func (s *Service) budget(ctx context.Context, c identity.Caller, now time.Time, l Limits) error {
+	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	for _, b := range []struct {
+		whose   string
+		project ids.Project
+		budget  money.Minor
+	}{{"project", c.Project, l.MonthlyProject}, {"tenant", ids.Project{}, l.MonthlyTenant}} {
+		if b.budget <= 0 {
+			continue
+		}
+		spent, err := s.Metering.SpentSince(ctx, s.DB, c.Tenant, b.project, month)
+		if err != nil {
+			return err
+		}
+		if spent >= b.budget {
+			return errs.New(errs.SpendLimitExceeded, "the %s has used up its budget of this month", b.whose).
+				Try("wait for the next month, or have the budget raised").
+				With("scope", b.whose).With("limit", "monthly_budget_minor").With("limit_minor", b.budget).With("spent_minor", spent)
+		}
+	}
+	return nil
+}
