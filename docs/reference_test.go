@@ -224,7 +224,7 @@ server-sent events at ` + "`/api/v1/events`" + ` (` + "`gpuaas events --follow`"
 
 The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3;
 tests hold every payload against it. A stream takes the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, and DLQ for
-what could not be published ten times while other facts could. Nothing is said on PAYMENTS yet.
+what could not be published ten times while other facts could.
 
 Whoever consumes facts: keep the ids you have worked on, drop what is not above the last sequence of its aggregate, and ignore
 fields that you do not know.

@@ -88,13 +88,16 @@ const housekeeping = time.Hour
 
 // periodic triggers are lost with their leader and come again with the next.
 func periodic(d *Deps) []*river.PeriodicJob {
-	return []*river.PeriodicJob{
+	all := []*river.PeriodicJob{
 		river.NewPeriodicJob(every(d.Window), func() (river.JobArgs, *river.InsertOpts) { return Accrue{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(every(func() time.Duration { return min(d.Window(), checking) }), func() (river.JobArgs, *river.InsertOpts) { return CheckMeters{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return KeepHouse{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
-		river.NewPeriodicJob(every(d.Sweeping), func() (river.JobArgs, *river.InsertOpts) { return SweepPayments{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealingLedger), func() (river.JobArgs, *river.InsertOpts) { return SealLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(examining), func() (river.JobArgs, *river.InsertOpts) { return CheckLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 	}
+	if d.Payments != nil {
+		all = append(all, river.NewPeriodicJob(every(d.Sweeping), func() (river.JobArgs, *river.InsertOpts) { return SweepPayments{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
+	}
+	return all
 }

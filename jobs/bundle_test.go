@@ -45,6 +45,12 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
+	return setupPaying(t, nil)
+}
+
+// setupPaying is setup where somebody takes money.
+func setupPaying(t *testing.T, provider payment.Provider) *bundle {
+	t.Helper()
 	w := allocationtest.New(t, 1_000_000)
 	keys, err := pki.OpenKeyring(t.TempDir())
 	if err != nil {
@@ -63,6 +69,15 @@ func setup(t *testing.T) *bundle {
 		Policy: func(ids.Tenant, string, ids.Project) policies.View { return policies.Snapshot{}.For() },
 		Naming: ids.DefaultNaming, Hints: w.Hints,
 	}
+	if provider != nil {
+		b.deps.Payments = &payment.Service{
+			DB: w.DB, Provider: provider, Identity: w.Allocations.Identity, Ledger: w.Ledger, Naming: ids.DefaultNaming, Hints: w.Hints,
+			Limits: func(identity.Caller) payment.Limits {
+				return payment.Limits{Min: 500, Max: 500_000, SessionTTL: time.Hour, RefundWindow: 30 * 24 * time.Hour}
+			},
+			PublicURL: func() string { return "https://gpuaas.example" }, Figures: payment.NewFigures(),
+		}
+	}
 	b.node = w.Node(t, "node-1", 4)
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
@@ -72,6 +87,9 @@ func setup(t *testing.T) *bundle {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b.deps.Payments != nil {
+		b.deps.Payments.Jobs = b.client
 	}
 	if err := b.client.Start(t.Context()); err != nil {
 		t.Fatal(err)

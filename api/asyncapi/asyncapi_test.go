@@ -26,6 +26,9 @@ var good = map[string]map[string]any{
 	"billing.auto_release_pending":         {"balance_minor": 90, "runway_minutes": 21, "releases_at": "2026-01-02T03:04:05Z", "allocation_ids": []string{id}, "currency": "EUR"},
 	"billing.auto_release_cleared":         {"balance_minor": 9000, "currency": "EUR"},
 	"billing.balance_adjusted":             {"transfer_id": id, "user_id": id, "amount_minor": -5, "currency": "EUR", "reason": "double top-up", "adjusted_by": "user:" + id},
+	"payments.balance_credited":            {"payment_session_id": id, "transfer_id": id, "amount_minor": 2500, "currency": "EUR"},
+	"payments.refunded":                    {"refund_id": id, "route": "card", "amount_minor": 2500, "currency": "EUR"},
+	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
 	"billing.balance_depleted":             {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
 }
 

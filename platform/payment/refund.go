@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
@@ -226,12 +225,7 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 	}
 	if r.Route == ToCard {
 		window := s.Limits(r.caller()).RefundWindow
-		b.Queue(takeFromPayment, r.Payment, r.Tenant, r.Amount, window).Exec(func(tag pgconn.CommandTag) error {
-			if tag.RowsAffected() == 0 {
-				return errTaken
-			}
-			return nil
-		})
+		b.Queue(takeFromPayment, r.Payment, r.Tenant, r.Amount, window).Exec(orElse(errTaken))
 	}
 	b.Queue(insertRefund, r.ID, r.Tenant, r.User, r.RequestedBy, r.Kind, r.Route, known(r.Payment), r.Amount, r.Currency, r.Reason,
 		r.CorrelationID, r.State, r.Transfer, r.CreatedAt, r.SettledAt)

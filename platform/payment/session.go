@@ -126,11 +126,27 @@ func (s *Service) customer(ctx context.Context, c identity.Caller) (customer str
 	if customer, err = s.Provider.CreateCustomer(ctx, NewCustomer{Tenant: c.Tenant, Name: c.TenantName}); err != nil {
 		return "", fmt.Errorf("making tenant %s known to the provider: %w", c.Tenant, refused(err))
 	}
-	// Another request may have been faster: the first stands for good.
 	b := &pgx.Batch{}
-	b.Queue(insertCustomer, c.Tenant, live, customer)
-	b.Queue(selectCustomer, c.Tenant, live).QueryRow(func(row pgx.Row) error { return row.Scan(&customer) })
-	return customer, wrap("keeping who the tenant is to the provider", s.DB.SendBatch(ctx, b).Close())
+	b.Queue(insertCustomer, c.Tenant, live, customer).Exec(orElse(errKnown))
+	s.note(b, c, "payment.customer", c.Tenant, s.Naming.Name(c.Tenant.String(), "", "tenant", c.Tenant.String()).String(), map[string]any{"customer": customer, "livemode": live})
+	err = pg.Commit(ctx, s.DB, b, func() {})
+	if errors.Is(err, errKnown) {
+		err = s.DB.QueryRow(ctx, selectCustomer, c.Tenant, live).Scan(&customer)
+	}
+	return customer, wrap("keeping who the tenant is to the provider", err)
+}
+
+// errKnown: another request was faster, and the first stands for good.
+var errKnown = errors.New("the tenant is known to the provider")
+
+// orElse refuses a statement that found no row to work on.
+func orElse(refused error) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() == 0 {
+			return refused
+		}
+		return nil
+	}
 }
 
 var errUnanswered = errors.New("the same request has begun a session")
@@ -145,12 +161,7 @@ func (s *Service) initiate(ctx context.Context, ch identity.Change[Session], dra
 		b.Queue(abandonRequest, request, drafted.CreatedAt.Add(leastOpen))
 	}
 	b.Queue(insertSession, drafted.ID, drafted.Tenant, drafted.Principal, drafted.Amount, drafted.Currency, drafted.Customer, drafted.Livemode,
-		request, drafted.CorrelationID, drafted.ExpiresAt, drafted.CreatedAt).Exec(func(tag pgconn.CommandTag) error {
-		if tag.RowsAffected() == 0 {
-			return errUnanswered
-		}
-		return nil
-	})
+		request, drafted.CorrelationID, drafted.ExpiresAt, drafted.CreatedAt).Exec(orElse(errUnanswered))
 	s.note(b, ch.Caller, "payment.begin", drafted.Tenant, drafted.URN(s.Naming),
 		map[string]any{"amount_minor": drafted.Amount, "currency": drafted.Currency})
 	err := pg.Commit(ctx, s.DB, b, func() {})
@@ -184,12 +195,8 @@ func (s *Service) opened(ctx context.Context, ch identity.Change[Session], begun
 	}
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, ch.Key, answer(ch, begun))
-	b.Queue(openSession, begun.ID, begun.ProviderID, begun.URL, begun.ExpiresAt, begun.Version).Exec(func(tag pgconn.CommandTag) error {
-		if tag.RowsAffected() == 0 {
-			return errs.New(errs.Conflict, "this session was opened or ended meanwhile").Try("repeat it in a moment")
-		}
-		return nil
-	})
+	b.Queue(openSession, begun.ID, begun.ProviderID, begun.URL, begun.ExpiresAt, begun.Version).Exec(orElse(
+		errs.New(errs.Conflict, "this session was opened or ended meanwhile").Try("repeat it in a moment")))
 	if err := pg.Commit(ctx, s.DB, b, func() { failpoint.Hit("payment.begin.before_commit") }); err != nil {
 		return Session{}, err
 	}

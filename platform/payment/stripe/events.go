@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stripe/stripe-go/v76"
+	"github.com/stripe/stripe-go/v76/form"
 	"github.com/stripe/stripe-go/v76/webhook"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -149,7 +150,9 @@ func (c *Client) Events(ctx context.Context, since time.Time, page func([]paymen
 	params.Limit = stripe.Int64(100)
 	for {
 		var found listed
-		if err := c.backend.Call(http.MethodGet, "/v1/events", c.key, params, &found); err != nil {
+		query := &form.Values{}
+		form.AppendTo(query, params)
+		if err := c.backend.CallRaw(http.MethodGet, "/v1/events", c.key, query, params.ToParams(), &found); err != nil {
 			return failure("listing events", err)
 		}
 		events := make([]payment.Event, 0, len(found.Data))
