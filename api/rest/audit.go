@@ -1,13 +1,9 @@
 package rest
 
 import (
-	"cmp"
 	"context"
-	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -111,60 +107,16 @@ func document(text json.RawMessage) any {
 // auditHeader names the columns of an export.
 var auditHeader = []string{"id", "at", "tenant_id", "actor", "action", "target", "correlation_id", "before", "after"}
 
-// auditCSV starts an answer of any length. What is wrong with the first page is an
-// ordinary problem; what breaks later breaks the stream off, which a client sees
-// as a body without its end.
+// auditCSV starts an answer of any length.
 func (s *Server) auditCSV(ctx context.Context, q audit.Query) (csvStream, error) {
 	probe := q
 	probe.Limit = 1
 	if _, err := s.AuditLog.Search(ctx, probe); err != nil {
 		return nil, err
 	}
-	return func(w http.ResponseWriter) error {
-		h := w.Header()
-		h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
-		h.Set("Content-Disposition", `attachment; filename="audit.csv"`)
-		out := csv.NewWriter(w)
-		n := 0
-		err := out.Write(auditHeader)
-		if err == nil {
-			err = s.AuditLog.Export(ctx, q, func(a audit.Record) error {
-				if n++; n%exportBeat == 0 {
-					if err := s.beat(w, out); err != nil {
-						return err
-					}
-				}
-				return out.Write(auditLine(a))
-			})
-		}
-		out.Flush()
-		err = cmp.Or(err, out.Error())
-		if err != nil {
-			s.Log.WarnContext(ctx, "an export broke off", "rows", n, "err", err)
-			panic(http.ErrAbortHandler) // the only way to tell a client that has had 200
-		}
-		return nil
-	}, nil
-}
-
-// exportBeat is how many rows go out between two extensions of the deadline.
-const exportBeat = 1000
-
-// beat sends what is there, and gives the rest as much time again: a long export
-// outlasts what an answer may take, and a client that takes nothing does not.
-func (s *Server) beat(w http.ResponseWriter, out *csv.Writer) error {
-	control := http.NewResponseController(w)
-	if err := control.SetWriteDeadline(s.Clock.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	out.Flush()
-	if err := out.Error(); err != nil {
-		return err
-	}
-	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
+	return s.csv(ctx, table{"audit.csv", auditHeader, func(out func(...string) error) error {
+		return s.AuditLog.Export(ctx, q, func(a audit.Record) error { return out(auditLine(a)...) })
+	}}), nil
 }
 
 func auditLine(a audit.Record) []string {
@@ -178,17 +130,6 @@ func auditLine(a audit.Record) []string {
 	}
 	return line
 }
-
-// inert keeps a spreadsheet from taking a text for a formula.
-func inert(cell string) string {
-	if cell != "" && strings.IndexByte("=+-@\t\r\n", cell[0]) >= 0 {
-		return "'" + cell
-	}
-	return cell
-}
-
-// csvStream takes the place of the generated response, which would hold all of it.
-type csvStream func(http.ResponseWriter) error
 
 // VisitExportAuditLogsResponse writes the rows as they are read.
 func (write csvStream) VisitExportAuditLogsResponse(w http.ResponseWriter) error { return write(w) }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
@@ -35,6 +36,11 @@ func utc(t *time.Time) *time.Time {
 func amount(m money.Minor, currency string) oapi.Money {
 	return oapi.Money{AmountMinor: int64(m), Currency: currency}
 }
+
+// at and minor are cells of an export.
+func at(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+func minor(m money.Minor) string { return strconv.FormatInt(int64(m), 10) }
 
 // words and orEmpty are {} and [] in JSON, never null.
 func words(m map[string]string) map[string]string {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/api/rest"
@@ -18,7 +19,6 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
@@ -195,6 +195,10 @@ func (p *people) SSHKeys(_ context.Context, _ identity.Caller, after ids.SSHKey,
 	return all, nil
 }
 
+func (p *people) NamesOf(context.Context, pg.Queryer, []uuid.UUID) (map[uuid.UUID]string, error) {
+	return map[uuid.UUID]string{p.project.UUID: "default"}, nil
+}
+
 func (p *people) DeleteSSHKey(context.Context, identity.Change[struct{}], ids.SSHKey) error {
 	return nil
 }
@@ -281,6 +285,14 @@ func (r *rooms) List(_ context.Context, c identity.Caller, f allocation.Filter) 
 	return []allocation.Allocation{a, b}[:min(2, f.Limit)], nil
 }
 
+func (r *rooms) CommittedBurn(context.Context, pg.Queryer, ids.Tenant, ids.Project) (money.Minor, error) {
+	return 578, nil
+}
+
+func (r *rooms) Names(context.Context, []uuid.UUID) (map[uuid.UUID]string, error) {
+	return map[uuid.UUID]string{}, nil
+}
+
 func (r *rooms) Timeline(context.Context, identity.Caller, ids.Allocation) ([]allocation.Transition, error) {
 	return []allocation.Transition{{Version: 2, Event: "task_placed", From: allocation.Requested, To: allocation.Provisioning, At: t0}}, nil
 }
@@ -317,23 +329,6 @@ func (machines) Node(_ context.Context, name string) (inventory.Node, []inventor
 		return inventory.Node{}, nil, errs.New(errs.NotFound, "no node is named %s", name)
 	}
 	return node1, []inventory.Device{{UUID: "GPU-1", Model: "NVIDIA H100", MemoryMiB: 81559, Health: "healthy", Present: true, SlotStatus: "clean"}}, nil
-}
-
-type meter struct{}
-
-func (meter) Usage(context.Context, metering.Query) ([]metering.Usage, error) {
-	return []metering.Usage{{Allocation: ids.New[ids.Allocation](), Project: ids.New[ids.Project](), SKU: h100.Name, GPUs: 2, PriceMinor: 289, Currency: "EUR", Seconds: 600, CostMinor: 96, StartedAt: t0}}, nil
-}
-
-func (meter) CostOf(_ context.Context, of []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
-	return map[ids.Allocation]money.Minor{of[0]: 96}, nil
-}
-func (meter) Burn(context.Context, pg.Queryer, ids.Tenant) (money.Minor, error) { return 578, nil }
-
-type purse struct{}
-
-func (purse) Balance(context.Context, pg.Queryer, ids.Tenant) (money.Minor, string, error) {
-	return 98904, "EUR", nil
 }
 
 type facts struct{}

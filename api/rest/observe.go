@@ -245,7 +245,7 @@ func (s *Server) limitSize(c *gin.Context) {
 		c.Header("Connection", "close")
 	}
 	if c.Request.ContentLength > maxBody {
-		s.fail(c, tooLarge())
+		s.fail(c, tooLarge(maxBody))
 		return
 	}
 	if c.Request.ContentLength != 0 {
@@ -265,6 +265,6 @@ func sizeOf(r *http.Request) int {
 	return size
 }
 
-func tooLarge() error {
-	return errs.New(errs.BodyTooLarge, "the body is larger than %d bytes", maxBody)
+func tooLarge(most int64) error {
+	return errs.New(errs.BodyTooLarge, "the body is larger than %d bytes", most)
 }

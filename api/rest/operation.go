@@ -21,6 +21,7 @@ type operation struct {
 	id      string
 	public  bool // no sign-in
 	write   bool
+	signed  bool // the bytes of the body are what counts, see takeSigned
 	allowed role
 	mayBe   []string // the roles among them that a tenant gives
 	scopes  policies.Scopes
@@ -86,10 +87,7 @@ func operationsOf(doc *openapi3.T) (map[route]*operation, error) {
 			return nil, fmt.Errorf("operation %s: there is no such class of limits as in x-limit", op.id)
 		}
 		op.takeParameters(o)
-		if o.RequestBody != nil {
-			op.body = o.RequestBody.Value
-			op.schema = op.body.Content["application/json"].Schema.Value
-		}
+		op.takeBody(o)
 		all[route{o.Method, pathParameter.ReplaceAllString(o.Path, ":$1")}] = op
 	}
 	return all, nil
@@ -121,6 +119,17 @@ func (op *operation) takeParameters(o openapi.Operation) {
 		if b, ok := boundsOf(p); ok {
 			op.bounded[p.Name] = b
 		}
+	}
+}
+
+func (op *operation) takeBody(o openapi.Operation) {
+	op.signed = o.Extensions["x-signed"] != nil
+	if o.RequestBody == nil {
+		return
+	}
+	op.body = o.RequestBody.Value
+	if !op.signed {
+		op.schema = op.body.Content["application/json"].Schema.Value
 	}
 }
 

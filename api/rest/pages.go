@@ -12,15 +12,18 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/web"
 )
 
 // pages are what a browser finds where there is no portal.
-type pages struct{ home, signIn, firstAdmin *template.Template }
+type pages struct{ home, signIn, firstAdmin, payment, statement *template.Template }
 
 func newPages() (p *pages, err error) {
 	p = &pages{}
-	for name, to := range map[string]**template.Template{"home": &p.home, "signin": &p.signIn, "firstadmin": &p.firstAdmin} {
+	for name, to := range map[string]**template.Template{
+		"home": &p.home, "signin": &p.signIn, "firstadmin": &p.firstAdmin, "payment": &p.payment, "statement": &p.statement,
+	} {
 		if *to, err = web.Page(name, nil); err != nil {
 			return nil, err
 		}
@@ -46,6 +49,7 @@ func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.GET("/auth/callback", s.callback)
 	e.GET(FirstAdminPath, s.showFirstAdmin)
 	e.POST(FirstAdminPath, s.firstAdmin)
+	e.GET(payment.PagePath+":id", s.showPayment)
 	for path, f := range map[string]struct {
 		contentType string
 		content     []byte
@@ -101,8 +105,10 @@ func (s *Server) writeUnder(c *gin.Context, status int, policy string, t *templa
 	c.Header("Content-Security-Policy", policy)
 	c.Header("Referrer-Policy", "same-origin")
 	c.Header("Cache-Control", "no-store")
-	c.Data(status, "text/html; charset=utf-8", out.Bytes())
+	c.Data(status, pageType, out.Bytes())
 }
+
+const pageType = "text/html; charset=utf-8"
 
 // returnTo keeps a redirect on this site. Browsers read a backslash as a slash and
 // leave tabs and line breaks out: /<tab>/host is another site to them.

@@ -13,7 +13,7 @@ import (
 // nobody wrote down.
 var pagesOnly = map[route]bool{
 	{"GET", "/"}: true, {"GET", "/sign-in"}: true, {"POST", "/sign-in"}: true, {"POST", "/sign-out"}: true,
-	{"GET", "/auth/callback"}: true, {"GET", "/first-admin"}: true, {"POST", "/first-admin"}: true,
+	{"GET", "/auth/callback"}: true, {"GET", "/payments/:id"}: true, {"GET", "/first-admin"}: true, {"POST", "/first-admin"}: true,
 	{"GET", "/assets/first-admin.js"}: true, {"HEAD", "/assets/first-admin.js"}: true,
 	{"GET", "/assets/style.css"}: true, {"HEAD", "/assets/style.css"}: true,
 	{"GET", "/api/openapi.json"}: true, {"HEAD", "/api/openapi.json"}: true,

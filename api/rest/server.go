@@ -35,6 +35,9 @@ type Config struct {
 	Inventory   Inventory
 	Metering    Metering
 	Ledger      Ledger
+	Billing     Billing
+	Statements  Statements
+	Payments    Payments
 	Events      Events
 	Desired     Desired
 	Plans       Plans

@@ -12,9 +12,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -99,6 +102,10 @@ type (
 		CreateCredential(ctx context.Context, ch identity.Change[identity.Credential], account ids.ServiceAccount, ttl time.Duration) (identity.Credential, error)
 		RevokeCredential(ctx context.Context, ch identity.Change[struct{}], account ids.ServiceAccount, id ids.Credential) error
 	}
+	// Names knows what people call things.
+	Names interface {
+		NamesOf(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID]string, error)
+	}
 	// Keys keeps what people's programs sign in with, and their public SSH keys.
 	Keys interface {
 		APIKeys(ctx context.Context, c identity.Caller, after ids.APIKey, limit int) ([]identity.APIKey, error)
@@ -128,6 +135,7 @@ type (
 		TenantMembers
 		Projects
 		ProjectMembers
+		Names
 	}
 	// Programs is what acts for a project.
 	Programs interface {
@@ -170,7 +178,9 @@ type (
 	// InUse knows what people and projects hold.
 	InUse interface {
 		CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (int, error)
+		CommittedBurn(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project) (money.Minor, error)
 		CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error
+		Names(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]string, error)
 	}
 	// Inventory knows the machines.
 	Inventory interface {
@@ -181,12 +191,50 @@ type (
 	// Metering knows what was used.
 	Metering interface {
 		Usage(ctx context.Context, q metering.Query) ([]metering.Usage, error)
+		Intervals(ctx context.Context, tenant ids.Tenant, f metering.Filter) ([]metering.Record, error)
+		EachInterval(ctx context.Context, tenant ids.Tenant, f metering.Filter, do func(metering.Record) error) error
 		CostOf(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]money.Minor, error)
-		Burn(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (money.Minor, error)
+		SpentSince(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project, since time.Time) (money.Minor, error)
 	}
-	// Ledger knows what is left.
+	// Ledger knows what has moved, and what is left.
 	Ledger interface {
 		Balance(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (money.Minor, string, error)
+		Entries(ctx context.Context, tenant ids.Tenant, f ledger.Filter) ([]ledger.Entry, error)
+		EachEntry(ctx context.Context, tenant ids.Tenant, f ledger.Filter, do func(ledger.Entry) error) error
+	}
+	// Billing knows how a tenant's money stands, and what it may spend.
+	Billing interface {
+		Status(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (billing.Status, error)
+		Limits(ctx context.Context, c identity.Caller, project ids.Project) (billing.LimitsView, error)
+		SetLimits(ctx context.Context, ch identity.Change[billing.LimitsView], project ids.Project, version int64, set billing.Limits) (billing.LimitsView, error)
+		Adjust(ctx context.Context, ch identity.Change[billing.Adjustment], user ids.User, amount money.Minor, reason string) (billing.Adjustment, error)
+	}
+	// Statements tell what became of a tenant's money, month by month.
+	Statements interface {
+		Months(ctx context.Context, tenant ids.Tenant, before time.Time, limit int) ([]billing.Totals, error)
+		Statement(ctx context.Context, tenant ids.Tenant, month time.Time) (billing.Statement, error)
+	}
+	// Checkouts bring money in.
+	Checkouts interface {
+		Begin(ctx context.Context, ch identity.Change[payment.Session], amount money.Minor) (payment.Session, error)
+		Portal(ctx context.Context, c identity.Caller, returnURL string) (string, error)
+		Session(ctx context.Context, c identity.Caller, id ids.PaymentSession) (payment.Session, error)
+		Sessions(ctx context.Context, tenant ids.Tenant, after ids.PaymentSession, limit int) ([]payment.Session, error)
+		Pending(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (money.Minor, error)
+		Receive(ctx context.Context, body []byte, signature string) error
+	}
+	// Refunds give it back, and put right what went wrong on the way.
+	Refunds interface {
+		Credits(ctx context.Context, of []payment.Session) (map[ids.PaymentSession]payment.Credit, error)
+		AllSessions(ctx context.Context, f payment.Filter, after ids.PaymentSession, limit int) ([]payment.Session, error)
+		Reconcile(ctx context.Context, ch identity.Change[payment.Session], id ids.PaymentSession) (payment.Session, error)
+		Refund(ctx context.Context, ch identity.Change[payment.Refund], r payment.RefundRequest) (payment.Refund, error)
+		Refunds(ctx context.Context, tenant ids.Tenant, after ids.Refund, limit int) ([]payment.Refund, error)
+	}
+	// Payments is all that this door asks of that room.
+	Payments interface {
+		Checkouts
+		Refunds
 	}
 	// Events follows facts. Open refuses before the first byte is written; what
 	// it returns writes until the client goes or is too slow.

@@ -134,6 +134,9 @@ func given(c *gin.Context, p parameter) bool {
 // checkBody reads the body once. What was checked is handed on as it is, so that
 // the handler decodes nothing a second time and in a different way.
 func checkBody(req *http.Request, r *call) error {
+	if r.op.signed {
+		return takeSigned(req, r)
+	}
 	data, err := read(req)
 	if err != nil {
 		return err
@@ -154,9 +157,8 @@ func checkBody(req *http.Request, r *call) error {
 	if err := checkMediaType(req.Header.Get("Content-Type")); err != nil {
 		return err
 	}
-	if coding := req.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		// Some bytes that unpack to more than any limit.
-		return errs.New(errs.MediaTypeUnsupported, "the body is encoded as %s", strconv.Quote(coding)).Try("send it as it is")
+	if err := checkCoding(req.Header.Get("Content-Encoding")); err != nil {
+		return err
 	}
 	value, err := decode(data)
 	if err != nil {
@@ -169,6 +171,30 @@ func checkBody(req *http.Request, r *call) error {
 	return nil
 }
 
+// maxSigned is what somebody else's program may send us. The largest events of
+// payment providers are some 100 KiB.
+const maxSigned = 256 << 10
+
+// takeSigned takes a body as it is: its bytes are what was signed, and whoever
+// knows the signature reads them.
+func takeSigned(req *http.Request, r *call) error {
+	if req.ContentLength > maxSigned {
+		return tooLarge(maxSigned)
+	}
+	if err := checkCoding(req.Header.Get("Content-Encoding")); err != nil {
+		return err
+	}
+	if req.Body != nil {
+		req.Body = http.MaxBytesReader(nil, req.Body, maxSigned)
+	}
+	data, err := read(req)
+	if err == nil && len(data) == 0 {
+		err = errs.Invalid("body", "is missing")
+	}
+	r.body, req.Body = data, http.NoBody
+	return err
+}
+
 func read(req *http.Request) ([]byte, error) {
 	if req.ContentLength == 0 || req.Body == nil || req.Body == http.NoBody {
 		return nil, nil
@@ -178,8 +204,8 @@ func read(req *http.Request) ([]byte, error) {
 		buf.Grow(int(req.ContentLength) + bytes.MinRead)
 	}
 	if _, err := buf.ReadFrom(req.Body); err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, tooLarge()
+		if most, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, tooLarge(most.Limit)
 		}
 		return nil, errs.New(errs.BadRequest, "the body broke off").Because(err)
 	}
@@ -200,6 +226,14 @@ func checkMediaType(header string) error {
 		return errs.New(errs.MediaTypeUnsupported, "the body is %s", strconv.Quote(header)).Try("send application/json")
 	}
 	return nil
+}
+
+// checkCoding refuses packed bodies: some bytes unpack to more than any limit.
+func checkCoding(header string) error {
+	if header == "" || header == "identity" {
+		return nil
+	}
+	return errs.New(errs.MediaTypeUnsupported, "the body is encoded as %s", strconv.Quote(header)).Try("send it as it is")
 }
 
 // decode reads exactly one JSON value.

@@ -24,7 +24,7 @@ func (w *world) may(o openapi.Operation) *actor {
 // hiddenFields sends with every body a field that the contract does not have.
 func (w *world) hiddenFields(all []openapi.Operation) {
 	for _, o := range all {
-		if o.RequestBody == nil {
+		if !takesJSON(o) {
 			continue
 		}
 		properties := o.RequestBody.Value.Content["application/json"].Schema.Value.Properties

@@ -140,7 +140,7 @@ func (f *fuzzer) request() (request, *actor) {
 	c := cell{op: f.o, actor: by, at: own}
 	ids := w.ids(c, writes(f.o) && f.chance(15) && by.refused == "")
 	r := w.build(f.o, by, ids)
-	if f.o.RequestBody != nil {
+	if takesJSON(f.o) {
 		body, _ := json.Marshal(f.object(f.o.RequestBody.Value.Content["application/json"].Schema.Value, w.bodyOf(f.o)))
 		r.body = body
 	}

@@ -47,7 +47,7 @@ func (w *world) cells() (all []cell) {
 				if s.kind == "ProjectHeader" {
 					all = append(all, cell{o, a, absent, s})
 				}
-				if s.kind != "KindName" {
+				if s.kind != "KindName" && s.kind != "Month" { // no ids
 					all = append(all, cell{o, a, random, s})
 				}
 			}

@@ -39,4 +39,12 @@ var changes = map[string][]string{
 	"createTenant":         {"tenants", "projects"},
 	"placeTenantMember":    {"tenant_memberships"},
 	"createEnrolmentToken": {"enrolment_tokens"},
+
+	// What the loop carries out, and what a worker looks at afterwards.
+	"putBillingLimits":        {"desired_objects", "reconcile_due"},
+	"createCheckoutSession":   {"payment_sessions", "payment_customers"},
+	"createPortalSession":     {"payment_customers"},
+	"reconcilePaymentSession": {"payment_sessions"},
+	"createRefund":            {"refund_requests", "stripe_payments", "ledger_transfers", "ledger_entries", "outbox_events", "river_job"},
+	"adjustBalance":           {"ledger_transfers", "ledger_entries", "outbox_events", "river_job"},
 }

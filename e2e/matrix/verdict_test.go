@@ -44,6 +44,7 @@ var doors = map[string]verdict{
 	"loginPersonal":           {statuses: []int{401}, codes: []string{"login_failed"}},
 	"refreshToken":            {statuses: []int{401, 404}, codes: []string{"token_missing", "token_invalid", "not_found"}},
 	"mintServiceAccountToken": {statuses: []int{401}, codes: []string{"token_invalid"}},
+	"receivePaymentEvent":     {statuses: []int{400}, codes: []string{"signature_invalid"}},
 }
 
 // aboutOwnTenant are the calls about the caller's own tenant that no id names.
@@ -77,6 +78,9 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	}
 	by := grants(o, a)
 	missing := verdict{statuses: []int{404}, codes: []string{"not_found"}}
+	if listed, _ := o.Extensions["x-codes"].([]any); s.kind == "UserID" && slices.Contains(listed, any("user_not_found")) {
+		missing.codes = []string{"user_not_found"}
+	}
 	done := verdict{statuses: successes(o), changes: writes(o)}
 	if at == absent && !a.program {
 		return expectNoProject(o, a, by, done)

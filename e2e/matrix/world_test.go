@@ -88,6 +88,7 @@ func furnish(t testing.TB, prepare ...func(*house)) *world {
 	p := newProvider(t)
 	w := &world{house: open(t, func(h *house, c *serve.Config) {
 		p.through(h, c)
+		takeMoney(t, c)
 		for _, change := range prepare {
 			change(h)
 		}
@@ -112,11 +113,11 @@ func (w *world) newSide(name string) *side {
 	w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, s.tenant, name)
 	s.project, s.other = w.newProject(s), w.newProject(s)
 	account := one[uuid.UUID](w.house, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
-	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES ($1, 'test_credit', $2, $3, 100000000) RETURNING id)
+	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES ($1, 'test_credit', $2, $4, 100000000) RETURNING id)
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
 		SELECT t.id, e.account, e.amount, 'EUR' FROM t, (VALUES ($3::uuid, 100000000::bigint),
 			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = 'promotions' AND currency = 'EUR'), -100000000)) AS e (account, amount)`,
-		id(), name, account)
+		id(), name, account, s.tenant)
 	return s
 }
 
@@ -302,13 +303,16 @@ func (w *world) strangers() {
 func (w *world) stand(s *side) {
 	s.standing["ProjectPath"], s.standing["ProjectHeader"] = s.project.String(), s.project.String()
 	s.standing["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID"} {
 		s.standing[kind] = w.fresh(kind, s, s.owner)
 	}
+	w.pay(s.standing["PaymentSessionID"])
 }
 
 // global are the names that no tenant owns.
-var global = map[string]string{"SkuName": sku, "NodeName": node, "KindName": "Node", "ObjectName": node}
+var global = map[string]string{
+	"SkuName": sku, "NodeName": node, "KindName": "Node", "ObjectName": node, "Month": time.Now().UTC().Format("2006-01"),
+}
 
 // personal are the objects that nobody but their person has.
 var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true}
@@ -323,6 +327,8 @@ func (w *world) fresh(kind string, s *side, by *actor) string {
 	switch kind {
 	case "AllocationID":
 		return w.allocate(s)
+	case "PaymentSessionID":
+		return w.checkout(s)
 	case "ProjectPath":
 		made = w.newProject(s)
 		for _, r := range by.roles {

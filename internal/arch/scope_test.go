@@ -16,6 +16,7 @@ var unscoped = []string{
 	"api/rest.ListEvents",             // an operator who asks for everyone's
 	"platform/billing.Limits",         // declarations are the platform's; those of the caller's own tenant are read
 	"platform/billing.SetLimits",      // and written, after it was made sure whose they are
+	"platform/payment.Receive",        // the payment provider, who is of no tenant, and whose word is kept as it came
 	"platform/identity.Scope",         // the same, in that room's words
 	"platform/identity.unscoped",      // for those below
 

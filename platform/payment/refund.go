@@ -147,9 +147,9 @@ func (s *Service) draftRefund(ctx context.Context, c identity.Caller, r RefundRe
 	case u.Tenant == (ids.Tenant{}):
 		return Refund{}, errs.New(errs.Conflict, "this user belongs to no tenant")
 	}
-	_, currency, err := s.Ledger.Balance(ctx, s.DB, u.Tenant)
+	tenant, err := s.Identity.TenantByID(ctx, u.Tenant)
 	return Refund{
-		ID: ids.New[ids.Refund](), Tenant: u.Tenant, User: r.User, RequestedBy: c.Actor(), Kind: r.Kind, Amount: r.Amount, Currency: currency,
+		ID: ids.New[ids.Refund](), Tenant: u.Tenant, User: r.User, RequestedBy: c.Actor(), Kind: r.Kind, Amount: r.Amount, Currency: tenant.Currency,
 		Reason: r.Reason, State: Requested, Transfer: uuid.Must(uuid.NewV7()), CorrelationID: c.CorrelationID,
 		CreatedAt: s.Clock.Now().Truncate(time.Microsecond), Version: 1, tenantName: u.TenantName,
 	}, err

@@ -99,7 +99,7 @@ func (s *Service) draft(ctx context.Context, c identity.Caller, amount money.Min
 		return Session{}, errs.New(errs.PaymentAmountOutOfRange, "a top-up is between %d and %d minor units", l.Min, l.Max).
 			At("amount_minor").With("min_minor", l.Min).With("max_minor", l.Max)
 	}
-	_, currency, err := s.Ledger.Balance(ctx, s.DB, c.Tenant)
+	tenant, err := s.Identity.TenantByID(ctx, c.Tenant) // its balance may have no account yet
 	if err != nil {
 		return Session{}, err
 	}
@@ -110,7 +110,7 @@ func (s *Service) draft(ctx context.Context, c identity.Caller, amount money.Min
 	now := s.Clock.Now().Truncate(time.Microsecond) // as the database will say it
 	open := min(max(l.SessionTTL, leastOpen+skew), mostOpen-skew)
 	return Session{
-		ID: ids.New[ids.PaymentSession](), Tenant: c.Tenant, Principal: c.Principal(), Amount: amount, Currency: currency, State: Initiated,
+		ID: ids.New[ids.PaymentSession](), Tenant: c.Tenant, Principal: c.Principal(), Amount: amount, Currency: tenant.Currency, State: Initiated,
 		Customer: customer, Livemode: s.Provider.Livemode(), CorrelationID: c.CorrelationID,
 		ExpiresAt: now.Add(open).Truncate(time.Second), CreatedAt: now, StatusAt: now, Version: 1,
 	}, nil
@@ -235,6 +235,11 @@ func (s *Service) Portal(ctx context.Context, c identity.Caller, returnURL strin
 	}
 	if url, err = s.Provider.OpenPortal(ctx, customer, returnURL); err != nil {
 		return "", fmt.Errorf("opening the provider's portal: %w", refused(err))
+	}
+	b := &pgx.Batch{}
+	s.note(b, c, "payment.portal", c.Tenant, s.Naming.Name(c.Tenant.String(), "", "tenant", c.Tenant.String()).String(), map[string]any{"return_url": returnURL})
+	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
+		return "", fmt.Errorf("noting who opened the provider's portal: %w", err)
 	}
 	return url, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
@@ -37,8 +38,10 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	}
 	config := rest.Config{
 		Identity: a.identity, Catalog: a.catalog, Allocations: a.allocations, Inventory: a.inventory, Metering: a.metering, Ledger: a.ledger,
-		Events:  &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Desired: a.desired, Plans: plans{&reconciler.History{DB: a.db}}, DB: a.db,
+		Billing: a.billing, Payments: a.payments,
+		Statements: &billing.Statements{DB: a.db, Identity: a.identity, Ledger: a.ledger, Metering: a.metering, Clock: s.cfg.Clock},
+		Events:     &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
+		Desired:    a.desired, Plans: plans{&reconciler.History{DB: a.db}}, DB: a.db,
 		Seen: a.seen, EnrolmentToken: s.enrolmentToken,
 		AuditLog:       &audit.Service{DB: a.db},
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },

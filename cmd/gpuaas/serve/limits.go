@@ -6,7 +6,6 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -82,20 +81,6 @@ func (p policy) request(c identity.Caller) allocation.Limits {
 	}
 }
 
-func (p policy) payment(c identity.Caller) payment.Limits {
-	v := p.of(c)
-	return payment.Limits{
-		Min:          v.Minor(policies.PaymentMinAmountMinor),
-		Max:          v.Minor(policies.PaymentMaxAmountMinor),
-		SessionTTL:   minutes(v.Int(policies.PaymentSessionTTLMinutes)),
-		RefundWindow: time.Duration(v.Int(policies.AllocationRefundWindowDays)) * 24 * time.Hour,
-	}
-}
-
-func (p policy) sweeping() time.Duration {
-	return minutes(p.view().Int(policies.PaymentSweepMinutes))
-}
-
 func (p policy) window() time.Duration {
 	return seconds(p.view().Int(policies.BillingWindowSeconds))
 }
@@ -103,6 +88,10 @@ func (p policy) window() time.Duration {
 // observationStale is for how long a node's last word is worth money.
 func (p policy) observationStale() time.Duration {
 	return seconds(p.view().Int(policies.BillingObservationStaleSeconds))
+}
+
+func (p policy) sweeping() time.Duration {
+	return minutes(p.view().Int(policies.PaymentSweepMinutes))
 }
 
 func (p policy) reportSeconds() int { return int(p.view().Int(policies.NodeReportSeconds)) }
@@ -126,5 +115,6 @@ func (p policy) certificateTTL() time.Duration {
 	return time.Duration(p.view().Int(policies.NodeCertificateTTLHours)) * time.Hour
 }
 
+func days(n int64) time.Duration    { return time.Duration(n) * 24 * time.Hour }
 func minutes(n int64) time.Duration { return time.Duration(n) * time.Minute }
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

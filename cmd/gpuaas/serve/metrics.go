@@ -18,14 +18,13 @@ import (
 // metrics is served on a port of its own, on loopback: it names nodes, and pprof
 // shows memory.
 func (s *Server) metrics() http.Handler {
-	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf())
+	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf(), s.rooms.till.figures)
 	if loop := s.rooms.sets[RoleReconcile]; loop != nil {
 		s.figures.MustRegister(fleet{loop})
 	}
 	if worker := s.rooms.sets[RoleWork]; worker != nil {
 		s.figures.MustRegister(meters{worker}, worker.billing.Figures)
 	}
-	s.figures.MustRegister(s.rooms.payments)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -6,8 +6,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/platform/payment"
-	"github.com/gpuaas/gpuaas/platform/payment/stripe"
 )
 
 // Payments is the account at the payment provider.
@@ -49,14 +47,6 @@ func PaymentsFromEnv(getenv func(string) string) (p Payments, err error) {
 	}
 	p.Livemode = mode == "live"
 	return p, nil
-}
-
-// provider speaks to the account; nil where there is none.
-func (p Payments) provider() (payment.Provider, error) {
-	if p.SecretKey == "" {
-		return nil, nil //nolint:nilnil // what a room without a provider has
-	}
-	return stripe.New(stripe.Config{Key: p.SecretKey, WebhookSecret: p.WebhookSecret, URL: p.APIURL})
 }
 
 // Check holds the account against the profile: a key of the wrong mode would sell

@@ -58,10 +58,7 @@ type rooms struct {
 	authority *pki.Local
 	keys      *pki.Keyring
 	entrance  *entrance
-
-	provider payment.Provider // nil: nobody takes money
-	payments *payment.Figures
-	public   func() string // where people reach this server
+	till      till
 }
 
 // set is the rooms as one role works in them: with its rights to the database,
@@ -76,11 +73,11 @@ type set struct {
 	ledger       *ledger.Service
 	audited      *audit.Service
 	metering     *metering.Service
-	payments     *payment.Service
 	certificates *secret.Certificates
 	inventory    *inventory.Service
 	allocations  *allocation.Service
 	billing      *billing.Service
+	payments     *payment.Service
 	tasks        *nodetask.Store
 }
 
@@ -139,7 +136,7 @@ func prepare(ctx context.Context, c Config) error {
 	return jobs.MakePartitions(ctx, owner)
 }
 
-func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus) (*rooms, error) {
+func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
 	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints}
 	var err error
 	if r.authority, err = pki.Open(filepath.Join(c.StateDir, "ca"), c.Clock); err != nil {
@@ -151,14 +148,13 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 	if r.entrance, err = openEntrance(c); err != nil {
 		return nil, err
 	}
+	if r.till, err = openTill(c, url); err != nil {
+		return nil, err
+	}
 	r.policy = policy{&policies.Client{DB: r.pool(RoleReconcile), Hints: hints, Log: c.Log}}
 	if _, err := r.policy.client.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	if r.provider, err = c.Payments.provider(); err != nil {
-		return nil, err
-	}
-	r.payments = payment.NewFigures()
 	for role, pool := range pools {
 		r.sets[role] = r.furnishFor(c, pool)
 		if role == RoleAPI {
@@ -194,10 +190,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
 		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
-	s.payments = &payment.Service{
-		DB: db, Provider: r.provider, Identity: s.identity, Ledger: s.ledger, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
-		Limits: r.policy.payment, PublicURL: func() string { return r.public() }, Figures: r.payments,
-	}
+	s.payments = r.till.payments(c, s, r)
 	s.billing = &billing.Service{
 		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
 		Payments: s.payments, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
@@ -226,7 +219,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 	}
 	deps := &jobs.Deps{
 		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory,
-		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Payments: w.payments, Billing: w.billing, Audit: w.audited, Hints: r.hints, Log: c.Log,
+		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Payments: w.payments, Audit: w.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)

@@ -79,10 +79,9 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := carry(hints, s.nats); err != nil {
 		return nil, err
 	}
-	if s.rooms, err = furnish(ctx, cfg, pools, hints); err != nil {
+	if s.rooms, err = furnish(ctx, cfg, pools, hints, s.publicURL); err != nil {
 		return nil, err
 	}
-	s.rooms.public = s.public
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
@@ -220,14 +219,6 @@ func stopJobs(ctx context.Context, c *river.Client[pgx.Tx]) error {
 		return fmt.Errorf("stopping the workers: %w", err)
 	}
 	return nil
-}
-
-// public is where people reach the API: the front, where there is one.
-func (s *Server) public() string {
-	if front := s.cfg.Front.URL; front != nil {
-		return front.Scheme + "://" + front.Host
-	}
-	return s.URL()
 }
 
 // URL is where the API answers.

@@ -1,0 +1,160 @@
+package rest_test
+
+import (
+	"encoding/csv"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/payment"
+)
+
+func (b *bundle) table(t *testing.T, path string) [][]string {
+	t.Helper()
+	w := b.do(t, ask{method: "GET", path: path, token: tokenOwner})
+	if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/csv") || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
+		t.Fatalf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+	}
+	rows, err := csv.NewReader(w.Body).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%s: %v %v", path, rows, err)
+	}
+	return rows
+}
+
+// A spreadsheet runs a text that begins like a formula, and adds up a number that
+// begins with a minus.
+func TestExportsOfMoneyAreNumbersAndNoFormulas(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	sum := int64(0)
+	for _, row := range b.table(t, "/api/v1/billing/ledger/csv?from=2026-01-01T00:00:00Z")[1:] {
+		n, err := strconv.ParseInt(row[6], 10, 64)
+		if err != nil {
+			t.Errorf("%v: %v", row, err)
+		}
+		sum += n
+		if row[4] == "@x" || strings.HasPrefix(row[8], "=") {
+			t.Errorf("a formula: %v", row)
+		}
+	}
+	if sum != 98903 {
+		t.Errorf("the ledger sums to %d", sum)
+	}
+	if rows := b.table(t, "/api/v1/billing/usage/csv"); len(rows[1]) != len(rows[0]) || rows[1][11] != "96" {
+		t.Errorf("%v", rows)
+	}
+
+	rows := b.table(t, "/api/v1/billing/statements/2026-01/csv")
+	total := int64(0)
+	for _, row := range rows[1:] {
+		n, err := strconv.ParseInt(row[8], 10, 64)
+		if err != nil || len(row) != len(rows[0]) {
+			t.Errorf("%v: %v", row, err)
+		}
+		if row[0] == "closing" && n != total {
+			t.Errorf("the lines sum to %d, and it closes with %d", total, n)
+		}
+		total += n
+	}
+	if rows[2][0] != "usage" || rows[2][1] != "'=1+1" || rows[len(rows)-1][0] != "closing" {
+		t.Errorf("%v", rows)
+	}
+}
+
+func TestTheStatementsPageIsMadeToBePrinted(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	w := b.do(t, ask{method: "GET", path: "/api/v1/billing/statements/2026-01/page", token: tokenOwner})
+	text := w.Body.String()
+	for _, want := range []string{"&lt;dev&gt;", "EUR 989.03", "EUR -0.96", "0:10:00", "<tfoot>", "=HYPERLINK(1)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("without %q", want)
+		}
+	}
+	if w.Code != 200 || strings.Contains(text, "<script") || strings.Contains(text, "<dev>") || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %v\n%s", w.Code, w.Header(), text)
+	}
+	if w := b.do(t, ask{method: "GET", path: "/assets/style.css"}); !strings.Contains(w.Body.String(), "@media print") {
+		t.Error("nothing is styled for paper")
+	}
+	for path, want := range map[string]int{"2026-02/page": 404, "2026-13/page": 400, "2026-1/page": 400, "2026-02/csv": 404, "0000-01": 404, "9999-12": 404} {
+		if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/statements/" + path, token: tokenOwner}); w.Code != want {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// The page of the outcome shows how the checkout stands here, and looks again for
+// as long as that may change; only to who may read it by the API.
+func TestTheOutcomeOfAPayment(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, passwords)
+	owner, path := b.signIn(t, tokenOwner), payment.PagePath+paid.ID.String()
+	if w := b.visit(t, "GET", path, ""); w.Code != 302 || w.Header().Get("Location") != "/sign-in?return=%2Fpayments%2F"+paid.ID.String() {
+		t.Errorf("nobody: %d %v", w.Code, w.Header())
+	}
+	for state, waits := range map[payment.State]bool{
+		payment.Initiated: true, payment.CheckoutCompleted: true, payment.Credited: false, payment.FailedReconcile: false, payment.Expired: false,
+	} {
+		b.till.states = state
+		w := b.visit(t, "GET", path, "", with(owner))
+		text := w.Body.String()
+		if w.Code != 200 || strings.Contains(text, `http-equiv="refresh"`) != waits || strings.Contains(text, "<script") ||
+			strings.Contains(text, "https://pay.example") != (state == payment.Initiated) || !strings.Contains(text, "EUR 50.00") {
+			t.Errorf("%s: %d %s", state, w.Code, text)
+		}
+	}
+	for what, c := range map[string]struct {
+		cookie *http.Cookie
+		path   string
+		want   int
+	}{
+		"another's":                    {owner, payment.PagePath + "01990f46-1111-7222-8333-444455556666", 404},
+		"not an id":                    {owner, payment.PagePath + "x", 404},
+		"whose role does not allow it": {b.signIn(t, tokenMember), path, 403},
+	} {
+		if w := b.visit(t, "GET", c.path, "", with(c.cookie)); w.Code != c.want {
+			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+		}
+	}
+}
+
+func TestLimitsAreChangedFromWhatWasRead(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	const path = "/api/v1/billing/limits"
+	tag := b.do(t, ask{method: "GET", path: path, token: tokenOwner}).Header().Get("ETag")
+	for match, want := range map[string]int{tag: 200, `"2"`: 412, "": 200} {
+		w := b.do(t, ask{method: "PUT", path: path, token: tokenOwner, body: `{"hourly_spend_minor":5000}`, header: map[string]string{"If-Match": match}})
+		if w.Code != want {
+			t.Errorf("If-Match %s: %d %s", match, w.Code, w.Body)
+		}
+	}
+	for token, want := range map[string]int{tokenMember: 403, tokenOperator: 403, tokenOwner: 200} {
+		if w := b.do(t, ask{method: "PUT", path: path, token: token, body: `{}`}); w.Code != want {
+			t.Errorf("%s: %d %s", token, w.Code, w.Body)
+		}
+	}
+}
+
+// Whoever is of no tenant is told so, and not shown everybody's.
+func TestMoneyOfNoTenant(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.people.tenant = ids.Tenant{}
+	for _, path := range []string{
+		"balance", "usage", "usage/summary", "usage/intervals", "usage/csv", "ledger", "ledger/csv", "statements", "statements/2026-01", "refunds", "limits",
+	} {
+		if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/" + path, token: tokenAdmin}); w.Code != 404 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}

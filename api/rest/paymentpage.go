@@ -1,0 +1,82 @@
+package rest
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/payment"
+)
+
+// lookAgain is how often the page of an outcome asks: a provider tells within a
+// second or two.
+const lookAgain = 2
+
+// showPayment is where the browser comes back to from the payment provider. That it
+// came says nothing about money: the page shows how the checkout stands here.
+func (s *Server) showPayment(c *gin.Context) {
+	caller, err := s.visitor(c)
+	switch {
+	case err == nil:
+	case statusOf(errs.CodeOf(err)) == http.StatusUnauthorized && s.maySignIn():
+		c.Redirect(http.StatusFound, "/sign-in?return="+url.QueryEscape(c.Request.URL.Path))
+		return
+	default:
+		s.fail(c, err)
+		return
+	}
+	p, err := s.paymentOf(c, caller)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.write(c, s.pages.payment, outcomeOf(p))
+}
+
+// paymentOf reads a checkout for whoever may read it by the API.
+func (s *Server) paymentOf(c *gin.Context, caller identity.Caller) (payment.Session, error) {
+	op := s.operations[route{http.MethodGet, "/api/v1/payments/sessions/:id"}]
+	if d := decide(op, caller); !d.allowed {
+		return payment.Session{}, op.denied(caller, d)
+	}
+	id, err := ids.Parse[ids.PaymentSession](c.Param("id"))
+	if err != nil || caller.Tenant == (ids.Tenant{}) {
+		return payment.Session{}, errs.New(errs.NotFound, "no such payment session")
+	}
+	return s.Payments.Session(pg.WithScope(c.Request.Context(), caller.Scope(false)), caller, id)
+}
+
+// outcome is what the page says.
+type outcome struct {
+	ID, Amount, Status, Says, Help string
+	URL                            string
+	CreatedAt, CreditedAt          string
+	Waiting                        bool
+	Every                          int
+}
+
+func outcomeOf(p payment.Session) outcome {
+	o := outcome{
+		ID: p.ID.String(), Amount: money.Format(p.Currency, p.Amount), Status: string(p.State), CreatedAt: p.CreatedAt.UTC().Format(time.RFC1123), Every: lookAgain,
+	}
+	switch p.State {
+	case payment.Initiated:
+		o.Waiting, o.Says, o.URL = true, "Waiting for the payment.", p.URL
+	case payment.CheckoutCompleted:
+		o.Waiting, o.Says, o.Help = true, "Paid; the money is on its way.", "Some ways of paying take days. The balance grows when the money is there."
+	case payment.Credited:
+		o.Says, o.CreditedAt = "The balance has grown by "+o.Amount+".", p.StatusAt.UTC().Format(time.RFC1123)
+	case payment.FailedReconcile:
+		o.Says, o.Help = "What came is not what was asked for.", "An operator looks into it. Nothing has to be paid again: say them the id below."
+	case payment.Expired:
+		o.Says, o.Help = "It ended without a payment.", "Nothing was charged. Begin another one."
+	}
+	return o
+}

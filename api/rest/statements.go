@@ -1,0 +1,151 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/billing"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+// ListStatements handles GET /api/v1/billing/statements.
+func (s *Server) ListStatements(ctx context.Context, req oapi.ListStatementsRequestObject) (oapi.ListStatementsResponseObject, error) {
+	ctx, r := of(ctx)
+	if err := ofTenant(r, "/api/v1/admin/tenants/{tenant_id}/ledger"); err != nil {
+		return nil, err
+	}
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(before time.Time, n int) ([]billing.Totals, error) {
+		return s.Statements.Months(ctx, r.caller.Tenant, before, n)
+	}, func(t billing.Totals) time.Time { return t.From }, toTotals)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListStatements200JSONResponse{
+		Body:    oapi.StatementList{Items: l.items, NextCursor: l.next},
+		Headers: oapi.ListStatements200ResponseHeaders{Link: l.link},
+	}, nil
+}
+
+// GetStatement handles GET /api/v1/billing/statements/{month}.
+func (s *Server) GetStatement(ctx context.Context, req oapi.GetStatementRequestObject) (oapi.GetStatementResponseObject, error) {
+	st, err := s.statement(ctx, req.Month)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.GetStatement200JSONResponse(toStatement(st)), nil
+}
+
+// statement reads that of the caller's tenant.
+func (s *Server) statement(ctx context.Context, month string) (billing.Statement, error) {
+	ctx, r := of(ctx)
+	if err := ofTenant(r, "/api/v1/admin/tenants/{tenant_id}/ledger"); err != nil {
+		return billing.Statement{}, err
+	}
+	m, err := time.Parse("2006-01", month)
+	if err != nil {
+		return billing.Statement{}, errs.Invalid("month", "is not a month, such as 2026-01")
+	}
+	return s.Statements.Statement(ctx, r.caller.Tenant, m)
+}
+
+func toTotals(t billing.Totals) oapi.StatementTotals {
+	return oapi.StatementTotals{
+		Month: t.Month(), From: t.From, To: t.To, Final: t.Final, Currency: t.Currency,
+		OpeningMinor: int64(t.Opening), TopupsMinor: int64(t.TopUps), UsageMinor: int64(t.Usage), CreditsMinor: int64(t.Credits),
+		RefundsMinor: int64(t.Refunds), AdjustmentsMinor: int64(t.Adjustments), ClosingMinor: int64(t.Closing),
+	}
+}
+
+func toStatement(st billing.Statement) oapi.Statement {
+	t := toTotals(st.Totals)
+	shown := oapi.Statement{
+		Month: t.Month, From: t.From, To: t.To, Final: t.Final, Currency: t.Currency, OpeningMinor: t.OpeningMinor, TopupsMinor: t.TopupsMinor,
+		UsageMinor: t.UsageMinor, CreditsMinor: t.CreditsMinor, RefundsMinor: t.RefundsMinor, AdjustmentsMinor: t.AdjustmentsMinor, ClosingMinor: t.ClosingMinor,
+		Tenant: oapi.StatementTenant{Id: st.Tenant.ID.UUID, Name: st.Tenant.Name},
+		Usage:  make([]oapi.StatementUsage, len(st.Uses)), Movements: make([]oapi.StatementMovement, len(st.Movements)),
+	}
+	for i, u := range st.Uses {
+		shown.Usage[i] = oapi.StatementUsage{
+			ProjectId: u.Project.UUID, Project: u.ProjectName, Sku: u.SKU, AllocationId: u.Allocation.UUID, Gpus: u.GPUs, Seconds: u.Seconds,
+			GrossMinor: int64(u.CostMinor), CreditedMinor: int64(u.CreditMinor), CostMinor: int64(u.NetMinor),
+		}
+	}
+	for i, e := range st.Movements {
+		shown.Movements[i] = oapi.StatementMovement{
+			At: e.At.UTC(), Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: filled(e.Note), TransferId: e.Transfer, AmountMinor: int64(e.AmountMinor),
+		}
+	}
+	return shown
+}
+
+// statementHeader names the columns of an export. Its amounts sum to the closing
+// balance, down to the line that says so.
+var statementHeader = []string{"line", "project", "sku", "allocation_id", "at", "kind", "reference", "seconds", "amount_minor", "currency"}
+
+// ExportStatement handles GET /api/v1/billing/statements/{month}/csv.
+func (s *Server) ExportStatement(ctx context.Context, req oapi.ExportStatementRequestObject) (oapi.ExportStatementResponseObject, error) {
+	st, err := s.statement(ctx, req.Month)
+	if err != nil {
+		return nil, err
+	}
+	ctx, _ = of(ctx)
+	return s.csv(ctx, table{"statement-" + st.Month() + ".csv", statementHeader, func(out func(...string) error) error {
+		return statementLines(st, out)
+	}}), nil
+}
+
+func statementLines(st billing.Statement, out func(...string) error) error {
+	if err := out("opening", "", "", "", at(st.From), "", "", "", minor(st.Opening), st.Currency); err != nil {
+		return err
+	}
+	for _, u := range st.Uses {
+		if err := out("usage", inert(u.ProjectName), inert(u.SKU), u.Allocation.String(), "", string(ledger.Usage), "",
+			strconv.FormatInt(u.Seconds, 10), minor(-u.CostMinor), st.Currency); err != nil {
+			return err
+		}
+	}
+	for _, e := range st.Movements {
+		allocation := ""
+		if e.Allocation != nil {
+			allocation = e.Allocation.String()
+		}
+		if err := out("movement", "", "", allocation, at(e.At), string(e.Kind), inert(e.Reference), "", minor(e.AmountMinor), st.Currency); err != nil {
+			return err
+		}
+	}
+	return out("closing", "", "", "", at(st.To), "", "", "", minor(st.Closing), st.Currency)
+}
+
+// VisitExportStatementResponse writes the rows.
+func (write csvStream) VisitExportStatementResponse(w http.ResponseWriter) error { return write(w) }
+
+// GetStatementPage handles GET /api/v1/billing/statements/{month}/page.
+func (s *Server) GetStatementPage(ctx context.Context, req oapi.GetStatementPageRequestObject) (oapi.GetStatementPageResponseObject, error) {
+	st, err := s.statement(ctx, req.Month)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := s.pages.statement.Execute(&out, pageOfStatement(st)); err != nil {
+		return nil, err
+	}
+	return page200(out.Bytes()), nil
+}
+
+// page200 takes the place of the generated response, which knows no headers of pages.
+type page200 []byte
+
+// VisitGetStatementPageResponse writes the page, under the policy of all pages.
+func (p page200) VisitGetStatementPageResponse(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Content-Type", pageType)
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(p)
+	return err
+}

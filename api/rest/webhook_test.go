@@ -1,0 +1,140 @@
+package rest_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+)
+
+const webhook = "/api/v1/payments/webhook"
+
+// tell sends what the payment provider would.
+func (b *bundle) tell(t *testing.T, body io.Reader, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, webhook, body)
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	req.Header.Set("Stripe-Signature", rightSignature)
+	for _, c := range change {
+		c(req)
+	}
+	w := httptest.NewRecorder()
+	b.door.ServeHTTP(w, req)
+	return w
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+// The bytes are what is signed: the room gets them as they were sent, whatever
+// they are called, and whether or not they are JSON.
+func TestWebhookBodiesComeThroughUntouched(t *testing.T) {
+	t.Parallel()
+
+	for what, c := range map[string]struct {
+		body   string
+		change func(*http.Request)
+	}{
+		"as the provider sends it":  {"{\r\n  \"id\" : \"evt_1\",\"a\":1.0,\"a\":2}\n", header("User-Agent", "Stripe/1.0")},
+		"without a media type":      {`{"id":"evt_1"}`, func(r *http.Request) { r.Header.Del("Content-Type") }},
+		"of another media type":     {"a=b", header("Content-Type", "application/x-www-form-urlencoded")},
+		"not JSON, not UTF-8":       {"\xff\x00{", header("Accept", "*/*")},
+		"from a browser's page":     {`{"id":"evt_1"}`, header("Origin", "https://elsewhere.example")},
+		"with a token that is none": {`{"id":"evt_1"}`, header("Authorization", "Bearer guess")},
+		"with an idempotency key":   {`{"id":"evt_1"}`, header("X-Idempotency-Key", "k1")},
+		"of exactly 256 KiB":        {strings.Repeat("x", 256<<10), header("Content-Encoding", "identity")},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			for n := 1; n <= 2; n++ {
+				if w := b.tell(t, strings.NewReader(c.body), c.change); w.Code != 200 || w.Header().Get("Idempotency-Replayed") != "" {
+					t.Fatalf("%d %s", w.Code, w.Body)
+				}
+				if len(b.till.received) != n || string(b.till.received[n-1]) != c.body {
+					t.Errorf("received %.60q", b.till.received)
+				}
+			}
+		})
+	}
+}
+
+func TestWebhookRefusals(t *testing.T) {
+	t.Parallel()
+
+	large := strings.Repeat("x", 256<<10+1)
+	for what, c := range map[string]struct {
+		body   io.Reader
+		change func(*http.Request)
+		status int
+		code   string
+	}{
+		"a byte too much":                        {strings.NewReader(large), header("X-A", "b"), 413, "body_too_large"},
+		"a byte too much, of no length":          {struct{ io.Reader }{strings.NewReader(large)}, header("X-A", "b"), 413, "body_too_large"},
+		"packed":                                 {bytes.NewReader([]byte("\x1f\x8b")), header("Content-Encoding", "gzip"), 415, "media_type_unsupported"},
+		"empty":                                  {strings.NewReader(""), header("X-A", "b"), 400, "validation_error"},
+		"signed by somebody else":                {strings.NewReader("{}"), header("Stripe-Signature", "t=1,v1=wrong"), 400, "signature_invalid"},
+		"a signature longer than any":            {strings.NewReader("{}"), header("Stripe-Signature", strings.Repeat("v", 5000)), 400, "validation_error"},
+		"a parameter that nobody has asked for ": {strings.NewReader("{}"), func(r *http.Request) { r.URL.RawQuery = "a=b" }, 400, "unknown_parameter"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			w := b.tell(t, c.body, c.change)
+			if p := problem(t, w); w.Code != c.status || string(p.Code) != c.code || len(b.till.received) != 0 {
+				t.Errorf("%d %s, received %d", w.Code, w.Body, len(b.till.received))
+			}
+		})
+	}
+}
+
+// Whoever guesses signatures is slowed down by address, as whoever guesses tokens;
+// the provider, which signs, is not, not even from there.
+func TestFailedSignaturesAreCharged(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, slow(3))
+	wrong, from := header("Stripe-Signature", "t=1,v1=wrong"), func(address string) func(*http.Request) {
+		return func(r *http.Request) { r.RemoteAddr = address }
+	}
+	for try, want := range []int{400, 400, 400, 429} {
+		w := b.tell(t, strings.NewReader("{}"), wrong, from("192.0.2.7:1"))
+		if w.Code != want || (w.Header().Get("Retry-After") != "") != (want == 429) {
+			t.Errorf("try %d: %d %s", try, w.Code, w.Body)
+		}
+	}
+	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: "guess", from: "192.0.2.7:2"}); w.Code != 429 {
+		t.Errorf("a token from there: %d", w.Code)
+	}
+	if w := b.tell(t, strings.NewReader("{}"), wrong, from("192.0.2.8:1")); w.Code != 400 {
+		t.Errorf("from another address: %d", w.Code)
+	}
+	for range 20 {
+		if w := b.tell(t, strings.NewReader("{}"), from("192.0.2.7:1")); w.Code != 200 {
+			t.Fatalf("the provider: %d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// Where the limits cannot be asked, nobody tries payments; the provider still tells.
+func TestPaymentsFailClosed(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, func(c *rest.Config) { c.SharedLimits = lost{} })
+	for path, token := range map[string]string{
+		"/api/v1/payments/checkout-session": tokenOwner, "/api/v1/payments/customer-portal-session": tokenOwner,
+		"/api/v1/admin/users/" + users[tokenMember].String() + "/refunds": tokenAdmin, "/api/v1/admin/users/" + users[tokenMember].String() + "/balance": tokenAdmin,
+	} {
+		if w := b.do(t, ask{method: "POST", path: path, token: token, body: `{}`}); w.Code != 503 || problem(t, w).Code != "limiter_unavailable" {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if w := b.tell(t, strings.NewReader("{}")); w.Code != 200 {
+		t.Errorf("the provider: %d %s", w.Code, w.Body)
+	}
+}

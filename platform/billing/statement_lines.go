@@ -1,0 +1,121 @@
+package billing
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
+)
+
+// Statement is a month with every line of it.
+type Statement struct {
+	Totals
+	Tenant    identity.Tenant
+	Uses      []Use
+	Movements []ledger.Entry
+}
+
+// Use is what one allocation has come to in a month, as far as it is charged.
+type Use struct {
+	metering.Usage
+
+	ProjectName string
+}
+
+// Statement reads that of a month. One from before the first entry, or from the
+// future, is not there. It is read as a whole, and has a line for each allocation:
+// no transaction waits for a slow reader.
+func (s *Statements) Statement(ctx context.Context, tenant ids.Tenant, m time.Time) (st Statement, err error) {
+	if st.Tenant, err = s.Identity.TenantByID(ctx, tenant); err != nil {
+		return Statement{}, err
+	}
+	err = s.still(ctx, func(at *Statements) (err error) {
+		if st.Totals, err = at.of(ctx, tenant, m); err != nil {
+			return err
+		}
+		if st.Uses, err = at.use(ctx, tenant, st.Totals); err != nil {
+			return err
+		}
+		return at.Ledger.EachMovement(ctx, tenant, st.From, st.To, func(e ledger.Entry) error {
+			st.Movements = append(st.Movements, e)
+			return nil
+		})
+	})
+	return st, err
+}
+
+func (s *Statements) of(ctx context.Context, tenant ids.Tenant, m time.Time) (Totals, error) {
+	m = month(m)
+	first, last, err := s.span(ctx, tenant)
+	switch {
+	case err != nil && errs.CodeOf(err) != errs.NotFound:
+		return Totals{}, err
+	case err != nil, m.Before(first), m.After(last):
+		return Totals{}, errs.New(errs.NotFound, "there is no statement of %s", m.Format("2006-01")).Try("list the statements that there are")
+	}
+	list, err := s.totals(ctx, tenant, m, next(m))
+	if err != nil {
+		return Totals{}, err
+	}
+	return list[0], nil
+}
+
+// use is what the ledger's entries of use in the month are made of: of a month
+// that runs, up to where it is charged.
+func (s *Statements) use(ctx context.Context, tenant ids.Tenant, t Totals) (all []Use, err error) {
+	to, err := s.Metering.ChargedTo(ctx, s.DB, tenant)
+	if err != nil {
+		return nil, err
+	}
+	if to.After(t.To) {
+		to = t.To
+	}
+	if !to.After(t.From) {
+		return nil, nil
+	}
+	q := metering.Query{Tenant: tenant, From: t.From, To: to, By: metering.ByAllocation}
+	err = s.Metering.EachUsage(ctx, q, func(u metering.Usage) error {
+		all = append(all, Use{Usage: u})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.namesOf(ctx, all)
+	for i := range all {
+		all[i].ProjectName = names[all[i].Project.UUID]
+	}
+	return all, err
+}
+
+func (s *Statements) namesOf(ctx context.Context, list []Use) (map[uuid.UUID]string, error) {
+	projects := make([]uuid.UUID, len(list))
+	for i, u := range list {
+		projects[i] = u.Project.UUID
+	}
+	return s.Identity.NamesOf(ctx, s.DB, projects)
+}
+
+// Sums are the columns of a month by their name, for those who show them.
+func (t Totals) Sums() []Sum {
+	return []Sum{
+		{"Top-ups", t.TopUps},
+		{"Use", t.Usage},
+		{"Credits for faults of the platform", t.Credits},
+		{"Refunds", t.Refunds},
+		{"Corrections", t.Adjustments},
+	}
+}
+
+// Sum is one of them.
+type Sum struct {
+	What string
+	Sum  money.Minor
+}

@@ -1,0 +1,6 @@
+package identity
+
+const selectNames = `
+	SELECT id, name FROM projects WHERE id = ANY ($1::uuid[])
+	UNION ALL SELECT id, coalesce(nullif(name, ''), email) FROM users WHERE id = ANY ($1::uuid[])
+	UNION ALL SELECT id, name FROM service_accounts WHERE id = ANY ($1::uuid[])`

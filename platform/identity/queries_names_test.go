@@ -1,0 +1,12 @@
+package identity
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsOfNamesFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"projects", "users", "service_accounts"}, map[string]string{"selectNames": selectNames})
+}

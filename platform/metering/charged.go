@@ -1,0 +1,25 @@
+package metering
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Ticks are charged in their order, so the last one that is says it of all before.
+// Whoever was never metered owes nothing yet.
+const selectChargedTo = `
+	SELECT CASE WHEN EXISTS (SELECT FROM usage_records WHERE org_id = $1) THEN coalesce((SELECT max(to_s) FROM usage_passes), 0) ELSE metering_clock() END`
+
+// ChargedTo is the moment up to which all that the tenant has used is charged;
+// 1970 while nothing is. What was used before it changes no more.
+func (s *Service) ChargedTo(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (time.Time, error) {
+	var second int64
+	if err := q.QueryRow(ctx, selectChargedTo, tenant.UUID).Scan(&second); err != nil {
+		return time.Time{}, fmt.Errorf("reading up to when use is charged: %w", err)
+	}
+	return time.Unix(second, 0).UTC(), nil
+}

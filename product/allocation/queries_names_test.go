@@ -1,0 +1,12 @@
+package allocation
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsOfNamesFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"allocations"}, map[string]string{"selectNames": selectNames, "sumCommitted": sumCommitted})
+}
