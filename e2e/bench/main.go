@@ -100,6 +100,8 @@ func goals() []goal {
 		{"R5", taskInHand},
 		{"L1", accrual},
 		{"L3", balances},
+		{"L4", posting},
+		{"L5", derivation},
 		{"L6", limitedCreate},
 		{"U1", warmStart},
 		{"U2", smallInstallation},
