@@ -23,8 +23,8 @@ func limitedCreate(ctx context.Context, l *lab) ([]row, error) {
 		return nil, err
 	}
 	defer func() { cancel(); s.stop() }()
-	if err := l.exec(ctx, s.url, fmt.Sprintf(`INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor)
-		SELECT gen_random_uuid(), 'usage', n || ' ' || id, id, -1 FROM ledger_accounts, generate_series(1, %d) AS n WHERE name = 'balance'`, owed), `VACUUM ANALYZE ledger_transfers`); err != nil {
+	if err := l.exec(ctx, s.url, fmt.Sprintf(`INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor)
+		SELECT gen_random_uuid(), 'usage', n || ' ' || id, org_id, -1 FROM ledger_accounts, generate_series(1, %d) AS n WHERE name = 'balance'`, owed), `VACUUM ANALYZE ledger_transfers`); err != nil {
 		return nil, err
 	}
 	whole, err := s.capture(ctx)
