@@ -77,11 +77,11 @@ func (b *books) wait(d time.Duration) {
 // post moves money now, whatever the database's clock says.
 func (b *books) post(kind ledger.Kind, against string, amount money.Minor) uuid.UUID {
 	id := uuid.Must(uuid.NewV7())
-	must(b.T, b.exec(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, at, account_id, amount_minor) VALUES ($1, $2, $3, $6, $4, $5) RETURNING id)
+	must(b.T, b.exec(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, at, org_id, amount_minor) VALUES ($1, $2, $3, $6, $8, $5) RETURNING id)
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency, at)
 		SELECT t.id, e.account, e.amount, 'EUR', $6 FROM t, (VALUES ($4::uuid, $5::bigint),
 			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = $7 AND currency = 'EUR'), -$5)) AS e (account, amount)`,
-		id, kind, id.String(), b.balance, amount, b.now, against))
+		id, kind, id.String(), b.balance, amount, b.now, against, b.tenant))
 	return id
 }
 
