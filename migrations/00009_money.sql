@@ -43,28 +43,29 @@ ALTER TABLE ledger_transfers ADD CONSTRAINT ledger_transfers_have_a_kind CHECK (
 -- sequence as the entries' ids, so that one number cuts both.
 ALTER TABLE ledger_transfers
 	ADD seq bigint NOT NULL DEFAULT nextval('ledger_entries_id_seq'),
-	ADD account_id uuid, -- null between accounts of the platform
+	ADD org_id uuid, -- null between accounts of the platform
 	ADD amount_minor bigint;
 DROP TRIGGER ledger_transfers_append_only ON ledger_transfers;
-UPDATE ledger_transfers t SET account_id = e.account_id, amount_minor = e.sum FROM (
-	SELECT e.transfer_id, e.account_id, sum(e.amount_minor) AS sum FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id
-	WHERE a.org_id IS NOT NULL GROUP BY e.transfer_id, e.account_id) e
+UPDATE ledger_transfers t SET org_id = e.org_id, amount_minor = e.sum FROM (
+	SELECT e.transfer_id, a.org_id, sum(e.amount_minor) AS sum FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id
+	WHERE a.org_id IS NOT NULL GROUP BY e.transfer_id, a.org_id) e
 WHERE e.transfer_id = t.id;
 UPDATE ledger_transfers SET amount_minor = 0 WHERE amount_minor IS NULL;
 CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
 ALTER TABLE ledger_transfers ALTER amount_minor SET NOT NULL;
-CREATE INDEX ledger_transfers_by_account ON ledger_transfers (account_id, seq) INCLUDE (amount_minor) WHERE account_id IS NOT NULL;
+CREATE INDEX ledger_transfers_by_tenant ON ledger_transfers (org_id, seq) INCLUDE (amount_minor) WHERE org_id IS NOT NULL;
+ALTER TABLE ledger_checkpoints ADD org_id uuid; -- whose the account is, so that its policy asks no other table
 DROP POLICY scope ON ledger_transfers;
-CREATE POLICY scope ON ledger_transfers
-	USING ((SELECT scope_platform()) OR account_id = ANY (ARRAY(SELECT a.id FROM ledger_accounts a WHERE a.org_id = (SELECT scope_tenant()))))
-	WITH CHECK ((SELECT scope_platform()));
+DROP POLICY scope ON ledger_checkpoints;
+CREATE POLICY scope ON ledger_transfers USING ((SELECT scope_platform()) OR org_id = (SELECT scope_tenant())) WITH CHECK ((SELECT scope_platform()));
+CREATE POLICY scope ON ledger_checkpoints USING ((SELECT scope_platform()) OR org_id = (SELECT scope_tenant())) WITH CHECK (false);
 -- +goose StatementBegin
 -- What is not usage is booked when it is written down, so one partition holds it.
 CREATE OR REPLACE FUNCTION ledger_demand_zero() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	IF (SELECT count(*) = 0 OR sum(amount_minor) <> 0 OR min(currency) <> max(currency)
-			OR NEW.account_id IS NOT NULL AND coalesce(sum(amount_minor) FILTER (WHERE account_id = NEW.account_id), 0) <> NEW.amount_minor
-		FROM ledger_entries WHERE transfer_id = NEW.id AND at = NEW.at) THEN
+	IF (SELECT count(*) = 0 OR sum(amount_minor) <> 0 OR min(ledger_entries.currency) <> max(ledger_entries.currency)
+			OR NEW.org_id IS NOT NULL AND coalesce(sum(amount_minor) FILTER (WHERE account_id = a.id), 0) <> NEW.amount_minor
+		FROM ledger_entries LEFT JOIN ledger_accounts a ON a.org_id = NEW.org_id AND a.name = 'balance' WHERE transfer_id = NEW.id AND at = NEW.at) THEN
 		RAISE EXCEPTION 'the entries of transfer % must sum to zero in one currency, and to what it says', NEW.id USING ERRCODE = 'check_violation';
 	END IF;
 	RETURN NULL;
@@ -420,6 +421,9 @@ END $$;
 DROP POLICY scope ON ledger_transfers;
 CREATE POLICY scope ON ledger_transfers
 	USING ((SELECT scope_platform()) OR EXISTS (SELECT FROM ledger_entries e WHERE e.transfer_id = ledger_transfers.id)) WITH CHECK ((SELECT scope_platform()) OR false);
-ALTER TABLE ledger_transfers DROP CONSTRAINT ledger_transfers_have_a_kind, DROP COLUMN note, DROP COLUMN seq, DROP COLUMN account_id, DROP COLUMN amount_minor;
+ALTER TABLE ledger_transfers DROP CONSTRAINT ledger_transfers_have_a_kind, DROP COLUMN note, DROP COLUMN seq, DROP COLUMN org_id, DROP COLUMN amount_minor;
+DROP POLICY scope ON ledger_checkpoints;
+CREATE POLICY scope ON ledger_checkpoints USING ((SELECT scope_platform()) OR account_id = ANY (ARRAY(SELECT a.id FROM ledger_accounts a WHERE a.org_id = (SELECT scope_tenant()))));
+ALTER TABLE ledger_checkpoints DROP COLUMN org_id;
 ALTER TABLE ledger_accounts DROP CONSTRAINT ledger_accounts_have_a_purpose, DROP CONSTRAINT ledger_accounts_have_their_owner;
 UPDATE ledger_accounts SET name = 'credit' WHERE name = 'promotions';

@@ -84,7 +84,7 @@ func (s *Server) ReceivePaymentEvent(ctx context.Context, req oapi.ReceivePaymen
 	ctx, r := of(ctx)
 	err = s.Payments.Receive(ctx, r.body, or(req.Params.StripeSignature, ""))
 	if errs.CodeOf(err) == errs.SignatureInvalid {
-		if e := s.charge(c, ClassAnonymous, identity.Caller{}); e != nil {
+		if e := s.charge(c, ClassAnonymous, identity.Caller{}); e != nil { //nolint:contextcheck // it takes that of the request
 			return nil, e
 		}
 	}

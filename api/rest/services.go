@@ -135,6 +135,7 @@ type (
 		TenantMembers
 		Projects
 		ProjectMembers
+		Names
 	}
 	// Programs is what acts for a project.
 	Programs interface {
@@ -154,7 +155,6 @@ type (
 		Programs
 		Keys
 		Everyone
-		Names
 	}
 	// AuditLog reads who did what.
 	AuditLog interface {

@@ -11,11 +11,14 @@ import (
 )
 
 func newAdmin(a *app) *cobra.Command {
-	return group("admin", "Everyone's people, tenants and sessions; for those who run the platform",
+	return group("admin", "Everyone's people, tenants, sessions and money; for those who run the platform",
 		newAdminUsers(a),
 		group("user", "One person", newAdminUserGet(a), newAdminUserCreate(a), newAdminUserUpdate(a), newAdminUserDisable(a), newAdminUserEnable(a)),
 		newAdminTenants(a), group("tenant", "One tenant", newAdminTenantGet(a), newAdminTenantCreate(a), newAdminTenantPlace(a)),
-		newAdminSessions(a), group("session", "One session", newAdminSessionEnd(a)))
+		newAdminSessions(a), group("session", "One session", newAdminSessionEnd(a)),
+		newAdminPayments(a), group("payment", "One top-up", newAdminPaymentReconcile(a)),
+		newAdminRefunds(a), group("refund", "One refund", newAdminRefundCreate(a)),
+		group("balance", "A tenant's balance", newAdminBalanceGet(a), newAdminBalanceAdjust(a)), newAdminLedger(a))
 }
 
 func newAdminTenants(a *app) *cobra.Command {

@@ -66,6 +66,7 @@ func (a *app) canAsk() bool {
 
 const (
 	groupTenant   = "tenant"
+	groupMoney    = "money"
 	groupAccount  = "account"
 	groupPeople   = "people"
 	groupOperator = "operator"
@@ -97,6 +98,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: groupTenant, Title: "GPUs:"},
+		&cobra.Group{ID: groupMoney, Title: "Money:"},
 		&cobra.Group{ID: groupAccount, Title: "Come and go:"},
 		&cobra.Group{ID: groupPeople, Title: "People, projects and keys:"},
 		&cobra.Group{ID: groupOperator, Title: "Look and understand:"},
@@ -117,10 +119,11 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 			root.AddCommand(c)
 		}
 	}
-	in(groupTenant, newAlloc(a), newKeys(a), newBalance(a), newUsage(a))
+	in(groupTenant, newAlloc(a), newKeys(a))
+	in(groupMoney, newBalance(a), newUsage(a), newLedger(a), newStatement(a), newPayment(a), newRefund(a))
 	in(groupAccount, newLogin(a), newLogout(a), newWhoami(a))
 	in(groupPeople, newTenant(a), newProject(a), newServiceAccount(a), newAPIKey(a), newSession(a), newAudit(a), newAdmin(a))
-	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a), newLedger(a))
+	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a))
 	in(groupHouse, newUp(), newServer(), newFirstAdmin(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)

@@ -37,11 +37,7 @@ func (l *login) byBrowser(ctx context.Context, s *signing, open func(string) err
 
 	verifier := oauth2.GenerateVerifier()
 	at := s.oauth.AuthCodeURL(b.state, oauth2.S256ChallengeOption(verifier), oidc.Nonce(s.nonce))
-	if open != nil && open(at) == nil {
-		_, _ = fmt.Fprintf(l.app.Err, "Your browser opens. If it does not, go to\n%s\n", at)
-	} else {
-		_, _ = fmt.Fprintf(l.app.Err, "Open this address in a browser of this machine:\n%s\n", at)
-	}
+	l.app.visit(at, open, "Open this address in a browser of this machine:")
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -96,9 +92,32 @@ func (b *browsing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// visit sends the person to a page: by itself where it can, and else in words.
+func (a *app) visit(at string, open func(string) error, words string) {
+	if open != nil && open(at) == nil {
+		words = "Your browser opens. If it does not, go to"
+	}
+	a.say("%s\n%s", words, at)
+}
+
 // browser returns what opens a page for the person at this machine, or nil where
 // nobody would see it.
 func (a *app) browser() func(string) error {
+	show := a.viewer()
+	if show == nil {
+		return nil
+	}
+	return func(at string) error {
+		if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" {
+			return errs.New(errs.ProviderFailed, "%q is no page", at) // a server said so: it is not run as a command
+		}
+		return show(at)
+	}
+}
+
+// viewer opens whatever a browser opens, files too: nothing that came from
+// elsewhere.
+func (a *app) viewer() func(string) error {
 	name := a.Env("BROWSER")
 	switch {
 	case name != "":
@@ -114,9 +133,6 @@ func (a *app) browser() func(string) error {
 		return nil
 	}
 	return func(at string) error {
-		if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" {
-			return errs.New(errs.ProviderFailed, "%q is no page", at) // discovery said so: it is not run as a command
-		}
 		// It may outlive this command, as a browser does.
 		cmd := exec.Command(path, at) //nolint:gosec,noctx // the person's own browser
 		if err := cmd.Start(); err != nil {

@@ -105,7 +105,9 @@ func newDevPaymentsPay(a *app) *cobra.Command {
 
 The session is named by its id, the provider's id of it, or the address of its page.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withProvider(func(p checkout.Access) error { return a.pay(cmd.Context(), p, args[0], number) })
+			return a.withProvider(func(p checkout.Access) error {
+				return a.pay(cmd.Context(), p, strings.TrimPrefix(args[0], "payment/"), number)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&number, "card", number, "number of the card; the page lists what each does")

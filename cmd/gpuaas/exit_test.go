@@ -135,3 +135,21 @@ func TestInterruptedWait(t *testing.T) {
 		t.Errorf("left behind: %+v", f.items)
 	}
 }
+
+// Ctrl-C while waiting for a payment: 130, and the page stays good.
+func TestInterruptedTopUp(t *testing.T) {
+	t.Parallel()
+	f, server := newFake(t)
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out bytes.Buffer
+	a := world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
+	a.In, a.Out, a.Err = strings.NewReader(""), &out, after("waiting for the payment", cancel)
+	if code := a.execute(ctx, []string{"balance", "top-up", "88"}); code != exitInterrupted {
+		t.Errorf("exit %d: %s", code, out.String())
+	}
+	if p := f.purse.payments; len(p) != 1 || p[0].Status != "initiated" {
+		t.Errorf("left behind: %+v", p)
+	}
+}

@@ -39,6 +39,7 @@ type fake struct {
 	broken  int                        // calls to refuse with 503
 	changed chan struct{}
 	people  people
+	purse   purse
 
 	provider provider
 }
@@ -69,7 +70,7 @@ func newFake(t reporter) (*fake, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, router: router, looks: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100), people: newPeople()}
+	f := &fake{t: t, router: router, looks: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100), people: newPeople(), purse: newPurse()}
 	return f, httptest.NewServer(f)
 }
 
@@ -182,8 +183,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 			f.problem(w, r, http.StatusForbidden, "forbidden", "your role does not allow this", nil)
 			return
 		}
-		runway := int64(616017)
-		reply(w, http.StatusOK, oapi.Balance{AmountMinor: 98904, Currency: "EUR", BurnMinorPerHour: 578, RunwaySeconds: &runway})
+		reply(w, http.StatusOK, f.purse.balance)
 	case "getUsage":
 		reply(w, http.StatusOK, oapi.UsageList{Items: []oapi.Usage{{AllocationId: id(1), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, Seconds: 600, Cost: eur(96)}}})
 	case "getMe":

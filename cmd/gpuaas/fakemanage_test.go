@@ -162,7 +162,7 @@ func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, 
 	if ok {
 		do()
 	}
-	return ok
+	return ok || f.money(w, r, operation, params, body)
 }
 
 func tenantID(t oapi.Tenant) uuid.UUID          { return t.Id }
@@ -192,10 +192,11 @@ func audits(n int) (all []oapi.AuditRecord) {
 	return all
 }
 
-// export answers as many lines as a stream has; --actor broken breaks it off.
+// export answers as many lines as a stream has; --actor broken, and a kind that is
+// never there, break it off.
 func (f *fake) export(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	if r.URL.Query().Get("actor") == "broken" {
+	if q := r.URL.Query(); q.Get("actor") == "broken" || q.Get("kind") == "refund_reversed" {
 		w.WriteHeader(dropped)
 		return
 	}

@@ -17,10 +17,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-func newLedger(a *app) *cobra.Command {
-	return group("ledger", "Whether the record of money is whole", newLedgerVerify(a))
-}
-
 const ledgerText = `Derives every balance again from the first entry, and compares it with what is
 told and with every seal; looks for transfers that do not sum to zero. It ends
 with 1 and the tenant, the account and the entries of the first fault.

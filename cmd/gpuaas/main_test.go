@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gpuaas/gpuaas/desired/validate"
@@ -18,6 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	validate.Child()
+	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.FileBodyDecoder)
 	testscript.Main(m, map[string]func(){"gpuaas": func() { os.Exit(run()) }, "browse": browse})
 }
 
@@ -138,6 +140,16 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"payments": func(ts *testscript.TestScript, _ bool, _ []string) { takeMoney(ts) },
 		// page REFERENCE: a page is opened there; its address is in $PAGE.
 		"page": func(ts *testscript.TestScript, _ bool, args []string) { openPage(ts, args[0]) },
+		// low MINOR: the balance is that, and everything is released soon.
+		"low": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			low, soon := true, time.Now().Add(25*time.Minute+time.Second)
+			f.purse.balance.AmountMinor, f.purse.balance.Low = int64(number(ts, args[0])), &low
+			if len(args) > 1 {
+				f.purse.balance.ReleasesAt = &soon
+			}
+		}),
 		// holds N: so many allocations were made.
 		"holds": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()

@@ -54,15 +54,20 @@ func lists[T any](a *app, cmd *cobra.Command, of func(ctx context.Context, c *cl
 		if err != nil {
 			return err
 		}
-		all, err := readAll[T](cmd.Context(), c, limit, next)
-		if err != nil {
-			return err
-		}
-		a.moreThan(limit, all.More)
-		return a.show(all.Raw, show(a, all.Items...))
+		return shown(cmd.Context(), a, c, limit, next, show)
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many; 0 for all")
 	return cmd
+}
+
+// shown reads a list and prints it.
+func shown[T any](ctx context.Context, a *app, c *client, limit int, next pager, show func(a *app, all ...T) table) error {
+	all, err := readAll[T](ctx, c, limit, next)
+	if err != nil {
+		return err
+	}
+	a.moreThan(limit, all.More)
+	return a.show(all.Raw, show(a, all.Items...))
 }
 
 // makes completes a command that makes or changes one thing and shows it. of
@@ -86,16 +91,24 @@ func makes[T any](a *app, cmd *cobra.Command, of func(ctx context.Context, c *cl
 	return cmd
 }
 
-// end is something that a command takes away.
+// end is something that a command takes away, or money that it moves.
 type end struct {
 	name string // to be typed
 	what string // what will be so then
 	send sending
 }
 
-// ends completes a command that takes something away: it looks what that is,
-// says what will be so then, and asks for the name.
+// ends completes a command that takes something away.
 func ends(a *app, cmd *cobra.Command, of func(ctx context.Context, c *client, args []string) (end, error)) *cobra.Command {
+	return asks(a, cmd, of, func(e end, _ answer[struct{}]) error {
+		a.say("%s done: %s", symbolGood, e.what)
+		return nil
+	})
+}
+
+// asks completes a command that cannot be taken back: it looks what it is about,
+// says what will be so then, and asks for the name.
+func asks[T any](a *app, cmd *cobra.Command, of func(ctx context.Context, c *client, args []string) (end, error), then func(end, answer[T]) error) *cobra.Command {
 	var yes, dry bool
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := a.mustAsk(yes || dry, strings.TrimPrefix(cmd.CommandPath(), "gpuaas ")); err != nil {
@@ -118,10 +131,11 @@ func ends(a *app, cmd *cobra.Command, of func(ctx context.Context, c *client, ar
 				return err
 			}
 		}
-		if _, err = change[struct{}](cmd.Context(), c, e.send); err == nil {
-			a.say("%s done: %s", symbolGood, e.what)
+		did, err := change[T](cmd.Context(), c, e.send)
+		if err != nil {
+			return err
 		}
-		return err
+		return then(e, did)
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for the name")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "look, say what would be done, and stop there")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +16,8 @@ func (c *client) balance(ctx context.Context) (answer[oapi.Balance], error) {
 }
 
 func newBalance(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "balance", Short: "What you have, what you burn, how long it lasts", Args: cobra.NoArgs,
+	cmd := &cobra.Command{
+		Use: "balance", Short: "What you have, what you burn, how long it lasts; top it up, and limit it", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -28,59 +27,93 @@ func newBalance(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b := got.Value
-			lasts := "for ever (nothing is burnt)"
-			if b.RunwaySeconds != nil {
-				lasts = lasting(*b.RunwaySeconds)
+			if err := a.show(got.Raw, balanceTable(got.Value)); err != nil {
+				return err
 			}
-			t := table{head: []string{"BALANCE", "BURN/H", "LASTS"}}
-			t.add("balance/"+b.Currency, money.Format(b.Currency, money.Minor(b.AmountMinor)), money.Format(b.Currency, money.Minor(b.BurnMinorPerHour)), lasts)
-			return a.show(got.Raw, t)
+			a.warnOf(got.Value)
+			return nil
 		},
 	}
-}
-
-func newUsage(a *app) *cobra.Command {
-	var from, to string
-	limit := pageSize
-	cmd := &cobra.Command{
-		Use: "usage", Short: "Measured use and what it comes to", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			params, err := a.period(from, to)
-			if err != nil {
-				return err
-			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			all, err := c.usage(cmd.Context(), params, limit)
-			if err != nil {
-				return err
-			}
-			a.moreThan(limit, all.More)
-			return a.show(all.Raw, usageTable(all.Items))
-		},
-	}
-	cmd.Flags().StringVar(&from, "from", "", "start: RFC 3339, a day, or how long ago, like 7d; this month when left out")
-	cmd.Flags().StringVar(&to, "to", "", "end, in the same forms; now when left out")
-	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many; 0 for all")
+	cmd.AddCommand(newTopUp(a), newPortal(a), newLimits(a))
 	return cmd
 }
 
-func (c *client) usage(ctx context.Context, params oapi.GetUsageParams, limit int) (list[oapi.Usage], error) {
-	return readAll[oapi.Usage](ctx, c, limit, func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
-		params.Limit, params.Cursor = size, cursor
-		return c.GetUsage(ctx, &params, c.inProject)
-	})
+func balanceTable(b oapi.Balance) table {
+	lasts := "for ever (nothing is burnt)"
+	if b.RunwaySeconds != nil {
+		lasts = lasting(*b.RunwaySeconds)
+	}
+	status := symbolGood + " enough"
+	switch {
+	case b.AmountMinor <= 0:
+		status = symbolBad + " empty"
+	case b.ReleasesAt != nil:
+		status = symbolBad + " ends " + stamp(*b.ReleasesAt)
+	case deref(b.Low):
+		status = symbolWarn + " low"
+	}
+	t := table{head: []string{"BALANCE", "BURN/H", "LASTS", "SPENT THIS MONTH", "PENDING", "STATUS"}, wide: []string{"LOW BELOW"}}
+	t.add("balance/"+b.Currency, minor(b.Currency, b.AmountMinor), minor(b.Currency, b.BurnMinorPerHour), lasts, maybe(b.Currency, b.SpentThisMonthMinor),
+		orDash(none(b.Currency, deref(b.PendingMinor))), status, maybe(b.Currency, b.LowThresholdMinor))
+	return t
 }
 
-func (a *app) period(from, to string) (p oapi.GetUsageParams, err error) {
-	if p.From, err = a.moment("--from", from); err != nil {
-		return p, err
+// warnOf says what will happen by itself unless somebody pays.
+func (a *app) warnOf(b oapi.Balance) {
+	switch {
+	case b.ReleasesAt != nil:
+		left := lasting(max(0, int64(b.ReleasesAt.Sub(a.Clock.Now())/time.Second)))
+		a.say("%s Everything is released at %s, in %s, unless credit comes: gpuaas balance top-up AMOUNT", symbolBad, stamp(*b.ReleasesAt), left)
+	case deref(b.Low):
+		a.say("%s The balance is below %s: gpuaas balance top-up AMOUNT", symbolWarn, minor(b.Currency, deref(b.LowThresholdMinor)))
 	}
-	p.To, err = a.moment("--to", to)
-	return p, err
+}
+
+func minor(currency string, amount int64) string { return money.Format(currency, money.Minor(amount)) }
+
+func maybe(currency string, amount *int64) string {
+	if amount == nil {
+		return "-"
+	}
+	return minor(currency, *amount)
+}
+
+// none leaves out what is nothing.
+func none(currency string, amount int64) string {
+	if amount == 0 {
+		return ""
+	}
+	return minor(currency, amount)
+}
+
+// amountIn reads an amount that has to be in a currency.
+func amountIn(currency, what, text string) (int64, error) {
+	said, m, err := money.Parse(text)
+	switch {
+	case err != nil:
+		return 0, usage("%s: %v", what, err)
+	case said != "" && currency == "":
+		return 0, usage("%s: the currency is not known here: leave %s out", what, said)
+	case said != "" && said != currency:
+		return 0, usage("%s: the balance is in %s, not in %s", what, currency, said)
+	}
+	return int64(m), nil
+}
+
+// period is one as it is typed.
+type period struct{ from, to string }
+
+func (p *period) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.from, "from", "", "start: RFC 3339, a day, or how long ago, like 7d; this month when left out")
+	cmd.Flags().StringVar(&p.to, "to", "", "end, in the same forms; now when left out")
+}
+
+func (p *period) read(a *app) (from, to *time.Time, err error) {
+	if from, err = a.moment("--from", p.from); err != nil {
+		return nil, nil, err
+	}
+	to, err = a.moment("--to", p.to)
+	return from, to, err
 }
 
 // moment reads a time, a day, or a length of time before now.
@@ -99,21 +132,4 @@ func (a *app) moment(flag, text string) (*time.Time, error) {
 	}
 	t := a.Clock.Now().Add(-span)
 	return &t, nil
-}
-
-func usageTable(all []oapi.Usage) table {
-	t := table{
-		head: []string{"ALLOCATION", "SKU", "GPUS", "STARTED", "USED", "STATE", "COST"},
-		wide: []string{"PRICE/H", "ENDED", "PROJECT"},
-	}
-	for _, u := range all {
-		state, end := symbolBusy+" open", "-"
-		if u.EndedAt != nil {
-			state, end = symbolGood+" closed", u.EndedAt.UTC().Format(time.RFC3339)
-		}
-		t.add("usage/"+u.AllocationId.String(),
-			u.AllocationId.String(), u.Sku, strconv.Itoa(u.Gpus), u.StartedAt.UTC().Format(time.RFC3339), lasting(u.Seconds), state,
-			amount(u.Cost), amount(u.Price), end, u.ProjectId.String())
-	}
-	return t
 }

@@ -18,6 +18,10 @@ type list[T any] struct {
 }
 
 type page struct {
+	// Of sums: what they are summed by, and of which period.
+	By         string            `json:"by,omitempty"`
+	From       json.RawMessage   `json:"from,omitempty"`
+	To         json.RawMessage   `json:"to,omitempty"`
 	Items      []json.RawMessage `json:"items"`
 	NextCursor *string           `json:"next_cursor,omitempty"`
 }
@@ -34,8 +38,9 @@ func readAll[T any](ctx context.Context, c *client, limit int, send func(ctx con
 		if err != nil {
 			return list[T]{}, err
 		}
-		all.Items = append(all.Items, got.Value.Items...)
-		all.NextCursor = got.Value.NextCursor
+		items := append(all.Items, got.Value.Items...)
+		all = got.Value
+		all.Items = items
 		if all.NextCursor == nil || *all.NextCursor == "" || limit > 0 && len(all.Items) >= limit {
 			break
 		}

@@ -37,6 +37,7 @@ type story struct {
 func (t *tour) steps() []step {
 	return []step{
 		{"Look around", t.lookAround},
+		{"Top up", t.topUp},
 		{"Create", t.create},
 		{"Look at it", t.lookAt},
 		{"Drift: somebody changes the machine behind our back", t.drift},
@@ -66,7 +67,7 @@ func (t *tour) lookAround(ctx context.Context) error {
 		return err
 	}
 	t.before = balance.Value
-	used, err := t.api.usage(ctx, oapi.GetUsageParams{}, 0)
+	used, err := readAll[oapi.Usage](ctx, t.api, 0, t.api.usage(oapi.GetUsageParams{}))
 	if err != nil {
 		return err
 	}
@@ -250,6 +251,9 @@ func (t *tour) pay(ctx context.Context) error {
 		return err
 	}
 	if err := t.facts(ctx); err != nil {
+		return err
+	}
+	if err := t.books(ctx, u.Cost); err != nil {
 		return err
 	}
 	_, err = t.run(ctx, "balance")

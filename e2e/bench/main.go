@@ -99,6 +99,9 @@ func goals() []goal {
 		{"A4", deepPage}, // over the fleet of R1 and R2
 		{"R5", taskInHand},
 		{"L1", accrual},
+		{"L3", balances},
+		{"L4", posting},
+		{"L5", derivation},
 		{"U1", warmStart},
 		{"U2", smallInstallation},
 		{"U3", largeInstallation},

@@ -55,7 +55,7 @@ func (m market) open(ctx context.Context, l *lab, url string) error {
 			SELECT gen_random_uuid(), ` + id(userPrefix, "i") + `, 'laptop', 'ssh-ed25519 ' || repeat('A', 68), 'SHA256:' || i FROM ` + tenants,
 		m.keys(),
 		`DO $$ BEGIN PERFORM ledger_ensure_accounts(id, 'EUR') FROM tenants; END $$`,
-		`INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) SELECT org_id, 'test_credit', org_id, id, 1000000000000 FROM ledger_accounts WHERE name = 'balance'`,
+		`INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) SELECT org_id, 'test_credit', org_id, org_id, 1000000000000 FROM ledger_accounts WHERE name = 'balance'`,
 		`INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT org_id, id, 1000000000000, 'EUR' FROM ledger_accounts WHERE name = 'balance'`,
 		`INSERT INTO sku_catalog (id, name, display_name, gpu_model, memory_gib, isolation, max_gpus, active) VALUES (gen_random_uuid(), '` + sku + `', 'Bench', 'H100', 80, 'host_user', 8, true)`,
 		`INSERT INTO sku_prices (sku, currency, amount_minor, valid_from) VALUES ('` + sku + `', 'EUR', 200, '2020-01-01')`,

@@ -245,7 +245,7 @@ func (s script) oneByOne() string {
 
 // sessionOptions make the peer's sessions what the server's are: of the same role,
 // which row-level security holds and whose commits are audited.
-const sessionOptions = "-c role=" + apiRole + " -c timezone=UTC -c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+const sessionOptions = " -c timezone=UTC -c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
 
 // apiRole is who the API is to the database.
 const apiRole = "gpuaas_api"
@@ -254,6 +254,11 @@ var rate = regexp.MustCompile(`tps = ([0-9.]+) \(without initial connection time
 
 // pgbench is a side that runs a script n times, on as many connections as ours.
 func (l *lab) pgbench(ctx context.Context, database, name, text string, n int) (side, error) {
+	return l.pgbenchAs(ctx, apiRole, database, name, text, n)
+}
+
+// pgbenchAs is pgbench as another role of the database.
+func (l *lab) pgbenchAs(ctx context.Context, role, database, name, text string, n int) (side, error) {
 	bin, err := pgcluster.Find(ctx)
 	if err != nil {
 		return nil, err
@@ -278,7 +283,7 @@ func (l *lab) pgbench(ctx context.Context, database, name, text string, n int) (
 			"-D", "i=0", "-f", file, "-h", at.Query().Get("host"), "-U", at.User.Username(), strings.TrimPrefix(at.Path, "/"),
 		}
 		cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // our own script
-		cmd.Env = append(os.Environ(), "PGOPTIONS="+sessionOptions)
+		cmd.Env = append(os.Environ(), "PGOPTIONS=-c role="+role+sessionOptions)
 		out, err := cmd.CombinedOutput()
 		m := rate.FindSubmatch(out)
 		if err != nil || m == nil {

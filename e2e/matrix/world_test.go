@@ -88,6 +88,7 @@ func furnish(t testing.TB, prepare ...func(*house)) *world {
 	p := newProvider(t)
 	w := &world{house: open(t, func(h *house, c *serve.Config) {
 		p.through(h, c)
+		takeMoney(t, c)
 		for _, change := range prepare {
 			change(h)
 		}
@@ -112,11 +113,11 @@ func (w *world) newSide(name string) *side {
 	w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, s.tenant, name)
 	s.project, s.other = w.newProject(s), w.newProject(s)
 	account := one[uuid.UUID](w.house, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
-	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES ($1, 'test_credit', $2, $3, 100000000) RETURNING id)
+	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES ($1, 'test_credit', $2, $4, 100000000) RETURNING id)
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
 		SELECT t.id, e.account, e.amount, 'EUR' FROM t, (VALUES ($3::uuid, 100000000::bigint),
 			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = 'promotions' AND currency = 'EUR'), -100000000)) AS e (account, amount)`,
-		id(), name, account)
+		id(), name, account, s.tenant)
 	return s
 }
 
@@ -387,21 +388,4 @@ func (w *world) allocate(s *side) string {
 		w.Fatalf("allocating: %d %s", got.status, got.body)
 	}
 	return field(got.body, "id")
-}
-
-// checkout begins a payment, as the side's owner.
-func (w *world) checkout(s *side) string {
-	got := w.send(request{http.MethodPost, "/api/v1/payments/checkout-session", s.owner.header(), []byte(`{"amount_minor":500000}`)})
-	if got.status != http.StatusCreated {
-		w.Fatalf("beginning a payment: %d %s", got.status, got.body)
-	}
-	return field(got.body, "id")
-}
-
-// pay makes of a checkout one whose money has come, as a worker would.
-func (w *world) pay(session string) {
-	payment, transfer := w.unique("pi"), id()
-	w.sql(`UPDATE payment_sessions SET status = 'credited', payment = $2, url = '', status_at = now(), version = version + 1 WHERE id = $1`, session, payment)
-	w.sql(`INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id)
-		SELECT $2, id, org_id, amount_minor, currency, $3 FROM payment_sessions WHERE id = $1`, session, payment, transfer)
 }

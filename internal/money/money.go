@@ -70,5 +70,5 @@ func Lasts(balance, perHour Minor) (seconds int64, ends bool) {
 		return math.MaxInt64, true
 	}
 	whole, _ := bits.Div64(hi, lo, uint64(perHour))
-	return int64(min(whole, math.MaxInt64)), true //nolint:gosec // bounded in the same line
+	return int64(min(whole, math.MaxInt64)), true
 }

@@ -26,9 +26,9 @@ BEGIN
 		INSERT INTO audit_seals (up_to, org_id, total, rows, chain) VALUES (1::text::xid8, id, 1, repeat('x', 48)::bytea, repeat('x', 32)::bytea);
 		INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, payload) VALUES (id, 'BILLING', 'billing.x', id, 1, id, '{}');
 		INSERT INTO ledger_accounts (id, org_id, name, currency) VALUES (id, id, 'balance', 'EUR');
-		INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES (id, 'usage', id, id, 1);
+		INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES (id, 'usage', id, id, 1);
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) VALUES (id, id, 1, 'EUR');
-		INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain) VALUES (id, 1, 1, '');
+		INSERT INTO ledger_checkpoints (account_id, org_id, up_to, balance_minor, chain) VALUES (id, id, 1, 1, '');
 		INSERT INTO usage_records (id, allocation_id, org_id, project_id, sku, gpus, price_minor, currency, account_id, start_s) VALUES (id, id, id, id, 's', 1, 1, 'EUR', id, 1);
 		INSERT INTO usage_credits (id, record_id, org_id, from_s, to_s, reason, amount_minor) VALUES (id, id, id, 1, 2, 'observation_stale', 0);
 		INSERT INTO balance_notices (org_id) VALUES (id);

@@ -41,11 +41,7 @@ func (s *Service) Entries(ctx context.Context, tenant ids.Tenant, f Filter) ([]E
 	if f.Limit <= 0 {
 		f.Limit = page
 	}
-	var allocation *uuid.UUID
-	if f.Allocation != (ids.Allocation{}) {
-		allocation = &f.Allocation.UUID
-	}
-	rows, err := s.DB.Query(ctx, selectEntries, tenant.UUID, timeOrNull(f.From), timeOrNull(f.To), f.Kind, allocation, f.After, f.Limit)
+	rows, err := s.DB.Query(ctx, selectEntries, tenant.UUID, timeOrNull(f.From), timeOrNull(f.To), f.Kind, allocationOrNull(f.Allocation), f.After, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading entries of tenant %s: %w", tenant, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -66,6 +67,28 @@ func TestUsageIsBookedWhenItWasUsedOncePerPass(t *testing.T) {
 	}
 	if list, err = b.Entries(t.Context(), b.tenant, ledger.Filter{Kind: ledger.Usage}); err != nil || len(list) != 2 {
 		t.Errorf("what cost nothing is booked: %+v, %v", list, err)
+	}
+}
+
+func TestUsageOfAnAccountThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	dollars := ids.New[ids.Tenant]()
+	b.within(t, func(tx pgx.Tx) error {
+		_, err := b.EnsureAccounts(t.Context(), tx, dollars, "USD")
+		return err
+	})
+	for name, account := range map[string]string{
+		"unknown": `gen_random_uuid()`, "the platform's": `(SELECT id FROM ledger_accounts WHERE name = 'clearing' AND currency = 'EUR')`,
+		"of another currency": `(SELECT id FROM ledger_accounts WHERE org_id = '` + dollars.String() + `')`,
+	} {
+		pass := ledger.UsageStatement(ledger.Charges{
+			With:  `used AS (SELECT ` + account + ` AS account_id)`,
+			Query: `SELECT account_id, gen_random_uuid() AS allocation_id, 'EUR' AS currency, 5 AS amount_minor FROM used`, Reference: `'x'`, At: `now()`,
+		})
+		if _, err := b.db.Exec(t.Context(), pass); err == nil {
+			t.Errorf("an account that is %s was charged", name)
+		}
 	}
 }
 
@@ -229,8 +252,8 @@ func TestINV37BalancesDoNotWrap(t *testing.T) {
 		}
 		for i, amount := range rapid.SliceOfN(near, 1, 6).Draw(r, "amounts") {
 			// Past the code, which takes no such amount.
-			_, err := tx.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES (gen_random_uuid(), 'topup', $3, $1, $2) RETURNING id)
-				INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT t.id, $1, $2, 'EUR' FROM t`, account, amount, fmt.Sprint(i))
+			_, err := tx.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES (gen_random_uuid(), 'topup', $3, $4, $2) RETURNING id)
+				INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT t.id, $1, $2, 'EUR' FROM t`, account, amount, fmt.Sprint(i), tenant)
 			if err != nil {
 				r.Fatal(err)
 			}

@@ -10,7 +10,7 @@ const ensureAccounts = `SELECT ledger_ensure_accounts($1, $2)`
 const (
 	sumNow = `(coalesce(c.balance_minor, 0) + coalesce((
 			SELECT sum(t.amount_minor) FROM ledger_transfers t
-			WHERE t.account_id = a.id AND t.seq > CASE WHEN c.up_to IS NULL THEN 0 ELSE c.up_to END), 0))`
+			WHERE t.org_id = a.org_id AND t.seq > CASE WHEN c.up_to IS NULL THEN 0 ELSE c.up_to END), 0))`
 
 	newestCheckpoint = `LEFT JOIN LATERAL (
 		SELECT up_to, balance_minor, chain FROM ledger_checkpoints
@@ -45,9 +45,9 @@ var insertTransfer = `
 	WITH giver AS (` + account("$5", "$6") + `
 	), taker AS (` + account("$7", "$8") + `
 	), fresh AS (
-		INSERT INTO ledger_transfers (id, kind, reference, note, account_id, amount_minor)
+		INSERT INTO ledger_transfers (id, kind, reference, note, org_id, amount_minor)
 		SELECT $1::uuid, $2::text, $3::text, $4::text,
-			CASE WHEN $7::uuid IS NOT NULL THEN taker.id WHEN $5::uuid IS NOT NULL THEN giver.id END, CASE WHEN $5::uuid IS NULL THEN $9::bigint ELSE -$9::bigint END
+			coalesce($7::uuid, $5::uuid), CASE WHEN $5::uuid IS NULL THEN $9::bigint ELSE -$9::bigint END
 		FROM giver, taker WHERE $9::bigint > 0
 		ON CONFLICT (kind, reference) DO NOTHING RETURNING id
 	), posted AS (
@@ -76,9 +76,9 @@ const sumByKind = `
 // session's settings.
 const (
 	entryText = `row(e.id, e.transfer_id, e.allocation_id, e.amount_minor, e.currency, extract(epoch FROM e.at),
-			t.kind, t.reference, t.note, extract(epoch FROM t.at), t.seq, t.account_id, t.amount_minor)::text`
+			t.kind, t.reference, t.note, extract(epoch FROM t.at), t.seq, t.org_id, t.amount_minor)::text`
 
-	sealText = `row(a.id, a.org_id, a.name, a.currency, c.up_to, c.balance_minor, extract(epoch FROM c.sealed_at))::text`
+	sealText = `row(a.id, a.org_id, a.name, a.currency, c.org_id, c.up_to, c.balance_minor, extract(epoch FROM c.sealed_at))::text`
 )
 
 // Its lock waits until every open transaction that has posted is over, and lets
@@ -100,8 +100,8 @@ const (
 	WITH chunk AS (
 		SELECT id, org_id, name, currency FROM ledger_accounts WHERE id > $2 ORDER BY id LIMIT $3
 	), sealed AS (
-		INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain, sealed_at)
-		SELECT a.id, c.up_to, c.balance_minor, sha256(coalesce(before.chain, '') || tail.chain || convert_to(` + sealText + `, 'UTF8')), c.sealed_at
+		INSERT INTO ledger_checkpoints (account_id, org_id, up_to, balance_minor, chain, sealed_at)
+		SELECT a.id, c.org_id, c.up_to, c.balance_minor, sha256(coalesce(before.chain, '') || tail.chain || convert_to(` + sealText + `, 'UTF8')), c.sealed_at
 		FROM chunk a
 		LEFT JOIN LATERAL (
 			SELECT up_to, balance_minor, chain FROM ledger_checkpoints WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) before ON true
@@ -109,7 +109,7 @@ const (
 			SELECT count(*) AS n, sum(e.amount_minor) AS sum, ledger_chain(` + entryText + ` ORDER BY e.id) AS chain
 			FROM ledger_entries e LEFT JOIN ledger_transfers t ON t.id = e.transfer_id
 			WHERE e.account_id = a.id AND e.id > coalesce(before.up_to, 0) AND e.id <= $1) tail
-		CROSS JOIN LATERAL (SELECT $1::bigint AS up_to, coalesce(before.balance_minor, 0) + tail.sum AS balance_minor, now() AS sealed_at) c
+		CROSS JOIN LATERAL (SELECT a.org_id, $1::bigint AS up_to, coalesce(before.balance_minor, 0) + tail.sum AS balance_minor, now() AS sealed_at) c
 		WHERE tail.n > 0 AND c.balance_minor BETWEEN ` + smallest + ` AND ` + largest + `
 	)
 	SELECT id FROM chunk ORDER BY id DESC LIMIT 1`

@@ -72,9 +72,9 @@ func TestSealPassesOverWhatDoesNotFit(t *testing.T) {
 	b := setup(t)
 	b.credit(t, 5, "one")
 	b.seal(t)
-	b.forge(t, `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor)
-			SELECT gen_random_uuid(), 'topup', 'much', id, 9223372036854775807 FROM ledger_accounts WHERE name = 'balance' RETURNING *)
-		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT id, account_id, amount_minor, 'EUR' FROM t`)
+	b.forge(t, `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor)
+			SELECT gen_random_uuid(), 'topup', 'much', org_id, 9223372036854775807 FROM ledger_accounts WHERE name = 'balance' RETURNING *)
+		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT t.id, a.id, amount_minor, 'EUR' FROM t JOIN ledger_accounts a USING (org_id)`)
 	b.credit(t, 5, "two")
 	b.seal(t)
 	if n := b.checkpoints(t); n != 3 { // of promotions two

@@ -134,7 +134,7 @@ func QueueTransfer(b *pgx.Batch, t Transfer, posted *bool) {
 		})
 	}
 	b.Queue(insertTransfer, t.ID, t.Kind, t.Reference, t.Note, tenantOrNull(t.From), t.From.Name, tenantOrNull(t.To), t.To.Name,
-		t.Amount, t.Currency, t.Allocation.UUID).QueryRow(func(row pgx.Row) error {
+		t.Amount, t.Currency, allocationOrNull(t.Allocation)).QueryRow(func(row pgx.Row) error {
 		var from, to, fresh bool
 		if err := row.Scan(&from, &to, &fresh); err != nil {
 			return t.failed(err)
@@ -165,6 +165,13 @@ func tenantOrNull(a Account) *uuid.UUID {
 		return nil
 	}
 	return &a.Tenant.UUID
+}
+
+func allocationOrNull(a ids.Allocation) *uuid.UUID {
+	if a == (ids.Allocation{}) {
+		return nil
+	}
+	return &a.UUID
 }
 
 // TestCredit gives a tenant that has a balance money that nobody paid, once per

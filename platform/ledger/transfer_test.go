@@ -202,11 +202,25 @@ func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
 		"an unknown kind":  {"gift", `SELECT id, $1, a, 'EUR', now() FROM t, (VALUES (5), (-5)) v (a)`, "ledger_transfers_have_a_kind"},
 		"what is in order": {"topup", `SELECT id, $1, a, 'EUR', now() FROM t, (VALUES (5), (-5)) v (a)`, ""},
 	} {
-		_, err := b.db.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES (gen_random_uuid(), $2, $3, $1, 0) RETURNING id)
-			INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency, at) `+c.entries, b.balance, c.kind, name)
+		_, err := b.db.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES (gen_random_uuid(), $2, $3, $4, 0) RETURNING id)
+			INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency, at) `+c.entries, b.balance, c.kind, name, b.tenant)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	b.holds(t, 0)
+}
+
+// An id of zeros would be read as an allocation that nobody finds.
+func TestAnEntryNamesTheAllocationThatItIsAbout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	about := b.gift(3, "about")
+	about.Allocation = ids.New[ids.Allocation]()
+	b.credit(t, 5, "of nothing")
+	b.within(t, func(tx pgx.Tx) error { _, err := b.Transfer(t.Context(), tx, about); return err })
+	list, err := b.Entries(t.Context(), b.tenant, ledger.Filter{})
+	if err != nil || len(list) != 2 || list[0].Allocation != nil || list[1].Allocation == nil || *list[1].Allocation != about.Allocation {
+		t.Errorf("%+v, %v", list, err)
+	}
 }

@@ -35,8 +35,10 @@ func UsageStatement(c Charges) string {
 		FROM (` + c.Query + `) AS charges WHERE amount_minor <> 0 GROUP BY account_id, currency
 	),
 	transfers AS (
-		INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor)
-		SELECT transfer_id, 'usage', ` + c.Reference + ` || ' ' || account_id, account_id, -amount_minor FROM totals
+		-- Without a tenant's account in that currency it has no reference, and the pass fails.
+		INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor)
+		SELECT transfer_id, 'usage', CASE WHEN a.org_id IS NOT NULL THEN ` + c.Reference + ` || ' ' || account_id END, a.org_id, -amount_minor
+		FROM totals t LEFT JOIN ledger_accounts a ON a.id = t.account_id AND a.currency = t.currency
 		RETURNING id
 	),
 	entries AS (

@@ -96,6 +96,7 @@ func (b *bundle) places(t *testing.T, other ids.Tenant) (r *strings.Replacer, se
 	second, open = list[1].ID, list[7].ID
 	return strings.NewReplacer(
 		":balance", fmt.Sprintf("'%s'::uuid", b.balance), ":theirs", fmt.Sprintf("'%s'::uuid", theirs), ":promotions", fmt.Sprintf("'%s'::uuid", promotions),
+		":mine", fmt.Sprintf("'%s'::uuid", b.tenant), ":other", fmt.Sprintf("'%s'::uuid", other),
 		":sealed", fmt.Sprint(second), ":open", fmt.Sprint(open),
 		":transfer", fmt.Sprintf("'%s'::uuid", list[1].Transfer), ":loose", fmt.Sprintf("'%s'::uuid", list[7].Transfer),
 	), second, open
@@ -113,7 +114,7 @@ func TestINV29AnEditByTheSuperuserIsFound(t *testing.T) {
 		"a lost entry":               `DELETE FROM ledger_entries WHERE id = :sealed`,
 		"a lost transfer":            `WITH t AS (DELETE FROM ledger_transfers WHERE id = :transfer) DELETE FROM ledger_entries WHERE transfer_id = :transfer`,
 		"entries without a transfer": `DELETE FROM ledger_transfers WHERE id = :transfer`,
-		"an inserted transfer": `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor) VALUES (gen_random_uuid(), 'test_credit', 'forged', :balance, 7) RETURNING id)
+		"an inserted transfer": `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES (gen_random_uuid(), 'test_credit', 'forged', :mine, 7) RETURNING id)
 			INSERT INTO ledger_entries (id, transfer_id, account_id, amount_minor, currency) OVERRIDING SYSTEM VALUE
 			SELECT :sealed + more, t.id, account, amount, 'EUR' FROM t, (VALUES (0, :balance, 7), (1, :promotions, -7)) AS side (more, account, amount)`,
 		"whose it is":                 `UPDATE ledger_entries SET account_id = :theirs WHERE id = :sealed`,
@@ -128,10 +129,11 @@ func TestINV29AnEditByTheSuperuserIsFound(t *testing.T) {
 		"the kind":                    `UPDATE ledger_transfers SET kind = 'topup' WHERE id = :transfer`,
 		"the reference":               `UPDATE ledger_transfers SET reference = reference || '0' WHERE id = :transfer`,
 		"what a transfer says":        `UPDATE ledger_transfers SET amount_minor = amount_minor + 1 WHERE id = :transfer`,
-		"whose a transfer is":         `UPDATE ledger_transfers SET account_id = :theirs WHERE id = :transfer`,
+		"whose a transfer is":         `UPDATE ledger_transfers SET org_id = :other WHERE id = :transfer`,
 		"the number of a transfer":    `UPDATE ledger_transfers SET seq = seq + 1000 WHERE id = :transfer`,
 		"the note":                    `UPDATE ledger_transfers SET note = '' WHERE id = :transfer`,
 		"a word of the note":          `UPDATE ledger_transfers SET reference = reference || ',for', note = 'trying' WHERE id = :transfer`,
+		"whose a seal is":             `UPDATE ledger_checkpoints SET org_id = :other WHERE account_id = :balance`,
 		"the sum of a seal":           `UPDATE ledger_checkpoints SET balance_minor = balance_minor + 1 WHERE account_id = :balance`,
 		"the end of a seal":           `UPDATE ledger_checkpoints SET up_to = up_to - 1 WHERE account_id = :balance`,
 		"the time of a seal":          `UPDATE ledger_checkpoints SET sealed_at = sealed_at + interval '1 second' WHERE account_id = :balance`,
@@ -172,7 +174,7 @@ func TestVerifyFindsWhatIsWrongInTheOpen(t *testing.T) {
 		"a currency, on one":         {`UPDATE ledger_entries SET currency = 'USD' WHERE id = :open`, ledger.TransferUnbalanced},
 		"an amount, on both sides":   {`UPDATE ledger_entries SET amount_minor = amount_minor * 2 WHERE transfer_id = :loose`, ledger.BalanceDiffers},
 		"what a transfer says":       {`UPDATE ledger_transfers SET amount_minor = amount_minor * 2 WHERE id = :loose`, ledger.BalanceDiffers},
-		"whose a transfer is":        {`UPDATE ledger_transfers SET account_id = :theirs WHERE id = :loose`, ledger.BalanceDiffers},
+		"whose a transfer is":        {`UPDATE ledger_transfers SET org_id = :other WHERE id = :loose`, ledger.BalanceDiffers},
 		"an account that nobody has": {`UPDATE ledger_entries SET account_id = gen_random_uuid() WHERE id = :open`, ledger.AccountMissing},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,48 +12,50 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-func newAuditExport(a *app) *cobra.Command {
-	q := &auditAsked{}
+// exports completes a command that copies a stream of the API, all of it, to stdout
+// or into a file. of finds out which stream, and of which type.
+func exports(a *app, cmd *cobra.Command, mime string, of func(ctx context.Context, c *client, args []string) (sender, error)) *cobra.Command {
 	var file string
-	cmd := &cobra.Command{
-		Use: "export", Short: "The same as CSV, all of it; what breaks off ends with 1 and leaves no file", Args: cobra.NoArgs,
-		Example: "  gpuaas audit export --from 2026-01-01 --to 2026-02-01 -f january.csv",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			if err := q.read(cmd.Context(), a, c); err != nil {
-				return err
-			}
-			if file == "" || file == "-" {
-				_, err := c.export(cmd.Context(), q, a.Out)
-				return err
-			}
-			n, err := whole(file, func(to io.Writer) (int64, error) { return c.export(cmd.Context(), q, to) })
-			if err == nil {
-				a.say("%s %s: %d bytes", symbolGood, file, n)
-			}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
 			return err
-		},
+		}
+		open, err := of(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		return a.copies(cmd.Context(), c, file, mime, open)
 	}
-	q.flags(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "write here, once it is all there; stdout when left out")
 	return cmd
+}
+
+const typeCSV = "text/csv"
+
+func (a *app) copies(ctx context.Context, c *client, file, mime string, open sender) error {
+	if file == "" || file == "-" {
+		_, err := c.export(ctx, mime, open, a.Out)
+		return err
+	}
+	n, err := whole(file, func(to io.Writer) (int64, error) { return c.export(ctx, mime, open, to) })
+	if err == nil {
+		a.say("%s %s: %d bytes", symbolGood, file, n)
+	}
+	return err
 }
 
 // exportSilence is longer than the server takes to give a slow reader up.
 const exportSilence = 90 * time.Second
 
 // export copies the stream. One that broke has no end, and copying it fails.
-func (c *client) export(ctx context.Context, q *auditAsked, to io.Writer) (int64, error) {
+func (c *client) export(ctx context.Context, mime string, open sender, to io.Writer) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := c.openExport(ctx, q)
+	resp, err := open(ctx)
 	if known(err) {
 		return 0, err
 	}
@@ -61,7 +63,7 @@ func (c *client) export(ctx context.Context, q *auditAsked, to io.Writer) (int64
 		return 0, c.unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/csv") {
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), mime) {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyLimit))
 		return 0, c.problem(resp, body)
 	}
@@ -71,21 +73,10 @@ func (c *client) export(ctx context.Context, q *auditAsked, to io.Writer) (int64
 	if err != nil {
 		return n, &failure{
 			Message: fmt.Sprintf("the export broke off after %d bytes: %v", n, err), Code: string(errs.Unavailable),
-			Try: "the same command again, or a shorter time with --from and --to", Correlation: c.correlation, Exit: exitFailure,
+			Try: "the same command again, or for a shorter time", Correlation: c.correlation, Exit: exitFailure,
 		}
 	}
 	return n, nil
-}
-
-func (c *client) openExport(ctx context.Context, q *auditAsked) (*http.Response, error) {
-	if q.all {
-		return c.ExportAdminAuditLogs(ctx, &oapi.ExportAdminAuditLogsParams{
-			Actor: set(q.actor), Action: set(q.action), Target: set(q.target), From: q.from, To: q.to, Tenant: q.tenantID,
-		})
-	}
-	return c.ExportAuditLogs(ctx, &oapi.ExportAuditLogsParams{
-		Actor: set(q.actor), Action: set(q.action), Target: set(q.target), From: q.from, To: q.to,
-	})
 }
 
 // heard calls each time something was read.

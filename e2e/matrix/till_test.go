@@ -1,0 +1,39 @@
+package matrix_test
+
+import (
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/checkout"
+	"github.com/gpuaas/gpuaas/internal/checkout/checkouttest"
+)
+
+// takeMoney makes the server pay at a provider of this test. It tells nobody of
+// what is paid: no cell of the matrix waits for that.
+func takeMoney(t testing.TB, c *serve.Config) {
+	t.Helper()
+	at := checkouttest.Start(t, checkout.Config{Path: filepath.Join(t.TempDir(), "payments"), Log: slog.New(slog.DiscardHandler)})
+	c.Payments = serve.Payments{SecretKey: checkouttest.SecretKey, WebhookSecret: checkouttest.WebhookSecret, APIURL: at.URL}
+	c.Profile.Payments, c.Profile.Development = desired.Payments{Provider: desired.ProviderStripe}, true
+}
+
+// checkout begins a payment, as the side's owner.
+func (w *world) checkout(s *side) string {
+	got := w.send(request{http.MethodPost, "/api/v1/payments/checkout-session", s.owner.header(), []byte(`{"amount_minor":500000}`)})
+	if got.status != http.StatusCreated {
+		w.Fatalf("beginning a payment: %d %s", got.status, got.body)
+	}
+	return field(got.body, "id")
+}
+
+// pay makes of a checkout one whose money has come, as a worker would.
+func (w *world) pay(session string) {
+	payment, transfer := w.unique("pi"), id()
+	w.sql(`UPDATE payment_sessions SET status = 'credited', payment = $2, url = '', status_at = now(), version = version + 1 WHERE id = $1`, session, payment)
+	w.sql(`INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id)
+		SELECT $2, id, org_id, amount_minor, currency, $3 FROM payment_sessions WHERE id = $1`, session, payment, transfer)
+}
