@@ -103,6 +103,7 @@ func goals() []goal {
 		{"L3", balances},
 		{"L4", posting},
 		{"L5", derivation},
+		{"L6", limitedCreate},
 		{"U1", warmStart},
 		{"U2", smallInstallation},
 		{"U3", largeInstallation},
