@@ -199,7 +199,9 @@ func TestBeginWhileTheProviderFails(t *testing.T) {
 			p.arm(fault)
 			ch := identity.Change[payment.Session]{
 				Caller: p.Caller, Key: identity.Key{Principal: p.Caller.Principal(), Method: "POST", Route: "/payments/checkout-session", Key: "k"},
-				Answer: func(s payment.Session) identity.Reply { return identity.Reply{Status: http.StatusCreated, Body: []byte(s.URL)} },
+				Answer: func(s payment.Session) identity.Reply {
+					return identity.Reply{Status: http.StatusCreated, Body: []byte(s.URL)}
+				},
 			}
 			_, err := p.deps.Payments.Begin(t.Context(), ch, topUp)
 			if errs.CodeOf(err) != errs.ProviderFailed {

@@ -192,7 +192,7 @@ CREATE INDEX refund_requests_open ON refund_requests (created_at) WHERE status =
 SELECT scope_rows(confined, 'org_id = (SELECT scope_tenant())')
 	FROM unnest(ARRAY['payment_customers', 'payment_sessions', 'stripe_payments', 'refund_requests']::regclass[]) AS confined;
 -- Nobody has signed in where the provider speaks.
-SELECT scope_rows(confined, 'false') FROM unnest(ARRAY['stripe_events', 'payment_sweeps']::regclass[]) AS confined;
+SELECT scope_rows('stripe_events', 'false');
 
 -- room: metering
 ALTER TABLE usage_records

@@ -34,7 +34,7 @@ BEGIN
 		INSERT INTO balance_notices (org_id) VALUES (id);
 		INSERT INTO payment_customers (org_id, customer, livemode) VALUES (id, id, false);
 		INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, livemode, expires_at) VALUES (id, id, id, 1, 'EUR', 'initiated', false, now());
-		INSERT INTO stripe_events (event_id, type, livemode, body, source, created_at) VALUES (id, 'x', false, '', 'webhook', now());
+		INSERT INTO stripe_events (event_id, type, livemode, body, says, source, created_at) VALUES (id, 'x', false, '', '{}', 'webhook', now());
 		INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id) VALUES (id, id, id, 1, 'EUR', id);
 		INSERT INTO refund_requests (id, org_id, user_id, requested_by, kind, route, amount_minor, currency, reason, status, transfer_id) VALUES (id, id, id, id, 'charge', 'ledger', 1, 'EUR', 'x', 'requested', id);
 		INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES (tenant, 'c0000000-0000-0000-0000-000000000000', 0, 'm', 1, 'healthy');

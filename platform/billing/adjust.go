@@ -29,12 +29,11 @@ type Adjustment struct {
 	Reason      string
 }
 
-const (
-	// A thousand times the largest payment: more is a slip of the finger, and so
-	// many of these as a lifetime holds stay below what a balance can count.
-	maxAdjustment money.Minor = 1e11
-	maxReason                 = 512
-)
+// A thousand times the largest payment: more is a slip of the finger, and so many
+// of these as a lifetime holds stay below what a balance can count.
+const maxAdjustment money.Minor = 1e11
+
+const maxReason = 512
 
 // Adjust gives to, or takes from, the balance of a person's tenant. It is for who
 // may see all tenants.
@@ -91,6 +90,9 @@ func (s *Service) draftAdjustment(ctx context.Context, user ids.User, amount mon
 		return Adjustment{}, errs.Invalid("reason", "must be one line of at most %d characters", maxReason)
 	}
 	u, err := s.Identity.UserByID(ctx, user)
+	if errs.CodeOf(err) == errs.NotFound {
+		return Adjustment{}, errs.New(errs.UserNotFound, "no such user")
+	}
 	if err != nil {
 		return Adjustment{}, err
 	}

@@ -116,7 +116,7 @@ func TestAdjustOncePerKey(t *testing.T) {
 	if _, err := d.adjust(t, "k", 50, "why"); errs.CodeOf(err) != errs.IdempotencyInFlight {
 		t.Errorf("again: %v", err)
 	}
-	kept, found, err := d.World.Allocations.Identity.Replay(t.Context(), identity.Key{Principal: d.Caller.Principal(), Method: "POST", Route: "/adjust", Key: "k"})
+	kept, found, err := d.Allocations.Identity.Replay(t.Context(), identity.Key{Principal: d.Caller.Principal(), Method: "POST", Route: "/adjust", Key: "k"})
 	if err != nil || !found || string(kept.Body) != first.Transfer.String() || d.balance(t) != 150 {
 		t.Errorf("balance %d, replayed %s, %v", d.balance(t), kept.Body, err)
 	}
@@ -146,7 +146,7 @@ func TestAdjustRefuses(t *testing.T) {
 		"no reason":         {d.Caller.User, 1, " ", errs.ValidationError},
 		"a reason of lines": {d.Caller.User, 1, "a\nb", errs.ValidationError},
 		"a long reason":     {d.Caller.User, 1, strings.Repeat("ä", 513), errs.ValidationError},
-		"unknown user":      {ids.New[ids.User](), 1, "why", errs.NotFound},
+		"unknown user":      {ids.New[ids.User](), 1, "why", errs.UserNotFound},
 		"of no tenant":      {stray, 1, "why", errs.Conflict},
 	} {
 		ctx := pg.WithScope(t.Context(), pg.Platform)

@@ -77,11 +77,11 @@ func (b *books) wait(d time.Duration) {
 // post moves money now, whatever the database's clock says.
 func (b *books) post(kind ledger.Kind, against string, amount money.Minor) uuid.UUID {
 	id := uuid.Must(uuid.NewV7())
-	must(b.T, b.exec(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, at, account_id, amount_minor) VALUES ($1, $2, $3, $6, $4, $5) RETURNING id)
+	must(b.T, b.exec(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, at, org_id, amount_minor) VALUES ($1, $2, $3, $6, $8, $5) RETURNING id)
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency, at)
 		SELECT t.id, e.account, e.amount, 'EUR', $6 FROM t, (VALUES ($4::uuid, $5::bigint),
 			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = $7 AND currency = 'EUR'), -$5)) AS e (account, amount)`,
-		id, kind, id.String(), b.balance, amount, b.now, against))
+		id, kind, id.String(), b.balance, amount, b.now, against, b.tenant))
 	return id
 }
 
@@ -135,7 +135,7 @@ func (b *books) agree(m time.Time) billing.Statement {
 	b.Helper()
 	st, err := b.Statement(b.ctx, b.tenant, m)
 	must(b.T, err)
-	sum, credited := st.Opening, money.Minor(0)
+	sum, credited, ledgers := st.Opening, money.Minor(0), money.Minor(0)
 	for _, u := range st.Uses {
 		sum -= u.CostMinor
 		credited += u.CreditMinor
@@ -160,8 +160,8 @@ func (b *books) agree(m time.Time) billing.Statement {
 	kinds, err := b.ledger.SumByKind(b.Context(), b.db, b.tenant, st.From, st.To)
 	must(b.T, err)
 	// Of a month that runs, credits are told with the use that is charged.
-	if kinds[ledger.Usage] != st.Usage || st.Final && credited != kinds[ledger.FaultCredit] {
-		b.Errorf("%s: the ledger has use of %d and credits of %d, the statement %d and %d", st.Month(), kinds[ledger.Usage], kinds[ledger.FaultCredit], st.Usage, credited)
+	if ledgers = kinds[ledger.Usage]; ledgers != st.Usage || st.Final && credited != kinds[ledger.FaultCredit] {
+		b.Errorf("%s: the ledger has use of %d and credits of %d, the statement %d and %d", st.Month(), ledgers, kinds[ledger.FaultCredit], st.Usage, credited)
 	}
 	charged, err := b.metering.ChargedTo(b.Context(), b.db, b.tenant)
 	must(b.T, err)

@@ -10,6 +10,8 @@ package payment
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -42,6 +44,8 @@ type Service struct {
 	Limits func(identity.Caller) Limits
 	// PublicURL is where people reach the portal, without a slash at its end.
 	PublicURL func() string
+	// Log is told the provider's reasons; who asked is not. Nil keeps them.
+	Log *slog.Logger
 	// Figures counts what the provider tells; nil where nobody asks.
 	Figures *Figures
 }
@@ -75,8 +79,12 @@ var ErrRefused = errors.New("the payment provider refuses this")
 // ErrUnknown is what a provider does not know.
 var ErrUnknown = errors.New("the payment provider does not know this")
 
-// refused gives a provider's no a code.
-func refused(err error) error {
+// failed gives a provider's no a code, and its reason to the log.
+func (s *Service) failed(ctx context.Context, doing string, err error) error {
+	err = fmt.Errorf("%s: %w", doing, err)
+	if s.Log != nil && ctx.Err() == nil {
+		s.Log.WarnContext(ctx, "payment provider failed", slog.String("component", "payment"), slog.Any("err", err))
+	}
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
 		return errs.New(errs.ProviderFailed, "the payment provider refused this").Try("ask an operator: the server's log has its reason").Because(err)
 	}

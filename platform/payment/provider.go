@@ -14,16 +14,9 @@ import (
 // What it cannot do now and may do later is an error of code provider_failed;
 // what it will never do is ErrRefused, and what it does not know ErrUnknown.
 type Provider interface {
+	Pages
 	// Livemode says whether real money moves.
 	Livemode() bool
-	// CreateCustomer makes the tenant known, once.
-	CreateCustomer(ctx context.Context, c NewCustomer) (customer string, err error)
-	// OpenCheckout makes the page on which a person pays.
-	OpenCheckout(ctx context.Context, c NewCheckout) (Checkout, error)
-	// Checkout asks how far one is.
-	Checkout(ctx context.Context, id string) (Checkout, error)
-	// OpenPortal makes the page on which a tenant sees its cards and receipts.
-	OpenPortal(ctx context.Context, customer, returnURL string) (url string, err error)
 	// Refund gives money back, and says how far that is. Asked again, it finds
 	// what it has begun, also when its first answer was lost.
 	Refund(ctx context.Context, r NewRefund) (Refunded, error)
@@ -32,6 +25,18 @@ type Provider interface {
 	// Verify reads an event that came with a signature, and refuses one that the
 	// provider has not signed just now with signature_invalid.
 	Verify(body []byte, signature string, now time.Time) (Event, error)
+}
+
+// Pages are where people meet the provider.
+type Pages interface {
+	// CreateCustomer makes the tenant known, once.
+	CreateCustomer(ctx context.Context, c NewCustomer) (customer string, err error)
+	// OpenCheckout makes the page on which a person pays.
+	OpenCheckout(ctx context.Context, c NewCheckout) (Checkout, error)
+	// Checkout asks how far one is.
+	Checkout(ctx context.Context, id string) (Checkout, error)
+	// OpenPortal makes the page on which a tenant sees its cards and receipts.
+	OpenPortal(ctx context.Context, customer, returnURL string) (url string, err error)
 }
 
 // NewCustomer is who a tenant is to the provider.

@@ -47,7 +47,7 @@ func (s *Service) Reconcile(ctx context.Context, ch identity.Change[Session], id
 	}
 	c, err := s.Provider.Checkout(ctx, session.ProviderID)
 	if err != nil {
-		return Session{}, fmt.Errorf("asking about payment session %s: %w", id, refused(err))
+		return Session{}, s.failed(ctx, "asking about payment session "+id.String(), err)
 	}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		locked, err := one(ctx, tx, lockSession, id)

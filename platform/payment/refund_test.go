@@ -100,7 +100,7 @@ func TestRefundRoutes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			paid := b.credited(price)
+			paid := b.credited()
 			if c.given != nil {
 				c.given(b)
 			}
@@ -161,13 +161,13 @@ func TestRefundOfWhatIsNotTheirs(t *testing.T) {
 func TestINV36RefundsNeverExceedThePayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	paid := b.credited(price)
+	paid := b.credited()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var sum money.Minor
 	for i := range 64 {
 		wg.Go(func() {
-			kind, amount := payment.Charge, money.Minor(1+rand.Int64N(120)) //nolint:gosec // no secret
+			kind, amount := payment.Charge, money.Minor(1+rand.Int64N(120))
 			if i%2 == 0 {
 				kind = payment.Unspent
 			}
@@ -238,7 +238,7 @@ func TestRefundThatFailsIsTakenBack(t *testing.T) {
 			t.Run(string(kind)+" "+name, func(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
-				b.credited(price)
+				b.credited()
 				r, err := b.refund(kind, 1000, nil)
 				must(t, err)
 				fail(b, r)
@@ -272,7 +272,7 @@ func (b *bundle) refundEvent(r payment.Refund, status string) map[string]any {
 func TestRefundIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.credited(price)
+	b.credited()
 	r, err := b.refund(payment.Unspent, 1000, nil)
 	must(t, err)
 	b.provider.failing["Refund"] = errs.New(errs.ProviderFailed, "500")
@@ -307,7 +307,7 @@ func TestRefundIsMadeOnce(t *testing.T) {
 func TestRefundKeepsItsReply(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.credited(price)
+	b.credited()
 	ch := identity.Change[payment.Refund]{
 		Caller: b.admin, Key: identity.Key{Principal: b.admin.Principal(), Method: "POST", Route: "/admin/users/{id}/refunds", Key: "k"},
 		Answer: func(r payment.Refund) identity.Reply { return identity.Reply{Status: 201, Body: []byte(r.ID.String())} },
@@ -333,7 +333,7 @@ func TestRefundKeepsItsReply(t *testing.T) {
 func TestMoneyThatWentBackElsewhere(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	s := b.credited(price)
+	s := b.credited()
 	theirs := map[string]any{"id": "re_x", "object": "refund", "amount": 100, "status": "succeeded", "payment_intent": s.Payment, "metadata": map[string]any{}}
 	b.deliver(b.provider.note("refund.created", theirs))
 	b.deliver(b.provider.note("charge.dispute.created", map[string]any{"id": "dp_x", "object": "dispute", "payment_intent": s.Payment}))

@@ -76,7 +76,7 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[Session], amount
 		SuccessURL: base, CancelURL: base + "?cancelled", ExpiresAt: begun.ExpiresAt,
 	})
 	if err != nil {
-		return Session{}, errors.Join(fmt.Errorf("opening checkout %s: %w", begun.ID, refused(err)), s.giveUp(ctx, begun.ID))
+		return Session{}, errors.Join(s.failed(ctx, "opening checkout "+begun.ID.String(), err), s.giveUp(ctx, begun.ID))
 	}
 	failpoint.Hit("payment.begin.after_provider")
 	return s.opened(ctx, ch, begun, c)
@@ -124,7 +124,7 @@ func (s *Service) customer(ctx context.Context, c identity.Caller) (customer str
 		return customer, wrap("reading who the tenant is to the provider", err)
 	}
 	if customer, err = s.Provider.CreateCustomer(ctx, NewCustomer{Tenant: c.Tenant, Name: c.TenantName}); err != nil {
-		return "", fmt.Errorf("making tenant %s known to the provider: %w", c.Tenant, refused(err))
+		return "", s.failed(ctx, "making tenant "+c.Tenant.String()+" known to the provider", err)
 	}
 	b := &pgx.Batch{}
 	b.Queue(insertCustomer, c.Tenant, live, customer).Exec(orElse(errKnown))
@@ -234,7 +234,7 @@ func (s *Service) Portal(ctx context.Context, c identity.Caller, returnURL strin
 		return "", err
 	}
 	if url, err = s.Provider.OpenPortal(ctx, customer, returnURL); err != nil {
-		return "", fmt.Errorf("opening the provider's portal: %w", refused(err))
+		return "", s.failed(ctx, "opening the provider's portal", err)
 	}
 	b := &pgx.Batch{}
 	s.note(b, c, "payment.portal", c.Tenant, s.Naming.Name(c.Tenant.String(), "", "tenant", c.Tenant.String()).String(), map[string]any{"return_url": returnURL})

@@ -1,8 +1,11 @@
 package payment_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -161,7 +164,7 @@ func TestOneRequestAtOnceBeginsOneSession(t *testing.T) {
 func TestSessionsStayInTheirTenant(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	s := b.credited(price)
+	s := b.credited()
 	other := b.caller
 	other.Tenant, other.User = ids.New[ids.Tenant](), ids.New[ids.User]()
 	theirs := pg.WithScope(t.Context(), other.Scope(false))
@@ -263,5 +266,19 @@ func TestSessionsAreAudited(t *testing.T) {
 		VALUES ($1, $2, $2, 1, 'EUR', 'initiated', false, now())`, uuid.New(), b.caller.Tenant)
 	if err == nil || !strings.Contains(err.Error(), "audit") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The provider's reason is for whoever reads the log, and for nobody else.
+func TestReasonOfTheProviderIsLogged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var said bytes.Buffer
+	b.api.Log = slog.New(slog.NewTextHandler(&said, nil))
+	b.provider.failing["OpenPortal"] = fmt.Errorf("%w: no portal is set up", payment.ErrRefused)
+	_, err := b.api.Portal(b.mine, b.caller, "")
+	coded, ok := errors.AsType[*errs.Error](err)
+	if !ok || coded.Code != errs.ProviderFailed || strings.Contains(coded.Message+coded.Suggestion, "no portal") || !strings.Contains(said.String(), "no portal is set up") {
+		t.Errorf("answers %v, and logs %s", err, said.String())
 	}
 }

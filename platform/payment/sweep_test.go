@@ -39,13 +39,13 @@ func TestINV38DroppedEventsAreFound(t *testing.T) {
 	dropped := 0
 	for range 100 {
 		s := b.begin(price)
-		later := rand.IntN(4) == 0 //nolint:gosec // no secret
+		later := rand.IntN(4) == 0
 		events := []map[string]any{b.provider.pay(s, later)}
 		if later {
 			events = append(events, b.provider.arrives(s, true))
 		}
 		for _, e := range events {
-			if rand.IntN(5) == 0 { //nolint:gosec // no secret
+			if rand.IntN(5) == 0 {
 				dropped++
 				continue
 			}
@@ -77,7 +77,7 @@ func TestINV38AnEventOfThreeDaysAgo(t *testing.T) {
 			s := b.begin(price)
 			late := b.provider.pay(s, false)
 			for range 3 { // of others, that came
-				b.credited(price)
+				b.credited()
 			}
 			b.ago("3 days")
 			late["created"] = time.Now().Add(-72 * time.Hour).Unix()
@@ -141,7 +141,7 @@ func TestSweepGoesOn(t *testing.T) {
 func TestSweepAsksAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.credited(price)
+	b.credited()
 	r, err := b.refund(payment.Unspent, 100, nil)
 	must(t, err)
 	b.deliver(b.provider.pay(b.begin(price), false))

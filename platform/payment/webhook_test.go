@@ -139,7 +139,7 @@ func TestINV31And32OneCreditForEachPaymentOrNone(t *testing.T) {
 		},
 		"a payment of another session": {
 			tell: func(b *bundle, s payment.Session) {
-				other := b.credited(price)
+				other := b.credited()
 				b.deliver(with(b.provider.pay(s, false), map[string]any{"object.payment_intent": other.Payment}))
 			},
 			credits: 1, state: payment.FailedReconcile, reason: "payment_used", events: map[string]int{"credited": 1, "failed_reconcile: payment_used": 1},
@@ -223,7 +223,7 @@ func TestINV31OneCreditUnderConcurrency(t *testing.T) {
 			if err := b.api.Receive(t.Context(), body, checkout.Sign(body, secret, time.Now())); err != nil {
 				t.Error(err)
 			}
-			if _, err := b.process(id); err != nil {
+			if err := b.process(id); err != nil {
 				t.Error(err)
 			}
 		})

@@ -319,16 +319,15 @@ func (b *bundle) deliver(e map[string]any) {
 }
 
 // process works on one event, as the job does.
-func (b *bundle) process(id string) (o payment.Outcome, err error) {
+func (b *bundle) process(id string) error {
 	told, err := b.work.Gather(b.t.Context(), id)
 	if err != nil {
-		return o, err
+		return err
 	}
-	err = pgx.BeginFunc(b.t.Context(), b.work.DB, func(tx pgx.Tx) error {
-		o, err = b.work.Process(b.t.Context(), tx, told)
+	return pgx.BeginFunc(b.t.Context(), b.work.DB, func(tx pgx.Tx) error {
+		_, err := b.work.Process(b.t.Context(), tx, told)
 		return err
 	})
-	return o, err
 }
 
 // settle works on all events that wait, and on all refunds.
@@ -339,8 +338,7 @@ func (b *bundle) settle() {
 	events, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	must(b.t, err)
 	for _, id := range events {
-		_, err := b.process(id)
-		must(b.t, err)
+		must(b.t, b.process(id))
 	}
 }
 
@@ -352,9 +350,9 @@ func (b *bundle) session(id ids.PaymentSession) payment.Session {
 }
 
 // credited is a session that was paid for and credited.
-func (b *bundle) credited(amount money.Minor) payment.Session {
+func (b *bundle) credited() payment.Session {
 	b.t.Helper()
-	s := b.begin(amount)
+	s := b.begin(price)
 	b.deliver(b.provider.pay(s, false))
 	b.settle()
 	if s = b.session(s.ID); s.State != payment.Credited {

@@ -190,11 +190,11 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
 		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
+	s.payments = r.till.payments(c, s, r)
 	s.billing = &billing.Service{
 		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
-		Payments: &payment.Service{DB: db}, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Payments: s.payments, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
-	s.payments = r.till.payments(c, s, r)
 	return s
 }
 

@@ -34,7 +34,7 @@ func openTill(c Config, url func() string) (till, error) {
 func (t till) payments(c Config, s *set, r *rooms) *payment.Service {
 	return &payment.Service{
 		DB: s.db, Provider: t.provider, Identity: s.identity, Ledger: s.ledger, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
-		Limits: r.policy.payment, PublicURL: t.url, Figures: t.figures,
+		Limits: r.policy.payment, PublicURL: t.url, Figures: t.figures, Log: c.Log,
 	}
 }
 

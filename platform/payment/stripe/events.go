@@ -147,7 +147,7 @@ type listed struct {
 func (c *Client) Events(ctx context.Context, since time.Time, page func([]payment.Event) error) error {
 	params := &stripe.EventListParams{Types: stripe.StringSlice(types), CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()}}
 	params.Context = ctx
-	params.Limit = stripe.Int64(100)
+	params.Limit = new(int64(100))
 	for {
 		var found listed
 		query := &form.Values{}
@@ -171,7 +171,7 @@ func (c *Client) Events(ctx context.Context, since time.Time, page func([]paymen
 		if !found.HasMore || len(events) == 0 {
 			return nil
 		}
-		params.StartingAfter = stripe.String(events[len(events)-1].ID)
+		params.StartingAfter = new(events[len(events)-1].ID)
 	}
 }
 

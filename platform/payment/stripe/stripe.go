@@ -60,11 +60,11 @@ func New(c Config) (*Client, error) {
 	cfg := &stripe.BackendConfig{
 		HTTPClient:        &http.Client{Timeout: timeout, Transport: discreet{http.DefaultTransport}, CheckRedirect: never},
 		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull}, // errors are returned, and logged once
-		MaxNetworkRetries: stripe.Int64(1),
-		EnableTelemetry:   stripe.Bool(false),
+		MaxNetworkRetries: new(int64(1)),
+		EnableTelemetry:   new(false),
 	}
 	if c.URL != "" {
-		cfg.URL = stripe.String(strings.TrimSuffix(c.URL, "/"))
+		cfg.URL = new(strings.TrimSuffix(c.URL, "/"))
 	}
 	return &Client{key: c.Key, secret: c.WebhookSecret, live: live, backend: stripe.GetBackendWithConfig(stripe.APIBackend, cfg)}, nil
 }
@@ -131,7 +131,7 @@ const (
 
 // CreateCustomer makes the tenant known.
 func (c *Client) CreateCustomer(ctx context.Context, n payment.NewCustomer) (string, error) {
-	params := &stripe.CustomerParams{Name: stripe.String(n.Name)}
+	params := &stripe.CustomerParams{Name: new(n.Name)}
 	params.Context = ctx
 	params.AddMetadata(metaTenant, n.Tenant.String())
 	// The name is in it: the same key with another body is an error there.
@@ -147,21 +147,21 @@ func (c *Client) CreateCustomer(ctx context.Context, n payment.NewCustomer) (str
 func (c *Client) OpenCheckout(ctx context.Context, n payment.NewCheckout) (payment.Checkout, error) {
 	id := n.Session.String()
 	params := &stripe.CheckoutSessionParams{
-		Mode:              stripe.String(string(stripe.CheckoutSessionModePayment)),
-		Customer:          stripe.String(n.Customer),
-		ClientReferenceID: stripe.String(id),
+		Mode:              new(string(stripe.CheckoutSessionModePayment)),
+		Customer:          new(n.Customer),
+		ClientReferenceID: new(id),
 		LineItems: []*stripe.CheckoutSessionLineItemParams{{
-			Quantity: stripe.Int64(1),
+			Quantity: new(int64(1)),
 			PriceData: &stripe.CheckoutSessionLineItemPriceDataParams{
-				Currency:    stripe.String(strings.ToLower(n.Currency)),
-				UnitAmount:  stripe.Int64(int64(n.Amount)),
-				ProductData: &stripe.CheckoutSessionLineItemPriceDataProductDataParams{Name: stripe.String("Credit")},
+				Currency:    new(strings.ToLower(n.Currency)),
+				UnitAmount:  new(int64(n.Amount)),
+				ProductData: &stripe.CheckoutSessionLineItemPriceDataProductDataParams{Name: new("Credit")},
 			},
 		}},
 		PaymentIntentData: &stripe.CheckoutSessionPaymentIntentDataParams{Metadata: map[string]string{metaSession: id}},
-		SuccessURL:        stripe.String(n.SuccessURL),
-		CancelURL:         stripe.String(n.CancelURL),
-		ExpiresAt:         stripe.Int64(n.ExpiresAt.Unix()),
+		SuccessURL:        new(n.SuccessURL),
+		CancelURL:         new(n.CancelURL),
+		ExpiresAt:         new(n.ExpiresAt.Unix()),
 	}
 	params.Context = ctx
 	params.AddMetadata(metaSession, id)
@@ -218,7 +218,7 @@ func inOurs(s *stripe.CheckoutSession) payment.Checkout {
 
 // OpenPortal makes a page on which the customer sees cards and receipts.
 func (c *Client) OpenPortal(ctx context.Context, who, returnURL string) (string, error) {
-	params := &stripe.BillingPortalSessionParams{Customer: stripe.String(who), ReturnURL: stripe.String(returnURL)}
+	params := &stripe.BillingPortalSessionParams{Customer: new(who), ReturnURL: new(returnURL)}
 	params.Context = ctx
 	made, err := session.Client{B: c.backend, Key: c.key}.New(params)
 	if err != nil {
@@ -241,7 +241,7 @@ func (c *Client) Refund(ctx context.Context, n payment.NewRefund) (payment.Refun
 		}
 		return refunded(found), nil
 	}
-	look := &stripe.RefundListParams{PaymentIntent: stripe.String(n.Payment)}
+	look := &stripe.RefundListParams{PaymentIntent: new(n.Payment)}
 	look.Context = ctx
 	found := client.List(look)
 	for found.Next() {
@@ -253,8 +253,8 @@ func (c *Client) Refund(ctx context.Context, n payment.NewRefund) (payment.Refun
 		return payment.Refunded{}, failure("looking for a refund of "+n.Payment, err)
 	}
 	params := &stripe.RefundParams{
-		PaymentIntent: stripe.String(n.Payment), Amount: stripe.Int64(int64(n.Amount)),
-		Reason: stripe.String(string(stripe.RefundReasonRequestedByCustomer)),
+		PaymentIntent: new(n.Payment), Amount: new(int64(n.Amount)),
+		Reason: new(string(stripe.RefundReasonRequestedByCustomer)),
 	}
 	params.Context = ctx
 	params.AddMetadata(metaRefund, n.ID.String())
@@ -269,6 +269,7 @@ func (c *Client) Refund(ctx context.Context, n payment.NewRefund) (payment.Refun
 func refunded(r *stripe.Refund) payment.Refunded {
 	said := payment.Refunded{ID: r.ID, Reference: r.Metadata[metaRefund], Amount: minor(r.Amount), Stage: payment.RefundPending}
 	switch r.Status {
+	case stripe.RefundStatusPending, stripe.RefundStatusRequiresAction:
 	case stripe.RefundStatusSucceeded:
 		said.Stage = payment.RefundSucceeded
 	case stripe.RefundStatusFailed, stripe.RefundStatusCanceled:
