@@ -60,7 +60,7 @@ func crashes() (list []crash) {
 			list = append(list, crash{p, 1, tenancy})
 		case strings.HasPrefix(p, "runway."):
 			list = append(list, crash{p, 1, charge})
-		case strings.HasPrefix(p, "job.accrue."):
+		case strings.HasPrefix(p, "job.accrue."), strings.HasPrefix(p, "metering.cut."):
 			list = append(list, crash{p, 1, first}, crash{p, 1, charge})
 		case strings.HasPrefix(p, "git.apply."):
 			list = append(list, crash{p, 1, first}, crash{p, 1, commits})

@@ -77,7 +77,8 @@ func TestLedgerVerifyTellsThePlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	forge(`UPDATE ledger_entries SET amount_minor = amount_minor * 2 WHERE id < 3`)
+	forge(`WITH t AS (UPDATE ledger_transfers SET amount_minor = amount_minor * 2 WHERE reference = 'one' RETURNING id)
+		UPDATE ledger_entries SET amount_minor = amount_minor * 2 WHERE transfer_id = (SELECT id FROM t)`)
 	code, table, said = runs(t, url, "ledger", "verify", "--tenant", "acme")
 	if code != exitFailure || !strings.Contains(table, "balance_differs") || !strings.Contains(said, "2 faults") ||
 		!strings.Contains(said, "Error: tenant acme, account balance: the balance that is told is -1234 minor units from") || !strings.Contains(said, "Code: findings") {
@@ -89,7 +90,7 @@ func TestLedgerVerifyTellsThePlace(t *testing.T) {
 	}
 	code, document, _ = runs(t, url, "ledger", "verify", "-o", "json")
 	if err := json.Unmarshal([]byte(document), &found); err != nil || code != exitFailure || found.Difference != 2468 || len(found.Faults) != 4 ||
-		!strings.Contains(document, `entries 1 to 4, or their seal, were changed after`) || !strings.Contains(document, `"tenant_name": "acme"`) {
+		!strings.Contains(document, `entries 1 to 6, or their seal, were changed after`) || !strings.Contains(document, `"tenant_name": "acme"`) {
 		t.Errorf("exit %d, %v\n%s", code, err, document)
 	}
 
@@ -100,7 +101,7 @@ func TestLedgerVerifyTellsThePlace(t *testing.T) {
 	if code, _, said := runs(t, url, "ledger", "verify"); code != exitOK {
 		t.Errorf("the forgery does not fit: %s", said)
 	}
-	if code, _, said := runs(t, url, "ledger", "verify", "--heads", heads); code != exitFailure || !strings.Contains(said, "the seal up to entry 4 is not the one that was kept") {
+	if code, _, said := runs(t, url, "ledger", "verify", "--heads", heads); code != exitFailure || !strings.Contains(said, "the seal up to entry 6 is not the one that was kept") {
 		t.Errorf("exit %d, %s", code, said)
 	}
 }

@@ -146,6 +146,10 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				f.purse.balance.ReleasesAt = &soon
 			}
 		}),
+		// payments: a development payment provider runs, where the profile says.
+		"payments": func(ts *testscript.TestScript, _ bool, _ []string) { takeMoney(ts) },
+		// page REFERENCE: a page is opened there; its address is in $PAGE.
+		"page": func(ts *testscript.TestScript, _ bool, args []string) { openPage(ts, args[0]) },
 		// holds N: so many allocations were made.
 		"holds": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()

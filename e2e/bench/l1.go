@@ -27,19 +27,27 @@ const plainCharge = `
 		- gpus * price_minor * (($1::bigint - start_s) / 3600) - gpus * price_minor * (($1::bigint - start_s) % 3600) / 3600), currency
 	FROM usage_records WHERE end_s IS NULL`
 
-// accrual compares a pass of accrual with the plain insert of the same entries
-// into the same table, both committed, the table emptied before each.
-func accrual(ctx context.Context, l *lab) ([]row, error) {
-	n := l.scaled(intervals, 1000)
-	url, err := l.database(ctx, "l1")
+// meters are open intervals of a thousand tenants, and what charges them.
+type meters struct {
+	lab  *lab
+	url  string
+	pool *pgxpool.Pool
+	room *metering.Service
+	n    int
+}
+
+// meters makes n of them in a database of their own. They began within this day:
+// at midnight a tick ends, and there would be two.
+func (l *lab) meters(ctx context.Context, name string, n int) (*meters, error) {
+	url, err := l.database(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	// Within one day: at midnight a tick ends, and there would be two.
 	if err := l.exec(ctx, url,
 		fmt.Sprintf(`DO $$ BEGIN PERFORM ledger_ensure_accounts(md5('t' || i)::uuid, 'EUR') FROM generate_series(0, %d) i; END $$`, payingTenants-1),
 		fmt.Sprintf(`INSERT INTO usage_records (id, allocation_id, org_id, project_id, sku, gpus, price_minor, currency, account_id, start_s)
-			SELECT gen_random_uuid(), md5('a' || i)::uuid, a.org_id, a.org_id, 'h100', 8, 2000 + i %% 100, 'EUR', a.id, greatest(extract(epoch FROM now())::bigint - 7200, extract(epoch FROM date_trunc('day', now(), 'UTC'))::bigint)
+			SELECT gen_random_uuid(), md5('a' || i)::uuid, a.org_id, a.org_id, 'h100', 8, 2000 + i %% 100, 'EUR', a.id,
+				greatest(extract(epoch FROM now())::bigint - 7200, extract(epoch FROM date_trunc('day', now(), 'UTC'))::bigint)
 			FROM generate_series(1, %d) i JOIN ledger_accounts a ON a.org_id = md5('t' || i %% %d)::uuid AND a.name = 'balance'`, n, payingTenants),
 		`VACUUM ANALYZE usage_records`, `VACUUM ANALYZE ledger_accounts`); err != nil {
 		return nil, err
@@ -51,32 +59,47 @@ func accrual(ctx context.Context, l *lab) ([]row, error) {
 		return nil, fmt.Errorf("reading the database's address: %w", err)
 	}
 	cfg.ConnConfig.RuntimeParams["role"] = "gpuaas_work"
+	cfg.MaxConns = connections + 4
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	defer pool.Close()
-	empty := func(ctx context.Context) error {
-		return l.exec(ctx, url, `TRUNCATE ledger_entries, ledger_transfers`, `TRUNCATE usage_ticks, usage_passes`, `CHECKPOINT`)
+	return &meters{lab: l, url: url, pool: pool, room: &metering.Service{DB: pool}, n: n}, nil
+}
+
+// fresh takes back what was charged.
+func (m *meters) fresh(ctx context.Context) error {
+	return m.lab.exec(ctx, m.url, `TRUNCATE ledger_entries, ledger_transfers`, `TRUNCATE usage_ticks, usage_passes`, `CHECKPOINT`)
+}
+
+// charge is the pass of ours, and sees that it has charged all.
+func (m *meters) charge(ctx context.Context) (time.Duration, error) {
+	began := clock.Clock{}.Now()
+	err := pass(ctx, m.room)
+	took := clock.Clock{}.Now().Sub(began)
+	if err != nil {
+		return 0, err
 	}
-	room := &metering.Service{DB: pool}
-	ours := func(ctx context.Context) (time.Duration, error) {
-		began := clock.Clock{}.Now()
-		err := pass(ctx, room)
-		took := clock.Clock{}.Now().Sub(began)
-		if err != nil {
-			return 0, err
-		}
-		// Each interval's entry, and each tenant's on the side of revenue.
-		entries, err := one[int](ctx, url, `SELECT count(*) FROM ledger_entries`)
-		if err == nil && entries != n+payingTenants {
-			err = fmt.Errorf("a pass over %d intervals wrote %d entries", n, entries)
-		}
-		return took, err
+	// Each interval's entry, and each tenant's on the side of revenue.
+	entries, err := one[int](ctx, m.url, `SELECT count(*) FROM ledger_entries`)
+	if err == nil && entries != m.n+payingTenants {
+		err = fmt.Errorf("a pass over %d intervals wrote %d entries", m.n, entries)
 	}
+	return took, err
+}
+
+// accrual compares a pass of accrual with the plain insert of the same entries
+// into the same table, both committed, the table emptied before each.
+func accrual(ctx context.Context, l *lab) ([]row, error) {
+	n := l.scaled(intervals, 1000)
+	m, err := l.meters(ctx, "l1", n)
+	if err != nil {
+		return nil, err
+	}
+	defer m.pool.Close()
 	plain := func(ctx context.Context) (time.Duration, error) {
 		to := clock.Clock{}.Now().Unix()
-		return 0, pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		return 0, pgx.BeginFunc(ctx, m.pool, func(tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, plainCharge, to-60, to)
 			if err == nil && tag.RowsAffected() != int64(n) {
 				err = fmt.Errorf("the plain insert wrote %d of %d entries", tag.RowsAffected(), n)
@@ -84,7 +107,7 @@ func accrual(ctx context.Context, l *lab) ([]row, error) {
 			return err
 		})
 	}
-	p, err := l.alternate(ctx, leastPairs, empty, ours, plain)
+	p, err := l.alternate(ctx, leastPairs, m.fresh, m.charge, plain)
 	if err != nil {
 		return nil, err
 	}

@@ -99,6 +99,7 @@ func goals() []goal {
 		{"A4", deepPage}, // over the fleet of R1 and R2
 		{"R5", taskInHand},
 		{"L1", accrual},
+		{"L2", jobForEach},
 		{"L3", balances},
 		{"L4", posting},
 		{"L5", derivation},

@@ -72,17 +72,39 @@ var rules = []rule{
 		FROM outbox_events e LEFT JOIN outbox_position p ON p.stream = e.stream
 		WHERE p.stream IS NULL OR (e.xid, e.seq) > (p.xid, p.seq) GROUP BY e.stream`},
 	{promise: "INV-28 no dead letter", broken: `SELECT format('%s failed %s times: %s', event_id, retry_count, last_error) FROM outbox_failures WHERE dead_at IS NOT NULL`},
-	{promise: "INV-33 one interval, from active to the release", live: true, broken: `
-		SELECT format('%s was active %s times and has %s intervals, %s open', a.name, t.n, u.n, u.open) FROM allocations a
+	{promise: "INV-33 metered from active to the release", live: true, broken: `
+		SELECT format('%s was active %s times and began %s times, %s open', a.name, t.n, u.n, u.open) FROM allocations a
 		CROSS JOIN LATERAL (SELECT count(*) AS n FROM allocation_transitions WHERE allocation_id = a.id AND to_status = 'active') t
-		CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE end_s IS NULL) AS open FROM usage_records WHERE allocation_id = a.id) u
-		WHERE t.n <> u.n OR u.n > 1 OR u.open <> (a.name = ANY($1))::int
+		CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE opened_by = 'observed_ready') AS n, count(*) FILTER (WHERE end_s IS NULL) AS open
+			FROM usage_records WHERE allocation_id = a.id) u
+		WHERE t.n <> u.n OR u.open <> (a.name = ANY($1) AND a.paused = '')::int
 		UNION ALL
 		SELECT format('%s is charged from %s to %s, but was active from %s to %s', a.name, u.start_s, u.end_s, b.at, e.at) FROM usage_records u
 		JOIN allocations a ON a.id = u.allocation_id
 		CROSS JOIN LATERAL (SELECT extract(epoch FROM min(at)) AS at FROM allocation_transitions WHERE allocation_id = a.id AND to_status = 'active') b
 		LEFT JOIN LATERAL (SELECT extract(epoch FROM min(at)) AS at FROM allocation_transitions WHERE allocation_id = a.id AND to_status = 'releasing') e ON true
-		WHERE u.start_s < floor(b.at) OR u.start_s > b.at + 2 OR u.end_s > e.at + 2`},
+		WHERE u.start_s < floor(b.at) OR u.opened_by = 'observed_ready' AND u.start_s > b.at + 2 OR u.end_s > e.at + 2`},
+	{promise: "INV-33 intervals tile what is used", broken: `
+		SELECT format('%s: [%s, %s) and [%s, %s) overlap', a.allocation_id, a.start_s, a.end_s, b.start_s, b.end_s)
+		FROM usage_records a JOIN usage_records b ON a.allocation_id = b.allocation_id AND a.id < b.id AND int8range(a.start_s, a.end_s) && int8range(b.start_s, b.end_s)
+		UNION ALL
+		SELECT format('%s: %s at %s is followed by %s at %s', allocation_id, closed_by, end_s, opened_next, next)
+		FROM (SELECT *, lead(start_s) OVER w AS next, lead(opened_by) OVER w AS opened_next FROM usage_records WINDOW w AS (PARTITION BY allocation_id ORDER BY start_s, end_s)) u
+		WHERE CASE closed_by WHEN 'price_changed' THEN (next, opened_next) IS DISTINCT FROM (end_s, 'price_changed')
+			WHEN 'release_requested' THEN next IS NOT NULL ELSE opened_next <> 'observed_again' END`},
+	{promise: "INV-33 each interval names what was seen", broken: `
+		SELECT format('%s opened by %s, closed by %s: seen %s, %s', id, opened_by, closed_by, opened_seen, closed_seen) FROM usage_records
+		WHERE opened_by IN ('observed_ready', 'observed_again') AND NOT coalesce(opened_seen ? 'node_id' AND opened_seen ? 'seen_at', false)
+			OR closed_by IN ('observation_stale', 'node_unhealthy') AND NOT coalesce(closed_seen ? 'node_id' AND closed_seen ? 'seen_at', false)`},
+	{promise: "INV-34 what is shown is what is charged", broken: `
+		SELECT format('%s shows %s and is charged %s', a.name, a.price_minor, u.price_minor)
+		FROM usage_records u JOIN allocations a ON a.id = u.allocation_id WHERE u.end_s IS NULL AND (a.price_minor, a.currency) <> (u.price_minor, u.currency)`},
+	{promise: "INV-33 a pause is given back", broken: `
+		SELECT format('%s ended by %s at %s; given back [%s, %s) for %s: %s, in the ledger %s', r.allocation_id, r.closed_by, r.end_s, c.from_s, c.to_s, c.reason, c.amount_minor, e.amount)
+		FROM usage_credits c JOIN usage_records r ON r.id = c.record_id
+		LEFT JOIN LATERAL (SELECT sum(amount_minor) AS amount FROM ledger_entries WHERE transfer_id = c.transfer_id AND amount_minor > 0) e ON true
+		WHERE (c.reason, c.to_s) <> (r.closed_by, r.end_s) OR c.from_s < r.start_s OR c.amount_minor <> coalesce(e.amount, 0)
+			OR c.amount_minor <> div(r.price_minor::numeric * r.gpus * (c.to_s - r.start_s), 3600) - div(r.price_minor::numeric * r.gpus * (c.from_s - r.start_s), 3600)`},
 	{promise: "INV-30 never more is charged than was used", broken: `
 		SELECT format('%s owes %s and was charged %s', u.allocation_id, u.due, e.charged) FROM (` + owed + `) u
 		JOIN (` + charged + `) e USING (allocation_id) WHERE e.charged > u.due`},
@@ -93,8 +115,24 @@ var rules = []rule{
 		SELECT format('transfer %s sums to %s %s', transfer_id, sum(amount_minor), currency) FROM ledger_entries GROUP BY transfer_id, currency HAVING sum(amount_minor) <> 0
 		UNION ALL
 		SELECT format('entry %s has no transfer', e.id) FROM ledger_entries e WHERE NOT EXISTS (SELECT FROM ledger_transfers t WHERE t.id = e.transfer_id)`},
-	{promise: "INV-30 passes follow each other", broken: `
-		SELECT format('tick from %s follows one to %s', from_s, before) FROM (SELECT from_s, lag(to_s) OVER (ORDER BY to_s) AS before FROM usage_ticks) t WHERE before <> from_s`},
+	{promise: "INV-30 ticks tile time, and passes follow them", broken: `
+		SELECT format('tick from %s follows one to %s', from_s, before) FROM (SELECT from_s, lag(to_s) OVER (ORDER BY to_s) AS before FROM usage_ticks) t WHERE before <> from_s
+		UNION ALL
+		SELECT format('tick [%s, %s) spans a midnight', from_s, to_s) FROM usage_ticks WHERE from_s / 86400 <> (to_s - 1) / 86400
+		UNION ALL
+		SELECT format('the tick up to %s is not charged, and a later one is', to_s) FROM usage_ticks t
+		WHERE NOT EXISTS (SELECT FROM usage_passes p WHERE p.to_s = t.to_s) AND EXISTS (SELECT FROM usage_passes p WHERE p.to_s > t.to_s)`},
+	{promise: "INV-30 each pass is what its tick says", broken: `
+		SELECT format('tick up to %s: %s owes %s, charged %s', to_s, allocation_id, due, charged) FROM (
+			SELECT t.to_s, u.allocation_id, sum(div(u.price_minor::numeric * u.gpus * (least(coalesce(u.end_s, t.to_s), t.to_s) - u.start_s), 3600)
+				- div(u.price_minor::numeric * u.gpus * greatest(t.from_s - u.start_s, 0), 3600)) AS due
+			FROM usage_passes p JOIN usage_ticks t ON t.to_s = p.to_s JOIN usage_records u ON u.start_s < t.to_s AND coalesce(u.end_s, t.to_s) > t.from_s
+			GROUP BY t.to_s, u.allocation_id) d
+		FULL JOIN (
+			SELECT split_part(t.reference, ' ', 1)::bigint AS to_s, e.allocation_id, -sum(e.amount_minor) AS charged
+			FROM ledger_transfers t JOIN ledger_entries e ON e.transfer_id = t.id
+			WHERE t.kind = 'usage' AND e.allocation_id IS NOT NULL GROUP BY 1, 2) c USING (to_s, allocation_id)
+		WHERE coalesce(due, 0) <> coalesce(charged, 0)`},
 	{promise: "INV-58 one audit row for each request", broken: `
 		SELECT format('%s: %s rows of %s', a.name, count(l.id), w.action) FROM allocations a
 		CROSS JOIN (VALUES ('allocation.create'), ('allocation.release')) w(action)
@@ -115,5 +153,5 @@ const owed = `
 	FROM usage_records GROUP BY allocation_id`
 
 const charged = `
-	SELECT e.allocation_id, -sum(e.amount_minor) AS charged FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id AND a.name = 'balance'
+	SELECT e.allocation_id, -sum(e.amount_minor) AS charged FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id AND t.kind = 'usage'
 	WHERE e.allocation_id IS NOT NULL GROUP BY e.allocation_id`

@@ -149,7 +149,13 @@ func (v *aviary) everywhere(o openapi.Operation) {
 		}
 		v.ask(r)
 	}
-	if o.RequestBody != nil {
+	if signed(o) {
+		r = build()
+		r.header.Set("Stripe-Signature", "t=1,v1="+v.plant(id+": signature"))
+		r.body = []byte(`{"secret":"` + v.plant(id+": signed body") + `"}`)
+		v.ask(r)
+	}
+	if takesJSON(o) {
 		r = build()
 		body := v.bodyOf(o)
 		body["client_secret"] = v.plant(id + ": unknown field")

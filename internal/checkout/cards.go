@@ -18,6 +18,7 @@ type outcome struct {
 	code, decline, message string // a refusal
 	later                  string // what the payment comes to after a while
 	refunds                string // what its refunds come to
+	disputed               bool   // its holder asks the bank for the money
 }
 
 const declined = "Your card was declined."
@@ -38,6 +39,7 @@ var cards = map[string]outcome{
 	"4000000000000119": {code: "processing_error", decline: "processing_error", message: "An error occurred while processing your card. Try again in a little bit."},
 	"4000000000007726": {refunds: refundsLater},
 	"4000000000005126": {refunds: refundsFail},
+	"4000000000000259": {disputed: true},
 	CardLater:          {later: succeeded},
 	CardLaterFails:     {later: failed},
 }

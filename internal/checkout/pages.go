@@ -40,6 +40,7 @@ var hints = []hint{
 	{"4000 0000 0000 9995", "is declined: insufficient funds"},
 	{"4000 0000 0000 7726", "is paid; a refund is pending for a while"},
 	{"4000 0000 0000 5126", "is paid; a refund fails after a while"},
+	{"4000 0000 0000 0259", "is paid, and disputed by its holder"},
 	{"4000 0000 0006 0006", "is paid after a while"},
 	{"4000 0000 0006 0014", "is under way, and fails after a while"},
 }

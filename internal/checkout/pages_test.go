@@ -270,6 +270,21 @@ func TestPaymentsThatTakeTheirTime(t *testing.T) {
 	}
 }
 
+// A holder may ask the bank for the money, after it was credited.
+func TestPaymentsThatAreDisputed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, checkout.Config{})
+	s := b.paid(t, "4000000000000259")
+	i := b.intent(t, s.PaymentIntent.ID)
+	if s.PaymentStatus != "paid" || !b.charge(t, i.LatestCharge.ID).Disputed {
+		t.Errorf("%+v", s)
+	}
+	e := b.hook.until(t, completed, stripe.EventTypeChargeDisputeCreated)[1]
+	if e.GetObjectValue("payment_intent") != i.ID || e.GetObjectValue("charge") != i.LatestCharge.ID || e.GetObjectValue("amount") != "2500" || e.GetObjectValue("object") != "dispute" {
+		t.Errorf("%+v", e.Data.Object)
+	}
+}
+
 func TestThePortal(t *testing.T) {
 	t.Parallel()
 	m := &moved{}

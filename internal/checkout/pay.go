@@ -80,6 +80,11 @@ func (s *Server) pay(r *session, with card, now time.Time) *refusal {
 		s.state.sessions.put(r)
 		s.emit("checkout.session.completed", s.showSession(r), nil, now)
 	}
+	if came.disputed {
+		c.Disputed = true
+		s.state.charges.put(c)
+		s.emit("charge.dispute.created", c.showDispute(now), nil, now)
+	}
 	return nil
 }
 

@@ -93,6 +93,7 @@ type charge struct {
 	ExpMonth int               `json:"exp_month"`
 	ExpYear  int               `json:"exp_year"`
 	Refunds  string            `json:"refunds,omitempty"` // how its card takes refunds
+	Disputed bool              `json:"disputed,omitempty"`
 }
 
 type refund struct {

@@ -141,10 +141,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const maxBody = 1 << 20
 
 // SetWebhook says where webhooks go: who takes them may only be known after it
-// has found this provider.
+// has found this provider. What it has missed is sent at once: it was away, and
+// the pauses were for somebody who refuses.
 func (s *Server) SetWebhook(to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.cfg.Clock.Now()
+	for _, d := range s.state.deliveries.rows {
+		if !d.over() && d.Fault == "" && d.DueAt.After(now) {
+			d.DueAt = now
+		}
+	}
 	s.target = to
 	s.stir()
 }

@@ -119,7 +119,7 @@ func (r *charge) show() object {
 		"application_fee": nil, "application_fee_amount": nil, "balance_transaction": nil,
 		"billing_details":                 object{"address": none, "email": orNull(r.Payer), "name": nil, "phone": nil},
 		"calculated_statement_descriptor": "GPUAAS DEVELOPMENT", "captured": r.Status == succeeded, "created": r.Created, "currency": r.Currency,
-		"customer": orNull(r.Customer), "description": orNull(r.Text), "disputed": false, "failure_balance_transaction": nil,
+		"customer": orNull(r.Customer), "description": orNull(r.Text), "disputed": r.Disputed, "failure_balance_transaction": nil,
 		"failure_code": code, "failure_message": message, "fraud_details": object{}, "invoice": nil, "livemode": false, "metadata": r.Metadata,
 		"on_behalf_of": nil, "outcome": outcome, "paid": r.Status == succeeded, "payment_intent": r.Intent,
 		"payment_method": "pm_" + strings.TrimPrefix(r.ID, "ch_"), "payment_method_details": r.card(), "radar_options": object{},
@@ -152,6 +152,18 @@ func (r *refund) show() object {
 		shown["failure_reason"], shown["failure_balance_transaction"] = r.Problem, nil
 	}
 	return shown
+}
+
+// showDispute is of a charge whose holder asks the bank for the money back. It
+// cannot be read by itself: nobody here answers one.
+func (r *charge) showDispute(now time.Time) object {
+	return object{
+		"id": named("du_1"), "object": "dispute", "amount": r.Amount, "balance_transactions": []object{}, "charge": r.ID, "created": now.Unix(),
+		"currency": r.Currency, "evidence": object{}, "evidence_details": object{"due_by": now.Add(7 * longest).Unix(), "has_evidence": false, "past_due": false, "submission_count": 0},
+		"is_charge_refundable": true, "livemode": false, "metadata": object{}, "network_reason_code": nil, "payment_intent": r.Intent,
+		"payment_method_details": object{"card": object{"brand": r.Brand, "network_reason_code": "10.4"}, "type": "card"},
+		"reason":                 "fraudulent", "status": "needs_response",
+	}
 }
 
 const portalFor = time.Hour

@@ -25,7 +25,7 @@ const (
 // subscribed are the events that a webhook is told of; the API lists all.
 var subscribed = []string{
 	"checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed", "checkout.session.expired",
-	"charge.refunded", "charge.refund.updated", "refund.created", "refund.updated", "refund.failed",
+	"charge.refunded", "charge.refund.updated", "refund.created", "refund.updated", "refund.failed", "charge.dispute.created",
 }
 
 // pause doubles from a second to a minute: whoever develops a webhook waits for it.

@@ -63,6 +63,17 @@ func TestWebhooksWaitForTheirReceiver(t *testing.T) {
 	b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted)
 }
 
+// Whoever was away for a while is told at once when they are back.
+func TestWebhooksDoNotWaitForTheNextPause(t *testing.T) {
+	t.Parallel()
+	b := setup(t, checkout.Config{Pause: func(int) time.Duration { return time.Hour }})
+	b.hook.said = []int{503}
+	b.paid(t, checkout.CardPaid)
+	poll(t, "the attempt has failed", func() bool { d := statusOf(t, b).Deliveries; return len(d) == 1 && d[0].Attempts == 1 })
+	b.SetWebhook(b.hook.url)
+	b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted)
+}
+
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"id":"evt_1","object":"event","api_version":"2023-10-16","data":{"object":{}}}`)

@@ -90,6 +90,9 @@ func (s *Service) draftAdjustment(ctx context.Context, user ids.User, amount mon
 		return Adjustment{}, errs.Invalid("reason", "must be one line of at most %d characters", maxReason)
 	}
 	u, err := s.Identity.UserByID(ctx, user)
+	if errs.CodeOf(err) == errs.NotFound {
+		return Adjustment{}, errs.New(errs.UserNotFound, "no such user")
+	}
 	if err != nil {
 		return Adjustment{}, err
 	}

@@ -146,7 +146,7 @@ func TestAdjustRefuses(t *testing.T) {
 		"no reason":         {d.Caller.User, 1, " ", errs.ValidationError},
 		"a reason of lines": {d.Caller.User, 1, "a\nb", errs.ValidationError},
 		"a long reason":     {d.Caller.User, 1, strings.Repeat("ä", 513), errs.ValidationError},
-		"unknown user":      {ids.New[ids.User](), 1, "why", errs.NotFound},
+		"unknown user":      {ids.New[ids.User](), 1, "why", errs.UserNotFound},
 		"of no tenant":      {stray, 1, "why", errs.Conflict},
 	} {
 		ctx := pg.WithScope(t.Context(), pg.Platform)

@@ -11,7 +11,9 @@ const selectFirst = `
 	WHERE e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND a.name = 'balance')
 	ORDER BY e.id LIMIT 1`
 
+// By way of the transfers, of which use has one in a pass, whatever the number of
+// its entries.
 const selectMovements = `
 	SELECT e.id, e.at, e.transfer_id, t.kind, t.reference, t.note, e.allocation_id, e.amount_minor, e.currency` + ofTenant + `
-		AND t.kind <> 'usage' AND e.id > $4
+		AND t.account_id = e.account_id AND t.kind <> 'usage' AND e.id > $4
 	ORDER BY e.id LIMIT $5`

@@ -1,9 +1,11 @@
 package metering
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,11 +26,7 @@ type Tick struct{ From, To time.Time }
 // cuts the longer tick.
 func (s *Service) Cut(ctx context.Context) error {
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		b := &pgx.Batch{}
-		b.Queue(waitBriefly)
-		b.Queue(lockCut)
-		b.Queue(insertTicks)
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		if err := s.cut(ctx, tx); err != nil {
 			return err
 		}
 		failpoint.Hit("metering.cut.before_commit")
@@ -45,7 +43,19 @@ func (s *Service) Cut(ctx context.Context) error {
 	return nil
 }
 
+// waits is for how long others, too, may be held up by one who does not come to
+// an end.
+const waits = time.Second
+
 const lockNotAvailable = "55P03"
+
+func (s *Service) cut(ctx context.Context, tx pgx.Tx) error {
+	b := &pgx.Batch{}
+	b.Queue(waitBriefly, strconv.FormatInt(cmp.Or(s.waits, waits).Milliseconds(), 10))
+	b.Queue(lockCut)
+	b.Queue(insertTicks)
+	return tx.SendBatch(ctx, b).Close()
+}
 
 // Uncharged lists the ticks that were cut and not charged yet, in order.
 func (s *Service) Uncharged(ctx context.Context, q pg.Queryer) ([]Tick, error) {
@@ -70,10 +80,14 @@ func scanTick(row pgx.CollectableRow) (t Tick, err error) {
 // can be charged once, and only after all that lie before it. Beside another pass
 // it does nothing: done is false.
 func (s *Service) Charge(ctx context.Context, tx pgx.Tx, t Tick) (transfers int, done bool, err error) {
-	if err := tx.QueryRow(ctx, lockCharge, t.To.Unix()).Scan(&done); err != nil {
+	var mine bool
+	b := &pgx.Batch{}
+	b.Queue(lockCharge).QueryRow(func(row pgx.Row) error { return row.Scan(&mine) })
+	b.Queue(selectNext, t.To.Unix()).QueryRow(func(row pgx.Row) error { return row.Scan(&done) })
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return 0, false, fmt.Errorf("locking accrual: %w", err)
 	}
-	if !done {
+	if !mine || !done {
 		return 0, false, nil
 	}
 	if err := tx.QueryRow(ctx, chargeUsage, t.From.Unix(), t.To.Unix()).Scan(&transfers); err != nil {

@@ -58,7 +58,11 @@ type Interval struct {
 }
 
 // Service accrues and reads.
-type Service struct{ DB pg.Pool }
+type Service struct {
+	DB pg.Pool
+
+	waits time.Duration // in a test, for another one
+}
 
 // QueueOpen begins an interval in the caller's transaction, because of what was
 // seen. One that is open already goes on as it is.

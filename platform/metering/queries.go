@@ -36,7 +36,7 @@ const insertCredit = `
 
 const (
 	// Whoever changes an interval queues behind a cut that waits; not for long.
-	waitBriefly = `SET LOCAL lock_timeout = '1s'`
+	waitBriefly = `SELECT set_config('lock_timeout', $1, true)`
 	lockCut     = `SELECT pg_advisory_xact_lock(hashtextextended('metering.cut', 0))`
 )
 
@@ -61,10 +61,13 @@ const selectUncharged = `
 
 // One pass at a time, and each tick after the one before it. The key of
 // usage_passes stands behind it.
-const lockCharge = `
-	SELECT pg_try_advisory_xact_lock(hashtextextended('metering.charge', 0))
-		AND EXISTS (SELECT FROM usage_ticks t WHERE t.to_s = $1 AND NOT EXISTS (SELECT FROM usage_passes p WHERE p.to_s = t.to_s)
+const (
+	lockCharge = `SELECT pg_try_advisory_xact_lock(hashtextextended('metering.charge', 0))`
+	// Under the lock, in a statement of its own: it must see what the last pass did.
+	selectNext = `
+		SELECT EXISTS (SELECT FROM usage_ticks t WHERE t.to_s = $1 AND NOT EXISTS (SELECT FROM usage_passes p WHERE p.to_s = t.to_s)
 			AND (t.after_s IS NULL OR EXISTS (SELECT FROM usage_passes p WHERE p.to_s = t.after_s)))`
+)
 
 // due of a rate per hour after n seconds. Whole hours first: the product of a
 // high rate and many seconds would not fit, while this does for a century.

@@ -21,6 +21,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectUncharged":           selectUncharged,
 		"selectPasses":              selectPasses,
 		"lockCharge":                lockCharge,
+		"selectNext":                selectNext,
 		"selectUsage by allocation": selectUsage[ByAllocation],
 		"selectUsage by project":    selectUsage[ByProject],
 		"selectUsage by SKU":        selectUsage[BySKU],

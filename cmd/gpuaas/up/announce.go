@@ -107,7 +107,7 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 		{"Balance", money.Format(i.seed.currency, i.seed.balance)},
 	}
 	if i.payments != nil {
-		lines = append(lines, [2]string{"Payments", i.payments.url})
+		lines = slices.Insert(lines, slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), [2]string{"Payments", i.payments.url})
 	}
 	first, err := i.server.FirstAdminLink(ctx, firstAdmin)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // noKeys so that the provider of this start is the one.
 func noKeys(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET", "STRIPE_SECRET_KEY_FILE", "STRIPE_WEBHOOK_SECRET_FILE", "GPUAAS_PAYMENTS_API_URL"} {
+	for _, name := range []string{"STRIPE_WEBHOOK_SECRET", "STRIPE_SECRET_KEY_FILE", "STRIPE_WEBHOOK_SECRET_FILE", "GPUAAS_PAYMENTS_API_URL"} {
 		t.Setenv(name, "")
 	}
 }
@@ -51,6 +51,7 @@ func halt(t *testing.T, i *installation) {
 // The provider speaks to the server by the keys that the server is started with,
 // before and after a restart, and the data directory opens it to nobody else.
 func TestPaymentsOfUp(t *testing.T) {
+	t.Setenv("STRIPE_SECRET_KEY", "")
 	noKeys(t)
 	heard := make(chan string, 10)
 	var secret string
@@ -114,6 +115,7 @@ func TestPaymentsOfUp(t *testing.T) {
 // Whoever has a key gets the provider that it is of, and where no money is taken
 // none is started.
 func TestOnlyWhereMoneyIsTaken(t *testing.T) {
+	t.Setenv("STRIPE_SECRET_KEY", "")
 	noKeys(t)
 	for name, p := range map[string]desired.Environment{
 		"nobody takes money": takes("none"),
