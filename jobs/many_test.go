@@ -47,8 +47,7 @@ var manyTenants = []string{
 	`WITH credit AS (
 			SELECT gen_random_uuid() AS id, tenant, CASE WHEN rich THEN 1000000000 ELSE (ARRAY[1, 30000 * gpus, 30000 * gpus - 1, 15000])[1 + n % 4] END AS amount FROM many
 		), t AS (
-			INSERT INTO ledger_transfers (id, kind, reference, account_id, amount_minor)
-			SELECT c.id, 'test_credit', tenant::text, a.id, amount FROM credit c JOIN ledger_accounts a ON a.org_id = c.tenant AND a.name = 'balance'
+			INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) SELECT id, 'test_credit', tenant::text, tenant, amount FROM credit
 		)
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
 		SELECT c.id, a.id, CASE WHEN a.org_id IS NULL THEN -c.amount ELSE c.amount END, 'EUR'
