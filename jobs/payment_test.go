@@ -4,6 +4,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,16 +31,31 @@ type payer struct {
 
 	provider *checkouttest.Provider
 	before   money.Minor
+	// refunding is the fault of the next refund that is asked for: armed any
+	// earlier, it would strike the look for one that is there already.
+	refunding atomic.Pointer[string]
 }
 
 func setupPayer(t *testing.T) *payer {
 	t.Helper()
-	provider := checkouttest.Start(t, checkout.Config{})
-	client, err := stripe.New(stripe.Config{Key: checkouttest.SecretKey, WebhookSecret: checkouttest.WebhookSecret, URL: provider.URL})
+	p := &payer{provider: checkouttest.Start(t, checkout.Config{})}
+	to, err := url.Parse(p.provider.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &payer{bundle: setupPaying(t, client), provider: provider}
+	way := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		if fault := p.refunding.Load(); r.In.Method == http.MethodPost && r.In.URL.Path == "/v1/refunds" && p.refunding.CompareAndSwap(fault, nil) && fault != nil {
+			p.arm(*fault)
+		}
+	}}
+	api := httptest.NewServer(way)
+	t.Cleanup(api.Close)
+	client, err := stripe.New(stripe.Config{Key: checkouttest.SecretKey, WebhookSecret: checkouttest.WebhookSecret, URL: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.bundle = setupPaying(t, client)
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
@@ -51,7 +69,7 @@ func setupPayer(t *testing.T) *payer {
 		}
 	}))
 	t.Cleanup(hook.Close)
-	provider.SetWebhook(hook.URL)
+	p.provider.SetWebhook(hook.URL)
 	p.before = p.balance()
 	return p
 }
@@ -226,6 +244,7 @@ func TestRefundToTheCard(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault, card string
 		back        bool
+		untold      bool // no event says what became of it
 	}{
 		"at once":                {},
 		"pending for a while":    {fault: "refund_pending"},
@@ -233,6 +252,7 @@ func TestRefundToTheCard(t *testing.T) {
 		"answered 500, not done": {fault: "api_error"},
 		"done, answered 500":     {fault: "api_lost"},
 		"done, 500 for good":     {fault: "api_kept"},
+		"done, and nobody says":  {fault: "api_kept", untold: true},
 		"a card that is slow":    {card: "4000000000007726"},
 		"a card that refuses":    {card: "4000000000005126", back: true},
 	} {
@@ -245,8 +265,13 @@ func TestRefundToTheCard(t *testing.T) {
 			}
 			p.pay(s, c.card)
 			p.until("credited", func() bool { return p.state(s).State == payment.Credited })
+			if c.untold {
+				if err := p.provider.Arm("webhook_drop", 100); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if c.fault != "" {
-				p.arm(c.fault)
+				p.refunding.Store(&c.fault)
 			}
 			r, err := p.deps.Payments.Refund(t.Context(), identity.Change[payment.Refund]{Caller: p.Operator}, payment.RefundRequest{
 				User: p.Caller.User, Kind: payment.Unspent, Amount: 1000, Session: &s.ID, Reason: "not needed",
