@@ -15,6 +15,7 @@ var (
 	// A command starts its line or its code span, behind a prompt or an operator
 	// of the shell: prose in a block is not taken for one.
 	operator = regexp.MustCompile(`&&|[;|]`)
+	quoted   = regexp.MustCompile(`"[^"]*"`)
 	ours     = regexp.MustCompile(`^(?:\$ )?((?:bin/)?gpuaas|make)((?: .*)?)$`)
 )
 
@@ -51,6 +52,7 @@ func readBook(t *testing.T) book {
 // fault says what is wrong with one line of code, or "".
 func (b book) fault(code string) string {
 	code, _, _ = strings.Cut(code, "  #")
+	code = quoted.ReplaceAllString(code, "…") // one word, whatever is in it
 	for _, part := range operator.Split(strings.TrimSuffix(code, " \\"), -1) {
 		match := ours.FindStringSubmatch(strings.TrimSpace(part))
 		if match == nil {
@@ -120,16 +122,18 @@ func TestFault(t *testing.T) {
 	t.Parallel()
 	b := readBook(t)
 	for code, want := range map[string]string{
-		"make test && make chekc":                           "make has no target chekc",
-		"make bench BENCH_ONLY=A1":                          "",
-		"$ gpuaas alloc create --sku t4 --wait":             "",
-		"$ gpuaas alloc create --sku t4 --now":              "gpuaas alloc create has no flag --now",
-		"bin/gpuaas start":                                  "gpuaas has no command start",
-		"gpuaas --profile default-operator get plans":       "",
-		"gpuaas get nodes -o json | head":                   "",
-		"gpuaas alloc release first --wait --timeout=45s":   "",
-		"the word gpuaas in prose is none, nor is make it":  "",
-		"gpuaas up --reset --data-dir /tmp/x && make bench": "",
+		"make test && make chekc":                                 "make has no target chekc",
+		"make bench BENCH_ONLY=A1":                                "",
+		"$ gpuaas alloc create --sku t4 --wait":                   "",
+		"$ gpuaas alloc create --sku t4 --now":                    "gpuaas alloc create has no flag --now",
+		"bin/gpuaas start":                                        "gpuaas has no command start",
+		"gpuaas --profile default-operator get plans":             "",
+		`gpuaas admin balance adjust U "EUR -25" --reason "x; y"`: "",
+		`gpuaas admin balance adjust U "EUR -25" --because "x"`:   "gpuaas admin balance adjust has no flag --because",
+		"gpuaas get nodes -o json | head":                         "",
+		"gpuaas alloc release first --wait --timeout=45s":         "",
+		"the word gpuaas in prose is none, nor is make it":        "",
+		"gpuaas up --reset --data-dir /tmp/x && make bench":       "",
 	} {
 		if got := b.fault(code); got != want {
 			t.Errorf("%q: %q, want %q", code, got, want)
