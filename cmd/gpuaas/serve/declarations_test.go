@@ -78,8 +78,6 @@ func (l limited) git(t *testing.T, key, scope string, value int64) {
 	must(t, err)
 }
 
-func minor(n money.Minor) *money.Minor { return &n }
-
 // A tenant's limits are declared, shown at once as they will be, carried out by
 // the loop, and outlast another name of the tenant.
 func TestLimitsAreDeclared(t *testing.T) {
@@ -91,7 +89,7 @@ func TestLimitsAreDeclared(t *testing.T) {
 		t.Errorf("at first: %+v", v)
 	}
 	diff := pgtest.Diff(t, l.World.DB)
-	set, err := l.set(ids.Project{}, v.Version, minor(5000), minor(90000))
+	set, err := l.set(ids.Project{}, v.Version, new(money.Minor(5000)), new(money.Minor(90000)))
 	must(t, err)
 	if *set.HourlySpendMinor != 5000 || *set.MonthlyBudgetMinor != 90000 || set.EffectiveHourlyMinor != 5000 || set.EffectiveMonthlyMinor != 90000 || set.Version <= v.Version {
 		t.Errorf("set: %+v", set)
@@ -111,7 +109,7 @@ func TestLimitsAreDeclared(t *testing.T) {
 	if got := l.policy.request(identity.Caller{Tenant: l.Caller.Tenant, TenantName: "renamed"}); got.HourlyTenant != 5000 || got.MonthlyTenant != 90000 {
 		t.Errorf("in force: %+v", got)
 	}
-	set, err = l.set(ids.Project{}, set.Version, minor(5000), nil)
+	set, err = l.set(ids.Project{}, set.Version, new(money.Minor(5000)), nil)
 	must(t, err)
 	if set.Version != again.Version || *set.MonthlyBudgetMinor != 90000 {
 		t.Errorf("nothing was changed, and yet %+v", set)
@@ -122,15 +120,15 @@ func TestLimitsAreDeclared(t *testing.T) {
 func TestLimitsOfAProject(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
-	_, err := l.set(ids.Project{}, 0, minor(5000), nil)
+	_, err := l.set(ids.Project{}, 0, new(money.Minor(5000)), nil)
 	must(t, err)
 	l.carryOut(t)
-	v, err := l.set(l.Caller.Project, 1, minor(7000), minor(100))
+	v, err := l.set(l.Caller.Project, 1, new(money.Minor(7000)), new(money.Minor(100)))
 	must(t, err)
 	if *v.HourlySpendMinor != 7000 || v.EffectiveHourlyMinor != 5000 || v.EffectiveMonthlyMinor != 100 {
 		t.Errorf("set: %+v", v)
 	}
-	v, err = l.set(l.Caller.Project, v.Version, minor(0), nil)
+	v, err = l.set(l.Caller.Project, v.Version, new(money.Minor(0)), nil)
 	must(t, err)
 	if v.EffectiveHourlyMinor != 5000 {
 		t.Errorf("without a limit of its own: %+v", v)
@@ -146,7 +144,7 @@ func TestLimitsRefused(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
 	l.git(t, "billing.monthly_budget_minor", "project:"+l.Caller.Project.String(), 700)
-	first, err := l.set(l.Caller.Project, 0, minor(4000), nil)
+	first, err := l.set(l.Caller.Project, 0, new(money.Minor(4000)), nil)
 	must(t, err)
 	foreign := ids.New[ids.Project]()
 	l.Do(t, func(tx pgx.Tx) error {
@@ -163,12 +161,12 @@ func TestLimitsRefused(t *testing.T) {
 		code            errs.Code
 		field           string
 	}{
-		"an older version":            {l.Caller.Project, first.Version - 1, minor(1), nil, errs.VersionMismatch, ""},
-		"below zero":                  {l.Caller.Project, 0, minor(-1), nil, errs.ValidationError, "hourly_spend_limit_minor"},
-		"above the bound":             {ids.Project{}, 0, nil, minor(1e11 + 1), errs.ValidationError, "monthly_budget_minor"},
-		"kept in Git":                 {l.Caller.Project, 0, nil, minor(1), errs.ManagedByGit, "monthly_budget_minor"},
-		"another tenant's project":    {foreign, 0, minor(1), nil, errs.NotFound, ""},
-		"a project that is not there": {ids.New[ids.Project](), 0, minor(1), nil, errs.NotFound, ""},
+		"an older version":            {l.Caller.Project, first.Version - 1, new(money.Minor(1)), nil, errs.VersionMismatch, ""},
+		"below zero":                  {l.Caller.Project, 0, new(money.Minor(-1)), nil, errs.ValidationError, "hourly_spend_limit_minor"},
+		"above the bound":             {ids.Project{}, 0, nil, new(money.Minor(1e11 + 1)), errs.ValidationError, "monthly_budget_minor"},
+		"kept in Git":                 {l.Caller.Project, 0, nil, new(money.Minor(1)), errs.ManagedByGit, "monthly_budget_minor"},
+		"another tenant's project":    {foreign, 0, new(money.Minor(1)), nil, errs.NotFound, ""},
+		"a project that is not there": {ids.New[ids.Project](), 0, new(money.Minor(1)), nil, errs.NotFound, ""},
 	} {
 		_, err := l.set(c.project, c.version, c.hourly, c.monthly)
 		coded, _ := errors.AsType[*errs.Error](err)
@@ -200,7 +198,7 @@ func TestLimitsOfATenantInGit(t *testing.T) {
 	tenant, err := l.Identity.Tenant(l.ctx, l.Caller)
 	must(t, err)
 	l.git(t, "billing.hourly_spend_limit_minor", "tenant:"+tenant.Name, 600)
-	if _, err := l.set(ids.Project{}, 0, minor(1), nil); errs.CodeOf(err) != errs.ManagedByGit {
+	if _, err := l.set(ids.Project{}, 0, new(money.Minor(1)), nil); errs.CodeOf(err) != errs.ManagedByGit {
 		t.Errorf("set: %v", err)
 	}
 	v, err := l.Service.Limits(l.ctx, l.Caller, ids.Project{})
@@ -214,12 +212,12 @@ func TestLimitsOfATenantInGit(t *testing.T) {
 func TestLimitsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
-	first, err := l.set(ids.Project{}, 0, minor(1), nil)
+	first, err := l.set(ids.Project{}, 0, new(money.Minor(1)), nil)
 	must(t, err)
 	var all sync.WaitGroup
 	results := make([]error, 16)
 	for i := range results {
-		all.Go(func() { _, results[i] = l.set(ids.Project{}, first.Version, minor(money.Minor(100+i)), nil) })
+		all.Go(func() { _, results[i] = l.set(ids.Project{}, first.Version, new(money.Minor(100+i)), nil) })
 	}
 	all.Wait()
 	won := 0
