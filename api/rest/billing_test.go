@@ -37,6 +37,10 @@ func TestUseEndsAtTheBorderOfTheProject(t *testing.T) {
 			t.Errorf("%s: %d %s, asked for the use of %s", token, w.Code, w.Body, asked)
 		}
 	}
+	named := map[string]string{"X-Project-ID": b.people.other.String()} // who sees all may look at one
+	if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/usage/summary", token: tokenOwner, header: named}); w.Code != 200 || asked != b.people.other {
+		t.Errorf("%d %s, asked for the use of %s", w.Code, w.Body, asked)
+	}
 }
 
 // administrators are all in their project.

@@ -10,3 +10,8 @@ func TestStatementsOfNamesFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"projects", "users", "service_accounts"}, map[string]string{"selectNames": selectNames})
 }
+
+func TestStatementsOfNamesKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{"selectNames": selectNames})
+}

@@ -12,3 +12,8 @@ func TestStatementsOfListsFitTheSchema(t *testing.T) {
 		"selectAllSessions": selectAllSessions, "selectCredits": selectCredits,
 	})
 }
+
+func TestStatementsOfListsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{"selectCredits": selectCredits})
+}

@@ -10,3 +10,8 @@ func TestStatementsOfNamesFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"allocations"}, map[string]string{"selectNames": selectNames, "sumCommitted": sumCommitted})
 }
+
+func TestStatementsOfNamesKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
+	t.Parallel()
+	pgtest.KeepIndexes(t, map[string]string{"selectNames": selectNames, "sumCommitted": sumCommitted})
+}
