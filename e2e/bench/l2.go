@@ -43,7 +43,7 @@ const chargeRecord = `
 		SELECT gen_random_uuid() AS transfer, *, gpus * price_minor * ($3::bigint - start_s) / 3600 - gpus * price_minor * ($2::bigint - start_s) / 3600 AS amount
 		FROM usage_records WHERE id = $1
 	), t AS (
-		INSERT INTO ledger_transfers (id, kind, reference) SELECT transfer, 'usage', $3::text || ' ' || id FROM r
+		INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) SELECT transfer, 'usage', $3::text || ' ' || id, org_id, -amount FROM r
 	)
 	INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency)
 	SELECT transfer, account_id, allocation_id, -amount, currency FROM r

@@ -326,7 +326,7 @@ func (h *history) judge(t *rapid.T) {
 			want[s.of.Allocation.String()] += owed
 		}
 	}
-	h.same(t, "charged so far", want, `SELECT allocation_id::text, -sum(amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
+	h.same(t, "charged so far", want, `SELECT allocation_id::text, -sum(e.amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
 		WHERE t.kind = 'usage' AND allocation_id IS NOT NULL GROUP BY 1`)
 }
 
@@ -365,7 +365,7 @@ func (h *history) settle(t *rapid.T) {
 	}
 	until := h.lastCut()
 
-	const posted = `SELECT allocation_id || ' ' || to_char(e.at AT TIME ZONE 'UTC', $1), -sum(amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
+	const posted = `SELECT allocation_id || ' ' || to_char(e.at AT TIME ZONE 'UTC', $1), -sum(e.amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
 		WHERE t.kind = 'usage' AND allocation_id IS NOT NULL GROUP BY 1`
 	h.same(t, "by day", h.byPeriod(until, "2006-01-02"), posted, "YYYY-MM-DD")
 	h.same(t, "by month", h.byPeriod(until, "2006-01"), posted, "YYYY-MM")
@@ -375,8 +375,8 @@ func (h *history) settle(t *rapid.T) {
 			given[s.of.Allocation.String()] += n
 		}
 	}
-	h.same(t, "given back", given, `SELECT allocation_id::text, sum(amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
-		WHERE t.kind = 'fault_credit' AND amount_minor > 0 GROUP BY 1`)
+	h.same(t, "given back", given, `SELECT allocation_id::text, sum(e.amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
+		WHERE t.kind = 'fault_credit' AND e.amount_minor > 0 GROUP BY 1`)
 	h.same(t, "given back, as metering has it", given, `SELECT r.allocation_id::text, sum(amount_minor)::bigint FROM usage_credits c JOIN usage_records r ON r.id = c.record_id
 		WHERE amount_minor > 0 GROUP BY 1`)
 

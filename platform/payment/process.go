@@ -47,8 +47,10 @@ func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 		return Event{}, errs.New(errs.NotFound, "no such event")
 	case err != nil:
 		return Event{}, fmt.Errorf("reading event %s: %w", id, err)
-	case e.Says != (Says{}) || !told(e.Type) || s.Provider == nil:
+	case e.Says != (Says{}) || !told(e.Type):
 		return e, nil
+	case s.Provider == nil: // it waits until somebody can be asked
+		return Event{}, s.on()
 	}
 	return e, s.ask(ctx, &e)
 }

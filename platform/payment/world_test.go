@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/internal/checkout"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -380,12 +381,18 @@ func (b *bundle) holds(want money.Minor) {
 	}
 }
 
-// facts are the subjects that were stated, in order.
+// facts are the subjects that were stated, in order, each as the contract says.
 func (b *bundle) facts() string {
 	b.t.Helper()
-	rows, err := b.db.Query(b.t.Context(), "SELECT subject FROM outbox_events ORDER BY seq")
+	rows, err := b.db.Query(b.t.Context(), "SELECT subject, payload FROM outbox_events ORDER BY seq")
 	must(b.t, err)
-	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	var all []string
+	var subject string
+	var payload []byte
+	_, err = pgx.ForEachRow(rows, []any{&subject, &payload}, func() error {
+		all = append(all, subject)
+		return asyncapi.Validate(subject, payload)
+	})
 	must(b.t, err)
 	return strings.Join(all, " ")
 }

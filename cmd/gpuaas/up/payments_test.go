@@ -2,17 +2,17 @@ package up
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/stripe/stripe-go/v76"
-	"github.com/stripe/stripe-go/v76/client"
-	"github.com/stripe/stripe-go/v76/webhook"
+	"time"
 
 	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
 	"github.com/gpuaas/gpuaas/desired"
@@ -48,6 +48,32 @@ func halt(t *testing.T, i *installation) {
 	}
 }
 
+// openPage asks for a page for EUR 25.00, as the server does.
+func openPage(t *testing.T, at serve.Payments) string {
+	t.Helper()
+	form := url.Values{
+		"mode": {"payment"}, "success_url": {"http://127.0.0.1:8080/paid"}, "line_items[0][quantity]": {"1"},
+		"line_items[0][price_data][currency]": {"eur"}, "line_items[0][price_data][unit_amount]": {"2500"},
+		"line_items[0][price_data][product_data][name]": {"Credit"},
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at.APIURL+"/v1/checkout/sessions", strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Authorization", "Bearer "+at.SecretKey)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var page struct{ URL string }
+	if err := json.NewDecoder(answer.Body).Decode(&page); err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s, %v", answer.Status, err)
+	}
+	return page.URL
+}
+
 // The provider speaks to the server by the keys that the server is started with,
 // before and after a restart, and the data directory opens it to nobody else.
 func TestPaymentsOfUp(t *testing.T) {
@@ -55,16 +81,22 @@ func TestPaymentsOfUp(t *testing.T) {
 	noKeys(t)
 	heard := make(chan string, 10)
 	var secret string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
-		e, err := webhook.ConstructEvent(body, r.Header.Get("Stripe-Signature"), secret)
-		if err != nil || r.URL.Path != "/api/v1/payments/webhook" {
-			t.Errorf("%s: %v", r.URL.Path, err)
+		header := r.Header.Get("Stripe-Signature")
+		stamp, _, _ := strings.Cut(strings.TrimPrefix(header, "t="), ",")
+		at, err := strconv.ParseInt(stamp, 10, 64)
+		if err != nil || header != checkout.Sign(body, secret, time.Unix(at, 0)) || r.URL.Path != "/api/v1/payments/webhook" {
+			t.Errorf("%s is signed %q: %v", r.URL.Path, header, err)
 		}
-		heard <- string(e.Type)
+		var e struct{ Type string }
+		if err := json.Unmarshal(body, &e); err != nil {
+			t.Error(err)
+		}
+		heard <- e.Type
 	}))
 	t.Cleanup(server.Close)
 
@@ -74,19 +106,7 @@ func TestPaymentsOfUp(t *testing.T) {
 		t.Errorf("%+v, %v", named, err)
 	}
 	secret = named.WebhookSecret
-	api := client.New(named.SecretKey, &stripe.Backends{API: stripe.GetBackendWithConfig(stripe.APIBackend, &stripe.BackendConfig{
-		URL: &named.APIURL, LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
-	})})
-	page, err := api.CheckoutSessions.New(&stripe.CheckoutSessionParams{
-		Mode: new("payment"), SuccessURL: new("http://127.0.0.1:8080/paid"),
-		LineItems: []*stripe.CheckoutSessionLineItemParams{{Quantity: new(int64(1)), PriceData: &stripe.CheckoutSessionLineItemPriceDataParams{
-			Currency: new("eur"), UnitAmount: new(int64(2500)), ProductData: &stripe.CheckoutSessionLineItemPriceDataProductDataParams{Name: new("Balance")},
-		}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := checkout.Pay(t.Context(), page.URL, checkout.CardPaid); err != nil {
+	if _, err := checkout.Pay(t.Context(), openPage(t, named), checkout.CardPaid); err != nil {
 		t.Fatal(err)
 	}
 	halt(t, i) // with a webhook that nobody was there for
