@@ -13,8 +13,9 @@ import (
 
 const limitsText = `Shows what may be spent, of the tenant or, with --project, of one project, and
 changes it with --hourly, --monthly or --clear. Beyond a limit new allocations
-are refused; what runs goes on. 0 removes a limit. What the platform sets is an
-upper bound: IN FORCE is the lower of the two.`
+are refused; what runs goes on. 0 is no limit. What the platform declares is an
+upper bound: IN FORCE is the lower of the two. Its default holds only until a
+limit is set here, 0 included.`
 
 func newLimits(a *app) *cobra.Command {
 	var hourly, monthly string
@@ -52,7 +53,7 @@ func newLimits(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&hourly, "hourly", "", "what all that runs may cost per hour, like 50")
 	flags.StringVar(&monthly, "monthly", "", "what may be spent from the first of the month on, in UTC")
-	flags.BoolVar(&remove, "clear", false, "remove both")
+	flags.BoolVar(&remove, "clear", false, "no limit of yours, neither the one nor the other")
 	cmd.MarkFlagsMutuallyExclusive("clear", "hourly")
 	cmd.MarkFlagsMutuallyExclusive("clear", "monthly")
 	return cmd
