@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -100,8 +101,11 @@ func (s *Service) home(target string) (string, error) {
 	switch {
 	case target == "":
 		return ours + "/", nil
-	case target == ours, strings.HasPrefix(target, ours+"/"):
-		return target, nil
+	case target != ours && !strings.HasPrefix(target, ours+"/"):
+		return "", errs.Invalid("return_url", "must begin with %s/", ours)
 	}
-	return "", errs.Invalid("return_url", "must begin with %s/", ours)
+	if _, err := url.Parse(target); err != nil { // the provider would be blamed for its no
+		return "", errs.Invalid("return_url", "is no address")
+	}
+	return target, nil
 }

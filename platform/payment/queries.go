@@ -28,8 +28,6 @@ const (
 	selectAnySession = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = $1`
 	selectSessions   = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE org_id = $1 AND id < ` + before + ` ORDER BY id DESC LIMIT $3`
 	selectPending    = `SELECT coalesce(sum(amount_minor), 0)::bigint FROM payment_sessions WHERE org_id = $1 AND status = 'checkout_completed'`
-	selectStuck      = `SELECT ` + sessionColumns + ` FROM payment_sessions
-		WHERE status = ANY($1) AND ($2 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $2) AND id > $3 ORDER BY id LIMIT $4`
 
 	lockSession = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = $1 FOR UPDATE`
 	// The one that the provider names comes before the one that it refers to: where

@@ -12,7 +12,7 @@ var tables = []string{"payment_customers", "payment_sessions", "payment_sweeps",
 var doors = map[string]string{
 	"selectCustomer": selectCustomer, "selectUnanswered": selectUnanswered, "abandonRequest": abandonRequest, "giveUpSession": giveUpSession,
 	"selectSession": selectSession, "selectAnySession": selectAnySession, "selectSessions": selectSessions, "selectPending": selectPending,
-	"selectStuck": selectStuck, "lockSession": lockSession, "moveSession": moveSession, "checkSession": checkSession, "openSession": openSession,
+	"lockSession": lockSession, "moveSession": moveSession, "checkSession": checkSession, "openSession": openSession,
 	"selectNamedPayment": selectNamedPayment, "selectBearingPayment": selectBearingPayment, "takeFromPayment": takeFromPayment,
 	"selectRefund": selectRefund, "selectRefunds": selectRefunds, "selectAllRefunds": selectAllRefunds,
 }

@@ -11,22 +11,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// StuckFilter narrows a list; empty fields let all pass.
-type StuckFilter struct {
-	State  State // empty: each in which a session can be stuck
-	Tenant ids.Tenant
-}
-
-// Stuck lists sessions of all tenants that have not come to an end, oldest first,
-// from the one after the given on.
-func (s *Service) Stuck(ctx context.Context, f StuckFilter, after ids.PaymentSession, limit int) ([]Session, error) {
-	states := []State{Initiated, CheckoutCompleted, FailedReconcile}
-	if f.State != "" {
-		states = []State{f.State}
-	}
-	return list(ctx, s.DB, selectStuck, states, f.Tenant, after, limit)
-}
-
 // SessionOf reads one of any tenant, for the platform.
 func (s *Service) SessionOf(ctx context.Context, id ids.PaymentSession) (Session, error) {
 	return one(ctx, s.DB, selectAnySession, id)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -135,8 +136,8 @@ func (s *Service) draftRefund(ctx context.Context, c identity.Caller, r RefundRe
 		return Refund{}, errs.Invalid("kind", "is %s or %s", Unspent, Charge)
 	case r.Amount <= 0:
 		return Refund{}, errs.Invalid("amount_minor", "must be above zero")
-	case r.Reason == "" || utf8.RuneCountInString(r.Reason) > reasonLength:
-		return Refund{}, errs.Invalid("reason", "has 1 to %d characters", reasonLength)
+	case r.Reason == "" || utf8.RuneCountInString(r.Reason) > reasonLength || strings.ContainsFunc(r.Reason, unicode.IsControl):
+		return Refund{}, errs.Invalid("reason", "must be one line of 1 to %d characters", reasonLength)
 	}
 	u, err := s.Identity.UserByID(ctx, r.User)
 	switch {

@@ -146,6 +146,7 @@ func TestRefundOfWhatIsNotTheirs(t *testing.T) {
 	}
 	for what, change := range map[string]func(*payment.RefundRequest){
 		"no reason": func(r *payment.RefundRequest) { r.Reason = " " }, "a novel": func(r *payment.RefundRequest) { r.Reason = strings.Repeat("é", 513) },
+		"two lines": func(r *payment.RefundRequest) { r.Reason = "asked for it\r\ngiven" },
 	} {
 		r := payment.RefundRequest{User: b.caller.User, Kind: payment.Charge, Amount: 5, Reason: "why"}
 		change(&r)

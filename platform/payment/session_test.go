@@ -182,8 +182,8 @@ func TestSessionsStayInTheirTenant(t *testing.T) {
 			l, err := b.api.Sessions(theirs, b.caller.Tenant, ids.PaymentSession{}, 9)
 			return len(l), err
 		},
-		"stuck": func() (int, error) {
-			l, err := b.api.Stuck(theirs, payment.StuckFilter{State: payment.Credited}, ids.PaymentSession{}, 9)
+		"all sessions": func() (int, error) {
+			l, err := b.api.AllSessions(theirs, payment.Filter{}, ids.PaymentSession{}, 9)
 			return len(l), err
 		},
 		"refunds": func() (int, error) {
@@ -236,7 +236,7 @@ func TestPortal(t *testing.T) {
 			t.Errorf("%q leads to %s, %v", target, url, err)
 		}
 	}
-	for _, target := range []string{"https://gpuaas.example.evil.test/", "//evil.test", "javascript:alert(1)", "https://gpuaas.example@evil.test/", "/billing"} {
+	for _, target := range []string{"https://gpuaas.example.evil.test/", "//evil.test", "javascript:alert(1)", "https://gpuaas.example@evil.test/", "/billing", "https://gpuaas.example/\r\nX: y", "https://gpuaas.example/%zz"} {
 		_, err := b.api.Portal(b.mine, b.caller, target)
 		wantCode(t, target, err, errs.ValidationError)
 	}

@@ -165,7 +165,7 @@ func TestReconcile(t *testing.T) {
 	e := b.provider.pay(s, false)
 	b.deliver(with(e, map[string]any{"object.currency": "usd"}))
 	b.settle()
-	stuck, err := b.api.Stuck(b.ours, payment.StuckFilter{State: payment.FailedReconcile, Tenant: b.caller.Tenant}, ids.PaymentSession{}, 10)
+	stuck, err := b.api.AllSessions(b.ours, payment.Filter{Status: string(payment.FailedReconcile), Tenant: b.caller.Tenant}, ids.PaymentSession{}, 10)
 	if err != nil || len(stuck) != 1 || stuck[0].ID != s.ID {
 		t.Fatalf("stuck are %+v, %v", stuck, err)
 	}
@@ -186,7 +186,7 @@ func TestReconcile(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM audit_logs WHERE action = 'payment.reconcile'"); n != 2 {
 		t.Errorf("%d audit rows", n)
 	}
-	if all, err := b.api.Stuck(b.ours, payment.StuckFilter{}, ids.PaymentSession{}, 10); err != nil || len(all) != 0 {
+	if all, err := b.api.AllSessions(b.ours, payment.Filter{Status: payment.StuckStatus}, ids.PaymentSession{}, 10); err != nil || len(all) != 0 {
 		t.Errorf("stuck are %+v, %v", all, err)
 	}
 	_, err = b.api.Reconcile(b.ours, changeOf(b.admin), ids.New[ids.PaymentSession]())
