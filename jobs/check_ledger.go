@@ -16,7 +16,7 @@ func (CheckLedger) Kind() string { return "check_ledger" }
 
 // InsertOpts keeps one at most: two would read the same.
 func (CheckLedger) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
 const (

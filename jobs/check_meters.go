@@ -27,7 +27,7 @@ func (CheckMeters) Kind() string { return "check_meters" }
 
 // InsertOpts keeps one waiting at most. One that comes late makes a longer credit.
 func (CheckMeters) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 1, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
 const (

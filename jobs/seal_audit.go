@@ -16,7 +16,7 @@ func (SealAudit) Kind() string { return "seal_audit" }
 
 // InsertOpts keeps one waiting at most: a second one would find nothing.
 func (SealAudit) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
 // sealing is how long a row may be changed unseen.

@@ -18,7 +18,7 @@ func (SealLedger) Kind() string { return "seal_ledger" }
 
 // InsertOpts keeps one waiting at most: a second one would find nothing.
 func (SealLedger) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
 // sealingLedger is how long an entry may be changed unseen, and how many entries

@@ -200,7 +200,7 @@ ALTER TABLE usage_records
 	-- Why it begins and ends, and the observation behind that: node, fence, sequence …
 	ADD opened_by text NOT NULL DEFAULT 'observed_ready' CHECK (opened_by IN ('observed_ready', 'price_changed', 'observed_again')),
 	ADD opened_seen jsonb,
-	ADD closed_by text CHECK (closed_by IN ('release_requested', 'observed_failed', 'price_changed', 'observation_stale', 'node_unhealthy')),
+	ADD closed_by text CHECK (closed_by IN ('release_requested', 'price_changed', 'observation_stale', 'node_unhealthy')),
 	ADD closed_seen jsonb,
 	-- Of one allocation no second is metered twice.
 	ADD CONSTRAINT usage_records_do_not_overlap EXCLUDE USING gist (allocation_id WITH =, int8range(start_s, end_s) WITH &&);

@@ -22,7 +22,7 @@ const (
 	AllocationMaxGPUs IntKey = "allocation.max_gpus"
 	// AllocationIsolationModel: how tenants on one machine are kept apart.
 	AllocationIsolationModel TextKey = "allocation.isolation_model"
-	// AllocationRefundWindowDays: how long after its charge a use may be refunded.
+	// AllocationRefundWindowDays: how long after a top-up its payment may be refunded to the card.
 	AllocationRefundWindowDays IntKey = "allocation.refund_window_days"
 	// AllocationProvisionDeadlineMinutes: how long provisioning may take before it has failed.
 	AllocationProvisionDeadlineMinutes IntKey = "allocation.provision_deadline_minutes"
@@ -206,7 +206,7 @@ var keys = []Key{
 	{Name: "allocation.max_concurrent_per_tenant", Type: TypeInt, Default: int64(64), Min: 0, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "allocations", Cap: CapMax, Meaning: "allocations that one tenant may hold at once"},
 	{Name: "allocation.max_gpus", Type: TypeInt, Default: int64(8), Min: 1, Max: 1024, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "GPUs", Cap: CapMax, Meaning: "GPUs of one allocation"},
 	{Name: "allocation.isolation_model", Type: TypeEnum, Default: "host_user", Values: []string{"host_user", "slice_vm", "full_reimage"}, Scopes: []Level{LevelPlatform, LevelSKU, LevelNode}, Meaning: "how tenants on one machine are kept apart"},
-	{Name: "allocation.refund_window_days", Type: TypeInt, Default: int64(30), Min: 0, Max: 365, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "days", Cap: CapMax, Meaning: "how long after its charge a use may be refunded"},
+	{Name: "allocation.refund_window_days", Type: TypeInt, Default: int64(30), Min: 0, Max: 365, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "days", Cap: CapMax, Meaning: "how long after a top-up its payment may be refunded to the card"},
 	{Name: "allocation.provision_deadline_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 240, Scopes: []Level{LevelPlatform, LevelSKU}, Unit: "minutes", Meaning: "how long provisioning may take before it has failed"},
 	{Name: "allocation.release_deadline_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 240, Scopes: []Level{LevelPlatform, LevelSKU}, Unit: "minutes", Meaning: "how long a release may take before it has failed"},
 	{Name: "allocation.provision_attempts", Type: TypeInt, Default: int64(3), Min: 1, Max: 20, Scopes: []Level{LevelPlatform}, Unit: "tries", Meaning: "tries of provisioning before it has failed"},

@@ -964,7 +964,6 @@ func (e TransferKind) Valid() bool {
 const (
 	UsageIntervalClosedByNodeUnhealthy    UsageIntervalClosedBy = "node_unhealthy"
 	UsageIntervalClosedByObservationStale UsageIntervalClosedBy = "observation_stale"
-	UsageIntervalClosedByObservedFailed   UsageIntervalClosedBy = "observed_failed"
 	UsageIntervalClosedByPriceChanged     UsageIntervalClosedBy = "price_changed"
 	UsageIntervalClosedByReleaseRequested UsageIntervalClosedBy = "release_requested"
 )
@@ -975,8 +974,6 @@ func (e UsageIntervalClosedBy) Valid() bool {
 	case UsageIntervalClosedByNodeUnhealthy:
 		return true
 	case UsageIntervalClosedByObservationStale:
-		return true
-	case UsageIntervalClosedByObservedFailed:
 		return true
 	case UsageIntervalClosedByPriceChanged:
 		return true

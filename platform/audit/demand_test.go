@@ -178,8 +178,8 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
-		"allocations", "api_keys", "enrolment_tokens", "invitations", "project_memberships", "projects", "service_account_credentials",
-		"service_accounts", "sessions", "sign_in_links", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
+		"allocations", "api_keys", "enrolment_tokens", "invitations", "ledger_transfers", "payment_sessions", "project_memberships", "projects",
+		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v: %v", got, err)

@@ -135,7 +135,7 @@ func (b *books) agree(m time.Time) billing.Statement {
 	b.Helper()
 	st, err := b.Statement(b.ctx, b.tenant, m)
 	must(b.T, err)
-	sum, credited, ledgers := st.Opening, money.Minor(0), money.Minor(0)
+	sum, credited := st.Opening, money.Minor(0)
 	for _, u := range st.Uses {
 		sum -= u.CostMinor
 		credited += u.CreditMinor
@@ -160,7 +160,7 @@ func (b *books) agree(m time.Time) billing.Statement {
 	kinds, err := b.ledger.SumByKind(b.Context(), b.db, b.tenant, st.From, st.To)
 	must(b.T, err)
 	// Of a month that runs, credits are told with the use that is charged.
-	if ledgers = kinds[ledger.Usage]; ledgers != st.Usage || st.Final && credited != kinds[ledger.FaultCredit] {
+	if ledgers := kinds[ledger.Usage]; ledgers != st.Usage || st.Final && credited != kinds[ledger.FaultCredit] {
 		b.Errorf("%s: the ledger has use of %d and credits of %d, the statement %d and %d", st.Month(), ledgers, kinds[ledger.FaultCredit], st.Usage, credited)
 	}
 	charged, err := b.metering.ChargedTo(b.Context(), b.db, b.tenant)

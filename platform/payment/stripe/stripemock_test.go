@@ -30,7 +30,7 @@ func mock(t *testing.T) string {
 		t.Fatalf("building the official mock: %v\n%s", err, said)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	run := exec.CommandContext(ctx, binary, "-http-addr", "127.0.0.1:")
+	run := exec.CommandContext(ctx, binary, "-http-addr", "127.0.0.1:", "-https-addr", "127.0.0.1:")
 	out, err := run.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
