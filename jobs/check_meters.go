@@ -87,7 +87,11 @@ func (w *checkMeters) each(ctx context.Context, of page, check func(context.Cont
 }
 
 func (w *checkMeters) silent(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error) {
-	return w.d.Observed.Old(ctx, w.d.ObservationStale(), after, metersAtOnce)
+	stale := w.d.ObservationStale()
+	if w.d.Clock.Now().Sub(w.d.Began) < stale {
+		return nil, nil
+	}
+	return w.d.Observed.Old(ctx, stale, after, metersAtOnce)
 }
 
 func (w *checkMeters) unhealthy(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error) {

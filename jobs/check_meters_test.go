@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -17,6 +18,9 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
+
+// justNow is when a server began that has hardly begun.
+func justNow() time.Time { return clock.Clock{}.Now() }
 
 // used is an allocation of two GPUs that its node has reported ready an hour ago.
 func (b *bundle) used() (allocation.Allocation, meteringtest.Clock, int64) {
@@ -80,6 +84,12 @@ func TestINV33SilencePausesTheMeter(t *testing.T) {
 	}
 
 	b.silentSince(now - 360)
+	b.deps.Began = justNow()
+	b.done(jobs.CheckMeters{})
+	if got := b.intervals(a, now); got != "observed_ready -3600.. open" {
+		t.Errorf("silent while nobody listened is too long: %s", got)
+	}
+	b.deps.Began = time.Time{}
 	b.done(jobs.CheckMeters{})
 	b.done(jobs.CheckMeters{})
 	if got, want := b.intervals(a, now), "observed_ready -3600..0 observation_stale"; got != want {

@@ -19,6 +19,7 @@ import (
 	"github.com/riverqueue/rivercontrib/otelriver"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -61,6 +62,10 @@ type Deps struct {
 	// ObservationStale is for how long a node's last word is worth money:
 	// billing.observation_stale_seconds.
 	ObservationStale func() time.Duration
+	// Began is when this server began to listen. Silence before that is ours, and
+	// says nothing about a node. Zero: long ago.
+	Began time.Time
+	Clock clock.Clock
 	// Sweeping is how often missed payments are looked for: payment.sweep_minutes.
 	Sweeping func() time.Duration
 }

@@ -57,7 +57,8 @@ func toBalance(st billing.Status, pending money.Minor) oapi.Balance {
 // period is the running month where nothing else is asked for; with an end alone,
 // the month that ends with it.
 func (s *Server) period(from, to *time.Time) (begin, end time.Time, err error) {
-	end = or(to, s.Clock.Now()).UTC()
+	// Metering counts whole seconds: what began in this one is part of now.
+	end = or(to, s.Clock.Now().Truncate(time.Second).Add(time.Second)).UTC()
 	last := end.Add(-1)
 	begin = or(from, time.Date(last.Year(), last.Month(), 1, 0, 0, 0, 0, time.UTC)).UTC()
 	if !begin.Before(end) {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -148,6 +149,7 @@ func (c *Client) Events(ctx context.Context, since time.Time, page func([]paymen
 	params := &stripe.EventListParams{Types: stripe.StringSlice(types), CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()}}
 	params.Context = ctx
 	params.Limit = new(int64(100))
+	var unread error
 	for {
 		var found listed
 		query := &form.Values{}
@@ -159,7 +161,8 @@ func (c *Client) Events(ctx context.Context, since time.Time, page func([]paymen
 		for _, raw := range found.Data {
 			e, err := read(raw)
 			if err != nil {
-				return err
+				unread = errors.Join(unread, err) // the others are somebody's money
+				continue
 			}
 			events = append(events, e)
 		}
@@ -169,7 +172,7 @@ func (c *Client) Events(ctx context.Context, since time.Time, page func([]paymen
 			}
 		}
 		if !found.HasMore || len(events) == 0 {
-			return nil
+			return unread
 		}
 		params.StartingAfter = new(events[len(events)-1].ID)
 	}
