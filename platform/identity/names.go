@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
@@ -14,20 +13,10 @@ import (
 // projects that were closed. Who has left the tenant has none: what they used
 // stays, under the id.
 func (s *Service) NamesOf(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID]string, error) {
-	names := make(map[uuid.UUID]string, len(of))
 	if len(of) == 0 {
-		return names, nil
+		return map[uuid.UUID]string{}, nil
 	}
-	rows, err := q.Query(ctx, selectNames, of)
-	if err != nil {
-		return nil, fmt.Errorf("reading names: %w", err)
-	}
-	var id uuid.UUID
-	var name string
-	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
-		names[id] = name
-		return nil
-	})
+	names, err := pg.Pairs[uuid.UUID, string](ctx, q, selectNames, of)
 	if err != nil {
 		return nil, fmt.Errorf("reading names: %w", err)
 	}
