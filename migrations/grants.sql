@@ -23,17 +23,19 @@ BEGIN
 		--                            api     node   recon-  work    relay
 		--                                           cile
 		('desired_objects',          'raw',  '',    'raw',  'rwd',  ''),
-		('desired_revisions',        'r',    '',    'ra',   '',     ''),
+		('desired_revisions',        'r',    '',    'raw',  '',     ''),
 		('desired_pointer',          'r',    '',    'raw',  '',     ''),
+		('git_sources',              'rw',   '',    'raw',  'r',    ''),
 
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
 		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
 		('observed_objects',         '',     '',    'r',    'raw',  ''),
 
 		('reconcile_due',            '',     '',    'rawd', '',     ''), -- the others: mark_due
-		('plans',                    'r',    '',    'ra',   '',     ''),
+		('plans',                    'raw',  '',    'raw',  '',     ''),
 		('plan_actions',             'r',    '',    'ra',   '',     ''),
-		('drift',                    'r',    '',    'raw',  '',     ''),
+		('drift',                    'rw',   '',    'raw',  'raw',  ''),
+		('forge_reports',            'r',    '',    'raw',  'rw',   ''),
 		('node_tasks',               '',     'rw',  '',     'raw',  ''),
 
 		('policy_values',            'r',    'r',   'r',    'rawd', 'r'),
@@ -59,21 +61,21 @@ BEGIN
 		('signing_keys',             '',     '',    '',     '',     ''), -- kept in files
 		('certificates',             '',     'raw', '',     '',     ''),
 
-		('sku_catalog',              'r',    '',    '',     'raw',  ''),
-		('sku_prices',               'r',    '',    '',     'raw',  ''),
-		('os_images',                'r',    '',    '',     'raw',  ''),
+		('sku_catalog',              'r',    '',    'r',    'raw',  ''),
+		('sku_prices',               'r',    '',    'r',    'raw',  ''),
+		('os_images',                'r',    '',    'r',    'raw',  ''),
 
-		('audit_logs',               'ra',   '',    '',     'ra',   ''), -- fact
+		('audit_logs',               'ra',   '',    'ra',   'ra',   ''), -- fact
 		('audit_seals',              '',     '',    '',     'ra',   ''), -- fact
-		('outbox_events',            'ra',   '',    '',     'ra',   'r'), -- fact
+		('outbox_events',            'ra',   '',    'ra',   'ra',   'r'), -- fact
 		('outbox_position',          '',     '',    '',     '',     'raw'),
 		('outbox_failures',          '',     '',    '',     '',     'raw'),
 		('inbox',                    '',     '',    '',     '',     ''), -- for consumers to come
 
-		('ledger_accounts',          'ra',   '',    '',     'ra',   ''), -- fact
-		('ledger_transfers',         'ra',   '',    '',     'ra',   ''), -- fact
-		('ledger_entries',           'ra',   '',    '',     'ra',   ''), -- fact
-		('ledger_checkpoints',       'r',    '',    '',     'ra',   ''), -- fact
+		('ledger_accounts',          'ra',   '',    'r',    'ra',   ''), -- fact
+		('ledger_transfers',         'ra',   '',    'r',    'ra',   ''), -- fact
+		('ledger_entries',           'ra',   '',    'r',    'ra',   ''), -- fact
+		('ledger_checkpoints',       'r',    '',    'r',    'ra',   ''), -- fact
 
 		('payment_customers',        'ra',   '',    '',     'r',    ''),
 		('payment_sessions',         'raw',  '',    '',     'rw',   ''),
@@ -82,21 +84,21 @@ BEGIN
 		('stripe_payments',          'raw',  '',    '',     'raw',  ''),
 		('refund_requests',          'raw',  '',    '',     'rw',   ''),
 
-		('usage_records',            'r',    '',    '',     'raw',  ''), -- and below
-		('usage_ticks',              'r',    '',    '',     'ra',   ''), -- fact
+		('usage_records',            'r',    '',    'r',    'raw',  ''), -- and below
+		('usage_ticks',              'r',    '',    'r',    'ra',   ''), -- fact
 		('usage_passes',             'r',    '',    '',     'ra',   ''), -- fact
 		('usage_credits',            'r',    '',    '',     'ra',   ''), -- fact
 
 		('balance_notices',          'r',    '',    '',     'raw',  ''),
 
 		('nodes',                    'r',    'rw',  'r',    'raw',  ''),
-		('gpus',                     'r',    'raw', '',     'r',    ''),
+		('gpus',                     'r',    'raw', 'r',    'r',    ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
-		('slot_claims',              'ra',   '',    '',     'rw',   ''),
+		('slot_claims',              'ra',   '',    'r',    'rw',   ''),
 		('enrolment_tokens',         'ra',   'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
 
-		('allocations',              'raw',  '',    '',     'rw',   ''), -- and below
+		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and below
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
 		('allocation_progress',      '',     '',    'r',    '',     ''),
 
@@ -124,8 +126,9 @@ END $$;
 -- Single columns: a release ends the interval; the loop's views run with its own rights.
 GRANT UPDATE (end_s, closed_by, closed_seen) ON usage_records TO gpuaas_api;
 -- Who names a tenant in a policy names it by its name.
-GRANT SELECT (id, name) ON tenants TO gpuaas_work;
-GRANT SELECT (id, status, status_at, expires_at) ON allocations TO gpuaas_reconcile;
+GRANT SELECT (id, name) ON tenants TO gpuaas_work, gpuaas_reconcile;
+-- The planner of changes says whom a change touches, and what it costs them.
+GRANT SELECT (id, org_id, name) ON projects TO gpuaas_reconcile;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
 GRANT USAGE ON SEQUENCE ledger_entries_id_seq TO gpuaas_api, gpuaas_work; -- numbers transfers as well

@@ -33,10 +33,18 @@ var rooms = map[string][]string{
 	"desired/git":      {"desired", "desired/validate"},
 	"observed":         {"agent/wire"},
 
-	"reconciler": {"desired", "observed", "reconciler/plan", "reconciler/check"},
+	// platform/event: a drift is a fact.
+	"reconciler": {"desired", "observed", "reconciler/plan", "reconciler/check", "platform/event"},
 	// agent/wire: slots and fences have one vocabulary, and it is a leaf.
-	"reconciler/plan":  {"desired", "observed", "agent/wire"},
-	"reconciler/check": {"desired", "observed", "reconciler/plan", "agent/wire"},
+	"reconciler/plan": {"desired", "observed", "agent/wire"},
+	// What a change would do: pure, as the plan is.
+	"reconciler/preview": {"desired", "policies"},
+	// What people do to declarations is audited, repeatable, and told as a fact; so is
+	// what a commit does.
+	"reconciler/change": {"desired", "desired/validate", "reconciler/preview", "platform/audit", "platform/event", "platform/identity", "policies"},
+	"reconciler/follow": {"desired", "desired/git", "desired/validate", "reconciler/preview", "reconciler/change", "reconciler/forge", "platform/audit", "platform/event", "policies"},
+	"reconciler/forge":  {},
+	"reconciler/check":  {"desired", "observed", "reconciler/plan", "agent/wire"},
 
 	"platform": {"policies"},                                      // and lower floors
 	"product":  {"platform", "policies", "desired", "agent/wire"}, // and lower floors
@@ -88,7 +96,7 @@ var fences = []struct {
 	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},
-		never:   []string{"agent", "reconciler/plan", "reconciler/check", "product/inventory/place"},
+		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place"},
 	},
 }
 

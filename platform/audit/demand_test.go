@@ -36,7 +36,11 @@ const privileged = `
 	INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle) VALUES (id(1), 'n', 's', 'r', 'manual', 1, 'declared');
 	INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('x', id(1), now());
 	INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
-	VALUES (id(1), id(1), id(1), id(1), 'a', 's', 'r', 1, id(1), 1, 'EUR', 'u1', 1, 'requested')`
+	VALUES (id(1), id(1), id(1), id(1), 'a', 's', 'r', 1, id(1), 1, 'EUR', 'u1', 1, 'requested');
+	INSERT INTO git_sources (name, repository, ref, dirs, declared_by) VALUES ('s', 'r', 'main', '{}', 'server');
+	INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES (id(1), 'Node', 'n', '{}', '', 'api');
+	INSERT INTO plans (id, hash, actions, origin) VALUES (id(1), 'h', 0, 'change');
+	INSERT INTO drift (id, kind, object_id, field) VALUES (id(1), 'Node', id(1), 'f')`
 
 var roles atomic.Int64
 
@@ -116,6 +120,11 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`INSERT INTO sign_in_links (secret_hash, user_id, expires_at) VALUES ('y', id(1), now())`,
 		`UPDATE sign_in_links SET user_id = id(1)`,
 		`INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('y', id(1), now())`,
+		`UPDATE git_sources SET suspended_by = 'a', suspended_at = now(), suspended_reason = 'r'`,
+		`UPDATE desired_objects SET suspended_by = 'a', suspended_at = now()`,
+		`UPDATE desired_objects SET adopt_by = 's', adopt_until = now()`,
+		`UPDATE plans SET decided_by = 'a', decided_at = now()`,
+		`UPDATE drift SET status = 'ignored', ignored_by = 'a', ignored_reason = 'r', ignored_until = now()`,
 		`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) SELECT id(i), id(1), i::text, 'p', i::text FROM generate_series(2, 9) i`,
 	}
 	// When something was used, housekeeping, and what has a history of its own.
@@ -129,6 +138,10 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`DELETE FROM sessions`,
 		`UPDATE enrolment_tokens SET used_at = now()`,
 		`UPDATE allocations SET message = 'm'`,
+		`UPDATE git_sources SET head = 'h', checked_at = now()`,
+		`UPDATE desired_objects SET generation = 2`,
+		`UPDATE plans SET status = 'applied'`,
+		`UPDATE drift SET seen_at = now()`,
 	}
 	for _, sql := range append(demanded, free...) {
 		t.Run(sql, func(t *testing.T) {
@@ -178,7 +191,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
-		"allocations", "api_keys", "enrolment_tokens", "invitations", "ledger_transfers", "payment_sessions", "project_memberships", "projects",
+		"allocations", "api_keys", "desired_objects", "drift", "enrolment_tokens", "git_sources", "invitations", "ledger_transfers", "payment_sessions", "plans", "project_memberships", "projects",
 		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
 	}
 	if err != nil || !slices.Equal(got, want) {
