@@ -272,5 +272,6 @@ func (s *Source) unreachable(err error) error {
 	case errors.As(err, &web):
 		err = web.Err
 	}
-	return errs.New(errs.Unavailable, "the repository %s gives no answer", redacted(s.remote)).Because(err)
+	// What the other side says may repaint the terminal that it is shown on.
+	return errs.New(errs.Unavailable, "the repository %s gives no answer", redacted(s.remote)).Because(errors.New(printable(err.Error())))
 }

@@ -38,8 +38,8 @@ func (s *Source) call(ctx context.Context) (line, error) {
 	return map[string]func(context.Context, *url.URL) (line, error){"https": s.overHTTPS, "ssh": s.overSSH, "file": s.local}[u.Scheme](ctx, u)
 }
 
-// largestAdvertisement is that of some hundred thousand refs.
-const largestAdvertisement = 16 << 20
+// largestAdvertisement is that of a hundred thousand refs.
+const largestAdvertisement = 8 << 20
 
 // offer is what the other side says of itself.
 type offer struct {
