@@ -145,7 +145,7 @@ func (c *Checker) check(v cue.Value, at place) checked {
 	c.locate(&o, v)
 	if refused != nil {
 		e := explainer{at: at, object: o.label(), value: v, definition: c.definitions[kind], known: c.known[kind]}
-		e.unknownFields("", v)
+		e.unknownFields(nil, v)
 		e.explain(refused)
 		o.findings = e.findings
 		return o
