@@ -22,6 +22,7 @@ const (
 	StreamProvisioning = "PROVISIONING"
 	StreamBilling      = "BILLING"
 	StreamPayments     = "PAYMENTS"
+	StreamFleet        = "FLEET"
 	StreamDLQ          = "DLQ" // what could not be published
 )
 
