@@ -22,7 +22,6 @@ const (
 	StreamProvisioning = "PROVISIONING"
 	StreamBilling      = "BILLING"
 	StreamPayments     = "PAYMENTS"
-	StreamFleet        = "FLEET"
 	StreamDLQ          = "DLQ" // what could not be published
 )
 
