@@ -72,6 +72,9 @@ const (
 	CodePolicyDenied      = "policy_denied"
 	CodeAnnotationInvalid = "annotation_invalid"
 
+	CodeRejected  = "rejected"
+	CodeOvertaken = "overtaken"
+
 	CodeMoreFindings = "more_findings"
 )
 
@@ -158,6 +161,9 @@ var rules = []Rule{
 	{CodeDiverged, "The commit does not descend from the one that is applied: somebody rewrote the branch.", "Have it approved, or restore the branch."},
 	{CodePolicyDenied, "A policy of the platform refuses the change.", "Read the policy that is named."},
 	{CodeAnnotationInvalid, "An annotation that steers the system cannot be read.", "Compare with the guide on changes."},
+
+	{CodeRejected, "A person said no to this commit.", "Read the reason; make another commit."},
+	{CodeOvertaken, "Another commit came while this one waited.", "Nothing: the later one says what holds."},
 
 	{CodeMoreFindings, "There are more findings than are shown.", "Correct those above first."},
 }
