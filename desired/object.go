@@ -121,7 +121,7 @@ func Hash(spec []byte) string {
 
 // Finding is one fault of a declaration, at a place in its author's own file.
 type Finding struct {
-	Code     string `json:"code,omitempty"`
+	Code     string `json:"code,omitempty"` // of Rules
 	Path     string `json:"path"`
 	Line     int    `json:"line"`
 	Column   int    `json:"column"`
