@@ -417,7 +417,7 @@ func TestHostileNames(t *testing.T) {
 				}
 			}
 		}
-		for _, line := range strings.SplitSeq(markdown, "\n") {
+		for line := range strings.SplitSeq(markdown, "\n") {
 			if outside := outsideCode(line); strings.ContainsAny(outside, "@!") || strings.Contains(outside, "script") || strings.Contains(outside, "http") || strings.Contains(outside, "gpuaas:plan") {
 				t.Errorf("%q stands outside a code span: %s", name, line)
 			}
