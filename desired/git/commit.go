@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -19,31 +20,33 @@ const largestCommit = 1 << 20
 // understood of it.
 type commit struct {
 	Commit
-	tree      plumbing.Hash
-	parents   []plumbing.Hash
-	signature string
-	signed    []byte // the object without its signature
+	tree    plumbing.Hash
+	parents []plumbing.Hash
+	// committerEmail is as it stands there, to compare with and not to show.
+	committerEmail string
+	signature      string
+	signed         []byte // the object without its signature
 }
 
 // parseCommit takes nothing twice and nothing out of order, as git fsck does: two
 // readers of one commit must not see two trees.
 func parseCommit(hash plumbing.Hash, raw []byte) (commit, error) {
 	head, message, ok := bytes.Cut(raw, []byte("\n\n"))
-	if !ok {
-		head, message = bytes.TrimSuffix(raw, []byte("\n")), nil
+	if ok {
+		head = raw[:len(head)+1]
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
-		return commit{}, fmt.Errorf("the header of commit %s holds a zero byte", hash)
+		return commit{}, malformed(plumbing.CommitObject, hash, "has a zero byte in its header")
 	}
 	c := commit{Commit: Commit{Hash: hash.String(), Message: title(message)}}
 	h := headers{rest: head, signed: make([]byte, 0, len(raw))}
 	for h.next() {
 		if err := c.header(&h); err != nil {
-			return commit{}, fmt.Errorf("commit %s: %w", hash, err)
+			return commit{}, malformed(plumbing.CommitObject, hash, err.Error())
 		}
 	}
 	if c.tree.IsZero() || !h.seen["author"] || !h.seen["committer"] {
-		return commit{}, fmt.Errorf("commit %s names no tree, author or committer", hash)
+		return commit{}, malformed(plumbing.CommitObject, hash, "names no tree, author or committer")
 	}
 	if len(c.parents) > 0 {
 		c.Parent = c.parents[0].String()
@@ -90,22 +93,22 @@ func (c *commit) header(h *headers) error {
 	switch h.name {
 	case "tree":
 		if again || len(h.seen) > 1 || !plumbing.IsHash(h.value) {
-			return fmt.Errorf("its tree is not its one first line")
+			return errors.New("has a tree that is not its one first line")
 		}
 		c.tree = plumbing.NewHash(h.value)
 	case "parent":
 		if h.seen["author"] || !plumbing.IsHash(h.value) {
-			return fmt.Errorf("%q is no parent", h.value)
+			return errors.New("has a parent that is none")
 		}
 		c.parents = append(c.parents, plumbing.NewHash(h.value))
 	case "author", "committer":
 		if again {
-			return fmt.Errorf("it has two lines %q", h.name)
+			return fmt.Errorf("has two lines %q", h.name)
 		}
 		c.person(h.name, h.value)
 	case "gpgsig":
 		if again {
-			return fmt.Errorf("it has two signatures")
+			return errors.New("has two signatures")
 		}
 		c.signature = strings.ReplaceAll(h.value, "\n ", "\n")
 		return nil // not part of what is signed
@@ -121,7 +124,7 @@ func (c *commit) person(role, value string) {
 		c.Author, c.AuthorEmail = printable(who.Name), printable(who.Email)
 		return
 	}
-	c.At = who.When.UTC()
+	c.At, c.committerEmail = who.When.UTC(), who.Email
 }
 
 // title is the first line of a message.
