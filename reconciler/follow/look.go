@@ -63,7 +63,9 @@ type reader interface {
 // remote is a repository as the profile declares it.
 type remote struct{ *git.Source }
 
-func (r remote) tree(ctx context.Context, known string) (git.Tree, error) { return r.Snapshot(ctx, known) }
+func (r remote) tree(ctx context.Context, known string) (git.Tree, error) {
+	return r.Snapshot(ctx, known)
+}
 
 // repository is nil where the source is none.
 func repository(r reader) *git.Source {

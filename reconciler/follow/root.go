@@ -23,12 +23,12 @@ type Root struct {
 	Builtin  map[string][]byte
 }
 
-// builtin names the files inside the binary, as repository and as commit.
-const builtin = "builtin"
+// Builtin names the files inside the binary, as repository and as commit.
+const Builtin = "builtin"
 
 func (r Root) spec() desired.GitSource {
 	if r.Git == nil {
-		return desired.GitSource{Name: r.Name, Repository: builtin, Ref: builtin, Dirs: []string{}}
+		return desired.GitSource{Name: r.Name, Repository: Builtin, Ref: Builtin, Dirs: []string{}}
 	}
 	return desired.GitSource{Name: r.Name, Repository: r.Git.Repository, Ref: r.Git.Ref, Dirs: r.Git.Dirs}
 }
@@ -59,7 +59,7 @@ func builtinTree(files map[string][]byte, known string) git.Tree {
 		sum.Write(files[name])
 	}
 	hash := hex.EncodeToString(sum.Sum(nil))
-	return git.Tree{Commit: builtin, TreeHash: hash, Files: files, Unchanged: hash == known}
+	return git.Tree{Commit: Builtin, TreeHash: hash, Files: files, Unchanged: hash == known}
 }
 
 // Read validates what the source declares, whether or not it is applied: a server

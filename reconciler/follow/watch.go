@@ -20,9 +20,9 @@ type watcher struct {
 	root bool
 	stop context.CancelFunc // nil before it is started
 
-	turn   sync.Mutex // one look at a time: somebody may ask for one beside the clock's
-	held   *judged    // what was validated and is not applied: the next look need not read it again
-	pulls  map[int]string // what was said of each pull request, and about what
+	turn  sync.Mutex     // one look at a time: somebody may ask for one beside the clock's
+	held  *judged        // what was validated and is not applied: the next look need not read it again
+	pulls map[int]string // what was said of each pull request, and about what
 
 	mu   sync.Mutex
 	said string // why, for healthz; empty when the source is followed
