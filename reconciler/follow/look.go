@@ -2,14 +2,15 @@ package follow
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/git"
-	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/secretref"
 	"github.com/gpuaas/gpuaas/reconciler/change"
@@ -64,7 +65,7 @@ type reader interface {
 type remote struct{ *git.Source }
 
 func (r remote) tree(ctx context.Context, known string) (git.Tree, error) {
-	return r.Snapshot(ctx, known)
+	return whole(ctx, r.Source, known)
 }
 
 // repository is nil where the source is none.
@@ -81,35 +82,38 @@ func repository(r reader) *git.Source {
 // open resolves the secrets anew each time: they may have been changed.
 func (w *watcher) open(ctx context.Context) (reader, error) {
 	rules := w.Rules()
+	if w.root && w.Root.Git == nil {
+		return w.Root, nil
+	}
 	verify := git.Verify{Required: w.spec.Verify.Required || rules.Signed, SSH: w.spec.Verify.SSH}
 	for _, key := range w.spec.Verify.OpenPGP {
 		verify.OpenPGP = append(verify.OpenPGP, []byte(key))
 	}
 	if w.root {
-		r := w.Root
-		if r.Git != nil {
-			one := *r.Git
-			one.Limits, one.Verify = rules.Limits, verify
-			r.Git = &one
-		}
-		return r, nil
+		w.Root.Git.Limits, w.Root.Git.Verify = rules.Limits, verify
+		return w.Root, nil
 	}
 	auth, err := w.auth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(w.Dir, w.spec.Name)
-	if err := os.MkdirAll(w.Dir, 0o700); err != nil {
-		return nil, errs.New(errs.Internal, "the folder for Git stores cannot be made").Because(err)
-	}
-	source, err := git.OpenStore(dir, git.Spec{
+	spec := git.Spec{
 		Name: w.spec.Name, Location: w.spec.Repository, Ref: w.spec.Ref, Dirs: w.spec.Dirs, Limits: rules.Limits, Auth: auth, Verify: verify,
 		AllowPrivate: w.Development, AllowFile: w.Development,
-	})
-	if err != nil {
+	}
+	// Kept from look to look, with what it remembers of trees, for as long as it would
+	// be opened the same way.
+	if w.source != nil && reflect.DeepEqual(w.opened, spec) {
+		return remote{w.source}, nil
+	}
+	if err := os.MkdirAll(w.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder for Git stores: %w", err)
+	}
+	if w.source, err = git.OpenStore(filepath.Join(w.Dir, w.spec.Name), spec); err != nil {
 		return nil, err
 	}
-	return remote{source}, nil
+	w.opened = spec
+	return remote{w.source}, nil
 }
 
 func (w *watcher) auth(ctx context.Context) (a git.Auth, err error) {

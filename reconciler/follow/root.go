@@ -49,7 +49,17 @@ func (r Root) tree(ctx context.Context, known string) (git.Tree, error) {
 			return t, err
 		}
 	}
-	return r.Git.Snapshot(ctx, known)
+	return whole(ctx, r.Git, known)
+}
+
+// whole reads all files of a tree that is not the known one: they are validated
+// together, so that a name is unique and a reference leads somewhere.
+func whole(ctx context.Context, repo *git.Source, known string) (git.Tree, error) {
+	t, err := repo.Snapshot(ctx, known)
+	if err != nil || t.Base == "" {
+		return t, err
+	}
+	return repo.Snapshot(ctx, "")
 }
 
 func builtinTree(files map[string][]byte, known string) git.Tree {

@@ -2,13 +2,13 @@ package follow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/git"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -19,6 +19,9 @@ type watcher struct {
 	spec desired.GitSource
 	root bool
 	stop context.CancelFunc // nil before it is started
+
+	source *git.Source // of a source that is not the root
+	opened git.Spec    // how
 
 	turn  sync.Mutex     // one look at a time: somebody may ask for one beside the clock's
 	held  *judged        // what was validated and is not applied: the next look need not read it again
@@ -163,11 +166,7 @@ func (w *watcher) say(ctx context.Context, rev desired.Revision, err error) {
 	if !changed || fault == "" {
 		return
 	}
-	text := "source refused, the last good revision stays"
-	if errors.Is(err, context.DeadlineExceeded) || errs.CodeOf(err) == errs.Unavailable {
-		text = "source gives no answer, the last good revision stays"
-	}
-	w.Log.WarnContext(ctx, text, "component", "git", "source", w.spec.Name, "reason", fault)
+	w.Log.WarnContext(ctx, "source not followed, the last good revision stays", "component", "git", "source", w.spec.Name, "reason", fault)
 }
 
 func (w *watcher) fault() string {

@@ -28,7 +28,7 @@ func (s *Server) follower() *follow.Follower {
 	f := &follow.Follower{
 		Desired: room.desired, Change: room.changes, Reports: &forge.Reports{DB: room.db, Jobs: r.jobs}, Root: *s.cfg.Source,
 		Environment: s.cfg.Environment, Development: s.cfg.Profile.Development, Dir: s.cfg.gitDir(), Rules: r.policy.following,
-		Naming: s.cfg.naming(), Figures: follow.NewFigures(room.desired, s.cfg.Clock), Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Naming: s.cfg.naming(), Figures: follow.NewFigures(), Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
 	room.desired.Record = f.Record
 	s.figures.MustRegister(f.Figures)
