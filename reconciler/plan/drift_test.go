@@ -146,7 +146,8 @@ func TestDriftOfAllocations(t *testing.T) {
 		"suspended without an end": {broken("", suspended(time.Time{}), stands(drifting("state")...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
 		"the suspension has ended": {broken("", suspended(t0), stands(drifting("state")...), cheap), limits, "ensure@1", ""},
 		"released": {
-			plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting("state")}, rules(plan.Warn), "release@2",
+			plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting("state")},
+			rules(plan.Warn), "release@2",
 			"healed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
 		"never was right": {plan.DueAllocation{Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
