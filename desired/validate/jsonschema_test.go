@@ -66,26 +66,25 @@ func forEditors(v cue.Value) map[string]any {
 	if d, _ := v.Default(); d.IsConcrete() && d.Kind() != cue.StructKind && plain(d) != nil {
 		s["default"] = plain(d)
 	}
-	kinds := v.IncompleteKind()
-	switch {
-	case kinds == cue.StructKind:
+	switch v.IncompleteKind() { //nolint:exhaustive // a value of several kinds has no one type
+	case cue.StructKind:
 		addFields(s, v)
-	case kinds == cue.ListKind:
+	case cue.ListKind:
 		s["type"] = "array"
 		if element := v.LookupPath(cue.MakePath(cue.AnyIndex)); element.Exists() {
 			s["items"] = forEditors(element)
 		}
-	case kinds == cue.StringKind:
+	case cue.StringKind:
 		if words := alternatives(v); len(words) > 1 {
 			s["enum"] = words
 		} else {
 			s["type"] = "string"
 		}
-	case kinds == cue.BoolKind:
+	case cue.BoolKind:
 		s["type"] = "boolean"
-	case kinds == cue.IntKind:
+	case cue.IntKind:
 		s["type"] = "integer"
-	case kinds == cue.NumberKind, kinds == cue.FloatKind:
+	case cue.NumberKind, cue.FloatKind:
 		s["type"] = "number"
 	}
 	return s
