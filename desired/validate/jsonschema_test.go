@@ -66,7 +66,7 @@ func forEditors(v cue.Value) map[string]any {
 	if d, _ := v.Default(); d.IsConcrete() && d.Kind() != cue.StructKind && plain(d) != nil {
 		s["default"] = plain(d)
 	}
-	switch v.IncompleteKind() { //nolint:exhaustive // a value of several kinds has no one type
+	switch v.IncompleteKind() {
 	case cue.StructKind:
 		addFields(s, v)
 	case cue.ListKind:
