@@ -7,13 +7,16 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -71,10 +74,24 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 		return nil
 	})
 	if err != nil {
-		return none, err
+		return none, refusal(err)
 	}
 	failpoint.Hit("change.apply.after_commit")
 	return made, nil
+}
+
+// refusal: what is not there cannot be locked, so only the index refuses the later
+// of two who declare one name.
+func refusal(err error) error {
+	var broken *pgconn.PgError
+	if errors.As(err, &broken) && broken.ConstraintName == "desired_objects_one_name" {
+		return raced()
+	}
+	return err
+}
+
+func raced() error {
+	return errs.New(errs.Conflict, "somebody declared this name at the same moment").Try("read it and decide again")
 }
 
 func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {

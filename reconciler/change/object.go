@@ -67,6 +67,9 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	if made, err = s.Desired.PutVersion(ctx, tx, w.Object, w.Version); err != nil {
 		return made, nil, err
 	}
+	if len(have) == 0 && made.ResourceVersion > 1 {
+		return made, nil, raced() // it was not there to be locked
+	}
 	if len(have) == 1 {
 		err = s.free(ctx, tx, desired.Difference{Changed: []desired.Pair{{Old: have[0], New: made}}})
 	}

@@ -71,20 +71,22 @@ type Filter struct {
 	Limit                  int
 }
 
-// Proposal is a change as it is asked for: the plan, and the difference that it
-// was made of.
+// Proposal is a change and its plan.
 type Proposal struct {
 	Change preview.Change
 	Plan   preview.Plan
+	// Asked is all that was asked for. Nil: what the change writes, for then the
+	// commit names the rest.
+	Asked []desired.Object
 }
 
-// Plan says what a change would do now.
+// Make says what a change would do now.
 func (s *Service) Make(ctx context.Context, q pg.Queryer, c preview.Change) (Proposal, error) {
 	f, err := s.facts(ctx, q, c.Diff)
 	if err != nil {
 		return Proposal{}, err
 	}
-	return Proposal{c, preview.Make(c, f, s.Rules())}, nil
+	return Proposal{Change: c, Plan: preview.Make(c, f, s.Rules())}, nil
 }
 
 // Store keeps a plan. The same one of the same source and commit is kept once.
@@ -107,7 +109,7 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 		_, err = tx.Exec(ctx, renewPlan, id, from.Pull, author)
 	case errors.Is(err, pgx.ErrNoRows):
 		steps := p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts
-		_, err = tx.Exec(ctx, insertPlan, id, p.Plan.Hash, steps, p.Plan.Source, p.Plan.Commit, from.Pull, document, askedBy(p.Change, from), from.Author)
+		_, err = tx.Exec(ctx, insertPlan, id, p.Plan.Hash, steps, p.Plan.Source, p.Plan.Commit, from.Pull, document, askedBy(p, from), from.Author)
 	}
 	if err != nil {
 		return Stored{}, fmt.Errorf("keeping plan: %w", err)
@@ -159,6 +161,9 @@ func (s *Service) Propose(ctx context.Context, ch identity.Change[Stored], r Req
 		p, err := s.Make(ctx, tx, c)
 		if err != nil {
 			return Stored{}, audit.Entry{}, err
+		}
+		if r.Source == "" {
+			p.Asked = snap.Objects
 		}
 		kept, err := s.Store(ctx, tx, p, Origin{Author: authorOf(r, ch.Caller), Actor: ch.Caller.Actor()})
 		return kept, s.planned("plan.propose", kept), err
