@@ -221,8 +221,16 @@ func TestLeftAloneAndTakenUp(t *testing.T) {
 	} {
 		wantCode(t, what, err, errs.NotFound)
 	}
-	if b.audited() != "desired.put, desired.suspend, desired.resume, desired.reconcile" {
+	if _, err := b.put(skuObject("h100", 249), o.ResourceVersion); err != nil {
+		t.Error(err)
+	}
+	if b.audited() != "desired.put, desired.suspend, desired.resume, desired.reconcile, desired.put" {
 		t.Error(b.audited())
+	}
+	// The last write was the same as before.
+	const changed = "fleet.declaration_changed "
+	if told := b.told(); told != changed+"put 1, "+changed+"suspend 2, "+changed+"resume 3, "+changed+"reconcile 4" {
+		t.Error(told)
 	}
 }
 

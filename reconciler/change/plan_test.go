@@ -214,6 +214,9 @@ func TestAnotherPersonApproves(t *testing.T) {
 	if !strings.HasSuffix(b.audited(), "plan.propose, plan.approve, plan.apply") {
 		t.Error(b.audited())
 	}
+	if told := b.told(); told != "fleet.plan_decided applied 2, fleet.plan_decided approved 1, fleet.plan_decided applied 2" {
+		t.Error(told)
+	}
 }
 
 // Where no policy asks for another person, the author may.

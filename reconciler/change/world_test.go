@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -108,6 +110,21 @@ func (b *bundle) text(sql string) (text string) {
 func (b *bundle) audited() string {
 	b.t.Helper()
 	return b.text(`SELECT coalesce(string_agg(action, ', ' ORDER BY at, id), '') FROM audit_logs`)
+}
+
+// told is what was stated, in order; each payload as the contract has it.
+func (b *bundle) told() string {
+	b.t.Helper()
+	rows, err := b.db.Query(b.t.Context(), `SELECT subject, payload FROM outbox_events WHERE stream = 'FLEET'`)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var subject string
+	var payload []byte
+	if _, err := pgx.ForEachRow(rows, []any{&subject, &payload}, func() error { return asyncapi.Validate(subject, payload) }); err != nil {
+		b.t.Error(err)
+	}
+	return b.text(`SELECT coalesce(string_agg(concat_ws(' ', subject, payload->>'status', payload->>'change', sequence), ', ' ORDER BY seq), '') FROM outbox_events WHERE stream = 'FLEET'`)
 }
 
 func (b *bundle) propose(c identity.Caller, files string) (change.Stored, error) {
