@@ -2,6 +2,7 @@ package follow_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -299,6 +300,11 @@ func codes(rev desired.Revision) string {
 
 func (h *house) put(o desired.Object) {
 	h.t.Helper()
+	var spec any
+	if err := json.Unmarshal(o.Spec, &spec); err != nil {
+		h.t.Fatal(err)
+	}
+	o.Spec, _ = json.Marshal(spec) // as whoever validates it writes it
 	h.tx(func(tx pgx.Tx) error {
 		_, err := h.people.Desired.Put(h.t.Context(), tx, o)
 		return err
@@ -323,4 +329,25 @@ func (h *house) suspend(source string, by *desired.Suspension) {
 		_, err = h.people.Desired.SuspendSource(h.t.Context(), tx, source, *by)
 		return err
 	})
+}
+
+type ctx = context.Context
+
+// ask makes the next look come now.
+func (h *house) ask(source string) {
+	h.t.Helper()
+	if _, err := h.people.Desired.AskSource(h.t.Context(), h.db, source); err != nil {
+		h.t.Fatal(err)
+	}
+	h.hints.Send(desired.HintSources)
+}
+
+// point follows another repository under the same name.
+func (h *house) point(location string) {
+	h.t.Helper()
+	source, err := git.Open(location, "main", "fleet")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.Root.Git = source
 }
