@@ -75,6 +75,9 @@ const (
 	CodePolicyDenied      = "policy_denied"
 	CodeAnnotationInvalid = "annotation_invalid"
 
+	CodeRejected  = "rejected"
+	CodeOvertaken = "overtaken"
+
 	CodeMoreFindings = "more_findings"
 )
 
@@ -151,18 +154,21 @@ var rules = []Rule{
 	{CodePolicyInvalid, "A policy does not fit the definition of its key, or sets what another one sets already.", "Compare with the [policy keys](policies.md)."},
 	{CodeOnlyOne, "There may be only one such object in a tree.", "Keep one."},
 
-	{CodeManagedByAPI, "The object belongs to the API and cannot be kept in files.", "Change it through the API, or hand it over: `gpuaas adopt`."},
-	{CodeManagedByGit, "The object belongs to another source.", "Change it there, or hand it over: `gpuaas adopt`."},
+	{CodeManagedByAPI, "The object belongs to the API and cannot be kept in files.", "Change it through the API, or let it be adopted."},
+	{CodeManagedByGit, "The object belongs to another source.", "Change it there, or let it be adopted."},
 	{CodeKindNotAllowed, "This source may not declare objects of this kind.", "Declare it in the first source."},
 	{CodeNeedsReplacement, "The field cannot change in place.", "Declare a new object under another name, and remove the old one."},
 	{CodeNodeInUse, "A node is removed while allocations stand on it.", "Drain it first, or have the change approved."},
-	{CodePruneCap, "The change removes more objects than `gitops.prune_max_*` allows without approval.", "Have it approved: `gpuaas approve REV`."},
+	{CodePruneCap, "The change removes more objects than `gitops.prune_max_*` allows without approval.", "Have it approved by another person, or by what the policy demands."},
 	{CodePruneDisabled, "An object is removed that is marked `gpuaas/prune: disabled`.", "Change the mark first."},
 	{CodeUnderAllocations, "The change takes away what live allocations stand on.", "Have it approved; tenants stay until they release."},
 	{CodeMassAction, "The change cordons or removes a large part of the fleet at once.", "Split it, or have it approved."},
 	{CodeDiverged, "The commit does not descend from the one that is applied: somebody rewrote the branch.", "Have it approved, or restore the branch."},
 	{CodePolicyDenied, "A policy of the platform refuses the change.", "Read the policy that is named."},
 	{CodeAnnotationInvalid, "An annotation that steers the system cannot be read.", "Compare with the guide on changes."},
+
+	{CodeRejected, "A person said no to this commit.", "Read the reason; make another commit."},
+	{CodeOvertaken, "Another commit came while this one waited.", "Nothing: the later one says what holds."},
 
 	{CodeMoreFindings, "There are more findings than are shown.", "Correct those above first."},
 }

@@ -12,6 +12,7 @@ CREATE TABLE git_sources (
 	settings      jsonb NOT NULL DEFAULT '{}', -- as declared: forge, verification; secrets are references
 	-- What was seen.
 	head          text NOT NULL DEFAULT '', -- the commit that ref named
+	tree_hash     text NOT NULL DEFAULT '', -- of that commit's folders
 	checked_at    timestamptz,
 	fetched_at    timestamptz,
 	fault_code    text NOT NULL DEFAULT '',
@@ -52,8 +53,28 @@ ALTER TABLE desired_revisions
 	ADD adopted_n    int NOT NULL DEFAULT 0,
 	ADD waits        jsonb NOT NULL DEFAULT '[]', -- what must be approved, and why
 	ADD plan_id      uuid,
+	ADD version      bigint NOT NULL DEFAULT 1, -- rises with each word about the commit
 	ADD updated_at   timestamptz NOT NULL DEFAULT now();
 CREATE INDEX desired_revisions_by_source ON desired_revisions (source, revision);
+
+-- room: event
+ALTER TABLE outbox_events
+	DROP CONSTRAINT outbox_events_stream_check,
+	ADD CONSTRAINT outbox_events_stream_check CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS', 'FLEET'));
+
+-- room: observed
+ALTER TABLE observed_nodes ADD devices jsonb; -- model and serial of each GPU; null before a report says so
+ALTER TABLE observed_objects ADD epoch bigint NOT NULL DEFAULT 0; -- the one that was carried out
+
+-- room: inventory
+-- What the loop may know: whether a node sells, so that it counts what it takes away.
+CREATE OR REPLACE VIEW node_progress WITH (security_invoker = true) AS
+	SELECT id AS node_id, reachability = 'reachable' AS reachable, NOT cordoned AND lifecycle <> 'retired' AS on_market, lifecycle <> 'retired' AS listed FROM nodes;
+
+-- room: allocation
+-- And what an allocation costs its tenant by the hour.
+CREATE OR REPLACE VIEW allocation_progress WITH (security_invoker = true) AS
+	SELECT id AS allocation_id, status, status_at, expires_at, price_minor * gpus AS hourly_minor, currency FROM allocations;
 
 -- room: reconciler
 -- One history for what the loop decided (origin loop) and for what people's changes
@@ -91,7 +112,9 @@ ALTER TABLE drift
 	ADD CONSTRAINT drift_ignored_by_someone CHECK (status <> 'ignored' OR ignored_by <> '' AND ignored_until IS NOT NULL);
 DROP INDEX drift_one_open;
 CREATE UNIQUE INDEX drift_one_standing ON drift (object_id, field) WHERE status IN ('open', 'ignored');
-CREATE INDEX drift_by_status ON drift (status, id);
+-- Read backwards: open, ignored, healed, and the newest first.
+CREATE INDEX drift_by_status ON drift (status, opened_at, id);
+CREATE INDEX drift_by_object ON drift (object_id);
 
 -- What a forge should show, and what it was last told. Whoever posts compares the
 -- two: a forge that was down is told later, and once.
@@ -134,10 +157,14 @@ END $$;
 
 -- +goose Down
 DROP TABLE forge_reports, git_sources;
+-- The facts of a stream that nobody relays stay as they are.
+ALTER TABLE outbox_events
+	DROP CONSTRAINT outbox_events_stream_check,
+	ADD CONSTRAINT outbox_events_stream_check CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS')) NOT VALID;
 DROP TRIGGER desired_objects_decisions_are_audited ON desired_objects;
 DROP TRIGGER plans_decisions_are_audited ON plans;
 DROP TRIGGER drift_decisions_are_audited ON drift;
-DROP INDEX drift_by_status, drift_one_standing;
+DROP INDEX drift_by_status, drift_by_object, drift_one_standing;
 DELETE FROM drift WHERE status = 'ignored';
 CREATE UNIQUE INDEX drift_one_open ON drift (object_id, field) WHERE status = 'open';
 ALTER TABLE drift DROP CONSTRAINT drift_ignored_by_someone, DROP name, DROP desired, DROP observed, DROP owner, DROP cause, DROP policy, DROP deadline_at,
@@ -145,9 +172,14 @@ ALTER TABLE drift DROP CONSTRAINT drift_ignored_by_someone, DROP name, DROP desi
 DELETE FROM plans WHERE origin = 'change';
 ALTER TABLE plans DROP CONSTRAINT plans_decided_by_someone, DROP origin, DROP source, DROP commit, DROP pull, DROP document, DROP objects, DROP author,
 	DROP decided_by, DROP decided_at, DROP decision, DROP applied_at;
+DROP VIEW node_progress, allocation_progress;
+CREATE VIEW node_progress WITH (security_invoker = true) AS SELECT id AS node_id, reachability = 'reachable' AS reachable FROM nodes;
+CREATE VIEW allocation_progress WITH (security_invoker = true) AS SELECT id AS allocation_id, status, status_at, expires_at FROM allocations;
+ALTER TABLE observed_objects DROP epoch;
+ALTER TABLE observed_nodes DROP devices;
 DROP INDEX desired_revisions_by_source;
 ALTER TABLE desired_revisions DROP repository, DROP tree_hash, DROP parent, DROP author, DROP author_email, DROP message, DROP committed_at, DROP signer,
-	DROP adopted_n, DROP waits, DROP plan_id, DROP updated_at;
+	DROP adopted_n, DROP waits, DROP plan_id, DROP version, DROP updated_at;
 DROP INDEX desired_objects_by_source;
 ALTER TABLE desired_objects DROP CONSTRAINT desired_objects_suspended_by_someone, DROP source, DROP adopt_by, DROP adopt_until, DROP suspended_by,
 	DROP suspended_reason, DROP suspended_at, DROP suspended_until;

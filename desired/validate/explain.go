@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +28,20 @@ type explainer struct {
 
 // unknownFields looks for them itself: the evaluator leaves them out when the
 // same struct has another fault, and the author would meet them one by one.
-func (e *explainer) unknownFields(at string, v cue.Value) {
-	k, ok := e.known[at]
-	if !ok || v.IncompleteKind() != cue.StructKind {
+func (e *explainer) unknownFields(at []string, v cue.Value) {
+	k, ok := e.known[pattern(at)]
+	if !ok {
+		return
+	}
+	switch v.IncompleteKind() {
+	case cue.ListKind:
+		items, err := v.List()
+		for i := 0; err == nil && items.Next(); i++ {
+			e.unknownFields(append(slices.Clone(at), strconv.Itoa(i)), items.Value())
+		}
+		return
+	case cue.StructKind:
+	default:
 		return
 	}
 	if k.open {
@@ -42,29 +54,30 @@ func (e *explainer) unknownFields(at string, v cue.Value) {
 	}
 	for it.Next() {
 		name := it.Selector().Unquoted()
+		inner := append(slices.Clone(at), name)
 		if slices.Contains(k.fields, name) {
-			e.unknownFields(join(at, name), it.Value())
+			e.unknownFields(inner, it.Value())
 			continue
 		}
 		expected := oneOf(k.fields)
-		message := "unknown field"
-		if at == "" && name == "status" {
-			message, expected = "status is observed, never declared", "no status"
+		code, message := desired.CodeUnknownField, "unknown field"
+		if len(at) == 0 && name == "status" {
+			code, message, expected = desired.CodeStatusDeclared, "status is observed, never declared", "no status"
 		}
-		e.add(placeOf(it.Value(), e.at), join(at, name), message, expected)
+		e.add(code, placeOf(it.Value(), e.at), strings.Join(inner, "."), message, expected)
 	}
 }
 
 // freeNames checks the names in a struct whose names are the author's: labels.
-func (e *explainer) freeNames(at string, v cue.Value) {
-	var path []cue.Selector
-	for p := range strings.SplitSeq(at, ".") {
-		path = append(path, cue.Str(p).Optional())
+func (e *explainer) freeNames(at []string, v cue.Value) {
+	path := make([]cue.Selector, len(at))
+	for i, p := range at {
+		path[i] = cue.Str(p).Optional()
 	}
-	pattern := e.definition.LookupPath(cue.MakePath(path...))
+	free := e.definition.LookupPath(cue.MakePath(path...))
 	for name, inner := range fields(v) {
-		if pattern.Exists() && !pattern.Allows(cue.Str(name)) {
-			e.add(placeOf(inner, e.at), join(at, name), "the name "+quoted(name)+" is not allowed", e.known[at].expected)
+		if free.Exists() && !free.Allows(cue.Str(name)) {
+			e.add(desired.CodeInvalidName, placeOf(inner, e.at), strings.Join(append(slices.Clone(at), name), "."), "the name "+quoted(name)+" is not allowed", e.known[pattern(at)].expected)
 		}
 	}
 }
@@ -85,27 +98,46 @@ func (e *explainer) explain(err error) {
 		case !v.Exists() && !k.required:
 			computed = append(computed, path)
 		case !v.Exists():
-			e.add(e.nearest(path), field, "is missing", k.expected)
+			e.add(desired.CodeMissingField, e.nearest(path), field, "is missing", k.expected)
 		case !listed:
 			// Below a field of free names: a label, an annotation.
-			e.add(placeOf(v, e.at), field, "is "+shown(v), e.known[pattern(path[:len(path)-1])].element)
+			around := e.known[pattern(path[:len(path)-1])]
+			e.refused(field, v, knownField{expected: around.element, kind: around.elements})
 		case !v.IsConcrete() && v.IncompleteKind() != cue.StructKind && v.IncompleteKind() != cue.ListKind:
-			e.add(placeOf(v, e.at), field, "has no value yet", k.expected)
+			e.add(desired.CodeNotConcrete, placeOf(v, e.at), field, "has no value yet", k.expected)
 		default:
-			e.add(placeOf(v, e.at), field, "is "+shown(v), k.expected)
+			e.refused(field, v, k)
 		}
 	}
 	// The schema computes these from other fields; with those mended they may
 	// well be there.
 	if len(e.findings) == 0 {
 		for _, path := range computed {
-			e.add(e.nearest(path), strings.Join(path, "."), "is missing", e.known[pattern(path)].expected)
+			e.add(desired.CodeMissingField, e.nearest(path), strings.Join(path, "."), "is missing", e.known[pattern(path)].expected)
 		}
 	}
 }
 
-func (e *explainer) add(at place, field, message, expected string) {
-	e.findings = append(e.findings, at.finding(e.object, field, message, expected))
+// refused says what a value is and should be, and never repeats a secret.
+func (e *explainer) refused(field string, v cue.Value, k knownField) {
+	code, message := desired.CodeInvalidValue, "is "+shown(v)
+	text, err := v.String()
+	switch {
+	case k.secret || err == nil && password.MatchString(text):
+		code, message = desired.CodeSecretInClear, "may hold a secret, and is not shown"
+	case v.IncompleteKind()&k.kind == 0:
+		code = desired.CodeWrongType
+	case k.kind&cue.NumberKind != 0 && v.IncompleteKind()&cue.NumberKind != 0:
+		code = desired.CodeOutOfRange
+	}
+	e.add(code, placeOf(v, e.at), field, message, k.expected)
+}
+
+// password finds one in a URL.
+var password = regexp.MustCompile(`://[^/]*@`)
+
+func (e *explainer) add(code string, at place, field, message, expected string) {
+	e.findings = append(e.findings, at.finding(code, e.object, field, message, expected))
 }
 
 // reported says whether this field, or one inside it or around it, already is.
@@ -241,7 +273,7 @@ func printable(s string) string {
 
 // evaluationFindings reports what CUE itself found wrong: a conflict, a name
 // that is nowhere declared, a cycle.
-func evaluationFindings(err error, at place) []desired.Finding {
+func evaluationFindings(code string, err error, at place) []desired.Finding {
 	var findings []desired.Finding
 	for _, one := range errors.Errors(err) {
 		where := at
@@ -258,7 +290,7 @@ func evaluationFindings(err error, at place) []desired.Finding {
 		if len(also) > 0 {
 			message += "; see also " + strings.Join(also, ", ")
 		}
-		f := where.finding("", strings.Join(one.Path(), "."), message, "")
+		f := where.finding(code, "", strings.Join(one.Path(), "."), message, "")
 		if !slices.Contains(findings, f) {
 			findings = append(findings, f)
 		}

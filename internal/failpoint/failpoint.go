@@ -16,6 +16,8 @@ package failpoint
 var Points = []string{
 	"identity.change.before_commit",
 	"identity.change.after_commit",
+	"change.apply.before_commit",
+	"change.apply.after_commit",
 	"allocation.request.before_commit",
 	"allocation.request.after_commit",
 	"allocation.release.after_commit",
@@ -64,6 +66,10 @@ var Points = []string{
 	"agent.step.after_do",
 	"agent.task.before_result",
 	"agent.task.after_result",
+	"git.apply.fetched",
+	"git.apply.validated",
+	"git.apply.planned",
 	"git.apply.before_commit",
 	"git.apply.after_commit",
+	"git.apply.reported",
 }

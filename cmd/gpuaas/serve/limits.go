@@ -3,13 +3,13 @@ package serve
 import (
 	"time"
 
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
+	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
 
 // policy reads the values that each room decides by, one revision for one
@@ -102,13 +102,20 @@ func (p policy) staleAfter() time.Duration {
 	return seconds(v.Int(policies.NodeReportSeconds) * v.Int(policies.NodeStaleAfterReports))
 }
 
-func (p policy) pollEvery() time.Duration {
-	return seconds(p.view().Int(policies.GitOpsPollSeconds))
+// caps are how much one revision may take away without a person's word.
+func (p policy) caps() (objects, percent int) {
+	v := p.view()
+	return int(v.Int(policies.GitOpsPruneCapObjects)), int(v.Int(policies.GitOpsPruneCapPercent))
 }
 
-func (p policy) caps() desired.Caps {
+// changes are what a change of the declarations is held against.
+func (p policy) changes() preview.Rules {
 	v := p.view()
-	return desired.Caps{Objects: int(v.Int(policies.GitOpsPruneCapObjects)), Percent: int(v.Int(policies.GitOpsPruneCapPercent))}
+	objects, percent := p.caps()
+	return preview.Rules{
+		PruneObjects: objects, PrunePercent: percent, Requires: v.List(policies.GitOpsApplyRequires),
+		MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
+	}
 }
 
 func (p policy) certificateTTL() time.Duration {

@@ -30,6 +30,8 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler/change"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
 )
 
 // How many connections each role may hold. Together they stay below the 60 of
@@ -79,6 +81,7 @@ type set struct {
 	billing      *billing.Service
 	payments     *payment.Service
 	tasks        *nodetask.Store
+	changes      *change.Service
 }
 
 func openPools(ctx context.Context, c Config) (map[Role]*pgxpool.Pool, error) {
@@ -195,6 +198,10 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
 		Payments: s.payments, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
+	s.changes = &change.Service{
+		DB: db, Desired: s.desired, Identity: s.identity, World: world{s, r.policy.client}, Rules: r.policy.changes,
+		Validate: validate.Run, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+	}
 	return s
 }
 
@@ -222,6 +229,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Payments: w.payments, Audit: w.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
 		Began: c.Clock.Now(), Clock: c.Clock,
+		Reports: &forge.Reports{DB: w.db}, Development: c.Profile.Development,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {

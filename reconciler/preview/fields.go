@@ -1,0 +1,138 @@
+package preview
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/desired"
+)
+
+// fields lists what differs between two forms of one object, by JSON pointer and
+// in the order of the pointers. A zero object has nothing.
+func fields(old, now desired.Object) []Field {
+	list := []Field{}
+	differ(&list, "", document(old), document(now))
+	return list
+}
+
+// document is what people write of an object, as far as it may differ.
+func document(o desired.Object) any {
+	if o.Kind == "" {
+		return absent{}
+	}
+	return map[string]any{
+		"metadata": map[string]any{"labels": words(o.Labels), "annotations": words(o.Annotations)},
+		"spec":     decode(o.Spec),
+	}
+}
+
+// opened are the parts of a document that are looked into also where there was
+// none: of a new object each field is shown, of a new value the value.
+var opened = []string{"", "/metadata", "/metadata/labels", "/metadata/annotations", "/spec"}
+
+func words(m map[string]string) map[string]any {
+	all := make(map[string]any, len(m))
+	for k, v := range m {
+		all[k] = v
+	}
+	return all
+}
+
+// decode keeps numbers as they are written: a float would round them.
+func decode(text []byte) (v any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return string(text) // no JSON: it differs from what is
+	}
+	return v
+}
+
+func differ(list *[]Field, at string, old, now any) {
+	if slices.Contains(opened, at) {
+		old, now = orEmpty(old, now), orEmpty(now, old)
+	}
+	was, had := old.(map[string]any)
+	is, has := now.(map[string]any)
+	if had && has {
+		for _, name := range keysOf(was, is) {
+			differ(list, at+"/"+escape(name), missing(was, name), missing(is, name))
+		}
+		return
+	}
+	before, had := old.([]any)
+	after, has := now.([]any)
+	if had && has {
+		for i := range max(len(before), len(after)) {
+			differ(list, at+"/"+strconv.Itoa(i), item(before, i), item(after, i))
+		}
+		return
+	}
+	if from, to := shown(old), shown(now); from != to {
+		*list = append(*list, Field{at, from, to})
+	}
+}
+
+// orEmpty is an empty object in place of nothing, beside an object.
+func orEmpty(v, beside any) any {
+	if _, object := beside.(map[string]any); object && gone(v) {
+		return map[string]any{}
+	}
+	return v
+}
+
+// absent is where there is no value; nil is JSON's null.
+type absent struct{}
+
+func missing(m map[string]any, name string) any {
+	if v, ok := m[name]; ok {
+		return v
+	}
+	return absent{}
+}
+
+func item(list []any, i int) any {
+	if i < len(list) {
+		return list[i]
+	}
+	return absent{}
+}
+
+func gone(v any) bool {
+	_, is := v.(absent)
+	return is
+}
+
+func keysOf(a, b map[string]any) []string {
+	all := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// escape is RFC 6901's.
+func escape(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+func shown(v any) string {
+	if gone(v) {
+		return ""
+	}
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // it came from JSON
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+// same says that nothing differs but the place in the file.
+func same(p desired.Pair) bool {
+	if p.Old.SpecHash == desired.Hash(p.New.Spec) {
+		return maps.Equal(p.Old.Labels, p.New.Labels) && maps.Equal(p.Old.Annotations, p.New.Annotations)
+	}
+	return len(fields(p.Old, p.New)) == 0
+}
