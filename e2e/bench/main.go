@@ -104,6 +104,8 @@ func goals() []goal {
 		{"L4", posting},
 		{"L5", derivation},
 		{"L6", limitedCreate},
+		{"C4", incrementalReads},
+		{"C5", incrementalSync},
 		{"U1", warmStart},
 		{"U2", smallInstallation},
 		{"U3", largeInstallation},
