@@ -25,7 +25,7 @@ const (
 	// The inventory's published view.
 	selectKept     = `SELECT node_id, reachable, on_market FROM node_progress WHERE node_id = ANY($1)`
 	countNodes     = `SELECT count(*) FROM node_progress WHERE listed`
-	selectStanding = `
+	selectFindings = `
 		SELECT object_id, id, field, desired, observed, cause, policy, owner, opened_at, deadline_at, status = 'ignored', ignored_by, ignored_reason,
 			ignored_until, cost_minor, currency, version
 		FROM drift WHERE object_id = ANY($1) AND status IN ('open', 'ignored') ORDER BY object_id, field`
