@@ -90,10 +90,10 @@ const (
 		SELECT put.* FROM put, due`
 
 	selectLoad = `
-		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint FROM (
-			SELECT kind, count(*) AS due, now() - min(due_at) AS age, 0 AS drifting FROM reconcile_due WHERE due_at <= now() GROUP BY kind
+		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint, sum(overdue)::bigint FROM (
+			SELECT kind, count(*) AS due, now() - min(due_at) AS age, 0 AS drifting, 0 AS overdue FROM reconcile_due WHERE due_at <= now() GROUP BY kind
 			UNION ALL
-			SELECT kind, 0, NULL, count(*) FROM drift WHERE status = 'open' GROUP BY kind
+			SELECT kind, 0, NULL, count(*), count(*) FILTER (WHERE deadline_at < now()) FROM drift WHERE status = 'open' GROUP BY kind
 		) AS both_sides GROUP BY kind ORDER BY kind`
 
 	// Two who find the same at once differ in who is first; the other looks again.

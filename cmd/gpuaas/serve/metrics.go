@@ -47,12 +47,13 @@ var (
 	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must look at now.", []string{"kind"}, nil)
 	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
 	slots      = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
+	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than it may last: for drift, than whoever must act has.", []string{"kind", "state"}, nil)
 	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
 )
 
 // Describe names the figures.
 func (fleet) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, driftOpen} {
+	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, driftOpen, overdue} {
 		c <- d
 	}
 }
@@ -71,6 +72,7 @@ func (f fleet) Collect(c chan<- prometheus.Metric) {
 			c <- prometheus.MustNewConstMetric(dueObjects, prometheus.GaugeValue, float64(l.Due), l.Kind)
 			c <- prometheus.MustNewConstMetric(dueAge, prometheus.GaugeValue, l.OldestFor.Seconds(), l.Kind)
 			c <- prometheus.MustNewConstMetric(driftOpen, prometheus.GaugeValue, float64(l.Drifting), l.Kind)
+			c <- prometheus.MustNewConstMetric(overdue, prometheus.GaugeValue, float64(l.Overdue), l.Kind, "drift")
 		}
 	}
 	capacity, err := f.inventory.Capacity(ctx)
