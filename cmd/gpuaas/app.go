@@ -87,8 +87,8 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // so that an unknown word gets our error
 		RunE:          overview,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if err := a.checkOutput(); err != nil {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkOutput(cmd); err != nil {
 				return err
 			}
 			a.started = true
