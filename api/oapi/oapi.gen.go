@@ -2144,6 +2144,8 @@ type FilterCount struct {
 
 // Finding One fault, at a place in its author's own file.
 type Finding struct {
+	// Code The rule, by a name that stays.
+	Code     *string `json:"code,omitempty"`
 	Column   int     `json:"column"`
 	Expected *string `json:"expected,omitempty"`
 	Field    *string `json:"field,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
 // ListDesired handles GET /api/v1/admin/desired/{kind}.
@@ -28,11 +29,9 @@ func (s *Server) ListDesired(ctx context.Context, req oapi.ListDesiredRequestObj
 	if err != nil {
 		return nil, err
 	}
-	items := make([]oapi.DesiredObject, len(objects))
-	for i, o := range objects {
-		if items[i], err = s.toDesired(o); err != nil {
-			return nil, err
-		}
+	items, err := s.withState(ctx, objects...)
+	if err != nil {
+		return nil, err
 	}
 	return oapi.ListDesired200JSONResponse{
 		Body:    oapi.DesiredList{Items: items, NextCursor: next},
@@ -47,25 +46,23 @@ func (s *Server) GetDesired(ctx context.Context, req oapi.GetDesiredRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.toDesired(o)
+	shown, err := s.withState(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.GetDesired200JSONResponse{
-		Body:    shown,
-		Headers: oapi.GetDesired200ResponseHeaders{ETag: `"` + shown.Metadata.ResourceVersion + `"`},
-	}, nil
+	return oapi.GetDesired200JSONResponse{Body: shown[0], Headers: oapi.GetDesired200ResponseHeaders{ETag: tagOf(o.ResourceVersion)}}, nil
 }
 
 // ListRevisions handles GET /api/v1/admin/revisions.
 func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsRequestObject) (oapi.ListRevisionsResponseObject, error) {
 	ctx, r := of(ctx)
-	var below int64
-	if err := s.cursors.open(r, req.Params.Cursor, &below); err != nil {
+	f := RevisionFilter{Source: or(req.Params.Source, ""), Status: string(or(req.Params.Status, ""))}
+	if err := s.cursors.open(r, req.Params.Cursor, &f.Below); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
-	revisions, err := s.Desired.Revisions(ctx, below, limit+1)
+	f.Limit = limit + 1
+	revisions, err := s.Desired.Revisions(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +70,32 @@ func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsReques
 	if err != nil {
 		return nil, err
 	}
+	items, err := s.withCurrent(ctx, revisions...)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListRevisions200JSONResponse{
+		Body:    oapi.RevisionList{Items: items, NextCursor: next},
+		Headers: oapi.ListRevisions200ResponseHeaders{Link: link},
+	}, nil
+}
+
+// GetRevision handles GET /api/v1/admin/revisions/{revision}.
+func (s *Server) GetRevision(ctx context.Context, req oapi.GetRevisionRequestObject) (oapi.GetRevisionResponseObject, error) {
+	ctx, _ = of(ctx)
+	v, err := s.Desired.Revision(ctx, req.Revision)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := s.withCurrent(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.GetRevision200JSONResponse(shown[0]), nil
+}
+
+// withCurrent marks the revisions that their sources stand at.
+func (s *Server) withCurrent(ctx context.Context, revisions ...desired.Revision) ([]oapi.Revision, error) {
 	current, err := s.current(ctx, revisions)
 	if err != nil {
 		return nil, err
@@ -81,10 +104,7 @@ func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsReques
 	for i, v := range revisions {
 		items[i] = toRevision(v, current[v.Source] == v.Revision)
 	}
-	return oapi.ListRevisions200JSONResponse{
-		Body:    oapi.RevisionList{Items: items, NextCursor: next},
-		Headers: oapi.ListRevisions200ResponseHeaders{Link: link},
-	}, nil
+	return items, nil
 }
 
 // current is where each source stands; one without an applied revision nowhere.
@@ -117,13 +137,53 @@ func (s *Server) toDesired(o desired.Object) (oapi.DesiredObject, error) {
 		Metadata: oapi.DesiredMetadata{
 			Name: o.Name, Scope: filled(o.Scope), Uid: o.UID.UUID, Urn: urn.String(), Labels: words(o.Labels), Annotations: words(o.Annotations),
 			Generation: o.Generation, ResourceVersion: strconv.FormatInt(o.ResourceVersion, 10),
-			Source: oapi.Source{
-				Owner: oapi.SourceOwner(o.Source.Owner), Repository: filled(o.Source.Repository), Commit: filled(o.Source.Commit),
-				Path: filled(o.Source.Path), Line: filled(o.Source.Line), Column: filled(o.Source.Column),
-			},
+			Source: toSource(o.Source),
 		},
 		Spec: spec,
 	}, nil
+}
+
+func toSource(p desired.Source) oapi.Source {
+	return oapi.Source{
+		Owner: oapi.SourceOwner(p.Owner), Repository: filled(p.Repository), Commit: filled(p.Commit),
+		Path: filled(p.Path), Line: filled(p.Line), Column: filled(p.Column),
+	}
+}
+
+// withState shows objects with how it stands with them, in one question for all.
+func (s *Server) withState(ctx context.Context, objects ...desired.Object) ([]oapi.DesiredObject, error) {
+	var states map[ids.Object]ObjectState
+	if len(objects) > 0 {
+		var err error
+		if states, err = s.Differences.States(ctx, objects); err != nil {
+			return nil, err
+		}
+	}
+	items := make([]oapi.DesiredObject, len(objects))
+	for i, o := range objects {
+		var err error
+		if items[i], err = s.toDesired(o); err != nil {
+			return nil, err
+		}
+		if at, known := states[o.UID]; known {
+			items[i].Status = &oapi.ObjectStatus{
+				ObservedGeneration: at.Generation, Sync: oapi.ObjectStatusSync(at.Sync), Health: oapi.ObjectStatusHealth(at.Health),
+				Conditions: shownConditions(at.Conditions),
+			}
+		}
+	}
+	return items, nil
+}
+
+func shownConditions(list []Condition) []oapi.Condition {
+	shown := make([]oapi.Condition, len(list))
+	for i, c := range list {
+		shown[i] = oapi.Condition{
+			Type: c.Type, Status: oapi.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime.UTC(),
+		}
+	}
+	return shown
 }
 
 func toRevision(v desired.Revision, current bool) oapi.Revision {

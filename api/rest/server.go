@@ -42,6 +42,11 @@ type Config struct {
 	Desired     Desired
 	Plans       Plans
 	AuditLog    AuditLog
+	// Where declarations are kept, what differs from them, and who changes them.
+	Declarations Declarations
+	Sources      Sources
+	Differences  Differences
+	Settings     Settings
 	// DB is handed to reads that a room does on a connection of the caller's.
 	DB pg.Queryer
 	// Seen says what the machines last reported of these allocations; without it
@@ -97,6 +102,7 @@ type Server struct {
 	limiter    limiter
 	settled    settled
 	health     health
+	turns      turns
 	pages      *pages
 	cookies    cipher.AEAD // of sign-ins under way
 	engine     *gin.Engine
@@ -122,6 +128,7 @@ func New(cfg Config) (*Server, error) {
 		cursors: cursors{key: cfg.CursorKey, clock: cfg.Clock},
 		limiter: limiter{clock: cfg.Clock, limits: cfg.Limits, shared: cfg.SharedLimits, shares: cfg.Clock.Now()},
 		health:  health{checks: cfg.Checks, clock: cfg.Clock},
+		turns:   make(turns, maxTurns),
 	}
 	if s.operations, err = operationsOf(doc); err != nil {
 		return nil, err
