@@ -91,7 +91,9 @@ ALTER TABLE drift
 	ADD CONSTRAINT drift_ignored_by_someone CHECK (status <> 'ignored' OR ignored_by <> '' AND ignored_until IS NOT NULL);
 DROP INDEX drift_one_open;
 CREATE UNIQUE INDEX drift_one_standing ON drift (object_id, field) WHERE status IN ('open', 'ignored');
-CREATE INDEX drift_by_status ON drift (status, id);
+-- Read backwards: open, ignored, healed, and the newest first.
+CREATE INDEX drift_by_status ON drift (status, opened_at, id);
+CREATE INDEX drift_by_object ON drift (object_id);
 
 -- What a forge should show, and what it was last told. Whoever posts compares the
 -- two: a forge that was down is told later, and once.
@@ -137,7 +139,7 @@ DROP TABLE forge_reports, git_sources;
 DROP TRIGGER desired_objects_decisions_are_audited ON desired_objects;
 DROP TRIGGER plans_decisions_are_audited ON plans;
 DROP TRIGGER drift_decisions_are_audited ON drift;
-DROP INDEX drift_by_status, drift_one_standing;
+DROP INDEX drift_by_status, drift_by_object, drift_one_standing;
 DELETE FROM drift WHERE status = 'ignored';
 CREATE UNIQUE INDEX drift_one_open ON drift (object_id, field) WHERE status = 'open';
 ALTER TABLE drift DROP CONSTRAINT drift_ignored_by_someone, DROP name, DROP desired, DROP observed, DROP owner, DROP cause, DROP policy, DROP deadline_at,
