@@ -130,11 +130,7 @@ func (s *Server) ReconcileDesired(ctx context.Context, req oapi.ReconcileDesired
 // TraceDesired handles GET /api/v1/admin/desired/{kind}/{name}/trace.
 func (s *Server) TraceDesired(ctx context.Context, req oapi.TraceDesiredRequestObject) (oapi.TraceDesiredResponseObject, error) {
 	ctx, _ = of(ctx)
-	o, err := s.Desired.Get(ctx, desired.Kind(req.Kind), or(req.Params.Scope, ""), req.Name)
-	if err != nil {
-		return nil, err
-	}
-	steps, err := s.Differences.Trace(ctx, o)
+	o, steps, err := s.Differences.Trace(ctx, named(req.Kind, req.Params.Scope, req.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -4,21 +4,19 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"github.com/gpuaas/gpuaas/api/oapi"
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/reconciler"
 )
 
 // ListDrift handles GET /api/v1/admin/drift.
 func (s *Server) ListDrift(ctx context.Context, req oapi.ListDriftRequestObject) (oapi.ListDriftResponseObject, error) {
 	ctx, r := of(ctx)
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after uuid.UUID, n int) ([]Drift, error) {
-		return s.Differences.Drifts(ctx, DriftFilter{
-			Status: string(or(req.Params.Status, "")), Kind: desired.Kind(or(req.Params.Kind, "")), After: after, Limit: n,
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after reconciler.DriftPlace, n int) ([]reconciler.Drift, error) {
+		return s.Differences.Drifts(ctx, reconciler.DriftFilter{
+			Status: string(or(req.Params.Status, "")), Kind: string(or(req.Params.Kind, "")), After: after, Limit: n,
 		})
-	}, func(d Drift) uuid.UUID { return d.ID }, toDrift)
+	}, reconciler.Drift.Place, toDrift)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +33,7 @@ func (s *Server) IgnoreDrift(ctx context.Context, req oapi.IgnoreDriftRequestObj
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.Differences.Ignore(ctx, keep(r, func(d Drift) identity.Reply {
+	d, err := s.Differences.Ignore(ctx, keep(r, func(d reconciler.Drift) identity.Reply {
 		return reply(http.StatusOK, toDrift(d), "", "")
 	}), req.Id, h)
 	if err != nil {
@@ -44,14 +42,14 @@ func (s *Server) IgnoreDrift(ctx context.Context, req oapi.IgnoreDriftRequestObj
 	return oapi.IgnoreDrift200JSONResponse{Body: toDrift(d)}, nil
 }
 
-func toDrift(d Drift) oapi.Drift {
+func toDrift(d reconciler.Drift) oapi.Drift {
 	shown := oapi.Drift{
 		Id: d.ID, Kind: oapi.Kind(d.Kind), ObjectId: d.Object, Name: d.Name, Field: d.Field, Desired: d.Desired, Observed: d.Observed,
 		Status: oapi.DriftStatus(d.Status), Policy: oapi.DriftPolicy(d.Policy), Owner: d.Owner, Cause: d.Cause,
-		Since: d.Since.UTC(), SeenAt: d.SeenAt.UTC(), DeadlineAt: utc(d.DeadlineAt), HealedAt: utc(d.HealedAt), Version: d.Version,
+		Since: d.OpenedAt.UTC(), SeenAt: d.SeenAt.UTC(), DeadlineAt: utc(d.DeadlineAt), HealedAt: utc(d.HealedAt), Version: d.Version,
 	}
 	if d.Currency != "" {
-		cost := amount(d.CostMinor, d.Currency)
+		cost := amount(d.Cost, d.Currency)
 		shown.CostPerHour = &cost
 	}
 	if d.IgnoredUntil != nil {

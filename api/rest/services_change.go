@@ -10,9 +10,9 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/reconciler"
 )
 
 // What the handlers ask about declarations and of those who change them.
@@ -56,9 +56,9 @@ type (
 	}
 	// Differences knows where observed differs from desired, and how that came.
 	Differences interface {
-		Drifts(ctx context.Context, f DriftFilter) ([]Drift, error)
-		Ignore(ctx context.Context, ch identity.Change[Drift], id uuid.UUID, h Hold) (Drift, error)
-		Trace(ctx context.Context, o desired.Object) ([]TraceStep, error)
+		Drifts(ctx context.Context, f reconciler.DriftFilter) ([]reconciler.Drift, error)
+		Ignore(ctx context.Context, ch identity.Change[reconciler.Drift], id uuid.UUID, h Hold) (reconciler.Drift, error)
+		Trace(ctx context.Context, of Object) (desired.Object, []reconciler.TraceStep, error)
 		// States says how it stands with these objects, by their ids.
 		States(ctx context.Context, of []desired.Object) (map[ids.Object]ObjectState, error)
 	}
@@ -187,36 +187,6 @@ type Condition struct {
 	Type, Status, Reason, Message string
 	ObservedGeneration            int64
 	LastTransitionTime            time.Time
-}
-
-// DriftFilter is a page of differences after one, oldest first.
-type DriftFilter struct {
-	Status string
-	Kind   desired.Kind
-	After  uuid.UUID
-	Limit  int
-}
-
-// Drift is one field that is observed to be other than declared.
-type Drift struct {
-	ID uuid.UUID
-	Kind                                string
-	Object                              uuid.UUID
-	Name, Field, Desired, Observed      string
-	Status, Policy, Owner, Cause        string
-	Since, SeenAt                       time.Time
-	DeadlineAt, HealedAt                *time.Time
-	CostMinor                           money.Minor
-	Currency                            string
-	IgnoredBy, IgnoredReason            string
-	IgnoredUntil                        *time.Time
-	Version                             int64
-}
-
-// TraceStep is one thing that happened to an object on its way.
-type TraceStep struct {
-	Stage, State, Text, Reference string
-	At                            time.Time
 }
 
 // ObjectState is how it stands with an object.

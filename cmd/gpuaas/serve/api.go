@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/api/rest/riverui"
 	"github.com/gpuaas/gpuaas/api/stream"
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -41,7 +42,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		Billing: a.billing, Payments: a.payments,
 		Statements: &billing.Statements{DB: a.db, Identity: a.identity, Ledger: a.ledger, Metering: a.metering, Clock: s.cfg.Clock},
 		Events:     &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Desired:    a.desired, Plans: plans{&reconciler.History{DB: a.db}}, DB: a.db,
+		Desired:    declared{store: a.desired}, Plans: plans{history: &reconciler.History{DB: a.db}}, DB: a.db,
 		Seen: a.seen, EnrolmentToken: s.enrolmentToken,
 		AuditLog:       &audit.Service{DB: a.db},
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
@@ -70,11 +71,39 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	return nil
 }
 
-// plans shows the loop's history in the door's words.
-type plans struct{ history *reconciler.History }
+// declared reads declarations in the door's words.
+type declared struct {
+	rest.Desired
 
-func (p plans) Plans(ctx context.Context, before ids.Plan, limit int) ([]rest.Plan, error) {
-	list, err := p.history.Plans(ctx, before, limit)
+	store *desired.Store
+}
+
+func (d declared) Get(ctx context.Context, kind desired.Kind, scope, name string) (desired.Object, error) {
+	return d.store.Get(ctx, kind, scope, name)
+}
+
+func (d declared) List(ctx context.Context, kind desired.Kind, after string, limit int) ([]desired.Object, error) {
+	return d.store.List(ctx, kind, after, limit)
+}
+
+func (d declared) Pointer(ctx context.Context, source string) (desired.Pointer, error) {
+	return d.store.Pointer(ctx, source)
+}
+
+func (d declared) Revisions(ctx context.Context, f rest.RevisionFilter) ([]desired.Revision, error) {
+	return d.store.Revisions(ctx, f.Below, f.Limit)
+}
+
+// plans shows the loop's history in the door's words.
+type undecided interface{ rest.Plans }
+
+type plans struct {
+	undecided
+	history *reconciler.History
+}
+
+func (p plans) Plans(ctx context.Context, f rest.PlanFilter) ([]rest.Plan, error) {
+	list, err := p.history.Plans(ctx, f.Before, f.Limit)
 	shown := make([]rest.Plan, len(list))
 	for i, one := range list {
 		shown[i] = showPlan(one)
@@ -82,7 +111,7 @@ func (p plans) Plans(ctx context.Context, before ids.Plan, limit int) ([]rest.Pl
 	return shown, err
 }
 
-func (p plans) Plan(ctx context.Context, id ids.Plan) (rest.Plan, []rest.PlanAction, error) {
+func (p plans) Plan(ctx context.Context, id ids.Plan) (rest.PlanDetail, error) {
 	one, actions, err := p.history.Plan(ctx, id)
 	shown := make([]rest.PlanAction, len(actions))
 	for i, a := range actions {
@@ -94,7 +123,7 @@ func (p plans) Plan(ctx context.Context, id ids.Plan) (rest.Plan, []rest.PlanAct
 			shown[i].Node = &ids.Node{UUID: *a.Node}
 		}
 	}
-	return showPlan(one), shown, err
+	return rest.PlanDetail{Plan: showPlan(one), Steps: shown}, err
 }
 
 func showPlan(p reconciler.StoredPlan) rest.Plan {
