@@ -29,7 +29,7 @@ BEGIN
 
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
 		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
-		('observed_objects',         '',     '',    'r',    'raw',  ''),
+		('observed_objects',         'r',    '',    'r',    'raw',  ''),
 
 		('reconcile_due',            '',     '',    'rawd', '',     ''), -- the others: mark_due
 		('plans',                    'raw',  '',    'raw',  '',     ''),

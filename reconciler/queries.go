@@ -68,6 +68,8 @@ const (
 	selectDrifts   = driftColumns + ` WHERE (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5)` + driftPage
 	selectDriftsIn = driftColumns + ` WHERE status = $6 AND (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5)` + driftPage
 	selectDriftsOf = driftColumns + ` WHERE object_id = $7 AND (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5) AND ($6 = '' OR status = $6)` + driftPage
+	// Of several objects at once, what is open.
+	selectStanding = driftColumns + ` WHERE object_id = ANY($1) AND status = 'open' ORDER BY field`
 	driftPage      = ` ORDER BY status DESC, opened_at DESC, id DESC LIMIT $4`
 	// Due at once, so that the next look waits for the end of it.
 	ignoreDrift = `

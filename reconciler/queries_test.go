@@ -13,7 +13,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectDrifting": selectDrifting, "settleDue": settleDue, "keepDue": keepDue, "addDue": addDue, "insertPlan": insertPlan,
 		"insertActions": insertActions, "lockJudged": lockJudged, "selectJudged": selectJudged, "selectPlans": selectPlans,
 		"selectPlan": selectPlan, "selectActions": selectActions, "selectDrift": selectDrift, "selectDrifts": selectDrifts,
-		"selectDriftsIn": selectDriftsIn, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
+		"selectDriftsIn": selectDriftsIn, "selectStanding": selectStanding, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
 		"openDrift": openDrift, "healDrift": healDrift,
 	})
 }

@@ -5378,7 +5378,7 @@ type ClientInterface interface {
 
 	// ListDrift Where observed differs from desired
 	//
-	// Open differences first by age; with what is done about each, by whom and until when.
+	// Open differences first, the newest before; with what is done about each, by whom and until when.
 	//
 	// Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
 	ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6883,7 +6883,7 @@ func (c *Client) TraceDesired(ctx context.Context, kind KindName, name ObjectNam
 
 // ListDrift Where observed differs from desired
 //
-// Open differences first by age; with what is done about each, by whom and until when.
+// Open differences first, the newest before; with what is done about each, by whom and until when.
 //
 // Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
 func (c *Client) ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -18525,7 +18525,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListDriftWithResponse Where observed differs from desired
 	//
-	// Open differences first by age; with what is done about each, by whom and until when.
+	// Open differences first, the newest before; with what is done about each, by whom and until when.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27524,7 +27524,7 @@ func (c *ClientWithResponses) TraceDesiredWithResponse(ctx context.Context, kind
 
 // ListDriftWithResponse Where observed differs from desired
 //
-// Open differences first by age; with what is done about each, by whom and until when.
+// Open differences first, the newest before; with what is done about each, by whom and until when.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -358,7 +358,7 @@ func TestObjectsSayHowItStands(t *testing.T) {
 	b := setup(t)
 	w := b.do(t, ask{method: "GET", path: objectPath, token: tokenOperator})
 	var o oapi.DesiredObject
-	if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil || o.Status == nil || o.Status.Sync != "OutOfSync" || len(o.Status.Conditions) != 1 {
+	if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil || o.Status == nil || o.Status.Sync != "OutOfSync" || len(o.Status.Conditions) < 2 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	w = b.do(t, ask{method: "GET", path: objectPath + "/trace", token: tokenOperator})

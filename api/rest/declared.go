@@ -152,10 +152,10 @@ func toSource(p desired.Source) oapi.Source {
 
 // withState shows objects with how it stands with them, in one question for all.
 func (s *Server) withState(ctx context.Context, objects ...desired.Object) ([]oapi.DesiredObject, error) {
-	var states map[ids.Object]ObjectState
+	var seen map[ids.Object]ObjectSeen
 	if len(objects) > 0 {
 		var err error
-		if states, err = s.Differences.States(ctx, objects); err != nil {
+		if seen, err = s.Differences.Seen(ctx, objects); err != nil {
 			return nil, err
 		}
 	}
@@ -165,12 +165,8 @@ func (s *Server) withState(ctx context.Context, objects ...desired.Object) ([]oa
 		if items[i], err = s.toDesired(o); err != nil {
 			return nil, err
 		}
-		if at, known := states[o.UID]; known {
-			items[i].Status = &oapi.ObjectStatus{
-				ObservedGeneration: at.Generation, Sync: oapi.ObjectStatusSync(at.Sync), Health: oapi.ObjectStatusHealth(at.Health),
-				Conditions: shownConditions(at.Conditions),
-			}
-		}
+		at := stateOf(o, seen[o.UID])
+		items[i].Status = &at
 	}
 	return items, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -209,11 +210,8 @@ func (d differing) Trace(ctx context.Context, of rest.Object) (desired.Object, [
 	return o, []reconciler.TraceStep{{Stage: reconciler.StageDesired, At: t0, State: "declared", Text: "generation 2", Reference: "good"}}, err
 }
 
-func (differing) States(_ context.Context, of []desired.Object) (map[ids.Object]rest.ObjectState, error) {
-	return map[ids.Object]rest.ObjectState{of[0].UID: {
-		Generation: 1, Sync: "OutOfSync", Health: "Progressing",
-		Conditions: []rest.Condition{{Type: "Ready", Status: "False", Reason: "Progressing", ObservedGeneration: 1, LastTransitionTime: t0}},
-	}}, nil
+func (differing) Seen(_ context.Context, of []desired.Object) (map[ids.Object]rest.ObjectSeen, error) {
+	return map[ids.Object]rest.ObjectSeen{of[0].UID: {Carried: &observed.Carried{Applied: observed.Applied{Generation: 1}, SeenAt: t0}}}, nil
 }
 
 var window = rest.Setting{

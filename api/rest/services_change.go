@@ -10,8 +10,11 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -59,8 +62,8 @@ type (
 		Drifts(ctx context.Context, f reconciler.DriftFilter) ([]reconciler.Drift, error)
 		Ignore(ctx context.Context, ch identity.Change[reconciler.Drift], id uuid.UUID, h Hold) (reconciler.Drift, error)
 		Trace(ctx context.Context, of Object) (desired.Object, []reconciler.TraceStep, error)
-		// States says how it stands with these objects, by their ids.
-		States(ctx context.Context, of []desired.Object) (map[ids.Object]ObjectState, error)
+		// Seen says what came of these declarations, by their ids.
+		Seen(ctx context.Context, of []desired.Object) (map[ids.Object]ObjectSeen, error)
 	}
 	// Settings are the values of policy keys.
 	Settings interface {
@@ -189,11 +192,14 @@ type Condition struct {
 	LastTransitionTime            time.Time
 }
 
-// ObjectState is how it stands with an object.
-type ObjectState struct {
-	Generation   int64 // that was last carried out
-	Sync, Health string
-	Conditions   []Condition
+// ObjectSeen is what is known of a declaration; what is nil is not there.
+type ObjectSeen struct {
+	Carried    *observed.Carried // by a room
+	Node       *inventory.Node
+	Allocation *allocation.Allocation
+	Host       allocation.Seen // what it last said of the allocation
+	Drifts     []reconciler.Drift
+	RestartFor []string // fields of an Environment that a server reads only once
 }
 
 // Setting is a value that is declared for a key.

@@ -152,6 +152,7 @@ const (
 			n.version, n.updated_at,
 			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined')
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
+	selectNodesOf = selectNodes + ` WHERE n.id = ANY($1) GROUP BY n.id`
 	selectDevices = `
 		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, coalesce(s.status, ''), coalesce(s.reason, ''),
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))
