@@ -12,6 +12,7 @@ CREATE TABLE git_sources (
 	settings      jsonb NOT NULL DEFAULT '{}', -- as declared: forge, verification; secrets are references
 	-- What was seen.
 	head          text NOT NULL DEFAULT '', -- the commit that ref named
+	tree_hash     text NOT NULL DEFAULT '', -- of that commit's folders
 	checked_at    timestamptz,
 	fetched_at    timestamptz,
 	fault_code    text NOT NULL DEFAULT '',
@@ -52,8 +53,14 @@ ALTER TABLE desired_revisions
 	ADD adopted_n    int NOT NULL DEFAULT 0,
 	ADD waits        jsonb NOT NULL DEFAULT '[]', -- what must be approved, and why
 	ADD plan_id      uuid,
+	ADD version      bigint NOT NULL DEFAULT 1, -- rises with each word about the commit
 	ADD updated_at   timestamptz NOT NULL DEFAULT now();
 CREATE INDEX desired_revisions_by_source ON desired_revisions (source, revision);
+
+-- room: event
+ALTER TABLE outbox_events
+	DROP CONSTRAINT outbox_events_stream_check,
+	ADD CONSTRAINT outbox_events_stream_check CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS', 'FLEET'));
 
 -- room: reconciler
 -- One history for what the loop decided (origin loop) and for what people's changes
@@ -136,6 +143,10 @@ END $$;
 
 -- +goose Down
 DROP TABLE forge_reports, git_sources;
+-- The facts of a stream that nobody relays stay as they are.
+ALTER TABLE outbox_events
+	DROP CONSTRAINT outbox_events_stream_check,
+	ADD CONSTRAINT outbox_events_stream_check CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS')) NOT VALID;
 DROP TRIGGER desired_objects_decisions_are_audited ON desired_objects;
 DROP TRIGGER plans_decisions_are_audited ON plans;
 DROP TRIGGER drift_decisions_are_audited ON drift;
@@ -149,7 +160,7 @@ ALTER TABLE plans DROP CONSTRAINT plans_decided_by_someone, DROP origin, DROP so
 	DROP decided_by, DROP decided_at, DROP decision, DROP applied_at;
 DROP INDEX desired_revisions_by_source;
 ALTER TABLE desired_revisions DROP repository, DROP tree_hash, DROP parent, DROP author, DROP author_email, DROP message, DROP committed_at, DROP signer,
-	DROP adopted_n, DROP waits, DROP plan_id, DROP updated_at;
+	DROP adopted_n, DROP waits, DROP plan_id, DROP version, DROP updated_at;
 DROP INDEX desired_objects_by_source;
 ALTER TABLE desired_objects DROP CONSTRAINT desired_objects_suspended_by_someone, DROP source, DROP adopt_by, DROP adopt_until, DROP suspended_by,
 	DROP suspended_reason, DROP suspended_at, DROP suspended_until;

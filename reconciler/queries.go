@@ -55,8 +55,10 @@ const (
 		SELECT DISTINCT a.object_id FROM plans p JOIN plan_actions a ON a.plan_id = p.id
 		WHERE a.judged AND a.verb = 'release' AND a.held = '' AND p.created_at > now() - $1::interval`
 
-	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE origin = 'loop' AND id < $1 ORDER BY id DESC LIMIT $2`
-	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id = $1`
+	selectPlans = `
+		SELECT id, created_at, hash, status, actions, held FROM plans
+		WHERE origin = 'loop' AND ($3 = '' OR status = $3) AND id < $1 ORDER BY id DESC LIMIT $2`
+	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE origin = 'loop' AND id = $1`
 	selectActions = `
 		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.event, a.fence, a.generation, a.epoch, a.reason, a.held
 		FROM plan_actions a JOIN plans p ON p.id = a.plan_id`

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 // PutDesired handles PUT /api/v1/admin/desired/{kind}/{name}.
@@ -27,10 +28,23 @@ func (s *Server) PutDesired(ctx context.Context, req oapi.PutDesiredRequestObjec
 	if err := json.Unmarshal(r.body, &sent); err != nil {
 		return nil, errs.Invalid("spec", "is not well-formed").Because(err)
 	}
-	o, err := s.Declarations.Put(ctx, keep(r, s.objectReply(func(o desired.Object) int { return putStatus(o) })), Put{
-		Object: Object{Kind: desired.Kind(req.Kind), Name: req.Name},
-		Labels: or(req.Body.Labels, nil), Annotations: or(req.Body.Annotations, nil), Spec: sent.Spec,
-		Version: version, New: or(req.Params.IfMatch, "") == "", DryRun: or(req.Params.DryRun, false),
+	if version == 0 && or(req.Params.IfMatch, "") != "" {
+		// Any version, but one that is there.
+		have, err := s.Desired.Get(ctx, desired.Kind(req.Kind), "", req.Name)
+		if err != nil {
+			return nil, err
+		}
+		version = have.ResourceVersion
+	}
+	status := http.StatusOK
+	if version == 0 {
+		status = http.StatusCreated // or refused: only a name that is free
+	}
+	o, err := s.Changes.Put(ctx, s.keepObject(r, status), change.Write{
+		Object: desired.Object{
+			Kind: desired.Kind(req.Kind), Name: req.Name, Labels: or(req.Body.Labels, nil), Annotations: or(req.Body.Annotations, nil), Spec: sent.Spec,
+		},
+		Version: version, DryRun: or(req.Params.DryRun, false),
 	})
 	if err != nil {
 		return nil, err
@@ -39,21 +53,12 @@ func (s *Server) PutDesired(ctx context.Context, req oapi.PutDesiredRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	if putStatus(o) == http.StatusOK {
+	if status == http.StatusOK {
 		return oapi.PutDesired200JSONResponse{Body: shown, Headers: oapi.PutDesired200ResponseHeaders{ETag: tagOf(o.ResourceVersion)}}, nil
 	}
 	return oapi.PutDesired201JSONResponse{
 		Body: shown, Headers: oapi.PutDesired201ResponseHeaders{ETag: tagOf(o.ResourceVersion), Location: objectAt(o)},
 	}, nil
-}
-
-// putStatus tells a first write from a later one; one that was only tried has no
-// version.
-func putStatus(o desired.Object) int {
-	if o.ResourceVersion <= 1 && o.Generation <= 1 {
-		return http.StatusCreated
-	}
-	return http.StatusOK
 }
 
 // DeleteDesired handles DELETE /api/v1/admin/desired/{kind}/{name}.
@@ -63,7 +68,7 @@ func (s *Server) DeleteDesired(ctx context.Context, req oapi.DeleteDesiredReques
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.shownObject(s.Declarations.Delete(ctx, s.keepObject(r, http.StatusAccepted), named(req.Kind, nil, req.Name), version))
+	shown, err := s.shownObject(s.Changes.Delete(ctx, s.keepObject(r, http.StatusAccepted), named(req.Kind, nil, req.Name), version))
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +89,7 @@ func (s *Server) AdoptDesired(ctx context.Context, req oapi.AdoptDesiredRequestO
 	case to == desired.OwnerAPI && source != "":
 		return nil, errs.Invalid("source", "goes with owner git")
 	}
-	o, err := s.Declarations.Adopt(ctx, s.keepObject(r, http.StatusOK), named(req.Kind, nil, req.Name), version, to, source)
+	o, err := s.Changes.Adopt(ctx, s.keepObject(r, http.StatusOK), named(req.Kind, nil, req.Name), to, source, version)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +104,7 @@ func (s *Server) SuspendDesired(ctx context.Context, req oapi.SuspendDesiredRequ
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.shownObject(s.Declarations.Suspend(ctx, s.keepObject(r, http.StatusOK), named(req.Kind, req.Params.Scope, req.Name), h))
+	shown, err := s.shownObject(s.Changes.Suspend(ctx, s.keepObject(r, http.StatusOK), named(req.Kind, req.Params.Scope, req.Name), h.reason, h.until))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +114,7 @@ func (s *Server) SuspendDesired(ctx context.Context, req oapi.SuspendDesiredRequ
 // ResumeDesired handles POST /api/v1/admin/desired/{kind}/{name}/resume.
 func (s *Server) ResumeDesired(ctx context.Context, req oapi.ResumeDesiredRequestObject) (oapi.ResumeDesiredResponseObject, error) {
 	ctx, r := of(ctx)
-	shown, err := s.shownObject(s.Declarations.Resume(ctx, s.keepObject(r, http.StatusOK), named(req.Kind, req.Params.Scope, req.Name)))
+	shown, err := s.shownObject(s.Changes.Resume(ctx, s.keepObject(r, http.StatusOK), named(req.Kind, req.Params.Scope, req.Name)))
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +125,7 @@ func (s *Server) ResumeDesired(ctx context.Context, req oapi.ResumeDesiredReques
 func (s *Server) ReconcileDesired(ctx context.Context, req oapi.ReconcileDesiredRequestObject) (oapi.ReconcileDesiredResponseObject, error) {
 	ctx, r := of(ctx)
 	of := named(req.Kind, req.Params.Scope, req.Name)
-	shown, err := s.shownObject(s.Declarations.Reconcile(ctx, s.keepObject(r, http.StatusAccepted), of, req.Body.Reason))
+	shown, err := s.shownObject(s.Changes.Reconcile(ctx, s.keepObject(r, http.StatusAccepted), of, req.Body.Reason))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +135,7 @@ func (s *Server) ReconcileDesired(ctx context.Context, req oapi.ReconcileDesired
 // TraceDesired handles GET /api/v1/admin/desired/{kind}/{name}/trace.
 func (s *Server) TraceDesired(ctx context.Context, req oapi.TraceDesiredRequestObject) (oapi.TraceDesiredResponseObject, error) {
 	ctx, _ = of(ctx)
-	o, steps, err := s.Differences.Trace(ctx, named(req.Kind, req.Params.Scope, req.Name))
+	o, steps, err := s.Trace(ctx, desired.Kind(req.Kind), or(req.Params.Scope, ""), req.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -147,36 +152,38 @@ func (s *Server) TraceDesired(ctx context.Context, req oapi.TraceDesiredRequestO
 	return oapi.TraceDesired200JSONResponse{Object: shown[0], Steps: told}, nil
 }
 
-func named(kind oapi.KindName, scope *string, name string) Object {
-	return Object{Kind: desired.Kind(kind), Scope: or(scope, ""), Name: name}
+func named(kind oapi.KindName, scope *string, name string) desired.Name {
+	return desired.Name{Kind: desired.Kind(kind), Scope: or(scope, ""), Name: name}
+}
+
+// hold is why and until when something is left alone.
+type hold struct {
+	reason string
+	until  *time.Time
 }
 
 // holdOf refuses an end that has gone by: nothing would be held.
-func (s *Server) holdOf(reason string, until *time.Time) (Hold, error) {
+func (s *Server) holdOf(reason string, until *time.Time) (hold, error) {
 	if until != nil && !until.After(s.Clock.Now()) {
-		return Hold{}, errs.Invalid("until", "has gone by")
+		return hold{}, errs.Invalid("until", "has gone by")
 	}
-	return Hold{Reason: reason, Until: utc(until)}, nil
+	return hold{reason, utc(until)}, nil
 }
 
+// keepObject keeps an object with the key. It has no status: that is for those who
+// ask.
 func (s *Server) keepObject(r *call, status int) identity.Change[desired.Object] {
-	return keep(r, s.objectReply(func(desired.Object) int { return status }))
-}
-
-// objectReply is what is kept with a key. Its object has no status: that is for
-// those who ask.
-func (s *Server) objectReply(status func(desired.Object) int) func(desired.Object) identity.Reply {
-	return func(o desired.Object) identity.Reply {
+	return keep(r, func(o desired.Object) identity.Reply {
 		shown, err := s.toDesired(o)
 		if err != nil { // the room has just read this spec
 			panic(err)
 		}
-		at, n := "", status(o)
-		if n == http.StatusCreated {
+		at := ""
+		if status == http.StatusCreated {
 			at = objectAt(o)
 		}
-		return reply(n, shown, at, tagOf(o.ResourceVersion))
-	}
+		return reply(status, shown, at, tagOf(o.ResourceVersion))
+	})
 }
 
 func (s *Server) shownObject(o desired.Object, err error) (oapi.DesiredObject, error) {

@@ -56,13 +56,13 @@ func (s *Server) GetDesired(ctx context.Context, req oapi.GetDesiredRequestObjec
 // ListRevisions handles GET /api/v1/admin/revisions.
 func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsRequestObject) (oapi.ListRevisionsResponseObject, error) {
 	ctx, r := of(ctx)
-	f := RevisionFilter{Source: or(req.Params.Source, ""), Status: string(or(req.Params.Status, ""))}
-	if err := s.cursors.open(r, req.Params.Cursor, &f.Below); err != nil {
+	var below int64
+	if err := s.cursors.open(r, req.Params.Cursor, &below); err != nil {
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
-	f.Limit = limit + 1
-	revisions, err := s.Desired.Revisions(ctx, f)
+	f := desired.RevisionFilter{Source: or(req.Params.Source, ""), Status: string(or(req.Params.Status, ""))}
+	revisions, err := s.Desired.Revisions(ctx, f, below, limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsReques
 // GetRevision handles GET /api/v1/admin/revisions/{revision}.
 func (s *Server) GetRevision(ctx context.Context, req oapi.GetRevisionRequestObject) (oapi.GetRevisionResponseObject, error) {
 	ctx, _ = of(ctx)
-	v, err := s.Desired.Revision(ctx, req.Revision)
+	v, err := s.Desired.RevisionAt(ctx, s.DB, req.Revision)
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +137,22 @@ func (s *Server) toDesired(o desired.Object) (oapi.DesiredObject, error) {
 		Metadata: oapi.DesiredMetadata{
 			Name: o.Name, Scope: filled(o.Scope), Uid: o.UID.UUID, Urn: urn.String(), Labels: words(o.Labels), Annotations: words(o.Annotations),
 			Generation: o.Generation, ResourceVersion: strconv.FormatInt(o.ResourceVersion, 10),
-			Source: toSource(o.Source),
+			Source: toSource(o.Source), Suspended: toSuspension(o.Suspended), Adopt: toAdoption(o.Adopt),
 		},
 		Spec: spec,
 	}, nil
 }
 
+func toAdoption(a *desired.Adoption) *oapi.Adoption {
+	if a == nil {
+		return nil
+	}
+	return &oapi.Adoption{Source: a.Source, Until: a.Until.UTC()}
+}
+
 func toSource(p desired.Source) oapi.Source {
 	return oapi.Source{
-		Owner: oapi.SourceOwner(p.Owner), Repository: filled(p.Repository), Commit: filled(p.Commit),
+		Owner: oapi.SourceOwner(p.Owner), Source: filled(p.Name), Repository: filled(p.Repository), Commit: filled(p.Commit),
 		Path: filled(p.Path), Line: filled(p.Line), Column: filled(p.Column),
 	}
 }
@@ -155,7 +162,7 @@ func (s *Server) withState(ctx context.Context, objects ...desired.Object) ([]oa
 	var seen map[ids.Object]ObjectSeen
 	if len(objects) > 0 {
 		var err error
-		if seen, err = s.Differences.Seen(ctx, objects); err != nil {
+		if seen, err = s.Known(ctx, objects); err != nil {
 			return nil, err
 		}
 	}
@@ -171,7 +178,7 @@ func (s *Server) withState(ctx context.Context, objects ...desired.Object) ([]oa
 	return items, nil
 }
 
-func shownConditions(list []Condition) []oapi.Condition {
+func shownConditions(list []desired.Condition) []oapi.Condition {
 	shown := make([]oapi.Condition, len(list))
 	for i, c := range list {
 		shown[i] = oapi.Condition{
@@ -187,11 +194,24 @@ func toRevision(v desired.Revision, current bool) oapi.Revision {
 	for i, f := range v.Findings {
 		findings[i] = oapi.Finding{
 			Path: f.Path, Line: f.Line, Column: f.Column, Object: filled(f.Object), Field: filled(f.Field),
-			Message: f.Message, Expected: filled(f.Expected),
+			Message: f.Message, Expected: filled(f.Expected), Code: filled(f.Code),
 		}
 	}
-	return oapi.Revision{
-		Revision: v.Revision, Source: v.Source, Commit: v.Commit, Status: oapi.RevisionStatus(v.Status), Current: current,
-		Objects: v.Objects, Created: v.Created, Changed: v.Changed, Deleted: v.Deleted, Findings: findings, CreatedAt: v.At.UTC(),
+	waits := make([]oapi.Wait, len(v.Waits))
+	for i, w := range v.Waits {
+		waits[i] = oapi.Wait{Reason: oapi.WaitReason(w.Reason), Message: w.Message, Objects: orEmpty(w.Objects)}
 	}
+	shown := oapi.Revision{
+		Revision: v.Revision, Source: v.Source, Repository: filled(v.Repository), Commit: v.Commit, Parent: filled(v.Parent),
+		Status: oapi.RevisionStatus(v.Status), Current: current, Objects: v.Objects, Created: v.Created, Changed: v.Changed, Deleted: v.Deleted,
+		Adopted: &v.Adopted, Findings: findings, Waits: &waits, Author: filled(v.Author), Message: filled(v.Message), Signer: filled(v.Signer),
+		CommittedAt: utc(v.CommittedAt), CreatedAt: v.At.UTC(),
+	}
+	if v.Plan != (ids.Plan{}) {
+		shown.PlanId = &v.Plan.UUID
+	}
+	if !v.UpdatedAt.IsZero() {
+		shown.UpdatedAt = utc(&v.UpdatedAt)
+	}
+	return shown
 }

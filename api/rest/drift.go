@@ -13,7 +13,7 @@ import (
 func (s *Server) ListDrift(ctx context.Context, req oapi.ListDriftRequestObject) (oapi.ListDriftResponseObject, error) {
 	ctx, r := of(ctx)
 	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after reconciler.DriftPlace, n int) ([]reconciler.Drift, error) {
-		return s.Differences.Drifts(ctx, reconciler.DriftFilter{
+		return s.History.Drifts(ctx, reconciler.DriftFilter{
 			Status: string(or(req.Params.Status, "")), Kind: string(or(req.Params.Kind, "")), After: after, Limit: n,
 		})
 	}, reconciler.Drift.Place, toDrift)
@@ -33,9 +33,9 @@ func (s *Server) IgnoreDrift(ctx context.Context, req oapi.IgnoreDriftRequestObj
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.Differences.Ignore(ctx, keep(r, func(d reconciler.Drift) identity.Reply {
+	d, err := s.Changes.IgnoreDrift(ctx, keep(r, func(d reconciler.Drift) identity.Reply {
 		return reply(http.StatusOK, toDrift(d), "", "")
-	}), req.Id, h)
+	}), req.Id, h.reason, *h.until)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func stateOf(o desired.Object, seen ObjectSeen) oapi.ObjectStatus {
 	if len(seen.RestartFor) > 0 {
 		s.add("RestartRequired", isTrue, "Progressing", "the server reads "+strings.Join(seen.RestartFor, ", ")+" when it starts")
 	}
-	if held := suspensionOf(o); held != nil {
+	if held := o.Suspended; held != nil {
 		s.health = oapi.ObjectStatusHealthSuspended
 		s.since = held.At
 		s.add("Suspended", isTrue, "Suspended", said(*held))
@@ -44,7 +44,7 @@ func stateOf(o desired.Object, seen ObjectSeen) oapi.ObjectStatus {
 }
 
 // said is who has something left alone, why, and until when.
-func said(h Suspension) string {
+func said(h desired.Suspension) string {
 	until := "until somebody resumes it"
 	if h.Until != nil {
 		until = "until " + at(*h.Until)
@@ -61,11 +61,11 @@ type standing struct {
 	sync       oapi.ObjectStatusSync
 	health     oapi.ObjectStatusHealth
 	since      time.Time
-	conditions []Condition
+	conditions []desired.Condition
 }
 
 func (s *standing) add(kind, status, reason, message string) {
-	s.conditions = append(s.conditions, Condition{
+	s.conditions = append(s.conditions, desired.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.generation, LastTransitionTime: s.since,
 	})
 }
@@ -167,7 +167,7 @@ func (s *standing) asAllocation() {
 		s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, oapi.ObjectStatusHealthDegraded
 	}
 	for _, c := range allocation.Conditions(*a, s.seen.Host) {
-		s.conditions = append(s.conditions, Condition(c))
+		s.conditions = append(s.conditions, desired.Condition(c))
 	}
 }
 
@@ -177,7 +177,7 @@ func (s *standing) asDrifting() {
 		return
 	}
 	s.sync = oapi.ObjectStatusSyncOutOfSync
-	s.conditions = slices.DeleteFunc(s.conditions, func(c Condition) bool { return c.Type == "Drifted" })
+	s.conditions = slices.DeleteFunc(s.conditions, func(c desired.Condition) bool { return c.Type == "Drifted" })
 	fields := make([]string, len(s.seen.Drifts))
 	since := s.seen.Drifts[0].OpenedAt
 	for i, d := range s.seen.Drifts {
@@ -188,6 +188,3 @@ func (s *standing) asDrifting() {
 	s.since = since
 	s.add("Drifted", isTrue, "Progressing", strings.Join(fields, ", "))
 }
-
-// suspensionOf is who has an object left alone; nil: nobody.
-func suspensionOf(desired.Object) *Suspension { return nil }

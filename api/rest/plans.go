@@ -1,27 +1,33 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-
-	"github.com/google/uuid"
+	"slices"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/change"
+)
+
+// The origins of plans: what the loop decided, and what somebody's change would do.
+const (
+	ofLoop   = "loop"
+	ofChange = "change"
 )
 
 // ListPlans handles GET /api/v1/admin/plans.
 func (s *Server) ListPlans(ctx context.Context, req oapi.ListPlansRequestObject) (oapi.ListPlansResponseObject, error) {
 	ctx, r := of(ctx)
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(before ids.Plan, n int) ([]Plan, error) {
-		return s.Plans.Plans(ctx, PlanFilter{
-			Origin: string(or(req.Params.Origin, "")), Source: or(req.Params.Source, ""), Status: string(or(req.Params.Status, "")),
-			Before: before, Limit: n,
-		})
-	}, func(p Plan) ids.Plan { return p.ID }, toPlan)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(before ids.Plan, n int) ([]oapi.Plan, error) {
+		return s.plansBefore(ctx, req.Params, before, n)
+	}, func(p oapi.Plan) ids.Plan { return ids.From[ids.Plan](p.Id) }, func(p oapi.Plan) oapi.Plan { return p })
 	if err != nil {
 		return nil, err
 	}
@@ -31,10 +37,46 @@ func (s *Server) ListPlans(ctx context.Context, req oapi.ListPlansRequestObject)
 	}, nil
 }
 
+// plansBefore reads both kinds, which are one history by their ids. A source has
+// changes only.
+func (s *Server) plansBefore(ctx context.Context, q oapi.ListPlansParams, before ids.Plan, limit int) ([]oapi.Plan, error) {
+	source, status, origin := or(q.Source, ""), string(or(q.Status, "")), string(or(q.Origin, ""))
+	var all []oapi.Plan
+	if origin != ofChange && source == "" {
+		list, err := s.History.Plans(ctx, status, before, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list {
+			all = append(all, toLoopPlan(p))
+		}
+	}
+	if origin != ofLoop {
+		list, err := s.Changes.Plans(ctx, change.Filter{Source: source, Status: status, Before: before, Limit: limit})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list {
+			all = append(all, toChange(p))
+		}
+	}
+	slices.SortFunc(all, func(a, b oapi.Plan) int { return bytes.Compare(b.Id[:], a.Id[:]) })
+	return all[:min(len(all), limit)], nil
+}
+
 // GetPlan handles GET /api/v1/admin/plans/{id}.
 func (s *Server) GetPlan(ctx context.Context, req oapi.GetPlanRequestObject) (oapi.GetPlanResponseObject, error) {
 	ctx, _ = of(ctx)
-	shown, err := shownPlan(s.Plans.Plan(ctx, ids.From[ids.Plan](req.Id)))
+	id := ids.From[ids.Plan](req.Id)
+	made, err := s.Changes.Plan(ctx, id)
+	if errs.CodeOf(err) == errs.NotFound {
+		p, actions, err := s.History.Plan(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return oapi.GetPlan200JSONResponse(withActions(p, actions)), nil
+	}
+	shown, err := shownChange(made, err)
 	if err != nil {
 		return nil, err
 	}
@@ -44,20 +86,24 @@ func (s *Server) GetPlan(ctx context.Context, req oapi.GetPlanRequestObject) (oa
 // CreatePlan handles POST /api/v1/admin/plans.
 func (s *Server) CreatePlan(ctx context.Context, req oapi.CreatePlanRequestObject) (oapi.CreatePlanResponseObject, error) {
 	ctx, r := of(ctx)
-	made, err := s.Plans.Propose(ctx, keepPlan(r, http.StatusCreated), Proposal{
-		Source: or(req.Body.Source, ""), Commit: or(req.Body.Commit, ""), Author: or(req.Body.Author, ""), Files: req.Body.Files,
+	files := make(map[string][]byte, len(req.Body.Files))
+	for name, text := range req.Body.Files {
+		files[name] = []byte(text)
+	}
+	made, err := s.Changes.Propose(ctx, keepPlan(r, http.StatusCreated), change.Request{
+		Source: or(req.Body.Source, ""), Commit: or(req.Body.Commit, ""), Author: or(req.Body.Author, ""), Files: files,
 	})
-	shown, err := shownPlan(made, err)
+	shown, err := shownChange(made, err)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreatePlan201JSONResponse{Body: shown, Headers: oapi.CreatePlan201ResponseHeaders{Location: planAt(made)}}, nil
+	return oapi.CreatePlan201JSONResponse{Body: shown, Headers: oapi.CreatePlan201ResponseHeaders{Location: planAt(made.ID)}}, nil
 }
 
 // ApprovePlan handles POST /api/v1/admin/plans/{id}/approve.
 func (s *Server) ApprovePlan(ctx context.Context, req oapi.ApprovePlanRequestObject) (oapi.ApprovePlanResponseObject, error) {
 	ctx, r := of(ctx)
-	shown, err := shownPlan(s.Plans.Approve(ctx, keepPlan(r, http.StatusOK), decisionOf(req.Id, *req.Body)))
+	shown, err := shownChange(s.Changes.Approve(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), or(req.Body.Hash, ""), or(req.Body.Reason, "")))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +113,7 @@ func (s *Server) ApprovePlan(ctx context.Context, req oapi.ApprovePlanRequestObj
 // RejectPlan handles POST /api/v1/admin/plans/{id}/reject.
 func (s *Server) RejectPlan(ctx context.Context, req oapi.RejectPlanRequestObject) (oapi.RejectPlanResponseObject, error) {
 	ctx, r := of(ctx)
-	shown, err := shownPlan(s.Plans.Reject(ctx, keepPlan(r, http.StatusOK), decisionOf(req.Id, *req.Body)))
+	shown, err := shownChange(s.Changes.Reject(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), or(req.Body.Hash, ""), or(req.Body.Reason, "")))
 	if err != nil {
 		return nil, err
 	}
@@ -77,69 +123,93 @@ func (s *Server) RejectPlan(ctx context.Context, req oapi.RejectPlanRequestObjec
 // ApplyPlan handles POST /api/v1/admin/plans/{id}/apply.
 func (s *Server) ApplyPlan(ctx context.Context, req oapi.ApplyPlanRequestObject) (oapi.ApplyPlanResponseObject, error) {
 	ctx, r := of(ctx)
-	shown, err := shownPlan(s.Plans.Apply(ctx, keepPlan(r, http.StatusOK), Decision{Plan: ids.From[ids.Plan](req.Id), Hash: or(req.Body.Hash, "")}))
+	shown, err := shownChange(s.Changes.Apply(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), or(req.Body.Hash, "")))
 	if err != nil {
 		return nil, err
 	}
 	return oapi.ApplyPlan200JSONResponse{Body: shown}, nil
 }
 
-func decisionOf(id uuid.UUID, d oapi.Decision) Decision {
-	return Decision{Plan: ids.From[ids.Plan](id), Hash: or(d.Hash, ""), Reason: or(d.Reason, "")}
-}
-
-func keepPlan(r *call, status int) identity.Change[PlanDetail] {
-	return keep(r, func(p PlanDetail) identity.Reply {
-		shown, err := shownPlan(p, nil)
-		if err != nil { // the room has just made this document
+func keepPlan(r *call, status int) identity.Change[change.Stored] {
+	return keep(r, func(p change.Stored) identity.Reply {
+		shown, err := shownChange(p, nil)
+		if err != nil { // the room has just made this plan
 			panic(err)
 		}
 		at := ""
 		if status == http.StatusCreated {
-			at = planAt(p)
+			at = planAt(p.ID)
 		}
 		return reply(status, shown, at, "")
 	})
 }
 
-func planAt(p PlanDetail) string { return "/api/v1/admin/plans/" + p.ID.String() }
+func planAt(id ids.Plan) string { return "/api/v1/admin/plans/" + id.String() }
 
-func toPlan(p Plan) oapi.Plan {
+func toLoopPlan(p reconciler.StoredPlan) oapi.Plan {
 	return oapi.Plan{
-		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Status: oapi.PlanStatus(p.Status), Hash: p.Hash, Actions: p.Actions, Held: p.Held,
-		Origin: filled(oapi.PlanOrigin(p.Origin)), Source: filled(p.Source), Commit: filled(p.Commit), Pull: filled(p.Pull), Author: filled(p.Author),
-		Summary: filled(p.Summary), DecidedBy: filled(p.DecidedBy), DecidedAt: utc(p.DecidedAt), Decision: filled(p.Decision), AppliedAt: utc(p.AppliedAt),
+		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofLoop)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
+		Actions: p.Actions, Held: p.Held,
 	}
 }
 
-func shownPlan(d PlanDetail, err error) (oapi.PlanDetail, error) {
+func toChange(p change.Stored) oapi.Plan {
+	return oapi.Plan{
+		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofChange)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
+		Actions: p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts, Source: filled(p.Source), Commit: filled(p.Commit), Pull: filled(p.Pull),
+		Author: filled(p.Author), Summary: filled(p.Plan.Summary), DecidedBy: filled(p.DecidedBy), DecidedAt: utc(p.DecidedAt),
+		Decision: filled(p.Decision), AppliedAt: utc(p.AppliedAt),
+	}
+}
+
+// detail is a plan with what lists leave out.
+func detail(p oapi.Plan) oapi.PlanDetail {
+	return oapi.PlanDetail{
+		Id: p.Id, CreatedAt: p.CreatedAt, Origin: (*oapi.PlanDetailOrigin)(p.Origin), Status: oapi.PlanDetailStatus(p.Status), Hash: p.Hash,
+		Actions: p.Actions, Held: p.Held, Source: p.Source, Commit: p.Commit, Pull: p.Pull, Author: p.Author, Summary: p.Summary,
+		DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt, Steps: []oapi.PlanAction{},
+	}
+}
+
+func withActions(p reconciler.StoredPlan, actions []reconciler.StoredAction) oapi.PlanDetail {
+	shown := detail(toLoopPlan(p))
+	for _, a := range actions {
+		shown.Steps = append(shown.Steps, oapi.PlanAction{
+			Number: a.Number, Kind: a.Kind, ObjectId: a.Object, NodeId: a.Node, Verb: a.Verb, Event: a.Event,
+			Fence: a.Fence, Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
+		})
+	}
+	return shown
+}
+
+// shownChange shows the document of a change. Its form is the contract's already;
+// what is null in it is empty.
+func shownChange(p change.Stored, err error) (oapi.PlanDetail, error) {
 	if err != nil {
 		return oapi.PlanDetail{}, err
 	}
-	p := toPlan(d.Plan)
-	shown := oapi.PlanDetail{
-		Id: p.Id, CreatedAt: p.CreatedAt, Status: oapi.PlanDetailStatus(p.Status), Hash: p.Hash, Actions: p.Actions, Held: p.Held,
-		Origin: filled(oapi.PlanDetailOrigin(d.Origin)), Source: p.Source, Commit: p.Commit, Pull: p.Pull, Author: p.Author, Summary: p.Summary,
-		DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt, Steps: make([]oapi.PlanAction, len(d.Steps)),
+	shown := detail(toChange(p))
+	text, err := json.Marshal(p.Plan)
+	if err == nil {
+		err = json.Unmarshal(text, &shown.Change)
 	}
-	for i, a := range d.Steps {
-		shown.Steps[i] = oapi.PlanAction{
-			Number: a.Number, Kind: a.Kind, ObjectId: a.Object, NodeId: nodeOf(a), Verb: a.Verb, Event: a.Event,
-			Fence: a.Fence, Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
-		}
+	if err != nil {
+		return shown, fmt.Errorf("showing plan %s: %w", p.ID, err)
 	}
-	if len(d.Change) > 0 {
-		shown.Change = &oapi.ChangePlan{}
-		if err := json.Unmarshal(d.Change, shown.Change); err != nil {
-			return shown, fmt.Errorf("reading the document of plan %s: %w", d.ID, err)
-		}
-	}
+	fillPlan(shown.Change)
 	return shown, nil
 }
 
-func nodeOf(a PlanAction) *uuid.UUID {
-	if a.Node == nil {
-		return nil
+func fillPlan(c *oapi.ChangePlan) {
+	c.Steps, c.Money, c.Waits, c.Findings = orEmpty(c.Steps), orEmpty(c.Money), orEmpty(c.Waits), orEmpty(c.Findings)
+	c.Blast.Drains, c.Blast.OverCaps, c.Blast.Names = orEmpty(c.Blast.Drains), orEmpty(c.Blast.OverCaps), orEmpty(c.Blast.Names)
+	for i := range c.Steps {
+		c.Steps[i].Fields = orEmpty(c.Steps[i].Fields)
 	}
-	return &a.Node.UUID
+	for i := range c.Money {
+		c.Money[i].Tenants = orEmpty(c.Money[i].Tenants)
+	}
+	for i := range c.Waits {
+		c.Waits[i].Objects = orEmpty(c.Waits[i].Objects)
+	}
 }

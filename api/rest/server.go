@@ -40,13 +40,12 @@ type Config struct {
 	Payments    Payments
 	Events      Events
 	Desired     Desired
-	Plans       Plans
+	Changes     Changes
+	History     History
+	Trace       Trace
+	Hook        Hook
+	Known       Known
 	AuditLog    AuditLog
-	// Where declarations are kept, what differs from them, and who changes them.
-	Declarations Declarations
-	Sources      Sources
-	Differences  Differences
-	Settings     Settings
 	// DB is handed to reads that a room does on a connection of the caller's.
 	DB pg.Queryer
 	// Seen says what the machines last reported of these allocations; without it

@@ -3,28 +3,21 @@ package rest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 // ListPolicies handles GET /api/v1/admin/policies.
 func (s *Server) ListPolicies(ctx context.Context, req oapi.ListPoliciesRequestObject) (oapi.ListPoliciesResponseObject, error) {
 	ctx, r := of(ctx)
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]oapi.PolicyKey, error) {
-		keys := keysAfter(or(req.Params.Prefix, ""), after, n)
-		set, err := s.Settings.Settings(ctx, keys)
-		if err != nil {
-			return nil, err
-		}
-		return toPolicyKeys(keys, set)
-	}, func(k oapi.PolicyKey) string { return k.Key }, func(k oapi.PolicyKey) oapi.PolicyKey { return k })
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]change.PolicyKey, error) {
+		return s.Changes.Policies(ctx, or(req.Params.Prefix, ""), after, n)
+	}, func(k change.PolicyKey) string { return k.Name }, toPolicyKey)
 	if err != nil {
 		return nil, err
 	}
@@ -32,18 +25,6 @@ func (s *Server) ListPolicies(ctx context.Context, req oapi.ListPoliciesRequestO
 		Body:    oapi.PolicyList{Items: l.items, NextCursor: l.next},
 		Headers: oapi.ListPolicies200ResponseHeaders{Link: l.link},
 	}, nil
-}
-
-// keysAfter are the names of some keys, in their alphabet's order.
-func keysAfter(prefix, after string, limit int) []string {
-	var names []string
-	for _, k := range policies.Keys() {
-		if strings.HasPrefix(k.Name, prefix) && k.Name > after {
-			names = append(names, k.Name)
-		}
-	}
-	slices.Sort(names)
-	return names[:min(len(names), limit)]
 }
 
 // PutPolicy handles PUT /api/v1/admin/policies/{key}.
@@ -66,65 +47,46 @@ func (s *Server) PutPolicy(ctx context.Context, req oapi.PutPolicyRequestObject)
 	if fault != nil {
 		return nil, errs.Invalid(fault.Field, "%s", fault.Message).Try("use %s", fault.Expected)
 	}
-	answered := func(set []Setting) oapi.PolicyKey {
-		shown, err := toPolicyKeys([]string{req.Key}, set)
-		if err != nil { // the room has just written it
-			panic(err)
-		}
-		return shown[0]
-	}
-	set, err := s.Settings.Set(ctx, keep(r, func(set []Setting) identity.Reply {
-		return reply(http.StatusOK, answered(set), "", "")
-	}), NewSetting{Key: req.Key, Scope: scope, Value: value, Version: version})
+	k, err := s.Changes.SetPolicy(ctx, keep(r, func(k change.PolicyKey) identity.Reply {
+		return reply(http.StatusOK, toPolicyKey(k), "", "")
+	}), req.Key, scope, value, version)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.PutPolicy200JSONResponse{Body: answered(set)}, nil
+	return oapi.PutPolicy200JSONResponse{Body: toPolicyKey(k)}, nil
 }
 
-// toPolicyKeys shows keys with what is set of each.
-func toPolicyKeys(keys []string, set []Setting) ([]oapi.PolicyKey, error) {
-	shown := make([]oapi.PolicyKey, len(keys))
-	for i, name := range keys {
-		k, _ := policies.Define(name)
-		shown[i] = oapi.PolicyKey{Key: k.Name, Meaning: k.Meaning, Type: string(k.Type), Unit: filled(k.Unit), Set: []oapi.PolicySetting{}}
-		for _, level := range k.Scopes {
-			shown[i].Scopes = append(shown[i].Scopes, string(level))
-		}
-		switch k.Type {
-		case policies.TypeInt, policies.TypeMinor:
-			shown[i].Minimum, shown[i].Maximum = &k.Min, &k.Max
-		case policies.TypeEnum, policies.TypeList:
-			shown[i].Values = &k.Values
-		case policies.TypeBool, policies.TypeText:
-		}
-		var err error
-		if shown[i].Default, err = toValue(k.Default); err != nil {
-			return nil, err
-		}
-		for _, v := range set {
-			if v.Key != name {
-				continue
-			}
-			value, err := toValue(v.Value)
-			if err != nil {
-				return nil, err
-			}
-			shown[i].Set = append(shown[i].Set, oapi.PolicySetting{
-				Scope: string(v.Scope), Value: value, Object: v.Object, Version: v.Version, Source: toSource(v.Source),
-			})
+// toPolicyKey shows a key with what is set of it.
+func toPolicyKey(k change.PolicyKey) oapi.PolicyKey {
+	shown := oapi.PolicyKey{
+		Key: k.Name, Meaning: k.Meaning, Type: string(k.Type), Unit: filled(k.Unit), Default: toValue(k.Default), Set: make([]oapi.PolicySetting, len(k.Set)),
+	}
+	for _, level := range k.Scopes {
+		shown.Scopes = append(shown.Scopes, string(level))
+	}
+	switch k.Type {
+	case policies.TypeInt, policies.TypeMinor:
+		shown.Minimum, shown.Maximum = &k.Min, &k.Max
+	case policies.TypeEnum, policies.TypeList:
+		shown.Values = &k.Values
+	case policies.TypeBool, policies.TypeText:
+	}
+	for i, v := range k.Set {
+		shown.Set[i] = oapi.PolicySetting{
+			Scope: string(v.Scope), Value: toValue(v.Value), Object: v.Object, Version: v.Version, Source: toSource(v.Source),
 		}
 	}
-	return shown, nil
+	return shown
 }
 
-func toValue(v any) (shown oapi.PolicyValue, err error) {
+// toValue: a switch, a number, a text or a list of words has a JSON form.
+func toValue(v any) (shown oapi.PolicyValue) {
 	text, err := json.Marshal(v)
 	if err == nil {
 		err = shown.UnmarshalJSON(text)
 	}
 	if err != nil {
-		return shown, fmt.Errorf("showing the value of a policy: %w", err)
+		panic(err)
 	}
-	return shown, nil
+	return shown
 }
