@@ -13,10 +13,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
-	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 const (
@@ -30,20 +30,22 @@ func TestWhatIsDeclaredIsWhatWasSent(t *testing.T) {
 
 	spec := `{"amount": 9007199254740993, "sku":"h100-sxm"}`
 	for what, c := range map[string]struct {
-		query, tag string
-		want       rest.Put
-		status     int
+		path, tag string
+		version   int64
+		dry       bool
+		status    int
 	}{
-		"a new one":            {"", "", rest.Put{New: true}, 201},
-		"the next version":     {"", `"4"`, rest.Put{Version: 4}, 200},
-		"any version":          {"", "*", rest.Put{}, 200},
-		"only tried":           {"?dry_run=true", "", rest.Put{New: true, DryRun: true}, 201},
-		"a tag that is not of": {"", `"four"`, rest.Put{}, 412},
+		"a new one":                 {objectPath, "", 0, false, 201},
+		"the next version":          {objectPath, `"4"`, 4, false, 200},
+		"any version":               {objectPath, "*", declared.ResourceVersion, false, 200},
+		"any version of nothing":    {"/api/v1/admin/desired/Node/none", "*", 0, false, 404},
+		"only tried":                {objectPath + "?dry_run=true", "", 0, true, 201},
+		"a tag that is not of ours": {objectPath, `"four"`, 0, false, 412},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			a := ask{method: "PUT", path: objectPath + c.query, token: tokenAdmin, body: `{"labels":{"a":"b"},"spec":` + spec + `}`, header: map[string]string{"X-Idempotency-Key": "k"}}
+			a := ask{method: "PUT", path: c.path, token: tokenAdmin, body: `{"labels":{"a":"b"},"spec":` + spec + `}`, header: map[string]string{"X-Idempotency-Key": "k"}}
 			if c.tag != "" {
 				a.header["If-Match"] = c.tag
 			}
@@ -51,11 +53,12 @@ func TestWhatIsDeclaredIsWhatWasSent(t *testing.T) {
 			if w.Code != c.status {
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}
-			if c.status == 412 {
+			if c.status >= 400 {
 				return
 			}
-			want := c.want
-			want.Object, want.Labels, want.Spec = rest.Object{Kind: desired.KindNode, Name: "gpu-07"}, map[string]string{"a": "b"}, json.RawMessage(spec)
+			want := change.Write{Version: c.version, DryRun: c.dry, Object: desired.Object{
+				Kind: desired.KindNode, Name: "gpu-07", Labels: map[string]string{"a": "b"}, Spec: json.RawMessage(spec),
+			}}
 			if got := b.archive.last(); !reflect.DeepEqual(got, want) {
 				t.Errorf("asked for %+v, want %+v", got, want)
 			}
@@ -110,16 +113,16 @@ func TestValuesOfPolicies(t *testing.T) {
 		key, body string
 		status    int
 		field     any
-		want      rest.NewSetting
+		want      setting
 	}{
-		"for everybody":         {"billing.window_seconds", `{"value":60}`, 200, nil, rest.NewSetting{Key: "billing.window_seconds", Scope: policies.Platform, Value: int64(60)}},
-		"for one tenant":        {"allocation.max_gpus", `{"value":4,"scope":"tenant:acme"}`, 200, nil, rest.NewSetting{Key: "allocation.max_gpus", Scope: "tenant:acme", Value: int64(4)}},
-		"beyond its bounds":     {"billing.window_seconds", `{"value":1}`, 400, "value", rest.NewSetting{}},
-		"of another type":       {"billing.window_seconds", `{"value":"60"}`, 400, "value", rest.NewSetting{}},
-		"neither whole nor not": {"billing.window_seconds", `{"value":60.5}`, 400, "value", rest.NewSetting{}},
-		"where it cannot be":    {"billing.window_seconds", `{"value":60,"scope":"tenant:acme"}`, 400, "scope", rest.NewSetting{}},
-		"of no scope":           {"billing.window_seconds", `{"value":60,"scope":"planet:earth"}`, 400, "scope", rest.NewSetting{}},
-		"of no key":             {"billing.windows", `{"value":60}`, 404, nil, rest.NewSetting{}},
+		"for everybody":         {"billing.window_seconds", `{"value":60}`, 200, nil, setting{"billing.window_seconds", policies.Platform, int64(60), 0}},
+		"for one tenant":        {"allocation.max_gpus", `{"value":4,"scope":"tenant:acme"}`, 200, nil, setting{"allocation.max_gpus", "tenant:acme", int64(4), 0}},
+		"beyond its bounds":     {"billing.window_seconds", `{"value":1}`, 400, "value", setting{}},
+		"of another type":       {"billing.window_seconds", `{"value":"60"}`, 400, "value", setting{}},
+		"neither whole nor not": {"billing.window_seconds", `{"value":60.5}`, 400, "value", setting{}},
+		"where it cannot be":    {"billing.window_seconds", `{"value":60,"scope":"tenant:acme"}`, 400, "scope", setting{}},
+		"of no scope":           {"billing.window_seconds", `{"value":60,"scope":"planet:earth"}`, 400, "scope", setting{}},
+		"of no key":             {"billing.windows", `{"value":60}`, 404, nil, setting{}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +159,7 @@ func TestAllPoliciesAreListed(t *testing.T) {
 			if text, err := k.Default.MarshalJSON(); err != nil || string(text) == "null" {
 				t.Errorf("%s has the default %s", k.Key, text)
 			}
-			if set := k.Key == window.Key; (len(k.Set) == 1) != set {
+			if set := k.Key == windowKey; (len(k.Set) == 1) != set {
 				t.Errorf("%s is set to %v", k.Key, k.Set)
 			}
 		}
@@ -180,14 +183,62 @@ func TestListsAreFiltered(t *testing.T) {
 	t.Parallel()
 
 	for path, want := range map[string]any{
-		plansPath + "?origin=change&source=fleet&status=proposed":   rest.PlanFilter{Origin: "change", Source: "fleet", Status: "proposed", Limit: 51},
-		"/api/v1/admin/revisions?source=fleet&status=invalid":       rest.RevisionFilter{Source: "fleet", Status: "invalid", Limit: 51},
+		plansPath + "?origin=change&source=fleet&status=proposed":   change.Filter{Source: "fleet", Status: "proposed", Limit: 51},
+		plansPath + "?origin=loop&status=applied":                   "applied",
+		"/api/v1/admin/revisions?source=fleet&status=invalid":       desired.RevisionFilter{Source: "fleet", Status: "invalid"},
 		"/api/v1/admin/drift?status=open&kind=Allocation&limit=200": reconciler.DriftFilter{Status: "open", Kind: "Allocation", Limit: 201},
 	} {
 		b := setup(t)
-		if w := b.do(t, ask{method: "GET", path: path, token: tokenOperator}); w.Code != 200 || !reflect.DeepEqual(b.archive.last(), want) {
-			t.Errorf("%s: %d %s, asked for %+v", path, w.Code, w.Body, b.archive.last())
+		if w := b.do(t, ask{method: "GET", path: path, token: tokenOperator}); w.Code != 200 || !reflect.DeepEqual(b.archive.asked, []any{want}) {
+			t.Errorf("%s: %d %s, asked for %+v", path, w.Code, w.Body, b.archive.asked)
 		}
+	}
+}
+
+// What the loop decided and what people propose is one history, page by page.
+func TestPlansAreOneHistory(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	var found []string
+	for path := plansPath + "?limit=1"; path != ""; {
+		w := b.do(t, ask{method: "GET", path: path, token: tokenOperator})
+		var page oapi.PlanList
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 || len(page.Items) != 1 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		found = append(found, page.Items[0].Id.String()+" "+string(*page.Items[0].Origin))
+		path = ""
+		if page.NextCursor != nil {
+			path = plansPath + "?limit=1&cursor=" + *page.NextCursor
+		}
+	}
+	want := []string{plan2.ID.String() + " loop", change1.ID.String() + " change", plan1.ID.String() + " loop"}
+	if !reflect.DeepEqual(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	for id, field := range map[string]string{plan1.ID.String(): `"steps":[{`, change1.ID.String(): `"waits":[]`} {
+		if w := b.do(t, ask{method: "GET", path: plansPath + "/" + id, token: tokenOperator}); w.Code != 200 || !strings.Contains(w.Body.String(), field) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// A source shows what it is, and no reference to what it is read with.
+func TestSourcesKeepTheirSecrets(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	w := b.do(t, ask{method: "GET", path: "/api/v1/admin/git-sources/fleet", token: tokenOperator})
+	var g oapi.GitSource
+	if err := json.Unmarshal(w.Body.Bytes(), &g); err != nil || w.Code != 200 || g.Verify.Signers != 3 || !g.Verify.Required || g.Forge.Project != "acme/fleet" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if strings.Contains(w.Body.String(), "env:TOKEN") || strings.Contains(w.Body.String(), "/etc/hook") {
+		t.Errorf("shows where secrets are: %s", w.Body)
+	}
+	if len(g.Conditions) == 0 || g.Conditions[0].Type != "Ready" || g.Conditions[0].Status != "True" {
+		t.Errorf("conditions %v", g.Conditions)
 	}
 }
 
@@ -368,7 +419,10 @@ func TestObjectsSayHowItStands(t *testing.T) {
 	}
 	until := t0.Add(time.Hour)
 	w = b.do(t, ask{method: "POST", path: objectPath + "/suspend", token: tokenOperator, body: `{"reason":"fans","until":"2026-01-05T11:00:00+01:00"}`})
-	if h, _ := b.archive.last().(rest.Hold); w.Code != 200 || h.Reason != "fans" || h.Until == nil || !h.Until.Equal(until) {
+	if h, _ := b.archive.last().(held); w.Code != 200 || h.reason != "fans" || h.until == nil || !h.until.Equal(until) {
 		t.Errorf("%d %s, asked for %+v", w.Code, w.Body, h)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil || o.Metadata.Suspended == nil || o.Metadata.Suspended.Reason != "fans" {
+		t.Errorf("%s", w.Body)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,10 +15,13 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/change"
+	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
 
 // archive is where declarations are kept: one node of Git's, one source, one plan.
@@ -66,110 +71,46 @@ var revisions = []desired.Revision{
 	{Revision: 7, Source: "fleet", Commit: "good", Status: "applied", At: t0},
 }
 
-func (d *archive) Revisions(_ context.Context, f rest.RevisionFilter) ([]desired.Revision, error) {
+func (d *archive) Revisions(_ context.Context, f desired.RevisionFilter, _ int64, _ int) ([]desired.Revision, error) {
 	d.note(f)
 	return revisions, nil
 }
 
-func (*archive) Revision(_ context.Context, number int64) (desired.Revision, error) {
+func (*archive) RevisionAt(_ context.Context, _ pg.Queryer, number int64) (desired.Revision, error) {
 	for _, r := range revisions {
 		if r.Revision == number {
 			return r, nil
 		}
 	}
-	return desired.Revision{}, errs.New(errs.NotFound, "no such revision")
+	return desired.Revision{}, errs.New(errs.NotFound, "there is no revision %d", number)
 }
 
 func (*archive) Pointer(context.Context, string) (desired.Pointer, error) {
 	return desired.Pointer{Revision: 7, Commit: "good"}, nil
 }
 
-// declaring has the names that archive has for others.
-type declaring struct{ *archive }
-
-func (d declaring) change(ch identity.Change[desired.Object], what any, name string, o desired.Object) (desired.Object, error) {
-	return change(d.people, ch, func() (desired.Object, error) {
-		if !isDeclared(name) {
-			return desired.Object{}, errs.New(errs.NotFound, "no such declaration")
-		}
-		d.note(what)
-		return o, nil
-	})
-}
-
-func (d declaring) Put(_ context.Context, ch identity.Change[desired.Object], p rest.Put) (desired.Object, error) {
-	made := declared
-	made.Kind, made.Name, made.Spec, made.Labels, made.Source = p.Kind, p.Name, p.Spec, p.Labels, desired.Source{Owner: desired.OwnerAPI}
-	if p.New {
-		made.Generation, made.ResourceVersion = 1, 1
-	}
-	return change(d.people, ch, func() (desired.Object, error) {
-		d.note(p)
-		return made, nil
-	})
-}
-
-func (d declaring) Delete(_ context.Context, ch identity.Change[desired.Object], of rest.Object, version int64) (desired.Object, error) {
-	return d.change(ch, version, of.Name, declared)
-}
-
-func (d declaring) Adopt(_ context.Context, ch identity.Change[desired.Object], of rest.Object, _ int64, to desired.Owner, source string) (desired.Object, error) {
-	return d.change(ch, string(to)+" "+source, of.Name, declared)
-}
-
-func (d declaring) Suspend(_ context.Context, ch identity.Change[desired.Object], of rest.Object, h rest.Hold) (desired.Object, error) {
-	return d.change(ch, h, of.Name, declared)
-}
-
-func (d declaring) Resume(_ context.Context, ch identity.Change[desired.Object], of rest.Object) (desired.Object, error) {
-	return d.change(ch, of, of.Name, declared)
-}
-
-func (d declaring) Reconcile(_ context.Context, ch identity.Change[desired.Object], of rest.Object, reason string) (desired.Object, error) {
-	return d.change(ch, reason, of.Name, declared)
-}
-
 // fleet is the one source. Its hooks are not signed by the word wrong.
-var fleet = rest.GitSource{
-	Name: "fleet", Repository: "https://git.example/fleet.git", Ref: "main", Dirs: []string{"environments/production"}, DeclaredBy: "server",
-	Forge: &rest.Forge{Kind: "github", Project: "acme/fleet", URL: "https://api.github.com"}, Head: "good", Applied: "good", Revision: 7, CheckedAt: &t0,
-	Conditions: []rest.Condition{{Type: "SourceFetched", Status: "True", Reason: "Succeeded", LastTransitionTime: t0}}, Version: 3,
+var fleet = desired.SourceState{
+	SourceSpec: desired.SourceSpec{
+		Name: "fleet", Repository: "https://git.example/fleet.git", Ref: "main", Dirs: []string{"environments/production"},
+		Settings: json.RawMessage(`{"forge":{"kind":"github","project":"acme/fleet","url":"https://api.github.com","tokenRef":"env:TOKEN","webhookSecretRef":"file:/etc/hook"},
+			"verify":{"required":true,"openPGP":["a","b"],"ssh":["c"]}}`),
+	},
+	DeclaredBy: "server", Head: "good", CheckedAt: &t0, Applied: desired.Pointer{Revision: 7, Commit: "good", AppliedAt: t0}, Version: 3,
 }
 
-func (*archive) Sources(_ context.Context, after string, _ int) ([]rest.GitSource, error) {
+func (*archive) Sources(_ context.Context, after string, _ int) ([]desired.SourceState, error) {
 	if after >= fleet.Name {
 		return nil, nil
 	}
-	return []rest.GitSource{fleet}, nil
+	return []desired.SourceState{fleet}, nil
 }
 
-func (*archive) Source(_ context.Context, name string) (rest.GitSource, error) {
+func (*archive) SourceByName(_ context.Context, _ pg.Queryer, name string) (desired.SourceState, error) {
 	if name != fleet.Name {
-		return rest.GitSource{}, errs.New(errs.NotFound, "no such source")
+		return desired.SourceState{}, errs.New(errs.NotFound, "no source is named %q", name)
 	}
 	return fleet, nil
-}
-
-func (d *archive) source(ch identity.Change[rest.GitSource], what any, name string) (rest.GitSource, error) {
-	return change(d.people, ch, func() (rest.GitSource, error) {
-		if name != fleet.Name {
-			return rest.GitSource{}, errs.New(errs.NotFound, "no such source")
-		}
-		d.note(what)
-		return fleet, nil
-	})
-}
-
-func (d *archive) SyncSource(_ context.Context, ch identity.Change[rest.GitSource], name string) (rest.GitSource, error) {
-	return d.source(ch, "sync", name)
-}
-
-func (d *archive) SuspendSource(_ context.Context, ch identity.Change[rest.GitSource], name string, h rest.Hold) (rest.GitSource, error) {
-	return d.source(ch, h, name)
-}
-
-func (d *archive) ResumeSource(_ context.Context, ch identity.Change[rest.GitSource], name string) (rest.GitSource, error) {
-	return d.source(ch, "resume", name)
 }
 
 func (d *archive) Hook(_ context.Context, source string, h http.Header, body []byte) error {
@@ -183,113 +124,225 @@ func (d *archive) Hook(_ context.Context, source string, h http.Header, body []b
 	return nil
 }
 
+func (d *archive) Trace(ctx context.Context, kind desired.Kind, scope, name string) (desired.Object, []reconciler.TraceStep, error) {
+	o, err := d.Get(ctx, kind, scope, name)
+	return o, []reconciler.TraceStep{{Stage: reconciler.StageDesired, At: t0, State: "declared", Text: "generation 2", Reference: "good"}}, err
+}
+
+func (*archive) Known(_ context.Context, of []desired.Object) (map[ids.Object]rest.ObjectSeen, error) {
+	return map[ids.Object]rest.ObjectSeen{of[0].UID: {Carried: &observed.Carried{Applied: observed.Applied{Generation: 1}, SeenAt: t0}}}, nil
+}
+
+// held is what something was asked to be left alone by.
+type held struct {
+	reason string
+	until  *time.Time
+}
+
+// changes has the names that archive has for others.
+type changes struct{ *archive }
+
+func (c changes) object(ch identity.Change[desired.Object], what any, name string, o desired.Object) (desired.Object, error) {
+	return effectOf(c.people, ch, func() (desired.Object, error) {
+		if !isDeclared(name) {
+			return desired.Object{}, errs.New(errs.NotFound, "no such declaration")
+		}
+		c.note(what)
+		return o, nil
+	})
+}
+
+func (c changes) Put(_ context.Context, ch identity.Change[desired.Object], w change.Write) (desired.Object, error) {
+	made := w.Object
+	made.UID, made.Source, made.ResourceVersion = declared.UID, desired.Source{Owner: desired.OwnerAPI}, w.Version+1
+	return c.object(ch, w, made.Name, made)
+}
+
+func (c changes) Delete(_ context.Context, ch identity.Change[desired.Object], n desired.Name, version int64) (desired.Object, error) {
+	return c.object(ch, version, n.Name, declared)
+}
+
+func (c changes) Adopt(_ context.Context, ch identity.Change[desired.Object], n desired.Name, to desired.Owner, source string, _ int64) (desired.Object, error) {
+	return c.object(ch, string(to)+" "+source, n.Name, declared)
+}
+
+func (c changes) Suspend(_ context.Context, ch identity.Change[desired.Object], n desired.Name, reason string, until *time.Time) (desired.Object, error) {
+	o := declared
+	o.Suspended = &desired.Suspension{By: "user:x", Reason: reason, At: t0, Until: until}
+	return c.object(ch, held{reason, until}, n.Name, o)
+}
+
+func (c changes) Resume(_ context.Context, ch identity.Change[desired.Object], n desired.Name) (desired.Object, error) {
+	return c.object(ch, n, n.Name, declared)
+}
+
+func (c changes) Reconcile(_ context.Context, ch identity.Change[desired.Object], n desired.Name, reason string) (desired.Object, error) {
+	return c.object(ch, reason, n.Name, declared)
+}
+
+func (c changes) source(ch identity.Change[desired.SourceState], what any, name string) (desired.SourceState, error) {
+	return effectOf(c.people, ch, func() (desired.SourceState, error) {
+		c.note(what)
+		return c.SourceByName(context.Background(), nil, name)
+	})
+}
+
+func (c changes) AskSource(_ context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error) {
+	return c.source(ch, "ask", name)
+}
+
+func (c changes) SuspendSource(_ context.Context, ch identity.Change[desired.SourceState], name, reason string, until *time.Time) (desired.SourceState, error) {
+	return c.source(ch, held{reason, until}, name)
+}
+
+func (c changes) ResumeSource(_ context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error) {
+	return c.source(ch, "resume", name)
+}
+
+// window is the only key that is set.
+var window = change.Setting{Scope: policies.Platform, Value: int64(60), Object: "billing-window", Version: 3, Source: desired.Source{Owner: desired.OwnerAPI}}
+
+const windowKey = "billing.window_seconds"
+
+func (changes) Policies(_ context.Context, prefix, after string, limit int) (page []change.PolicyKey, _ error) {
+	keys := policies.Keys()
+	slices.SortFunc(keys, func(a, b policies.Key) int { return strings.Compare(a.Name, b.Name) })
+	for _, k := range keys {
+		if !strings.HasPrefix(k.Name, prefix) || k.Name <= after || len(page) >= limit {
+			continue
+		}
+		one := change.PolicyKey{Key: k}
+		if k.Name == windowKey {
+			one.Set = []change.Setting{window}
+		}
+		page = append(page, one)
+	}
+	return page, nil
+}
+
+// setting is what was asked for.
+type setting struct {
+	key     string
+	scope   policies.Scope
+	value   any
+	version int64
+}
+
+func (c changes) SetPolicy(_ context.Context, ch identity.Change[change.PolicyKey], key string, scope policies.Scope, value any, version int64) (change.PolicyKey, error) {
+	return effectOf(c.people, ch, func() (change.PolicyKey, error) {
+		c.note(setting{key, scope, value, version})
+		k, _ := policies.Define(key)
+		return change.PolicyKey{Key: k, Set: []change.Setting{{Scope: scope, Value: value, Object: "x", Version: 1, Source: desired.Source{Owner: desired.OwnerAPI}}}}, nil
+	})
+}
+
 var drift1 = reconciler.Drift{
 	ID: uuid.Must(uuid.NewV7()), Kind: "Allocation", Object: declared.UID.UUID, Name: "first", Field: "access", Desired: "a", Observed: "b", Status: "open",
 	Policy: "heal", Owner: "platform", Cause: "changed on the host", OpenedAt: t0, SeenAt: t0, Cost: 289, Currency: "EUR", Version: 1,
 }
 
-// differing has the names that archive has for others.
-type differing struct{ *archive }
-
-func (d differing) Drifts(_ context.Context, f reconciler.DriftFilter) ([]reconciler.Drift, error) {
-	d.note(f)
-	return []reconciler.Drift{drift1}, nil
-}
-
-func (d differing) Ignore(_ context.Context, ch identity.Change[reconciler.Drift], id uuid.UUID, h rest.Hold) (reconciler.Drift, error) {
-	return change(d.people, ch, func() (reconciler.Drift, error) {
-		d.note(h)
+func (c changes) IgnoreDrift(_ context.Context, ch identity.Change[reconciler.Drift], _ uuid.UUID, reason string, until time.Time) (reconciler.Drift, error) {
+	return effectOf(c.people, ch, func() (reconciler.Drift, error) {
+		c.note(held{reason, &until})
 		ignored := drift1
-		ignored.Status, ignored.IgnoredBy, ignored.IgnoredReason, ignored.IgnoredUntil = "ignored", "user:x", h.Reason, h.Until
+		ignored.Status, ignored.IgnoredBy, ignored.IgnoredReason, ignored.IgnoredUntil = "ignored", "user:x", reason, &until
 		return ignored, nil
 	})
 }
 
-func (d differing) Trace(ctx context.Context, of rest.Object) (desired.Object, []reconciler.TraceStep, error) {
-	o, err := d.Get(ctx, of.Kind, of.Scope, of.Name)
-	return o, []reconciler.TraceStep{{Stage: reconciler.StageDesired, At: t0, State: "declared", Text: "generation 2", Reference: "good"}}, err
+// change1 is a proposal. Its document has no list but is shown with all of them.
+var change1 = change.Stored{
+	ID: ids.New[ids.Plan](), CreatedAt: t0, Status: change.StatusProposed, Hash: "77aa", Source: "fleet", Commit: "9f3c2d1e", Author: "ada@example.com",
+	Plan: preview.Plan{Source: "fleet", Commit: "9f3c2d1e", Summary: "Plan: nothing"},
 }
 
-func (differing) Seen(_ context.Context, of []desired.Object) (map[ids.Object]rest.ObjectSeen, error) {
-	return map[ids.Object]rest.ObjectSeen{of[0].UID: {Carried: &observed.Carried{Applied: observed.Applied{Generation: 1}, SeenAt: t0}}}, nil
+func (c changes) Plans(_ context.Context, f change.Filter) ([]change.Stored, error) {
+	c.note(f)
+	return before([]change.Stored{change1}, f.Before, f.Limit, func(p change.Stored) ids.Plan { return p.ID }), nil
 }
 
-var window = rest.Setting{
-	Key: "billing.window_seconds", Scope: policies.Platform, Value: json.RawMessage(`60`), Object: "billing-window", Version: 3, Source: desired.Source{Owner: desired.OwnerAPI},
-}
-
-func (*archive) Settings(context.Context, []string) ([]rest.Setting, error) {
-	return []rest.Setting{window}, nil
-}
-
-func (d *archive) Set(_ context.Context, ch identity.Change[[]rest.Setting], s rest.NewSetting) ([]rest.Setting, error) {
-	return change(d.people, ch, func() ([]rest.Setting, error) {
-		d.note(s)
-		return []rest.Setting{window}, nil
-	})
-}
-
-// history has a plan of the loop, and what became of proposals.
-type history struct{ *archive }
-
-var (
-	plan1   = rest.Plan{ID: ids.New[ids.Plan](), CreatedAt: t0, Status: "applied", Hash: "3f0a", Actions: 1, Origin: "loop"}
-	change1 = rest.PlanDetail{
-		Plan: rest.Plan{ID: ids.New[ids.Plan](), CreatedAt: t0, Status: "proposed", Hash: "77aa", Actions: 1, Origin: "change", Source: "fleet", Author: "ada@example.com", Summary: "Plan: nothing"},
-		Change: json.RawMessage(`{"source":"fleet","repository":"r","commit":"9f3c2d1e","base":"","objects":1,"steps":[],"creates":0,"changes":0,"deletes":0,"adopts":0,
-			"blast":{"tenants":0,"projects":0,"allocations":0,"nodes":0,"agents":0,"drains":[],"over_caps":[],"names":[]},"money":[],"waits":[],"findings":[],"summary":"Plan: nothing"}`),
+func (changes) Plan(_ context.Context, id ids.Plan) (change.Stored, error) {
+	if id != change1.ID {
+		return change.Stored{}, errs.New(errs.NotFound, "no such plan")
 	}
-)
-
-func (h history) Plans(_ context.Context, f rest.PlanFilter) ([]rest.Plan, error) {
-	h.note(f)
-	return []rest.Plan{change1.Plan, plan1}, nil
+	return change1, nil
 }
 
-func (history) Plan(_ context.Context, id ids.Plan) (rest.PlanDetail, error) {
-	switch id {
-	case change1.ID:
-		return change1, nil
-	case plan1.ID:
-		return rest.PlanDetail{Plan: plan1, Steps: []rest.PlanAction{{Number: 1, Kind: "Allocation", Object: declared.UID.UUID, Node: &node1.ID, Verb: "ensure", Reason: "never reported"}}}, nil
-	}
-	return rest.PlanDetail{}, errs.New(errs.NotFound, "no such plan")
-}
-
-func (h history) Propose(ctx context.Context, ch identity.Change[rest.PlanDetail], p rest.Proposal) (rest.PlanDetail, error) {
-	if h.begun != nil {
-		h.begun <- struct{}{}
+func (c changes) Propose(ctx context.Context, ch identity.Change[change.Stored], r change.Request) (change.Stored, error) {
+	if c.begun != nil {
+		c.begun <- struct{}{}
 		select {
-		case <-h.done:
+		case <-c.done:
 		case <-ctx.Done():
 		}
 	}
-	return change(h.people, ch, func() (rest.PlanDetail, error) {
-		h.note(p)
+	return effectOf(c.people, ch, func() (change.Stored, error) {
+		c.note(r)
 		return change1, nil
 	})
 }
 
-func (h history) decide(ch identity.Change[rest.PlanDetail], d rest.Decision, status string) (rest.PlanDetail, error) {
-	return change(h.people, ch, func() (rest.PlanDetail, error) {
-		h.note(d)
-		if d.Hash == "moved" {
-			return rest.PlanDetail{}, errs.New(errs.PlanStale, "the plan has moved").With("moved", []string{"Node/n7: generation 3, was 2"})
+func (c changes) decide(ch identity.Change[change.Stored], hash, reason, status string) (change.Stored, error) {
+	return effectOf(c.people, ch, func() (change.Stored, error) {
+		c.note(hash + " " + reason)
+		if hash == "moved" {
+			return change.Stored{}, errs.New(errs.PlanStale, "the plan has moved").With("moved", []string{"Node/n7: generation 3, was 2"})
 		}
 		decided, at := change1, t0.Add(time.Minute)
-		decided.Status, decided.DecidedBy, decided.DecidedAt, decided.Decision = status, "user:x", &at, d.Reason
+		decided.Status, decided.DecidedBy, decided.DecidedAt, decided.Decision = status, "user:x", &at, reason
 		return decided, nil
 	})
 }
 
-func (h history) Approve(_ context.Context, ch identity.Change[rest.PlanDetail], d rest.Decision) (rest.PlanDetail, error) {
-	return h.decide(ch, d, "approved")
+func (c changes) Approve(_ context.Context, ch identity.Change[change.Stored], _ ids.Plan, hash, reason string) (change.Stored, error) {
+	return c.decide(ch, hash, reason, change.StatusApproved)
 }
 
-func (h history) Reject(_ context.Context, ch identity.Change[rest.PlanDetail], d rest.Decision) (rest.PlanDetail, error) {
-	return h.decide(ch, d, "rejected")
+func (c changes) Reject(_ context.Context, ch identity.Change[change.Stored], _ ids.Plan, hash, reason string) (change.Stored, error) {
+	return c.decide(ch, hash, reason, change.StatusRejected)
 }
 
-func (h history) Apply(_ context.Context, ch identity.Change[rest.PlanDetail], d rest.Decision) (rest.PlanDetail, error) {
-	return h.decide(ch, d, "applied")
+func (c changes) Apply(_ context.Context, ch identity.Change[change.Stored], _ ids.Plan, hash string) (change.Stored, error) {
+	return c.decide(ch, hash, "", change.StatusApplied)
+}
+
+// history is the loop's: two plans, one older and one younger than the change.
+type history struct{ *archive }
+
+var (
+	plan1 = reconciler.StoredPlan{ID: ids.Plan{UUID: beside(change1.ID.UUID, -1)}, CreatedAt: t0, Status: "applied", Hash: "3f0a", Actions: 1}
+	plan2 = reconciler.StoredPlan{ID: ids.Plan{UUID: beside(change1.ID.UUID, 1)}, CreatedAt: t0, Status: "applied", Hash: "4f0a", Actions: 1}
+)
+
+// beside is the id that sorts so far from another one.
+func beside(id uuid.UUID, by int) uuid.UUID {
+	id[5] += byte(by)
+	return id
+}
+
+func (h history) Plans(_ context.Context, status string, from ids.Plan, limit int) ([]reconciler.StoredPlan, error) {
+	h.note(status)
+	return before([]reconciler.StoredPlan{plan2, plan1}, from, limit, func(p reconciler.StoredPlan) ids.Plan { return p.ID }), nil
+}
+
+// before is a page of what is in order.
+func before[T any](all []T, from ids.Plan, limit int, id func(T) ids.Plan) (page []T) {
+	for _, one := range all {
+		if (from == ids.Plan{} || id(one).String() < from.String()) && len(page) < limit {
+			page = append(page, one)
+		}
+	}
+	return page
+}
+
+func (history) Plan(_ context.Context, id ids.Plan) (reconciler.StoredPlan, []reconciler.StoredAction, error) {
+	if id != plan1.ID {
+		return reconciler.StoredPlan{}, nil, errs.New(errs.NotFound, "no such plan")
+	}
+	return plan1, []reconciler.StoredAction{{Number: 1, Kind: "Allocation", Object: declared.UID.UUID, Node: &node1.ID.UUID, Verb: "ensure", Reason: "never reported"}}, nil
+}
+
+func (h history) Drifts(_ context.Context, f reconciler.DriftFilter) ([]reconciler.Drift, error) {
+	h.note(f)
+	return []reconciler.Drift{drift1}, nil
 }

@@ -174,7 +174,7 @@ func (p *people) keep(ctx context.Context, k identity.Key, answer func(allocatio
 }
 
 func (p *people) AddSSHKey(_ context.Context, ch identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
-	return change(p, ch, func() (identity.SSHKey, error) {
+	return effectOf(p, ch, func() (identity.SSHKey, error) {
 		k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
 		p.keys = append(p.keys, k)
 		return k, nil

@@ -55,7 +55,7 @@ func setup(t testing.TB, change ...func(*rest.Config)) *bundle {
 	b.rooms = &rooms{people: b.people, all: map[ids.Allocation]allocation.Allocation{}}
 	cfg := rest.Config{
 		Identity: b.people, Catalog: shop{}, Allocations: b.rooms, Inventory: machines{}, Metering: meter{}, Ledger: purse{}, Billing: office{}, Statements: office{}, Payments: b.till,
-		Events: facts{}, Desired: b.archive, Declarations: declaring{b.archive}, Sources: b.archive, Differences: differing{b.archive}, Settings: b.archive, Plans: history{b.archive}, AuditLog: b.trail, Currency: func() string { return "EUR" }, CursorKey: []byte("a key of a test, and of nothing else"),
+		Events: facts{}, Desired: b.archive, Changes: changes{b.archive}, History: history{b.archive}, Trace: b.archive.Trace, Hook: b.archive.Hook, Known: b.archive.Known, AuditLog: b.trail, Currency: func() string { return "EUR" }, CursorKey: []byte("a key of a test, and of nothing else"),
 		EnrolmentToken: func(context.Context, identity.Caller, ids.Node) (string, time.Time, error) {
 			return "gpe_secret", t0.Add(15 * time.Minute), nil
 		},
@@ -171,7 +171,7 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		{"{kind}", func() string { return "Node" }},
 		{"{name}", func() string { return declared.Name }},
 		{"{revision}", func() string { return "7" }},
-		{"{key}", func() string { return window.Key }},
+		{"{key}", func() string { return windowKey }},
 		{"{source}", func() string { return fleet.Name }},
 	} {
 		if before, rest, has := strings.Cut(path, v.name); has {

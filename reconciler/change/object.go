@@ -88,7 +88,7 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 	case desired.KindNode:
 		var spec desired.Node
 		if json.Unmarshal(o.Spec, &spec) != nil {
-			return nil // the schema says so better
+			return nil //nolint:nilerr // the schema refuses it, in better words
 		}
 		have, err := s.Desired.Named(ctx, tx, []desired.Name{{Kind: desired.KindSKU, Name: spec.SKU}})
 		if err == nil && len(have) == 0 {
@@ -98,7 +98,7 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 	case desired.KindPolicy:
 		var spec desired.Policy
 		if json.Unmarshal(o.Spec, &spec) != nil {
-			return nil
+			return nil //nolint:nilerr // likewise
 		}
 		if spec.Scope == "" {
 			spec.Scope = string(policies.Platform)

@@ -13,7 +13,6 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/api/rest/riverui"
 	"github.com/gpuaas/gpuaas/api/stream"
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -23,7 +22,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/reconciler"
 )
 
 // serveAPI opens the door for people and programs.
@@ -42,7 +40,8 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		Billing: a.billing, Payments: a.payments,
 		Statements: &billing.Statements{DB: a.db, Identity: a.identity, Ledger: a.ledger, Metering: a.metering, Clock: s.cfg.Clock},
 		Events:     &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Desired:    declared{store: a.desired}, Plans: plans{history: &reconciler.History{DB: a.db}}, DB: a.db,
+		Desired:    a.desired, Changes: a.changes, History: a.changes.History, DB: a.db,
+		Trace: s.tracer().Trace, Hook: a.hook, Known: s.known,
 		Seen: a.seen, EnrolmentToken: s.enrolmentToken,
 		AuditLog:       &audit.Service{DB: a.db},
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
@@ -69,65 +68,6 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	})
 	s.group.Go(func() error { return door.ShareLimits(ctx) })
 	return nil
-}
-
-// declared reads declarations in the door's words.
-type declared struct {
-	rest.Desired
-
-	store *desired.Store
-}
-
-func (d declared) Get(ctx context.Context, kind desired.Kind, scope, name string) (desired.Object, error) {
-	return d.store.Get(ctx, kind, scope, name)
-}
-
-func (d declared) List(ctx context.Context, kind desired.Kind, after string, limit int) ([]desired.Object, error) {
-	return d.store.List(ctx, kind, after, limit)
-}
-
-func (d declared) Pointer(ctx context.Context, source string) (desired.Pointer, error) {
-	return d.store.Pointer(ctx, source)
-}
-
-func (d declared) Revisions(ctx context.Context, f rest.RevisionFilter) ([]desired.Revision, error) {
-	return d.store.Revisions(ctx, f.Below, f.Limit)
-}
-
-// plans shows the loop's history in the door's words.
-type undecided interface{ rest.Plans }
-
-type plans struct {
-	undecided
-	history *reconciler.History
-}
-
-func (p plans) Plans(ctx context.Context, f rest.PlanFilter) ([]rest.Plan, error) {
-	list, err := p.history.Plans(ctx, f.Before, f.Limit)
-	shown := make([]rest.Plan, len(list))
-	for i, one := range list {
-		shown[i] = showPlan(one)
-	}
-	return shown, err
-}
-
-func (p plans) Plan(ctx context.Context, id ids.Plan) (rest.PlanDetail, error) {
-	one, actions, err := p.history.Plan(ctx, id)
-	shown := make([]rest.PlanAction, len(actions))
-	for i, a := range actions {
-		shown[i] = rest.PlanAction{
-			Number: a.Number, Kind: a.Kind, Object: a.Object, Verb: a.Verb, Event: a.Event, Fence: a.Fence,
-			Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
-		}
-		if a.Node != nil {
-			shown[i].Node = &ids.Node{UUID: *a.Node}
-		}
-	}
-	return rest.PlanDetail{Plan: showPlan(one), Steps: shown}, err
-}
-
-func showPlan(p reconciler.StoredPlan) rest.Plan {
-	return rest.Plan{ID: p.ID, CreatedAt: p.CreatedAt, Status: p.Status, Hash: p.Hash, Actions: p.Actions, Held: p.Held}
 }
 
 // seen tells conditions what the hosts last said.
