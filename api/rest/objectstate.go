@@ -22,14 +22,13 @@ const (
 // present spec, and whether it does well. The two are never one.
 func stateOf(o desired.Object, seen ObjectSeen) oapi.ObjectStatus {
 	s := standing{o: o, seen: seen, sync: oapi.ObjectStatusSyncUnknown, health: oapi.ObjectStatusHealthUnknown}
-	switch {
-	case o.Kind == desired.KindAllocation:
+	if o.Kind == desired.KindAllocation {
 		s.asAllocation()
-	default:
+	} else {
 		s.asCarried()
-		if o.Kind == desired.KindNode {
-			s.asNode()
-		}
+	}
+	if o.Kind == desired.KindNode {
+		s.asNode()
 	}
 	s.asDrifting()
 	if len(seen.RestartFor) > 0 {
