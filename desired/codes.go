@@ -15,6 +15,9 @@ const (
 	CodeTooDeep       = "too_deep"
 	CodeLFSPointer    = "lfs_pointer"
 	CodeSourceEmpty   = "source_empty"
+	// The repository as a whole.
+	CodeRepositoryTooLarge = "repository_too_large"
+	CodeMalformedObject    = "malformed_object"
 
 	// Who wrote it.
 	CodeSignatureRequired = "signature_required"
@@ -111,6 +114,8 @@ var rules = []Rule{
 	{CodeTooDeep, "Folders or values are nested too deep.", "Use a flatter layout."},
 	{CodeLFSPointer, "A file is a pointer of Git LFS; its content is elsewhere.", "Keep declarations in Git itself."},
 	{CodeSourceEmpty, "The tree declares nothing. Applying it would remove the fleet, and a wrong folder is the likelier cause.", "Look at the source's branch and folders."},
+	{CodeRepositoryTooLarge, "Fetching the repository would take more memory, disk or time than declarations need: a large file in its history, or a pack that inflates to one.", "Keep declarations in a repository of their own."},
+	{CodeMalformedObject, "A commit or tree is whole, and yet none that Git would write: two readers could see two things in it.", "Make the commit anew with git."},
 
 	{CodeSignatureRequired, "The commit is not signed, and the source demands it.", "Sign the commit: `git commit -S`."},
 	{CodeSignatureInvalid, "The commit's signature is not one that the source accepts: another key, expired, another namespace, or about another tree.", "Sign with a key that the source's `verify` lists, within its time."},

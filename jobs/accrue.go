@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
 )
 
 // Accrue cuts a tick and charges every one that is not charged yet. A pass is one
@@ -98,6 +99,9 @@ func periodic(d *Deps) []*river.PeriodicJob {
 	}
 	if d.Payments != nil {
 		all = append(all, river.NewPeriodicJob(every(d.Sweeping), func() (river.JobArgs, *river.InsertOpts) { return SweepPayments{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
+	}
+	if d.Reports != nil {
+		all = append(all, river.NewPeriodicJob(river.PeriodicInterval(forgottenEvery), func() (river.JobArgs, *river.InsertOpts) { return forge.ReportForge{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/inventory"
@@ -37,7 +38,7 @@ func (w *carryObject) Work(ctx context.Context, job *river.Job[reconciler.CarryO
 		if err := w.carry(ctx, tx, o, gone); err != nil {
 			return err
 		}
-		return w.d.Observed.Applied(ctx, tx, string(o.Kind), o.UID.UUID, o.Generation, o.SpecHash, gone)
+		return w.d.Observed.Applied(ctx, tx, string(o.Kind), observed.Applied{UID: o.UID.UUID, Generation: o.Generation, Epoch: o.Epoch, SpecHash: o.SpecHash, Gone: gone})
 	})
 	if err == nil {
 		w.forget(job.Args.ObjectKind)

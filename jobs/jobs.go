@@ -38,6 +38,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
 )
 
 // Deps is what the workers work with.
@@ -55,6 +56,9 @@ type Deps struct {
 	Billing     *billing.Service
 	Payments    *payment.Service
 	Audit       *audit.Service
+	Reports     *forge.Reports // nil: nobody speaks to forges
+	// Development allows a forge on this machine.
+	Development bool
 	Hints       *hint.Bus
 	Log         *slog.Logger
 	// Window is how often use is charged: billing.window_seconds.
@@ -90,6 +94,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})
+	river.AddWorker(w, &reportForge{d: d})
 	return w
 }
 
@@ -118,7 +123,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 	if d != nil {
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}
-		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, identity.QueueAccess, queueBilling, queueMaintenance} {
+		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, identity.QueueAccess, queueBilling, queueMaintenance, forge.QueueForge} {
 			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
 		}
 		cfg.JobTimeout = jobTimeout
