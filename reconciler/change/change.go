@@ -38,6 +38,8 @@ type Service struct {
 	World    World
 	History  *reconciler.History
 	Rules    func() preview.Rules
+	// Normal checks one object and fills in what its spec leaves out; nil: as it is.
+	Normal func(desired.Object) (desired.Object, error)
 	// Validate evaluates files as a commit's are.
 	Validate func(ctx context.Context, files map[string][]byte) (validate.Result, error)
 	Naming   ids.Naming
