@@ -12,13 +12,15 @@ import (
 const (
 	source = "fleet"
 	key    = "billing.window_seconds"
+
+	hookSecret = "a secret that only the forge knows"
 )
 
 // declare is where declarations are kept, with something of each kind. A forge
 // speaks for the source; what it signs with nobody here knows.
 func (w *world) declare() {
 	secret := filepath.Join(w.state, "hook.secret")
-	if err := os.WriteFile(secret, []byte("a secret that only the forge knows"), 0o600); err != nil {
+	if err := os.WriteFile(secret, []byte(hookSecret), 0o600); err != nil {
 		w.Fatal(err)
 	}
 	settings := `{"forge": {"kind": "gitea", "url": "https://git.example", "project": "acme/fleet", "webhookSecretRef": "file:` + secret + `"}}`
