@@ -96,6 +96,7 @@ type Load struct {
 	Due       int64
 	OldestFor time.Duration
 	Drifting  int64
+	Overdue   int64 // of these, past the deadline of whoever must act
 }
 
 // Load counts it by kind.

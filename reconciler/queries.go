@@ -25,7 +25,7 @@ const (
 	// The inventory's published view.
 	selectKept     = `SELECT node_id, reachable, on_market FROM node_progress WHERE node_id = ANY($1)`
 	countNodes     = `SELECT count(*) FROM node_progress WHERE listed`
-	selectStanding = `
+	selectFindings = `
 		SELECT object_id, id, field, desired, observed, cause, policy, owner, opened_at, deadline_at, status = 'ignored', ignored_by, ignored_reason,
 			ignored_until, cost_minor, currency, version
 		FROM drift WHERE object_id = ANY($1) AND status IN ('open', 'ignored') ORDER BY object_id, field`
@@ -94,10 +94,10 @@ const (
 		SELECT put.* FROM put, due`
 
 	selectLoad = `
-		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint FROM (
-			SELECT kind, count(*) AS due, now() - min(due_at) AS age, 0 AS drifting FROM reconcile_due WHERE due_at <= now() GROUP BY kind
+		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint, sum(overdue)::bigint FROM (
+			SELECT kind, count(*) AS due, now() - min(due_at) AS age, 0 AS drifting, 0 AS overdue FROM reconcile_due WHERE due_at <= now() GROUP BY kind
 			UNION ALL
-			SELECT kind, 0, NULL, count(*) FROM drift WHERE status = 'open' GROUP BY kind
+			SELECT kind, 0, NULL, count(*), count(*) FILTER (WHERE deadline_at < now()) FROM drift WHERE status = 'open' GROUP BY kind
 		) AS both_sides GROUP BY kind ORDER BY kind`
 
 	// Two who find the same at once differ in who is first; the other looks again.

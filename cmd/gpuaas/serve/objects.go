@@ -94,5 +94,5 @@ func (s *set) knownAllocations(ctx context.Context, of []uuid.UUID, seen map[ids
 // tracer tells how objects came to be as they are, with the rights of the API.
 func (s *Server) tracer() *reconciler.Tracer {
 	a := s.rooms.sets[RoleAPI]
-	return &reconciler.Tracer{History: a.changes.History, Desired: a.desired}
+	return &reconciler.Tracer{History: a.changes.History, Desired: a.desired, Others: a.tellers(s.rooms.queue)}
 }

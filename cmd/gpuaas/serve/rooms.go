@@ -55,6 +55,7 @@ type rooms struct {
 	hints *hint.Bus
 
 	policy policy
+	drift  *reconciler.Figures
 	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
 	queue  *river.Client[pgx.Tx] // of the API
 
@@ -141,7 +142,7 @@ func prepare(ctx context.Context, c Config) error {
 }
 
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
-	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints}
+	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures()}
 	var err error
 	if r.authority, err = pki.Open(filepath.Join(c.StateDir, "ca"), c.Clock); err != nil {
 		return nil, err
@@ -239,6 +240,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
 		Began: c.Clock.Now(), Clock: c.Clock,
 		Reports: &forge.Reports{DB: w.db}, Development: c.Profile.Development,
+		DriftRules: r.policy.drift, Naming: c.naming(), Figures: r.drift,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {
