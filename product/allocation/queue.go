@@ -47,7 +47,7 @@ func (s *Service) enqueue(ctx context.Context, a Allocation, r Request, l Limits
 	queueCaps(b, a, l)
 	queueInsert(b, a, named)
 	s.queueAsked(b, a, r.Caller)
-	if err := s.commit(ctx, b, "allocation.enqueue"); err != nil {
+	if err := s.commit(ctx, b, "allocation.request"); err != nil {
 		return Allocation{}, err
 	}
 	s.Hints.Send(event.Topic)
