@@ -30,6 +30,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/forge"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
 // bundle is a world with workers at work. What the loop would enqueue the test
@@ -63,6 +64,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 		Allocations: w.Allocations, Inventory: w.Inventory, Catalog: w.Catalog, Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet},
 		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
 		ObservationStale: func() time.Duration { return 5 * time.Minute }, Reports: &forge.Reports{DB: w.DB}, Development: true,
+		DriftRules: func() map[desired.Kind]plan.Rule { return nil }, Naming: ids.DefaultNaming, Figures: reconciler.NewFigures(),
 	}}
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,

@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
@@ -39,6 +40,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/forge"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
 // Deps is what the workers work with.
@@ -70,6 +72,10 @@ type Deps struct {
 	// says nothing about a node. Zero: long ago.
 	Began time.Time
 	Clock clock.Clock
+	// DriftRules is what drift of each kind leads to: gitops.drift_policy.
+	DriftRules func() map[desired.Kind]plan.Rule
+	Naming     ids.Naming
+	Figures    *reconciler.Figures // nil: nobody counts
 	// Sweeping is how often missed payments are looked for: payment.sweep_minutes.
 	Sweeping func() time.Duration
 }
@@ -87,6 +93,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkRunway{d: d})
+	river.AddWorker(w, &checkDrift{d: d})
 	river.AddWorker(w, &checkLedger{d: d})
 	river.AddWorker(w, &paymentEvent{d: d})
 	river.AddWorker(w, &paymentRefund{d: d})

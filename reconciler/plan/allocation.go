@@ -243,7 +243,9 @@ func (a allocation) differences() []Difference {
 	if a.Have.Phase == wire.Broken {
 		all = split(a.Have.Message)
 	}
-	all[0].Cost, all[0].Currency = a.Progress.Hourly, a.Progress.Currency
+	if a.Progress.Hourly > 0 {
+		all[0].Cost, all[0].Currency = a.Progress.Hourly, a.Progress.Currency
+	}
 	return all
 }
 

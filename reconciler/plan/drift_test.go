@@ -146,7 +146,8 @@ func TestDriftOfAllocations(t *testing.T) {
 		"suspended without an end": {broken("", suspended(time.Time{}), stands(drifting("state")...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
 		"the suspension has ended": {broken("", suspended(t0), stands(drifting("state")...), cheap), limits, "ensure@1", ""},
 		"released": {
-			plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting("state")}, rules(plan.Warn), "release@2",
+			plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting("state")},
+			rules(plan.Warn), "release@2",
 			"healed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
 		"never was right": {plan.DueAllocation{Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
@@ -267,7 +268,7 @@ func machine(change func(*plan.DueObject)) plan.DueObject {
 func TestDriftOfMachines(t *testing.T) {
 	t.Parallel()
 	missing := plan.Standing{OpenedAt: t0, Version: 1, Finding: plan.Finding{
-		Difference: plan.Difference{Field: "gpus", Desired: "2 GPUs", Observed: "1 GPUs", Cause: "the machine's hardware is not as declared", Cost: 299, Currency: "EUR"},
+		Difference: plan.Difference{Field: "gpus", Desired: "2", Observed: "1", Cause: "the machine's hardware is not as declared", Cost: 299, Currency: "EUR"},
 		Policy:     plan.Heal, Owner: plan.OwnerOperator, DeadlineAt: t0.Add(time.Hour),
 	}}
 	spec := plan.Standing{OpenedAt: t0, Version: 1, Finding: plan.Finding{
@@ -278,9 +279,9 @@ func TestDriftOfMachines(t *testing.T) {
 		writes string
 	}{
 		"as declared":        {machine(func(*plan.DueObject) {}), ""},
-		"one GPU is missing": {machine(func(d *plan.DueObject) { d.Machine.Devices = d.Machine.Devices[:1] }), "opened gpus: \"1 GPUs\", not \"2 GPUs\"; heal by operator in 24h0m0s, costs 299 EUR\n"},
-		"all are missing":    {machine(func(d *plan.DueObject) { d.Machine.Devices = []plan.Device{} }), "opened gpus: \"0 GPUs\", not \"2 GPUs\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
-		"one too many":       {machine(func(d *plan.DueObject) { d.Machine.GPUs = 1 }), "opened gpus: \"2 GPUs\", not \"1 GPUs\"; heal by operator in 24h0m0s\n"},
+		"one GPU is missing": {machine(func(d *plan.DueObject) { d.Machine.Devices = d.Machine.Devices[:1] }), "opened gpus: \"1\", not \"2\"; heal by operator in 24h0m0s, costs 299 EUR\n"},
+		"all are missing":    {machine(func(d *plan.DueObject) { d.Machine.Devices = []plan.Device{} }), "opened gpus: \"0\", not \"2\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
+		"one too many":       {machine(func(d *plan.DueObject) { d.Machine.GPUs = 1 }), "opened gpus: \"2\", not \"1\"; heal by operator in 24h0m0s\n"},
 		"another model":      {machine(func(d *plan.DueObject) { d.Machine.Model = "H200" }), "opened model: \"2 H100\", not \"H200\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
 		"no SKU to compare":  {machine(func(d *plan.DueObject) { d.Machine.Model, d.Machine.Price = "", 0 }), ""},
 		"the same serials":   {machine(func(d *plan.DueObject) { d.Machine.Serials = []string{"a", "b"} }), ""},
@@ -290,8 +291,8 @@ func TestDriftOfMachines(t *testing.T) {
 		"not heard, still": {machine(func(d *plan.DueObject) {
 			d.Silence.StaleAt, d.Silence.Reachable, d.Standing = t0, false, []plan.Standing{missing}
 		}), ""},
-		"plugged in again": {machine(func(d *plan.DueObject) { d.Standing = []plan.Standing{missing} }), "healed gpus: \"1 GPUs\", not \"2 GPUs\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
-		"no longer declared": {machine(func(d *plan.DueObject) { d.Deleted, d.Gone, d.Standing = true, true, []plan.Standing{missing} }), "healed gpus: \"1 GPUs\", not \"2 GPUs\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
+		"plugged in again":                     {machine(func(d *plan.DueObject) { d.Standing = []plan.Standing{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
+		"no longer declared":                   {machine(func(d *plan.DueObject) { d.Deleted, d.Gone, d.Standing = true, true, []plan.Standing{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
 		"what a job found is its own to close": {machine(func(d *plan.DueObject) { d.Standing = []plan.Standing{spec} }), ""},
 	} {
 		p := plan.Objects([]plan.DueObject{c.due}, limits, t0)

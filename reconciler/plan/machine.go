@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ func (m Machine) differences() (all []Difference) {
 	const mend = "the machine's hardware is not as declared"
 	if n := len(m.Devices); n != m.GPUs {
 		all = append(all, m.priced(Difference{
-			Field: fieldGPUs, Desired: fmt.Sprintf("%d GPUs", m.GPUs), Observed: fmt.Sprintf("%d GPUs", n), Cause: mend, Remote: true,
+			Field: fieldGPUs, Desired: strconv.Itoa(m.GPUs), Observed: strconv.Itoa(n), Cause: mend, Remote: true,
 		}, max(m.GPUs-n, 0)))
 	}
 	others := map[string]int{}
