@@ -8,11 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaas/desired/validate"
 )
 
 // The bench starts itself anew for parts of its work; under test that is this
 // test binary.
 func TestMain(m *testing.M) {
+	validate.Child()
 	if os.Getenv(childVariable) != "" {
 		main()
 		os.Exit(0)

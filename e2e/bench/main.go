@@ -23,10 +23,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
 func main() {
+	validate.Child() // does not return in the child that evaluates files
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := start(ctx); err != nil {
