@@ -41,9 +41,11 @@ type Service struct {
 	Rules    func() preview.Rules
 	// Validate evaluates files as a commit's are.
 	Validate func(ctx context.Context, files map[string][]byte) (validate.Result, error)
-	Naming   ids.Naming
-	Hints    *hint.Bus
-	Clock    clock.Clock
+	// Normalise checks one object and fills in its defaults, as those of files are.
+	Normalise func(desired.Object) (desired.Object, error)
+	Naming    ids.Naming
+	Hints     *hint.Bus
+	Clock     clock.Clock
 }
 
 // do makes one change: the key first, so that a repetition waits for nothing; then
@@ -84,13 +86,9 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 func refusal(err error) error {
 	var broken *pgconn.PgError
 	if errors.As(err, &broken) && broken.ConstraintName == "desired_objects_one_name" {
-		return raced()
+		return errs.New(errs.Conflict, "somebody declared this name at the same moment").Try("read it and decide again")
 	}
 	return err
-}
-
-func raced() error {
-	return errs.New(errs.Conflict, "somebody declared this name at the same moment").Try("read it and decide again")
 }
 
 func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {

@@ -66,6 +66,9 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	if err := writable(w.Object.Kind); err != nil {
 		return made, nil, err
 	}
+	if w.Object, err = s.Normalise(w.Object); err != nil {
+		return made, nil, err
+	}
 	have, err := s.Desired.LockNamed(ctx, tx, []desired.Name{w.Object.Key()})
 	switch {
 	case err != nil:
@@ -79,13 +82,15 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	if err := s.consistent(ctx, tx, w.Object); err != nil {
 		return made, nil, err
 	}
-	if made, err = s.Desired.PutVersion(ctx, tx, w.Object, w.Version); err != nil {
+	if len(have) == 0 && w.Version == 0 {
+		// It was not there to be locked: whoever was faster has the name.
+		if err = s.Desired.PutAll(ctx, tx, []desired.Object{w.Object}); err == nil {
+			made, err = s.Desired.Lock(ctx, tx, w.Object.Kind, w.Object.Scope, w.Object.Name)
+		}
 		return made, nil, err
 	}
-	if len(have) == 0 && made.ResourceVersion > 1 {
-		return made, nil, raced() // it was not there to be locked
-	}
-	if len(have) == 1 {
+	made, err = s.Desired.PutVersion(ctx, tx, w.Object, w.Version)
+	if err == nil && len(have) == 1 {
 		err = s.free(ctx, tx, desired.Difference{Changed: []desired.Pair{{Old: have[0], New: made}}})
 	}
 	return made, before, err
@@ -105,8 +110,8 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 	switch o.Kind {
 	case desired.KindNode:
 		var spec desired.Node
-		if json.Unmarshal(o.Spec, &spec) != nil {
-			return nil //nolint:nilerr // the schema refuses it, in better words
+		if err := json.Unmarshal(o.Spec, &spec); err != nil {
+			return fmt.Errorf("reading %s: %w", o.Key(), err)
 		}
 		have, err := s.Desired.Named(ctx, tx, []desired.Name{{Kind: desired.KindSKU, Name: spec.SKU}})
 		if err == nil && len(have) == 0 {
@@ -115,11 +120,8 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 		return err
 	case desired.KindPolicy:
 		var spec desired.Policy
-		if json.Unmarshal(o.Spec, &spec) != nil {
-			return nil //nolint:nilerr // likewise
-		}
-		if spec.Scope == "" {
-			spec.Scope = string(policies.Platform)
+		if err := json.Unmarshal(o.Spec, &spec); err != nil {
+			return fmt.Errorf("reading %s: %w", o.Key(), err)
 		}
 		if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
 			return errs.New(errs.SpecInvalid, "%s", fault.Message).At("spec."+fault.Field).Try("expected %s", fault.Expected)

@@ -179,7 +179,7 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 
 func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s := &set{db: db}
-	s.desired = &desired.Store{DB: db, Hints: r.hints, Check: checkLater()}
+	s.desired = &desired.Store{DB: db, Hints: r.hints, Check: checked}
 	s.observed = &observed.Store{DB: db}
 	s.identity = r.entrance.identity(c, db, r)
 	s.catalog = &catalog.Service{DB: db, Clock: c.Clock, Hints: r.hints}
@@ -200,22 +200,27 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	}
 	s.changes = &change.Service{
 		DB: db, Desired: s.desired, Identity: s.identity, World: world{s, r.policy.client}, Rules: r.policy.changes,
-		Validate: validate.Run, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Validate: validate.Run, Normalise: normalised, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	return s
 }
 
-// checkLater validates what the API writes by the schema of its kind. The schema
-// is compiled by the first such write: most servers see none, and it costs memory.
-func checkLater() func(desired.Object) error {
-	compile := sync.OnceValues(validate.New)
-	return func(o desired.Object) error {
-		c, err := compile()
-		if err != nil {
-			return err
-		}
-		return c.Check(o)
+// schemas are compiled by the first write of the API: most servers see none, and it
+// costs memory.
+var schemas = sync.OnceValues(validate.New)
+
+// normalised is an object as files would declare it, by the schema of its kind.
+func normalised(o desired.Object) (desired.Object, error) {
+	c, err := schemas()
+	if err != nil {
+		return o, err
 	}
+	return c.Object(o)
+}
+
+func checked(o desired.Object) error {
+	_, err := normalised(o)
+	return err
 }
 
 // jobClient works where this process has that role, and only enqueues elsewhere.
