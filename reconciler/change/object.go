@@ -66,7 +66,7 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	if err := writable(w.Object.Kind); err != nil {
 		return made, nil, err
 	}
-	if w.Object, err = s.Normalise(w.Object); err != nil {
+	if w.Object, err = s.normal(w.Object); err != nil {
 		return made, nil, err
 	}
 	have, err := s.Desired.LockNamed(ctx, tx, []desired.Name{w.Object.Key()})
@@ -94,6 +94,15 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 		err = s.free(ctx, tx, desired.Difference{Changed: []desired.Pair{{Old: have[0], New: made}}})
 	}
 	return made, before, err
+}
+
+// normal: what is left out has its default here as in a file, for whoever carries it
+// out reads the spec as it stands.
+func (s *Service) normal(o desired.Object) (desired.Object, error) {
+	if s.Normal == nil {
+		return o, nil
+	}
+	return s.Normal(o)
 }
 
 // writable: allocations have a door of their own, and money behind it.

@@ -117,7 +117,7 @@ func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope po
 		}
 		o.Name, o.Labels, o.Annotations = set.Name, set.Labels, set.Annotations
 	}
-	if o, err = s.Normalise(o); err != nil {
+	if o, err = s.normal(o); err != nil {
 		return desired.Object{}, err
 	}
 	return s.Desired.PutVersion(ctx, tx, o, version)
