@@ -87,8 +87,8 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // so that an unknown word gets our error
 		RunE:          overview,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if err := a.checkOutput(); err != nil {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkOutput(cmd); err != nil {
 				return err
 			}
 			a.started = true
@@ -124,7 +124,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	in(groupAccount, newLogin(a), newLogout(a), newWhoami(a))
 	in(groupPeople, newTenant(a), newProject(a), newServiceAccount(a), newAPIKey(a), newSession(a), newAudit(a), newAdmin(a))
 	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a))
-	in(groupHouse, newUp(), newServer(), newFirstAdmin(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
+	in(groupHouse, newUp(), newServer(), newInit(a), newFirstAdmin(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)
 	root.AddCommand(newExitCodes())

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 )
 
@@ -16,10 +17,17 @@ func outputs() []string { return []string{"table", "wide", "json", "yaml", "name
 
 func (a *app) format() string { return cmp.Or(a.output, a.Env("GPUAAS_OUTPUT"), "table") }
 
-func (a *app) checkOutput() error {
-	if f := a.format(); !slices.Contains(outputs(), f) {
+// moreOutputs is the annotation of a command that knows others as well.
+const moreOutputs = "outputs"
+
+func (a *app) checkOutput(cmd *cobra.Command) error {
+	known := outputs()
+	if more := cmd.Annotations[moreOutputs]; more != "" {
+		known = append(known, strings.Split(more, ",")...)
+	}
+	if f := a.format(); !slices.Contains(known, f) {
 		e := usage("there is no output %q", f)
-		e.Try = "-o " + strings.Join(outputs(), "|")
+		e.Try = "-o " + strings.Join(known, "|")
 		return e
 	}
 	return nil
