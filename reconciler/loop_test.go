@@ -387,11 +387,11 @@ func TestINV62NodesOverPasses(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Clone(t))
 	s.limits.MassNodes, s.limits.MassPercent = 2, 5
-	for _, n := range strings.Fields("n1 n2 n3 n4 n5 n6") {
+	for n := range strings.FieldsSeq("n1 n2 n3 n4 n5 n6") {
 		s.lines("node " + n + "\ndeclare " + n + " kind=Node generation=2 by=git source=fleet commit=c1 cordoned\ncarried " + n + " kind=Node")
 	}
 	const let = `SELECT count(DISTINCT object_id) FROM plan_actions WHERE held = ''`
-	for _, n := range strings.Fields("n1 n2 n3 n4 n5 n6") {
+	for n := range strings.FieldsSeq("n1 n2 n3 n4 n5 n6") {
 		s.exec(`INSERT INTO reconcile_due (kind, object_id, due_at, reason) VALUES ('Node', $1, now(), 'marked')`, s.id(n))
 		var both sync.WaitGroup
 		for range 2 {
