@@ -113,9 +113,10 @@ const (
 			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(n.seen_at, a.seen_at), now() - coalesce(n.seen_at, a.seen_at)
 		FROM observed_allocations a LEFT JOIN observed_nodes n ON n.node_id = a.node_id`
 
-	selectHeld = held + ` WHERE a.allocation_id = $1`
-	selectMany = held + ` WHERE a.allocation_id = ANY($1)`
-	selectOld  = `
+	selectHeld    = held + ` WHERE a.allocation_id = $1`
+	selectMany    = held + ` WHERE a.allocation_id = ANY($1)`
+	selectCarried = `SELECT uid, generation, spec_hash, gone, seen_at FROM observed_objects WHERE uid = ANY($1)`
+	selectOld     = `
 		SELECT a.allocation_id FROM observed_nodes n JOIN observed_allocations a ON a.node_id = n.node_id
 		WHERE n.seen_at < now() - $1::interval AND a.phase <> 'gone' AND a.allocation_id > $2 ORDER BY a.allocation_id LIMIT $3`
 	countSilent = `SELECT count(*) FILTER (WHERE stale_at <= now()), count(*) FROM observed_nodes`

@@ -13,7 +13,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectFindings": selectFindings, "selectApproved": selectApproved, "settleDue": settleDue, "keepDue": keepDue, "addDue": addDue, "insertPlan": insertPlan,
 		"insertActions": insertActions, "lockJudged": lockJudged, "selectJudged": selectJudged, "selectPlans": selectPlans,
 		"selectPlan": selectPlan, "selectActions": selectActions, "selectDrift": selectDrift, "selectDrifts": selectDrifts,
-		"selectDriftsIn": selectDriftsIn, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
+		"selectDriftsIn": selectDriftsIn, "selectOpenOf": selectOpenOf, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
 		"openDrift": openDrift, "changeDrift": changeDrift, "healDrift": healDrift,
 	})
 }
