@@ -380,3 +380,37 @@ func TestINV16IdleWithDrift(t *testing.T) {
 		t.Errorf("wrote\n%s", left)
 	}
 }
+
+// INV-62: the bound holds over many passes and two loops at once, and is free again
+// when the period is over.
+func TestINV62NodesOverPasses(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	s.limits.MassNodes, s.limits.MassPercent = 2, 5
+	for n := range strings.FieldsSeq("n1 n2 n3 n4 n5 n6") {
+		s.lines("node " + n + "\ndeclare " + n + " kind=Node generation=2 by=git source=fleet commit=c1 cordoned\ncarried " + n + " kind=Node")
+	}
+	const let = `SELECT count(DISTINCT object_id) FROM plan_actions WHERE held = ''`
+	for n := range strings.FieldsSeq("n1 n2 n3 n4 n5 n6") {
+		s.exec(`INSERT INTO reconcile_due (kind, object_id, due_at, reason) VALUES ('Node', $1, now(), 'marked')`, s.id(n))
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if _, err := s.Pass(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
+	if got := s.count(let); got != 2 {
+		t.Errorf("%d nodes went off the market", got)
+	}
+	s.exec(`UPDATE nodes SET cordoned = true WHERE id IN (SELECT object_id FROM plan_actions WHERE held = '')`)
+	s.exec(`UPDATE plans SET created_at = created_at - interval '11 min'`)
+	s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
+	s.pass()
+	if got := s.count(let); got != 4 {
+		t.Errorf("%d nodes, a period later", got)
+	}
+}
