@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -248,6 +249,33 @@ func (o *office) declared(kind, name, field string) any {
 	return object.Spec[field]
 }
 
+// drifts edits a row by hand, and waits until the API has shown the difference and
+// that it was healed.
+func (o *office) drifts(t *testing.T) {
+	t.Helper()
+	db, err := o.sql(t.Context())
+	must(t, err)
+	defer db.Close(t.Context())
+	_, err = db.Exec(t.Context(), `UPDATE sku_catalog SET max_gpus = 2 WHERE name = 't4'`)
+	must(t, err)
+	until(t, 2*patience, "the difference is shown and healed", func() error {
+		time.Sleep(10 * look)
+		var list struct {
+			Items []struct{ Name, Field, Desired, Observed, Status string }
+		}
+		if err := o.operator("/api/v1/admin/drift?kind=SKU", &list); err != nil {
+			return err
+		}
+		if len(list.Items) != 1 || list.Items[0].Name != "t4" || list.Items[0].Desired == list.Items[0].Observed || list.Items[0].Status != "healed" {
+			return fmt.Errorf("%+v", list.Items)
+		}
+		return nil
+	})
+	if n := one[int](t, o.house, `SELECT max_gpus FROM sku_catalog WHERE name = 't4'`); n != 4 {
+		t.Errorf("max_gpus is %d after it was healed", n)
+	}
+}
+
 // TestChangeByPullRequest is the story of one change: a price, a cordon and a cap,
 // proposed, commented, corrected, merged, applied; and of one that was wrong.
 func TestChangeByPullRequest(t *testing.T) {
@@ -329,13 +357,13 @@ func TestChangeByPullRequest(t *testing.T) {
 	if status, err := o.call("POST", "/api/v1/allocations", "over-the-cap", map[string]any{"sku": "t4", "gpus": 1, "name": "over"}, &more); status < 400 {
 		t.Errorf("beyond the cap: %d, %v", status, err)
 	}
-	var drift struct {
-		Items []struct{ Kind, Name, Field string }
-	}
-	must(t, o.operator("/api/v1/admin/drift?status=open", &drift))
-	if len(drift.Items) != 0 {
-		t.Errorf("it drifts: %+v", drift.Items)
-	}
+	until(t, patience, "gpu-t4-02 takes nothing new", func() error {
+		if !one[bool](t, o.house, `SELECT cordoned FROM nodes WHERE name = 'gpu-t4-02'`) {
+			return errors.New("it is not cordoned")
+		}
+		return nil
+	})
+	o.drifts(t)
 
 	// What is wrong changes nothing, and says where.
 	git(t, o.clone, "fetch", "--quiet", "origin", "main")
