@@ -193,7 +193,7 @@ const (
 		SELECT name, g.repository, ref, dirs, declared_by, settings, head, g.tree_hash, checked_at, fetched_at, fault_code, fault, fault_since,
 			CASE WHEN isfinite(asked_at) THEN asked_at END, CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason,
 			suspended_at, suspended_until, g.version, gone_at, coalesce(p.revision, 0), coalesce(p.commit, ''), coalesce(p.tree_hash, ''), p.applied_at,
-			coalesce(l.revision, 0), coalesce(l.commit, ''), coalesce(l.tree_hash, ''), coalesce(l.status, ''), coalesce(l.findings, '[]'), coalesce(l.waits, '[]'),
+			coalesce(l.revision, 0), coalesce(l.commit, ''), coalesce(l.tree_hash, ''), coalesce(l.status, ''), coalesce(l.objects, 0), coalesce(l.findings, '[]'), coalesce(l.waits, '[]'),
 			l.updated_at
 		FROM git_sources g
 		LEFT JOIN desired_pointer p ON p.source = g.name

@@ -31,6 +31,8 @@ var good = map[string]map[string]any{
 	"fleet.revision_applied":               revision("applied"),
 	"fleet.revision_waiting":               revision("waiting_approval"),
 	"fleet.revision_refused":               revision("invalid"),
+	"fleet.plan_decided":                   {"plan_id": id, "status": "approved", "hash": "9f3c", "source": "fleet", "commit": "9f3c2d1e", "summary": "Plan: 1 to create", "decided_by": "user:" + id, "reason": ""},
+	"fleet.declaration_changed":            {"object_id": id, "kind": "Node", "name": "n7", "change": "put", "generation": 3, "version": 5, "changed_by": "user:" + id, "reason": ""},
 	"fleet.drift_opened":                   drift(),
 	"fleet.drift_closed":                   drift(),
 	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
