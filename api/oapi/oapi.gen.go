@@ -1636,7 +1636,7 @@ type Allocation struct {
 	Message *string `json:"message,omitempty"`
 	Name    string  `json:"name"`
 
-	// NodeId Which machine, by an id that says nothing about it.
+	// NodeId Which machine, by an id that says nothing about it; all zeros while it waits for one.
 	NodeId openapi_types.UUID `json:"node_id"`
 
 	// Pending Why a request waits, and what would let it through.

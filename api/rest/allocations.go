@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -29,6 +30,7 @@ func (s *Server) CreateAllocation(ctx context.Context, req oapi.CreateAllocation
 		SSHKeys: sshKeys(req.Body.SshKeyIds),
 		Labels:  or(req.Body.Labels, nil),
 		TTL:     time.Duration(or(req.Body.TtlSeconds, 0)) * time.Second,
+		Queue:   or(req.Body.Queue, false),
 		Answer:  s.answerFor(r, http.StatusCreated),
 	})
 	if err != nil {
@@ -80,6 +82,15 @@ func (s *Server) GetAllocation(ctx context.Context, req oapi.GetAllocationReques
 	shown, err := s.withCost(ctx, []allocation.Allocation{a})
 	if err != nil {
 		return nil, err
+	}
+	if a.Queued() {
+		// What it waits for changes while its version does not: it is always told.
+		p, err := s.Allocations.Pending(ctx, a, r.platform)
+		if err != nil {
+			return nil, err
+		}
+		shown[0].Pending = toPending(a, p)
+		return oapi.GetAllocation200JSONResponse{Body: shown[0], Headers: oapi.GetAllocation200ResponseHeaders{ETag: tagOf(shown[0].Version)}}, nil
 	}
 	tag := tagOf(shown[0].Version)
 	if notModified(req.Params.IfNoneMatch, tag) {
@@ -193,6 +204,26 @@ func (s *Server) show(a allocation.Allocation, seen allocation.Seen, cost money.
 		CreatedAt: a.CreatedAt.UTC(), StatusAt: a.StatusAt.UTC(), ActiveAt: utc(a.ActiveAt), EndedAt: utc(a.EndedAt), ExpiresAt: utc(a.ExpiresAt),
 		Conditions: toConditions(allocation.Conditions(a, seen)),
 	}
+}
+
+// toPending says why a request waits, and first what would let it through.
+func toPending(a allocation.Allocation, p allocation.Pending) *oapi.Pending {
+	shown := &oapi.Pending{
+		Reason: "NoCapacity", Message: fmt.Sprintf("no node has %d GPUs of %s free", a.GPUs, a.SKU), Since: p.Since.UTC(),
+		Position: filled(p.Position), DeadlineAt: utc(p.DeadlineAt), Filters: make([]oapi.FilterCount, len(p.Left)), Fits: make([]oapi.Fit, len(p.Fits)),
+	}
+	for i, l := range p.Left {
+		shown.Filters[i] = oapi.FilterCount{Filter: l.Filter, Nodes: l.Nodes}
+	}
+	for i, f := range p.Fits {
+		if shown.Fits[i].Text = f.Text; !f.At.IsZero() {
+			shown.Fits[i].At = utc(&f.At)
+		}
+	}
+	if len(p.Fits) > 0 {
+		shown.Message += "; " + p.Fits[0].Text
+	}
+	return shown
 }
 
 func toConditions(list []allocation.Condition) []oapi.Condition {

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/inventory/place"
 )
 
 var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
@@ -214,6 +215,7 @@ type rooms struct {
 	fails    error // what every room answers when set
 	releases int
 	trace    string // that the last request belonged to
+	queued   bool   // whether it might wait
 }
 
 func (r *rooms) failure() error {
@@ -240,7 +242,7 @@ func (r *rooms) Request(ctx context.Context, q allocation.Request) (allocation.A
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made++
-	r.trace = q.Caller.Trace
+	r.trace, r.queued = q.Caller.Trace, q.Queue
 	r.all[a.ID] = a
 	return a, nil
 }
@@ -281,6 +283,15 @@ func (r *rooms) List(_ context.Context, c identity.Caller, f allocation.Filter) 
 	b := a
 	b.ID = ids.New[ids.Allocation]()
 	return []allocation.Allocation{a, b}[:min(2, f.Limit)], nil
+}
+
+// Pending says that a node is cordoned, and which one to those who may know.
+func (*rooms) Pending(_ context.Context, a allocation.Allocation, named bool) (allocation.Pending, error) {
+	text := "fits if a node is uncordoned"
+	if named {
+		text = "fits if node n7 is uncordoned"
+	}
+	return allocation.Pending{Since: a.CreatedAt, Position: 2, Left: []place.Left{{Filter: place.Cordoned, Nodes: 1}}, Fits: []place.Fit{{Text: text}}}, nil
 }
 
 func (r *rooms) CommittedBurn(context.Context, pg.Queryer, ids.Tenant, ids.Project) (money.Minor, error) {

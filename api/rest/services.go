@@ -174,8 +174,9 @@ type (
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
 		InUse
 	}
-	// InUse knows what people and projects hold.
+	// InUse knows what people and projects hold, and what they wait for.
 	InUse interface {
+		Pending(ctx context.Context, a allocation.Allocation, named bool) (allocation.Pending, error)
 		CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (int, error)
 		CommittedBurn(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project) (money.Minor, error)
 		CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error

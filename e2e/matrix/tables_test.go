@@ -40,22 +40,22 @@ var changes = map[string][]string{
 	"placeTenantMember":    {"tenant_memberships"},
 	"createEnrolmentToken": {"enrolment_tokens"},
 
-	// What people do to declarations; the loop carries it out.
-	"putDesired":       {"desired_objects", "reconcile_due"},
-	"deleteDesired":    {"desired_objects", "reconcile_due"},
-	"adoptDesired":     {"desired_objects"},
-	"suspendDesired":   {"desired_objects", "reconcile_due"},
-	"resumeDesired":    {"desired_objects", "reconcile_due"},
-	"reconcileDesired": {"desired_objects", "reconcile_due"},
+	// What people do to declarations is told as a fact; the loop carries it out.
+	"putDesired":       {"desired_objects", "reconcile_due", "outbox_events"},
+	"deleteDesired":    {"desired_objects", "reconcile_due", "outbox_events"},
+	"adoptDesired":     {"desired_objects", "outbox_events"},
+	"suspendDesired":   {"desired_objects", "reconcile_due", "outbox_events"},
+	"resumeDesired":    {"desired_objects", "reconcile_due", "outbox_events"},
+	"reconcileDesired": {"desired_objects", "reconcile_due", "outbox_events"},
 	"createPlan":       {"plans"},
-	"approvePlan":      {"plans"},
-	"rejectPlan":       {"plans"},
-	"applyPlan":        {"plans", "desired_objects", "reconcile_due"},
+	"approvePlan":      {"plans", "outbox_events"},
+	"rejectPlan":       {"plans", "outbox_events"},
+	"applyPlan":        {"plans", "desired_objects", "reconcile_due", "outbox_events"},
 	"syncGitSource":    {"git_sources"},
 	"suspendGitSource": {"git_sources"},
 	"resumeGitSource":  {"git_sources"},
 	"ignoreDrift":      {"drift", "reconcile_due"},
-	"putPolicy":        {"desired_objects", "reconcile_due"},
+	"putPolicy":        {"desired_objects", "reconcile_due", "outbox_events"},
 
 	// What the loop carries out, and what a worker looks at afterwards.
 	"putBillingLimits":        {"desired_objects", "reconcile_due"},

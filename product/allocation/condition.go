@@ -49,7 +49,9 @@ func Conditions(a Allocation, seen Seen) []Condition {
 	list := []Condition{ready(a, seen)}
 	switch a.State {
 	case Requested, Provisioning, Releasing:
-		list = append(list, a.condition("Reconciling", isTrue, progressReason(seen), progress(a, seen)))
+		if !a.Queued() {
+			list = append(list, a.condition("Reconciling", isTrue, progressReason(seen), progress(a, seen)))
+		}
 	case Failed, ReleaseFailed:
 		list = append(list, a.condition("Stalled", isTrue, "Failed", a.Message))
 	case Active, Released:
@@ -58,7 +60,7 @@ func Conditions(a Allocation, seen Seen) []Condition {
 		list = append(list, a.condition("Drifted", isTrue, "Progressing", seen.Message))
 	}
 	list = append(list,
-		a.step("NodeAssigned", true),
+		a.step("NodeAssigned", a.placed()),
 		a.step("Provisioned", a.ActiveAt != nil),
 		a.step("AccessReady", a.State == Active && seen.Phase == "ready"),
 		a.metering(),
@@ -73,6 +75,8 @@ func ready(a Allocation, seen Seen) Condition {
 	s := summaries[a.State]
 	c := a.condition("Ready", s.ready, s.reason, s.message)
 	switch {
+	case a.Queued():
+		c.Reason, c.Message = "Queued", "waits for capacity"
 	case a.State == Active && seen.Phase == "broken":
 		c.Status, c.Reason, c.Message = isFalse, "Progressing", "drifted and being healed: "+seen.Message
 	case a.State == Active && !seen.Reported:

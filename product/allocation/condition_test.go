@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
@@ -13,22 +14,24 @@ import (
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	node := ids.New[ids.Node]()
 	was := func(s allocation.State) allocation.Allocation {
-		return allocation.Allocation{State: s, ActiveAt: &at, StatusAt: at, Message: "why"}
+		return allocation.Allocation{State: s, Node: node, ActiveAt: &at, StatusAt: at, Message: "why"}
 	}
 	for name, c := range map[string]struct {
 		a    allocation.Allocation
 		seen allocation.Seen
 		want string
 	}{
-		"requested":    {allocation.Allocation{State: allocation.Requested}, allocation.Seen{}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
-		"tried again":  {allocation.Allocation{State: allocation.Provisioning}, allocation.Seen{Reported: true, Failures: 1, Message: "disk full"}, "Ready=False(Progressing) Reconciling=True(ProgressingWithRetry) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"requested":    {allocation.Allocation{State: allocation.Requested, Node: node}, allocation.Seen{}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"queued":       {allocation.Allocation{State: allocation.Requested}, allocation.Seen{}, "Ready=False(Queued) NodeAssigned=False(Progressing) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"tried again":  {allocation.Allocation{State: allocation.Provisioning, Node: node}, allocation.Seen{Reported: true, Failures: 1, Message: "disk full"}, "Ready=False(Progressing) Reconciling=True(ProgressingWithRetry) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
 		"active":       {was(allocation.Active), allocation.Seen{Reported: true, Phase: "ready"}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
 		"broken":       {was(allocation.Active), allocation.Seen{Reported: true, Phase: "broken", Message: "keys"}, "Ready=False(Progressing) Drifted=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
 		"not spoken":   {was(allocation.Active), allocation.Seen{}, "Ready=Unknown(StaleReport) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
 		"releasing":    {was(allocation.Releasing), allocation.Seen{Reported: true}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
 		"released":     {was(allocation.Released), allocation.Seen{}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
-		"failed":       {allocation.Allocation{State: allocation.Failed, Message: "why"}, allocation.Seen{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=False(Suspended) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"failed":       {allocation.Allocation{State: allocation.Failed, Node: node, Message: "why"}, allocation.Seen{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=False(Suspended) AccessReady=False(Suspended) Metering=False(Suspended)"},
 		"not released": {was(allocation.ReleaseFailed), allocation.Seen{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
 	} {
 		c.seen.Generation = 7

@@ -102,7 +102,7 @@ func adviceOnState(code errs.Code) string {
 	case errs.PlanStale:
 		return "Make a new plan: the world has moved on since."
 	case errs.ApprovalRequired:
-		return "Ask an administrator to approve the plan."
+		return "Have another operator or administrator approve the plan."
 	case errs.StaleFence, errs.StaleReport, errs.TaskSuperseded:
 		return "Nothing: something newer has taken its place."
 	case errs.ProjectNotEmpty:
