@@ -9,20 +9,45 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 )
 
 func outputs() []string { return []string{"table", "wide", "json", "yaml", "name"} }
 
-func (a *app) format() string { return cmp.Or(a.output, a.Env("GPUAAS_OUTPUT"), "table") }
+const defaultOutput = "table"
 
-func (a *app) checkOutput() error {
-	if f := a.format(); !slices.Contains(outputs(), f) {
-		e := usage("there is no output %q", f)
-		e.Try = "-o " + strings.Join(outputs(), "|")
-		return e
+func (a *app) format() string { return cmp.Or(a.output, a.Env("GPUAAS_OUTPUT"), defaultOutput) }
+
+// ownOutputs is the annotation of a command with other outputs than the usual ones.
+const ownOutputs = "outputs"
+
+// takes names the outputs of a command that has its own.
+func takes(names ...string) map[string]string {
+	return map[string]string{ownOutputs: strings.Join(names, " ")}
+}
+
+func outputsOf(cmd *cobra.Command) []string {
+	if own, ok := cmd.Annotations[ownOutputs]; ok {
+		return strings.Fields(own)
 	}
-	return nil
+	return outputs()
+}
+
+// checkOutput refuses what was asked for here. What the environment asks for is
+// meant for all commands, and left aside by those that have no such output.
+func (a *app) checkOutput(cmd *cobra.Command) error {
+	can, f := outputsOf(cmd), a.format()
+	if slices.Contains(can, f) {
+		return nil
+	}
+	if own := cmd.Annotations[ownOutputs] != ""; own && (f == defaultOutput || a.output == "" && slices.Contains(outputs(), f)) {
+		a.output = defaultOutput
+		return nil
+	}
+	e := usage("there is no output %q", f)
+	e.Try = "-o " + strings.Join(can, "|")
+	return e
 }
 
 // data says that a program reads the output, so that nothing else belongs there.
