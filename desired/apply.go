@@ -4,269 +4,242 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Snapshot is everything that one source declares at one commit, validated.
-type Snapshot struct {
-	Repository string
-	Commit     string
-	TreeHash   string
-	Objects    []Object
-	// Generated says that no person wrote this: it may be empty on purpose.
-	Generated bool
+// Wait is one reason why a revision waits, and for what.
+type Wait struct {
+	Reason  string   `json:"reason"` // prune_cap, under_allocations, mass_action, diverged, confirm, suspended
+	Message string   `json:"message"`
+	Objects []string `json:"objects,omitempty"` // Kind/name
 }
 
-// Caps bound how much one revision may take away without a person's word.
-type Caps struct {
-	Objects int // always allowed to go
-	Percent int // of the source's objects
+// WaitSuspended is the one reason that no approval answers: the source is
+// suspended, and what was read of it is only judged.
+const WaitSuspended = "suspended"
+
+// Verdict is what a gate says of a difference. Nothing in it: apply.
+type Verdict struct {
+	Findings []Finding // it cannot be applied at all
+	Waits    []Wait    // it must be approved first, or resumed
+	Rejected string    // who said no, and why
+	Plan     ids.Plan  // what was shown to whoever decides
 }
 
-// Guard finds what a revision may not remove: that which live things stand on.
-// It is asked inside the applying transaction.
-type Guard func(ctx context.Context, tx pgx.Tx, removed []Object) ([]Finding, error)
-
-// Revision is one applied or refused snapshot.
-type Revision struct {
-	Revision int64     `json:"revision"`
-	Source   string    `json:"source"`
-	Commit   string    `json:"commit"`
-	Status   string    `json:"status"` // applied | invalid | waiting_approval
-	Objects  int       `json:"objects"`
-	Created  int       `json:"created"`
-	Changed  int       `json:"changed"`
-	Deleted  int       `json:"deleted"`
-	Findings []Finding `json:"findings"`
-	At       time.Time `json:"created_at"`
-}
+// Gate judges a difference, inside the applying transaction.
+type Gate func(ctx context.Context, tx pgx.Tx, d Difference) (Verdict, error)
 
 // Apply makes a snapshot the declared truth of its source: all of it in one
-// transaction that moves one pointer, or nothing. A snapshot that would take too
-// much away, or anything from under a live thing, or another owner's object, is
-// kept as a refused revision with its findings and changes nothing else.
-func (s *Store) Apply(ctx context.Context, snap Snapshot, caps Caps, guard Guard) (Revision, error) {
-	if len(snap.Objects) == 0 && !snap.Generated {
-		return Revision{}, errs.New(errs.SpecInvalid, "%s declares nothing; an empty tree is taken for an accident", snap.Repository)
+// transaction that moves one pointer, or nothing. What the gate refuses or holds
+// back is kept as a revision with its findings or waits, and changes nothing
+// else; the same word about the same tree is written once.
+func (s *Store) Apply(ctx context.Context, snap Snapshot, gate Gate) (Revision, error) {
+	if snap.empty() && !snap.Generated {
+		return Revision{}, errs.New(errs.SpecInvalid, "%s declares nothing; an empty tree is taken for an accident", snap.Source)
 	}
-	rev := Revision{Source: snap.Repository, Commit: snap.Commit, Objects: len(snap.Objects), Status: "applied"}
-	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		// One revision of a source at a time; a second replica waits and then
-		// finds nothing left to change.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('apply ' || $1))`, snap.Repository); err != nil {
-			return fmt.Errorf("locking source: %w", err)
-		}
-		have, err := readSource(ctx, tx, snap)
-		if err != nil {
-			return err
-		}
-		d := compare(have, snap)
-		rev.Created, rev.Changed, rev.Deleted = len(d.created), len(d.changed), len(d.deleted)
-		if rev.Findings, err = d.refused(ctx, tx, snap, caps, guard); err != nil {
-			return err
-		}
-		if len(rev.Findings) > 0 {
-			rev.Status = "waiting_approval"
-			return s.record(ctx, tx, &rev)
-		}
-		if d.empty() {
-			return s.rest(ctx, tx, &rev, snap)
-		}
-		if err := write(ctx, tx, snap, d); err != nil {
-			return err
-		}
-		if err := s.point(ctx, tx, &rev, snap); err != nil {
-			return err
-		}
-		failpoint.Hit("git.apply.before_commit")
-		return nil
+	rev := snap.revision()
+	applied := false
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) (err error) {
+		applied, err = s.apply(ctx, tx, snap, gate, &rev)
+		return err
 	})
 	if err != nil {
 		return Revision{}, err
 	}
-	failpoint.Hit("git.apply.after_commit")
-	s.Hint()
+	if applied {
+		failpoint.Hit("git.apply.after_commit")
+		s.Hint()
+	}
 	return rev, nil
 }
 
-// Refuse records that a commit did not validate; the last good one stays.
-func (s *Store) Refuse(ctx context.Context, source, commit string, findings []Finding) (Revision, error) {
-	rev := Revision{Source: source, Commit: commit, Status: "invalid", Findings: findings}
-	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return s.record(ctx, tx, &rev) })
+func (snap Snapshot) empty() bool {
+	return len(snap.Objects) == 0 && (snap.Base == "" || snap.Total == 0)
+}
+
+func (snap Snapshot) revision() Revision {
+	total := snap.Total
+	if snap.Base == "" {
+		total = len(snap.Objects)
+	}
+	rev := Revision{
+		Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, TreeHash: snap.TreeHash, Status: StatusApplied, Objects: total,
+		Author: snap.Meta.Author, AuthorEmail: snap.Meta.AuthorEmail, Message: snap.Meta.Message, Signer: snap.Meta.Signer,
+	}
+	if !snap.Meta.At.IsZero() {
+		rev.CommittedAt = &snap.Meta.At
+	}
+	return rev
+}
+
+func (s *Store) apply(ctx context.Context, tx pgx.Tx, snap Snapshot, gate Gate, rev *Revision) (applied bool, err error) {
+	p, err := s.hold(ctx, tx, snap)
+	if err != nil {
+		return false, err
+	}
+	rev.Parent = p.Commit
+	d, err := compareIn(ctx, tx, selectSourceLocked, snap)
+	if err != nil {
+		return false, err
+	}
+	rev.Created, rev.Changed, rev.Deleted, rev.Adopted = len(d.Created), len(d.Changed), len(d.Deleted), len(d.Adopted)
+	if err := rev.judge(ctx, tx, d, gate); err != nil || rev.Status != StatusApplied {
+		if err == nil {
+			err = s.record(ctx, tx, rev)
+		}
+		return false, err
+	}
+	if d.Empty() && p.Commit == snap.Commit && p.TreeHash == snap.TreeHash && p.Revision > 0 {
+		// Another replica was faster.
+		*rev, err = revisionAt(ctx, tx, p.Revision)
+		return false, err
+	}
+	if !d.Empty() {
+		if err := write(ctx, tx, snap, d); err != nil {
+			return false, err
+		}
+	}
+	if err := s.record(ctx, tx, rev); err != nil {
+		return false, err
+	}
+	if _, err := tx.Exec(ctx, movePointer, rev.Source, rev.Revision, rev.Commit, snap.TreeHash); err != nil {
+		return false, fmt.Errorf("moving the pointer: %w", err)
+	}
+	failpoint.Hit("git.apply.before_commit")
+	return true, nil
+}
+
+// hold lets one revision of a source be applied at a time, and refuses one that
+// was read before the source moved.
+func (s *Store) hold(ctx context.Context, tx pgx.Tx, snap Snapshot) (Pointer, error) {
+	if _, err := tx.Exec(ctx, lockSource, snap.Source); err != nil {
+		return Pointer{}, fmt.Errorf("locking source: %w", err)
+	}
+	p, err := pointer(ctx, tx, snap.Source)
+	if err != nil && errs.CodeOf(err) != errs.NotFound {
+		return Pointer{}, err
+	}
+	if snap.Base != "" && snap.Base != p.TreeHash || snap.Since != nil && *snap.Since != p.Revision {
+		return Pointer{}, errs.New(errs.Conflict, "%s has moved to revision %d since it was read", snap.Source, p.Revision)
+	}
+	return p, nil
+}
+
+// judge asks what stands against the difference.
+func (r *Revision) judge(ctx context.Context, tx pgx.Tx, d Difference, gate Gate) error {
+	var v Verdict
+	if gate != nil && len(d.Foreign) == 0 {
+		var err error
+		if v, err = gate(ctx, tx, d); err != nil {
+			return fmt.Errorf("judging the revision: %w", err)
+		}
+	}
+	r.Findings, r.Waits, r.Plan = slices.Concat(d.Foreign, v.Findings), v.Waits, v.Plan
+	switch {
+	case len(r.Findings) > 0:
+		r.Status = StatusInvalid
+	case v.Rejected != "":
+		r.Status = StatusRejected
+		r.Findings = []Finding{{Code: "rejected", Path: r.Repository, Message: v.Rejected}}
+	case slices.ContainsFunc(v.Waits, func(w Wait) bool { return w.Reason != WaitSuspended }):
+		r.Status = StatusWaiting
+	case len(v.Waits) > 0:
+		r.Status = StatusPlanned
+	}
+	return nil
+}
+
+// Preview is what applying a snapshot would change, and writes nothing.
+func (s *Store) Preview(ctx context.Context, q pg.Queryer, snap Snapshot) (Difference, error) {
+	return compareIn(ctx, q, selectSource, snap)
+}
+
+// Refuse records that a commit was not even compared; the last good one stays.
+func (s *Store) Refuse(ctx context.Context, snap Snapshot, findings []Finding) (Revision, error) {
+	rev := snap.revision()
+	rev.Status, rev.Objects, rev.Findings = StatusInvalid, 0, findings
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		p, err := s.hold(ctx, tx, snap)
+		if err != nil {
+			return err
+		}
+		rev.Parent = p.Commit
+		return s.record(ctx, tx, &rev)
+	})
 	return rev, err
 }
 
-type difference struct {
-	created, changed, deleted []Object
-	foreign                   []Finding
-	kept                      int
-}
-
-func (d difference) empty() bool {
-	return len(d.created)+len(d.changed)+len(d.deleted) == 0
-}
-
-// compare is pure: what a snapshot changes, given what its source and the other
-// owners hold under the same names.
-func compare(have []Object, snap Snapshot) (d difference) {
-	byName := make(map[string]Object, len(have))
-	for _, o := range have {
-		if old, ok := byName[key(o)]; !ok || old.DeletedAt != nil {
-			byName[key(o)] = o // a living object hides a tombstone of its name
-		}
+func compareIn(ctx context.Context, q pg.Queryer, sql string, snap Snapshot) (Difference, error) {
+	names := make([]string, 0, len(snap.Objects)+len(snap.Removed))
+	for _, o := range snap.Objects {
+		names = append(names, o.Name)
 	}
-	for _, want := range snap.Objects {
-		old, ok := byName[key(want)]
-		switch {
-		case !ok:
-			want.UID = orNew(want.UID)
-			d.created = append(d.created, want)
-		case old.DeletedAt == nil && old.Source.Owner == OwnerAPI:
-			d.foreign = append(d.foreign, Finding{
-				Path: want.Source.Path, Line: want.Source.Line, Column: want.Source.Column,
-				Object: string(want.Kind) + "/" + want.Name, Message: "is managed by the API (managed_by_api)", Expected: "a name that is free, or the object removed there first",
-			})
-		case old.DeletedAt != nil, old.SpecHash != Hash(want.Spec), moved(old, want):
-			want.UID, want.SpecHash = old.UID, old.SpecHash
-			want.DeletedAt = old.DeletedAt
-			d.changed = append(d.changed, want)
-			d.kept++
-		default:
-			d.kept++
-		}
-		delete(byName, key(want))
+	for _, n := range snap.Removed {
+		names = append(names, n.Name)
 	}
-	for _, o := range have {
-		left, ok := byName[key(o)]
-		if ok && left.UID == o.UID && o.DeletedAt == nil && o.Source.Owner == OwnerGit && o.Source.Repository == snap.Repository {
-			d.deleted = append(d.deleted, o)
-		}
-	}
-	return d
-}
-
-func key(o Object) string { return string(o.Kind) + "/" + o.Scope + "/" + o.Name }
-
-// moved: the place in the file is shown to people who must edit it, so it is
-// kept true, as labels are; neither raises the generation.
-func moved(old, want Object) bool {
-	return !maps.Equal(old.Labels, want.Labels) || !maps.Equal(old.Annotations, want.Annotations) ||
-		old.Source.Path != want.Source.Path || old.Source.Line != want.Source.Line || old.Source.Column != want.Source.Column
-}
-
-func (d difference) refused(ctx context.Context, tx pgx.Tx, snap Snapshot, caps Caps, guard Guard) ([]Finding, error) {
-	findings := slices.Clone(d.foreign)
-	if allowed := max(caps.Objects, (len(d.deleted)+d.kept)*caps.Percent/100); len(d.deleted) > allowed {
-		findings = append(findings, Finding{
-			Path: snap.Repository, Message: fmt.Sprintf("removes %d of %d objects (prune_limit)", len(d.deleted), len(d.deleted)+d.kept),
-			Expected: fmt.Sprintf("at most %d in one revision, or an approval", allowed),
-		})
-	}
-	if guard == nil || len(d.deleted) == 0 {
-		return findings, nil
-	}
-	more, err := guard(ctx, tx, d.deleted)
+	rows, err := q.Query(ctx, sql, snap.Source, names, snap.Base == "")
 	if err != nil {
-		return nil, fmt.Errorf("asking what stands on removed objects: %w", err)
-	}
-	return append(findings, more...), nil
-}
-
-func readSource(ctx context.Context, tx pgx.Tx, snap Snapshot) ([]Object, error) {
-	names := make([]string, len(snap.Objects))
-	for i, o := range snap.Objects {
-		names[i] = o.Name
-	}
-	rows, err := tx.Query(ctx, selectObject+` WHERE kind <> 'Allocation' AND (owner = 'git' AND repository = $1 OR name = ANY($2)) ORDER BY uid FOR UPDATE`, snap.Repository, names)
-	if err != nil {
-		return nil, fmt.Errorf("reading declared objects: %w", err)
+		return Difference{}, fmt.Errorf("reading declared objects: %w", err)
 	}
 	have, err := pgx.CollectRows(rows, scanObject)
 	if err != nil {
-		return nil, fmt.Errorf("reading declared objects: %w", err)
+		return Difference{}, fmt.Errorf("reading declared objects: %w", err)
 	}
-	return have, nil
+	return Compare(have, snap), nil
 }
 
-func write(ctx context.Context, tx pgx.Tx, snap Snapshot, d difference) error {
-	type row struct {
-		UID         uuid.UUID         `json:"uid"`
-		Kind        Kind              `json:"kind"`
-		Scope       string            `json:"scope"`
-		Name        string            `json:"name"`
-		Labels      map[string]string `json:"labels"`
-		Annotations map[string]string `json:"annotations"`
-		Spec        json.RawMessage   `json:"spec"`
-		SpecHash    string            `json:"spec_hash"`
-		Path        string            `json:"path"`
-		Line        int               `json:"line"`
-		Col         int               `json:"col"`
+func write(ctx context.Context, tx pgx.Tx, snap Snapshot, d Difference) error {
+	wanted := slices.Clone(d.Created)
+	for _, p := range slices.Concat(d.Adopted, d.Changed) {
+		wanted = append(wanted, p.New)
 	}
-	rows := []row{} // a revision may only remove
-	for _, o := range slices.Concat(d.created, d.changed) {
-		rows = append(rows, row{
-			o.UID.UUID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec),
-			o.Source.Path, o.Source.Line, o.Source.Column,
-		})
-	}
-	text, err := json.Marshal(rows)
+	text, err := json.Marshal(rowsOf(wanted))
 	if err != nil {
 		return fmt.Errorf("encoding revision: %w", err)
 	}
-	gone := make([]uuid.UUID, len(d.deleted))
-	for i, o := range d.deleted {
+	gone := make([]uuid.UUID, len(d.Deleted))
+	for i, o := range d.Deleted {
 		gone[i] = o.UID.UUID
 	}
-	if _, err := tx.Exec(ctx, upsertSource, text, snap.Repository, snap.Commit); err != nil {
+	if _, err := tx.Exec(ctx, upsertSource, text, snap.Repository, snap.Commit, snap.Source); err != nil {
 		return fmt.Errorf("writing revision: %w", err)
 	}
-	if _, err := tx.Exec(ctx, buryObjects, gone); err != nil {
+	if _, err := tx.Exec(ctx, buryObjects, gone, "removed by a revision"); err != nil {
 		return fmt.Errorf("removing what the revision dropped: %w", err)
 	}
 	return nil
 }
 
-func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
-	if rev.Findings == nil {
-		rev.Findings = []Finding{}
-	}
-	err := tx.QueryRow(ctx, insertRevision, rev.Source, rev.Commit, rev.Status, rev.Objects, rev.Created, rev.Changed, rev.Deleted, rev.Findings).
-		Scan(&rev.Revision, &rev.At)
-	if err != nil {
-		return fmt.Errorf("recording revision: %w", err)
-	}
-	return nil
+// row is an object as upsertSource takes it.
+type row struct {
+	UID         uuid.UUID         `json:"uid"`
+	Kind        Kind              `json:"kind"`
+	Scope       string            `json:"scope"`
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	Spec        json.RawMessage   `json:"spec"`
+	SpecHash    string            `json:"spec_hash"`
+	Path        string            `json:"path"`
+	Line        int               `json:"line"`
+	Col         int               `json:"col"`
 }
 
-// rest moves the pointer to a commit that changes no object. A source that stands
-// there already, since another replica was faster, is left as it is.
-func (s *Store) rest(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
-	p, err := pointer(ctx, tx, snap.Repository)
-	switch {
-	case errs.CodeOf(err) == errs.NotFound:
-	case err != nil:
-		return err
-	case p.Commit == snap.Commit && p.TreeHash == snap.TreeHash:
-		rev.Revision, rev.At = p.Revision, p.AppliedAt
-		return nil
+func rowsOf(objects []Object) []row {
+	rows := make([]row, 0, len(objects)) // a revision may only remove
+	for _, o := range objects {
+		rows = append(rows, row{
+			orNew(o.UID).UUID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec),
+			o.Source.Path, o.Source.Line, o.Source.Column,
+		})
 	}
-	return s.point(ctx, tx, rev, snap)
-}
-
-func (s *Store) point(ctx context.Context, tx pgx.Tx, rev *Revision, snap Snapshot) error {
-	if err := s.record(ctx, tx, rev); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, movePointer, rev.Source, rev.Revision, rev.Commit, snap.TreeHash); err != nil {
-		return fmt.Errorf("moving the pointer: %w", err)
-	}
-	return nil
+	return rows
 }

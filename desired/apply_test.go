@@ -17,15 +17,20 @@ import (
 const repo = "git://fleet"
 
 // caps let a tenth go, and always one.
-var caps = desired.Caps{Objects: 1, Percent: 10}
+func caps(_ context.Context, _ pgx.Tx, d desired.Difference) (v desired.Verdict, err error) {
+	if allowed := max(1, d.Had()/10); len(d.Deleted) > allowed {
+		v.Waits = append(v.Waits, desired.Wait{Reason: "prune_cap", Message: fmt.Sprintf("removes %d of %d objects", len(d.Deleted), d.Had())})
+	}
+	return v, nil
+}
 
 func at(o desired.Object, path string, line, column int) desired.Object {
-	o.Source = desired.Source{Owner: desired.OwnerGit, Repository: repo, Path: path, Line: line, Column: column}
+	o.Source = desired.Source{Owner: desired.OwnerGit, Name: repo, Repository: repo, Path: path, Line: line, Column: column}
 	return o
 }
 
 func snapshot(commit string, objects ...desired.Object) desired.Snapshot {
-	s := desired.Snapshot{Repository: repo, Commit: commit, TreeHash: "tree-" + commit}
+	s := desired.Snapshot{Source: repo, Repository: repo, Commit: commit, TreeHash: "tree-" + commit}
 	for _, o := range objects {
 		if o.Source.Path == "" {
 			o = at(o, o.Name+".cue", 1, 1)
@@ -37,7 +42,7 @@ func snapshot(commit string, objects ...desired.Object) desired.Snapshot {
 
 func (b *bundle) apply(s desired.Snapshot) desired.Revision {
 	b.t.Helper()
-	rev, err := b.Apply(b.ctx, s, caps, nil)
+	rev, err := b.Apply(b.ctx, s, caps)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -72,7 +77,7 @@ func TestApply(t *testing.T) {
 		{snapshot("c2", many(3, map[int]string{1: `{"n":2}`})...), "applied 3: +0 ~1 -0", "SKU revision applied"},
 		{snapshot("c3", many(2, map[int]string{1: `{"n":2}`})...), "applied 2: +0 ~0 -1", "SKU removed by a revision"},
 		{snapshot("c4", many(2, map[int]string{1: `{"n":2}`})...), "applied 2: +0 ~0 -0", ""},
-		{snapshot("c5", many(3, map[int]string{1: `{"n":2}`})...), "applied 3: +0 ~1 -0", "SKU revision applied"},
+		{snapshot("c5", many(3, map[int]string{1: `{"n":2}`})...), "applied 3: +1 ~0 -0", "SKU revision applied"},
 	} {
 		b.unmark()
 		rev := b.apply(c.snap)
@@ -89,11 +94,11 @@ func TestApply(t *testing.T) {
 	if err != nil || o.Generation != 3 || o.DeletedAt != nil {
 		t.Errorf("revived: %+v, %v", o, err)
 	}
-	revisions, err := b.Revisions(b.ctx, 0, 3)
+	revisions, err := b.Revisions(b.ctx, desired.RevisionFilter{}, 0, 3)
 	if err != nil || len(revisions) != 3 || revisions[0].Commit != "c5" {
 		t.Errorf("%+v, %v", revisions, err)
 	}
-	if older, err := b.Revisions(b.ctx, revisions[2].Revision, 10); err != nil || len(older) != 2 || older[1].Commit != "c1" {
+	if older, err := b.Revisions(b.ctx, desired.RevisionFilter{}, revisions[2].Revision, 10); err != nil || len(older) != 2 || older[1].Commit != "c1" {
 		t.Errorf("%+v, %v", older, err)
 	}
 }
@@ -133,15 +138,15 @@ func TestINV11AllOrNothing(t *testing.T) {
 	broken := many(500, map[int]string{0: `{"n":9}`})
 	broken[499].Spec = []byte(`{"n":`)
 	diff := pgtest.Diff(t, b.db)
-	if _, err := b.Apply(b.ctx, snapshot("c2", broken...), caps, nil); err == nil || diff() != "" {
+	if _, err := b.Apply(b.ctx, snapshot("c2", broken...), caps); err == nil || diff() != "" {
 		t.Errorf("%v\n%s", err, diff())
 	}
 	ctx, cancel := context.WithCancel(b.ctx)
-	stop := func(context.Context, pgx.Tx, []desired.Object) ([]desired.Finding, error) {
+	stop := func(context.Context, pgx.Tx, desired.Difference) (desired.Verdict, error) {
 		cancel() // the server dies between reading and writing
-		return nil, nil
+		return desired.Verdict{}, nil
 	}
-	if _, err := b.Apply(ctx, snapshot("c2", many(19, map[int]string{0: `{"n":9}`})...), caps, stop); err == nil || diff() != "" {
+	if _, err := b.Apply(ctx, snapshot("c2", many(19, map[int]string{0: `{"n":9}`})...), stop); err == nil || diff() != "" {
 		t.Errorf("%v\n%s", err, diff())
 	}
 }
@@ -153,16 +158,16 @@ func TestINV13Prune(t *testing.T) {
 	b.apply(snapshot("c1", many(40, nil)...))
 	b.unmark()
 	diff := pgtest.Diff(t, b.db, pgtest.Without("desired_revisions"))
-	for name, snap := range map[string]desired.Snapshot{"empty": snapshot("c2"), "empty, other source": {Repository: "other", Commit: "c2"}} {
-		for _, allowed := range []desired.Caps{caps, {Objects: 1000, Percent: 100}} {
-			if _, err := b.Apply(b.ctx, snap, allowed, nil); errs.CodeOf(err) != errs.SpecInvalid {
+	for name, snap := range map[string]desired.Snapshot{"empty": snapshot("c2"), "empty, other source": {Source: "other", Commit: "c2"}, "emptied": {Source: repo, Commit: "c2", Base: "tree-c1"}} {
+		for _, gate := range []desired.Gate{caps, nil} {
+			if _, err := b.Apply(b.ctx, snap, gate); errs.CodeOf(err) != errs.SpecInvalid {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
 	rev := b.apply(snapshot("c2", many(35, map[int]string{0: `{"n":9}`})...))
-	if counts(rev) != "waiting_approval 35: +0 ~1 -5" || len(rev.Findings) != 1 || rev.Findings[0].Message != "removes 5 of 40 objects (prune_limit)" {
-		t.Errorf("%s %+v", counts(rev), rev.Findings)
+	if counts(rev) != "waiting_approval 35: +0 ~1 -5" || len(rev.Waits) != 1 || rev.Waits[0].Message != "removes 5 of 40 objects" {
+		t.Errorf("%s %+v", counts(rev), rev.Waits)
 	}
 	if left := diff(); left != "" {
 		t.Errorf("refused, and changed\n%s", left)
@@ -170,32 +175,32 @@ func TestINV13Prune(t *testing.T) {
 	if rev := b.apply(snapshot("c3", many(36, nil)...)); counts(rev) != "applied 36: +0 ~0 -4" {
 		t.Errorf("within the cap: %s", counts(rev))
 	}
-	b.apply(desired.Snapshot{Repository: "made up", Commit: "x", Generated: true}) // nobody wrote it by accident
+	b.apply(desired.Snapshot{Source: "made up", Commit: "x", Generated: true}) // nobody wrote it by accident
 }
 
-// The guard is asked for what would go, inside the transaction, and its word holds.
-func TestINV13Guard(t *testing.T) {
+// INV-13: the gate is asked for what would go, inside the transaction, and its word holds.
+func TestINV13Gate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.apply(snapshot("c1", many(20, nil)...))
 	b.unmark()
 	diff := pgtest.Diff(t, b.db, pgtest.Without("desired_revisions"))
 	asked := ""
-	guard := func(_ context.Context, _ pgx.Tx, removed []desired.Object) ([]desired.Finding, error) {
-		for _, o := range removed {
+	gate := func(_ context.Context, _ pgx.Tx, d desired.Difference) (desired.Verdict, error) {
+		for _, o := range d.Deleted {
 			asked += o.Name
 		}
-		return []desired.Finding{{Object: asked, Message: "is in use"}}, nil
+		return desired.Verdict{Waits: []desired.Wait{{Reason: "under_allocations", Message: asked + " is in use"}}}, nil
 	}
-	rev, err := b.Apply(b.ctx, snapshot("c2", many(19, nil)...), caps, guard)
+	rev, err := b.Apply(b.ctx, snapshot("c2", many(19, nil)...), gate)
 	if err != nil || rev.Status != "waiting_approval" || asked != "s19" || diff() != "" {
 		t.Errorf("%s, asked for %q, %v\n%s", counts(rev), asked, err, diff())
 	}
-	guard = func(context.Context, pgx.Tx, []desired.Object) ([]desired.Finding, error) {
-		return nil, errors.New("broken")
+	gate = func(context.Context, pgx.Tx, desired.Difference) (desired.Verdict, error) {
+		return desired.Verdict{}, errors.New("broken")
 	}
-	if _, err := b.Apply(b.ctx, snapshot("c2", many(19, nil)...), caps, guard); err == nil || diff() != "" {
-		t.Errorf("the guard broke: %v\n%s", err, diff())
+	if _, err := b.Apply(b.ctx, snapshot("c2", many(19, nil)...), gate); err == nil || diff() != "" {
+		t.Errorf("the gate broke: %v\n%s", err, diff())
 	}
 }
 
@@ -210,10 +215,10 @@ func TestINV14ManagedByAPI(t *testing.T) {
 	b.unmark()
 	diff := pgtest.Diff(t, b.db, pgtest.Without("desired_revisions"))
 	rev := b.apply(snapshot("c1", sku("other", `{}`), at(sku("mine", `{"n":1}`), "x.cue", 4, 2)))
-	if len(rev.Findings) != 1 || rev.Status != "waiting_approval" || diff() != "" {
+	if len(rev.Findings) != 1 || rev.Status != "invalid" || diff() != "" {
 		t.Fatalf("%s %+v\n%s", counts(rev), rev.Findings, diff())
 	}
-	if want := "x.cue:4:2: SKU/mine: is managed by the API (managed_by_api) (expected a name that is free, or the object removed there first)"; rev.Findings[0].String() != want {
+	if want := "x.cue:4:2: SKU/mine: is managed by the API (managed_by_api) (expected a name that is free, or the object adopted by this source first)"; rev.Findings[0].String() != want {
 		t.Error(rev.Findings[0])
 	}
 	// The same name of another kind is another object.
@@ -230,13 +235,13 @@ func TestTwoReplicasApplyOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			if _, err := b.Apply(b.ctx, snapshot("c1", many(30, nil)...), caps, nil); err != nil {
+			if _, err := b.Apply(b.ctx, snapshot("c1", many(30, nil)...), caps); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	revisions, err := b.Revisions(b.ctx, 0, 10)
+	revisions, err := b.Revisions(b.ctx, desired.RevisionFilter{}, 0, 10)
 	if err != nil || len(revisions) != 1 || counts(revisions[0]) != "applied 30: +30 ~0 -0" {
 		t.Errorf("%+v, %v", revisions, err)
 	}
@@ -253,11 +258,11 @@ func TestRefuseKeepsThePointer(t *testing.T) {
 	b.apply(snapshot("c1", many(3, nil)...))
 	b.unmark()
 	diff := pgtest.Diff(t, b.db, pgtest.Without("desired_revisions"))
-	rev, err := b.Refuse(b.ctx, repo, "c2", []desired.Finding{{Path: "a.cue", Line: 3, Column: 1, Message: "no"}})
+	rev, err := b.Refuse(b.ctx, desired.Snapshot{Source: repo, Commit: "c2", TreeHash: "t"}, []desired.Finding{{Path: "a.cue", Line: 3, Column: 1, Message: "no"}})
 	if err != nil || rev.Status != "invalid" || rev.Revision == 0 || diff() != "" {
 		t.Errorf("%+v, %v\n%s", rev, err, diff())
 	}
-	list, err := b.Revisions(b.ctx, 0, 1)
+	list, err := b.Revisions(b.ctx, desired.RevisionFilter{}, 0, 1)
 	if err != nil || list[0].Findings[0].String() != "a.cue:3:1: no" {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -44,6 +44,7 @@ const (
 // Source says where an object comes from, for people who must edit it.
 type Source struct {
 	Owner      Owner  `json:"owner"`
+	Name       string `json:"source,omitempty"` // of the Git source; a repository may hold several
 	Repository string `json:"repository,omitempty"`
 	Commit     string `json:"commit,omitempty"` // full hash, or "worktree" for uncommitted files
 	Path       string `json:"path,omitempty"`   // within the repository
@@ -77,6 +78,39 @@ type Object struct {
 	Epoch           int64      `json:"epoch"`            // rises when a generation must be worked anew
 	SpecHash        string     `json:"spec_hash"`        // hex SHA-256 of Spec
 	DeletedAt       *time.Time `json:"deleted_at,omitempty"`
+
+	// Adopt, while it holds, lets another owner take the object over.
+	Adopt *Adoption `json:"adopt,omitempty"`
+	// Suspended, while it holds, keeps the loop from asking anything new of it.
+	Suspended *Suspension `json:"suspended,omitempty"`
+}
+
+// Name is how an object is told from others. A tombstone may share it with a
+// living successor.
+type Name struct {
+	Kind  Kind   `json:"kind"`
+	Scope string `json:"scope,omitempty"`
+	Name  string `json:"name"`
+}
+
+// Key is the object's name.
+func (o Object) Key() Name { return Name{o.Kind, o.Scope, o.Name} }
+
+// String is Kind/name, as people write it.
+func (n Name) String() string { return string(n.Kind) + "/" + n.Name }
+
+// Adoption says which source's next revision may take an object over.
+type Adoption struct {
+	Source string    `json:"source"`
+	Until  time.Time `json:"until"`
+}
+
+// Suspension is a person's word to leave something alone.
+type Suspension struct {
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+	At     time.Time  `json:"at"`
+	Until  *time.Time `json:"until,omitempty"` // nil: until somebody resumes
 }
 
 // Hash is the spec hash of a normalised spec.
@@ -87,6 +121,7 @@ func Hash(spec []byte) string {
 
 // Finding is one fault of a declaration, at a place in its author's own file.
 type Finding struct {
+	Code     string `json:"code,omitempty"` // of Rules
 	Path     string `json:"path"`
 	Line     int    `json:"line"`
 	Column   int    `json:"column"`

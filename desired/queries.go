@@ -2,8 +2,11 @@ package desired
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
 const (
@@ -41,9 +44,12 @@ const (
 		)
 		SELECT mark_due(kind, uid, now(), $3) FROM put`
 
+	// What has run out is read as if it were not there.
 	selectObject = `
 		SELECT uid, kind, scope, name, labels, annotations, spec, spec_hash, generation, resource_version, fence, epoch,
-			owner, repository, commit, path, line, col, deleted_at
+			owner, source, repository, commit, path, line, col, deleted_at,
+			CASE WHEN adopt_until > now() THEN adopt_by ELSE '' END, adopt_until,
+			CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason, suspended_at, suspended_until
 		FROM desired_objects`
 
 	// What Git says comes last.
@@ -66,13 +72,13 @@ const (
 			SELECT * FROM jsonb_to_recordset($1) AS r(uid uuid, kind text, scope text, name text, labels jsonb,
 				annotations jsonb, spec jsonb, spec_hash text, path text, line int, col int)
 		), put AS (
-			INSERT INTO desired_objects AS o (uid, kind, scope, name, labels, annotations, spec, spec_hash, owner, repository, commit, path, line, col)
-			SELECT uid, kind, scope, name, labels, annotations, spec, spec_hash, 'git', $2, $3, path, line, col FROM input ORDER BY uid
+			INSERT INTO desired_objects AS o (uid, kind, scope, name, labels, annotations, spec, spec_hash, owner, source, repository, commit, path, line, col)
+			SELECT uid, kind, scope, name, labels, annotations, spec, spec_hash, 'git', $4, $2, $3, path, line, col FROM input ORDER BY uid
 			ON CONFLICT (uid) DO UPDATE SET
 				generation = o.generation + (o.spec_hash <> excluded.spec_hash OR o.deleted_at IS NOT NULL)::int,
 				resource_version = o.resource_version + 1, updated_at = now(), deleted_at = NULL,
 				labels = excluded.labels, annotations = excluded.annotations, spec = excluded.spec, spec_hash = excluded.spec_hash,
-				owner = 'git', repository = excluded.repository, commit = excluded.commit, path = excluded.path, line = excluded.line, col = excluded.col
+				owner = 'git', source = excluded.source, adopt_by = '', adopt_until = NULL, repository = excluded.repository, commit = excluded.commit, path = excluded.path, line = excluded.line, col = excluded.col
 			RETURNING kind, uid
 		)
 		SELECT count(mark_due(kind, uid, now(), 'revision applied')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
@@ -83,18 +89,125 @@ const (
 			WHERE uid = ANY($1) AND deleted_at IS NULL
 			RETURNING kind, uid
 		)
-		SELECT count(mark_due(kind, uid, now(), 'removed by a revision')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
+		SELECT count(mark_due(kind, uid, now(), $2)) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
+
+	// One revision of a source at a time: a second replica waits, and then finds
+	// that the source has moved.
+	lockSource = `SELECT pg_advisory_xact_lock(hashtextextended('apply ' || $1, 0))`
+
+	selectSource = selectObject + `
+		WHERE kind <> 'Allocation' AND (name = ANY ($2) OR $3 AND owner = 'git' AND source = $1) ORDER BY uid`
+	selectSourceLocked = selectSource + ` FOR UPDATE`
 
 	insertRevision = `
-		INSERT INTO desired_revisions (source, commit, status, objects, created_n, changed_n, deleted_n, findings)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING revision, created_at`
+		INSERT INTO desired_revisions (source, repository, commit, tree_hash, parent, status, objects, created_n, changed_n, deleted_n, adopted_n,
+			author, author_email, message, committed_at, signer, findings, waits, plan_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+		RETURNING revision, version, created_at, updated_at`
+	updateRevision = `
+		UPDATE desired_revisions
+		SET parent = $1, status = $2, objects = $3, created_n = $4, changed_n = $5, deleted_n = $6, adopted_n = $7, findings = $8, waits = $9,
+			plan_id = $10, version = version + 1, updated_at = now()
+		WHERE revision = $11
+		RETURNING revision, version, created_at, updated_at`
+	overtakeRevisions = `
+		UPDATE desired_revisions SET status = 'rejected', findings = $2, version = version + 1, updated_at = now()
+		WHERE source = $1 AND status IN ('waiting_approval', 'planned')`
 	movePointer = `
 		INSERT INTO desired_pointer (source, revision, commit, tree_hash) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (source) DO UPDATE SET revision = excluded.revision, commit = excluded.commit, tree_hash = excluded.tree_hash, applied_at = now()`
-	selectPointer   = `SELECT revision, commit, tree_hash, applied_at FROM desired_pointer WHERE source = $1`
-	selectRevisions = `
-		SELECT revision, source, commit, status, objects, created_n, changed_n, deleted_n, findings, created_at
-		FROM desired_revisions WHERE revision < $1 ORDER BY revision DESC LIMIT $2`
+	selectPointer = `SELECT revision, commit, tree_hash, applied_at FROM desired_pointer WHERE source = $1`
+
+	allRevisions = `
+		SELECT revision, source, repository, commit, tree_hash, parent, status, objects, created_n, changed_n, deleted_n, adopted_n,
+			author, author_email, message, committed_at, signer, findings, waits, plan_id, version, created_at, updated_at
+		FROM desired_revisions`
+	selectRevisions = allRevisions + `
+		WHERE ($1 = '' OR source = $1) AND ($2 = '' OR status = $2) AND ($3 = '' OR commit = $3) AND revision < $4 ORDER BY revision DESC LIMIT $5`
+	selectRevision = allRevisions + ` WHERE revision = $1`
+	selectLatest   = allRevisions + ` WHERE source = $1 ORDER BY revision DESC LIMIT 1`
+
+	// A source that was known by its repository keeps what it declared under its name.
+	renamePointer  = `UPDATE desired_pointer SET source = $1 WHERE source = $2 AND NOT EXISTS (SELECT FROM desired_pointer WHERE source = $1)`
+	renameObjects  = `UPDATE desired_objects SET source = $1 WHERE owner = 'git' AND source = $2`
+	renameRevision = `UPDATE desired_revisions SET source = $1 WHERE source = $2`
+
+	// What stayed as it is is not written.
+	upsertSources = `
+		WITH input AS (
+			SELECT * FROM jsonb_to_recordset($2) AS r(name text, repository text, ref text, dirs text[], settings jsonb)
+		)
+		INSERT INTO git_sources AS g (name, repository, ref, dirs, declared_by, settings)
+		SELECT name, repository, ref, dirs, $1, settings FROM input ORDER BY name
+		ON CONFLICT (name) DO UPDATE SET repository = excluded.repository, ref = excluded.ref, dirs = excluded.dirs, declared_by = excluded.declared_by,
+			settings = excluded.settings, gone_at = NULL, version = g.version + 1
+		WHERE (g.repository, g.ref, g.dirs, g.declared_by, g.settings, g.gone_at) IS DISTINCT FROM
+			(excluded.repository, excluded.ref, excluded.dirs, excluded.declared_by, excluded.settings, NULL::timestamptz)`
+	leaveSources = `
+		UPDATE git_sources SET gone_at = now(), version = version + 1
+		WHERE declared_by = $1 AND name <> ALL ($2::text[]) AND gone_at IS NULL`
+
+	sawSource = `
+		UPDATE git_sources
+		SET checked_at = now(), head = coalesce(nullif($2, ''), head), tree_hash = coalesce(nullif($3, ''), tree_hash),
+			fetched_at = CASE WHEN $4 = '' THEN now() ELSE fetched_at END,
+			fault_since = CASE WHEN $4 = '' THEN NULL ELSE coalesce(fault_since, now()) END, fault_code = $4, fault = $5
+		WHERE name = $1`
+	askSource     = `UPDATE git_sources SET asked_at = now() WHERE name = $1 AND gone_at IS NULL`
+	suspendSource = `
+		UPDATE git_sources SET suspended_by = $2, suspended_reason = $3, suspended_at = now(), suspended_until = $4, version = version + 1 WHERE name = $1`
+	resumeSource = `
+		UPDATE git_sources SET suspended_by = '', suspended_reason = '', suspended_at = NULL, suspended_until = NULL, version = version + 1 WHERE name = $1`
+
+	allSources = `
+		SELECT name, g.repository, ref, dirs, declared_by, settings, head, g.tree_hash, checked_at, fetched_at, fault_code, fault, fault_since,
+			CASE WHEN isfinite(asked_at) THEN asked_at END, CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason,
+			suspended_at, suspended_until, g.version, gone_at, coalesce(p.revision, 0), coalesce(p.commit, ''), coalesce(p.tree_hash, ''), p.applied_at,
+			coalesce(l.revision, 0), coalesce(l.commit, ''), coalesce(l.tree_hash, ''), coalesce(l.status, ''), coalesce(l.findings, '[]'), coalesce(l.waits, '[]'),
+			l.updated_at
+		FROM git_sources g
+		LEFT JOIN desired_pointer p ON p.source = g.name
+		LEFT JOIN LATERAL (SELECT * FROM desired_revisions r WHERE r.source = g.name ORDER BY revision DESC LIMIT 1) l ON true`
+	selectSources      = allSources + ` WHERE name > $1 ORDER BY name LIMIT $2`
+	selectSourceByName = allSources + ` WHERE name = $1`
+
+	// What people do to one object.
+	updateObject = `
+		WITH put AS (
+			UPDATE desired_objects
+			SET labels = $2, annotations = $3, resource_version = resource_version + 1, updated_at = now()
+			WHERE uid = $1
+			RETURNING kind, uid, resource_version
+		), due AS (
+			SELECT mark_due(kind, uid, now(), 'changed') FROM put
+		)
+		SELECT resource_version FROM put, due`
+	suspendObject = `
+		WITH put AS (
+			UPDATE desired_objects SET suspended_by = $2, suspended_reason = $3, suspended_at = now(), suspended_until = $4,
+				resource_version = resource_version + 1, updated_at = now()
+			WHERE uid = $1
+			RETURNING kind, uid
+		)
+		SELECT mark_due(kind, uid, now(), 'suspended'), mark_due(kind, uid, coalesce($4::timestamptz, now()), 'its suspension ends') FROM put`
+	resumeObject = `
+		WITH put AS (
+			UPDATE desired_objects SET suspended_by = '', suspended_reason = '', suspended_at = NULL, suspended_until = NULL,
+				resource_version = resource_version + 1, updated_at = now()
+			WHERE uid = $1
+			RETURNING kind, uid
+		)
+		SELECT mark_due(kind, uid, now(), 'resumed') FROM put`
+	offerObject = `
+		UPDATE desired_objects SET adopt_by = $2, adopt_until = now() + $3::interval, resource_version = resource_version + 1, updated_at = now()
+		WHERE uid = $1`
+	takeObject = `
+		UPDATE desired_objects SET owner = 'api', source = '', repository = '', commit = '', path = '', line = 0, col = 0, adopt_by = '', adopt_until = NULL,
+			resource_version = resource_version + 1, updated_at = now()
+		WHERE uid = $1`
+	exportObjects = selectObject + `
+		WHERE kind = ANY ($1::text[]) AND deleted_at IS NULL AND ($2 = '' OR owner = $2) AND ($3 = '' OR source = $3)
+		ORDER BY array_position($1::text[], kind), name, uid`
 
 	// Slices of the key space for the sweep, in key order.
 	selectSlice  = `SELECT kind, uid FROM desired_objects WHERE uid > $1 ORDER BY uid LIMIT $2`
@@ -102,11 +215,47 @@ const (
 )
 
 func scanObject(row pgx.CollectableRow) (o Object, err error) {
+	var adopt Adoption
+	var until *time.Time
+	var by suspension
 	err = row.Scan(&o.UID, &o.Kind, &o.Scope, &o.Name, &o.Labels, &o.Annotations, &o.Spec, &o.SpecHash, &o.Generation,
-		&o.ResourceVersion, &o.Fence, &o.Epoch, &o.Source.Owner, &o.Source.Repository, &o.Source.Commit, &o.Source.Path,
-		&o.Source.Line, &o.Source.Column, &o.DeletedAt)
+		&o.ResourceVersion, &o.Fence, &o.Epoch, &o.Source.Owner, &o.Source.Name, &o.Source.Repository, &o.Source.Commit, &o.Source.Path,
+		&o.Source.Line, &o.Source.Column, &o.DeletedAt, &adopt.Source, &until, &by.By, &by.Reason, &by.at, &by.Until)
 	if err != nil {
 		return Object{}, fmt.Errorf("scanning declaration: %w", err)
 	}
+	if adopt.Source != "" && until != nil {
+		adopt.Until = *until
+		o.Adopt = &adopt
+	}
+	o.Suspended = by.standing()
 	return o, nil
+}
+
+// suspension is one as it is stored: where By is empty there is none.
+type suspension struct {
+	Suspension
+
+	at *time.Time
+}
+
+func (s suspension) standing() *Suspension {
+	if s.By == "" || s.at == nil {
+		return nil
+	}
+	s.At = *s.at
+	return &s.Suspension
+}
+
+func scanRevision(row pgx.CollectableRow) (r Revision, err error) {
+	var plan *ids.Plan
+	err = row.Scan(&r.Revision, &r.Source, &r.Repository, &r.Commit, &r.TreeHash, &r.Parent, &r.Status, &r.Objects, &r.Created, &r.Changed, &r.Deleted,
+		&r.Adopted, &r.Author, &r.AuthorEmail, &r.Message, &r.CommittedAt, &r.Signer, &r.Findings, &r.Waits, &plan, &r.Version, &r.At, &r.UpdatedAt)
+	if err != nil {
+		return Revision{}, fmt.Errorf("scanning revision: %w", err)
+	}
+	if plan != nil {
+		r.Plan = *plan
+	}
+	return r, nil
 }

@@ -8,10 +8,16 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"desired_objects", "desired_revisions", "desired_pointer"}, map[string]string{
-		"insertObject": insertObject, "updateSpec": updateSpec, "updateTombstone": updateTombstone, "dropObject": dropObject,
-		"raiseEpoch": raiseEpoch, "selectObject": selectObject, "selectAllocations": selectAllocations, "selectDeclared": selectDeclared, "selectPolicies": selectPolicies,
-		"upsertSource": upsertSource, "buryObjects": buryObjects, "insertRevision": insertRevision, "movePointer": movePointer,
-		"selectPointer": selectPointer, "selectRevisions": selectRevisions, "selectSlice": selectSlice, "countRoughly": countRoughly,
+	pgtest.Prepare(t, []string{"desired_objects", "desired_revisions", "desired_pointer", "git_sources"}, map[string]string{
+		"insertObject": insertObject, "updateSpec": updateSpec, "updateTombstone": updateTombstone, "dropObject": dropObject, "raiseEpoch": raiseEpoch,
+		"selectObject": selectObject, "selectPolicies": selectPolicies, "selectAllocations": selectAllocations, "selectDeclared": selectDeclared,
+		"upsertSource": upsertSource, "buryObjects": buryObjects, "lockSource": lockSource, "selectSource": selectSource,
+		"selectSourceLocked": selectSourceLocked, "insertRevision": insertRevision, "updateRevision": updateRevision,
+		"overtakeRevisions": overtakeRevisions, "movePointer": movePointer, "selectPointer": selectPointer, "selectRevisions": selectRevisions,
+		"selectRevision": selectRevision, "selectLatest": selectLatest, "renamePointer": renamePointer, "renameObjects": renameObjects,
+		"renameRevision": renameRevision, "upsertSources": upsertSources, "leaveSources": leaveSources, "sawSource": sawSource, "askSource": askSource,
+		"suspendSource": suspendSource, "resumeSource": resumeSource, "selectSources": selectSources, "selectSourceByName": selectSourceByName,
+		"updateObject": updateObject, "suspendObject": suspendObject, "resumeObject": resumeObject,
+		"offerObject": offerObject, "takeObject": takeObject, "exportObjects": exportObjects, "selectSlice": selectSlice, "countRoughly": countRoughly,
 	})
 }

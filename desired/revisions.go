@@ -2,6 +2,7 @@ package desired
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -10,8 +11,65 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
+
+// What became of a revision. A refused, waiting or planned one changes nothing:
+// the source stands where it stood.
+const (
+	StatusApplied  = "applied"
+	StatusInvalid  = "invalid"
+	StatusWaiting  = "waiting_approval"
+	StatusPlanned  = "planned"  // judged while its source is suspended
+	StatusRejected = "rejected" // by a person, or overtaken by a later commit while it waited
+)
+
+// Revision is one commit of a source, and what became of it. The word about it may
+// change: what waits may be approved.
+type Revision struct {
+	Revision    int64      `json:"revision"`
+	Source      string     `json:"source"`
+	Repository  string     `json:"repository"`
+	Commit      string     `json:"commit"`
+	TreeHash    string     `json:"tree_hash"`
+	Parent      string     `json:"parent"` // the commit that the source stood at before
+	Status      string     `json:"status"`
+	Objects     int        `json:"objects"`
+	Created     int        `json:"created"`
+	Changed     int        `json:"changed"`
+	Deleted     int        `json:"deleted"`
+	Adopted     int        `json:"adopted"`
+	Author      string     `json:"author"`
+	AuthorEmail string     `json:"author_email"`
+	Message     string     `json:"message"` // first line of the commit's
+	CommittedAt *time.Time `json:"committed_at,omitempty"`
+	Signer      string     `json:"signer,omitempty"`
+	Findings    []Finding  `json:"findings"`
+	Waits       []Wait     `json:"waits"`
+	Plan        ids.Plan   `json:"plan_id"` // zero: none was shown to anybody
+	Version     int64      `json:"version"` // rises with each word about it
+	At          time.Time  `json:"created_at"`
+	UpdatedAt   time.Time  `json:"updated_at"`
+}
+
+// same: nothing new would be said of this commit.
+func (r Revision) same(other Revision) bool {
+	return r.about(other) && r.said() == other.said()
+}
+
+// said is all that may change of a revision, as it is stored.
+func (r Revision) said() string {
+	text, err := json.Marshal([]any{r.Status, r.Plan, r.Parent, r.Objects, r.Created, r.Changed, r.Deleted, r.Adopted, r.Findings, r.Waits})
+	if err != nil {
+		return err.Error() // these are words and numbers
+	}
+	return string(text)
+}
+
+func (r Revision) about(other Revision) bool {
+	return r.Source == other.Source && r.Commit == other.Commit && r.TreeHash == other.TreeHash
+}
 
 // Pointer is the revision that a source stands at.
 type Pointer struct {
@@ -37,19 +95,122 @@ func pointer(ctx context.Context, q pg.Queryer, source string) (p Pointer, err e
 	return p, nil
 }
 
-// Revisions lists applied and refused revisions, newest first, below a number
-// (0: from the newest).
-func (s *Store) Revisions(ctx context.Context, below int64, limit int) ([]Revision, error) {
+// RevisionFilter chooses revisions; what is empty is not compared.
+type RevisionFilter struct {
+	Source string
+	Status string
+	Commit string
+}
+
+// Revisions lists what became of commits, newest first, below a number (0: from
+// the newest).
+func (s *Store) Revisions(ctx context.Context, f RevisionFilter, below int64, limit int) ([]Revision, error) {
 	if below == 0 {
 		below = math.MaxInt64
 	}
-	rows, err := s.DB.Query(ctx, selectRevisions, below, limit)
-	if err != nil {
-		return nil, fmt.Errorf("listing revisions: %w", err)
+	return revisions(ctx, s.DB, selectRevisions, f.Source, f.Status, f.Commit, below, limit)
+}
+
+// RevisionAt reads one revision by its number.
+func (s *Store) RevisionAt(ctx context.Context, q pg.Queryer, number int64) (Revision, error) {
+	return revisionAt(ctx, q, number)
+}
+
+func revisionAt(ctx context.Context, q pg.Queryer, number int64) (Revision, error) {
+	list, err := revisions(ctx, q, selectRevision, number)
+	if err == nil && len(list) == 0 {
+		err = errs.New(errs.NotFound, "there is no revision %d", number)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Revision])
 	if err != nil {
-		return nil, fmt.Errorf("listing revisions: %w", err)
+		return Revision{}, err
+	}
+	return list[0], nil
+}
+
+// Latest reads the last commit that was judged of a source; not_found before the
+// first.
+func (s *Store) Latest(ctx context.Context, q pg.Queryer, source string) (Revision, error) {
+	list, err := revisions(ctx, q, selectLatest, source)
+	if err == nil && len(list) == 0 {
+		err = errs.New(errs.NotFound, "nothing of %s has been judged yet", source)
+	}
+	if err != nil {
+		return Revision{}, err
+	}
+	return list[0], nil
+}
+
+func revisions(ctx context.Context, q pg.Queryer, sql string, args ...any) ([]Revision, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading revisions: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanRevision)
+	if err != nil {
+		return nil, fmt.Errorf("reading revisions: %w", err)
 	}
 	return list, nil
+}
+
+// record writes the word about a commit: into the row of the one that was judged
+// last, if it is the same and was not applied, so that what waits under a number
+// is applied under it. What waited before is overtaken. The same word again writes
+// nothing.
+func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
+	rev.fill()
+	latest, err := s.Latest(ctx, tx, rev.Source)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+	case err != nil:
+		return err
+	case latest.same(*rev) && rev.Status != StatusApplied:
+		*rev = latest
+		return nil
+	case latest.about(*rev) && latest.Status != StatusApplied:
+		rev.Revision = latest.Revision
+	}
+	if rev.Revision == 0 {
+		if _, err := tx.Exec(ctx, overtakeRevisions, rev.Source, []Finding{overtaken(*rev)}); err != nil {
+			return fmt.Errorf("overtaking what waited: %w", err)
+		}
+	}
+	if err := s.put(ctx, tx, rev); err != nil || s.Record == nil {
+		return err
+	}
+	return s.Record(ctx, tx, *rev)
+}
+
+func (r *Revision) fill() {
+	if r.Findings == nil {
+		r.Findings = []Finding{}
+	}
+	if r.Waits == nil {
+		r.Waits = []Wait{}
+	}
+}
+
+func overtaken(by Revision) Finding {
+	return Finding{Code: "overtaken", Path: by.Repository, Message: "was overtaken by commit " + by.Commit + " while it waited"}
+}
+
+func (s *Store) put(ctx context.Context, tx pgx.Tx, r *Revision) error {
+	args := []any{
+		r.Source, r.Repository, r.Commit, r.TreeHash, r.Parent, r.Status, r.Objects, r.Created, r.Changed, r.Deleted, r.Adopted,
+		r.Author, r.AuthorEmail, r.Message, r.CommittedAt, r.Signer, r.Findings, r.Waits, orNone(r.Plan),
+	}
+	sql := insertRevision
+	if r.Revision > 0 {
+		sql, args = updateRevision, append(args[4:11:11], r.Findings, r.Waits, orNone(r.Plan), r.Revision)
+	}
+	if err := tx.QueryRow(ctx, sql, args...).Scan(&r.Revision, &r.Version, &r.At, &r.UpdatedAt); err != nil {
+		return fmt.Errorf("recording revision: %w", err)
+	}
+	return nil
+}
+
+func orNone(p ids.Plan) any {
+	if p == (ids.Plan{}) {
+		return nil
+	}
+	return p.UUID
 }

@@ -1,6 +1,9 @@
 package desired
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // The specs below mirror cue/schema, which is the contract: a test validates
 // each of them against its definition. Field names are lowerCamelCase, as in
@@ -16,8 +19,75 @@ type Environment struct {
 	Development bool     `json:"development"` // development sign-in and simulated nodes are allowed
 	SignIn      SignIn   `json:"signIn"`
 	Payments    Payments `json:"payments"`
+	// Sources are repositories that are followed beside the one the server was
+	// started with.
+	Sources []GitSource `json:"sources"`
 	// TestCreditMinor is what the development tenant starts with.
 	TestCreditMinor int64 `json:"testCreditMinor"`
+}
+
+// GitSource is one repository that declarations are read from.
+type GitSource struct {
+	Name        string    `json:"name"`        // unique among the sources
+	Repository  string    `json:"repository"`  // https, ssh or file URL, without a password
+	Ref         string    `json:"ref"`         // the tracked branch
+	Dirs        []string  `json:"dirs"`        // folders that hold declarations
+	Environment string    `json:"environment"` // the profile that follows it; empty: whichever declares it
+	Forge       *Forge    `json:"forge,omitempty"`
+	Auth        *GitAuth  `json:"auth,omitempty"`
+	Verify      GitVerify `json:"verify"`
+}
+
+// Forge is where a source's changes are reviewed.
+type Forge struct {
+	Kind             string `json:"kind"`    // github | gitlab | gitea
+	URL              string `json:"url"`     // of its API
+	Project          string `json:"project"` // owner/name
+	TokenRef         string `json:"tokenRef,omitempty"`
+	WebhookSecretRef string `json:"webhookSecretRef,omitempty"`
+}
+
+// GitAuth refers to what a source is read with.
+type GitAuth struct {
+	TokenRef      string `json:"tokenRef,omitempty"`
+	SSHKeyRef     string `json:"sshKeyRef,omitempty"`
+	KnownHostsRef string `json:"knownHostsRef,omitempty"`
+}
+
+// GitVerify says whose signatures a commit needs.
+type GitVerify struct {
+	Required bool     `json:"required"`
+	OpenPGP  []string `json:"openPGP"` // armoured public keys
+	SSH      []string `json:"ssh"`     // lines of allowed_signers
+}
+
+// NeedsRestart names the fields that differ and that a server reads once, when
+// it starts. Everything else of a profile takes effect while it runs.
+func NeedsRestart(before, after Environment) []string {
+	var fields []string
+	for _, f := range []struct {
+		name   string
+		differ bool
+	}{
+		{"vendor", before.Vendor != after.Vendor},
+		{"service", before.Service != after.Service},
+		{"region", before.Region != after.Region},
+		{"trustDomain", before.TrustDomain != after.TrustDomain},
+		{"development", before.Development != after.Development},
+		{"signIn", !before.SignIn.equal(after.SignIn)},
+		{"payments", before.Payments != after.Payments},
+	} {
+		if f.differ {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}
+
+// equal takes no roles and an empty map of them for the same.
+func (s SignIn) equal(other SignIn) bool {
+	return maps.Equal(s.Roles, other.Roles) && s.Issuer == other.Issuer && s.ClientID == other.ClientID &&
+		s.CLIClientID == other.CLIClientID && s.Audience == other.Audience && s.RolesClaim == other.RolesClaim
 }
 
 // SignIn names the OpenID provider that people sign in with.

@@ -23,6 +23,9 @@ type Store struct {
 	DB    pg.Pool
 	Hints *hint.Bus
 	Check func(Object) error
+	// Record, where set, tells what became of a commit, in the transaction that
+	// says so.
+	Record func(ctx context.Context, tx pgx.Tx, r Revision) error
 }
 
 // Hint wakes the loop after a commit; a lost one costs a sweep.

@@ -12,6 +12,7 @@ CREATE TABLE git_sources (
 	settings      jsonb NOT NULL DEFAULT '{}', -- as declared: forge, verification; secrets are references
 	-- What was seen.
 	head          text NOT NULL DEFAULT '', -- the commit that ref named
+	tree_hash     text NOT NULL DEFAULT '', -- of that commit's folders
 	checked_at    timestamptz,
 	fetched_at    timestamptz,
 	fault_code    text NOT NULL DEFAULT '',
@@ -52,6 +53,7 @@ ALTER TABLE desired_revisions
 	ADD adopted_n    int NOT NULL DEFAULT 0,
 	ADD waits        jsonb NOT NULL DEFAULT '[]', -- what must be approved, and why
 	ADD plan_id      uuid,
+	ADD version      bigint NOT NULL DEFAULT 1, -- rises with each word about the commit
 	ADD updated_at   timestamptz NOT NULL DEFAULT now();
 CREATE INDEX desired_revisions_by_source ON desired_revisions (source, revision);
 
@@ -91,7 +93,9 @@ ALTER TABLE drift
 	ADD CONSTRAINT drift_ignored_by_someone CHECK (status <> 'ignored' OR ignored_by <> '' AND ignored_until IS NOT NULL);
 DROP INDEX drift_one_open;
 CREATE UNIQUE INDEX drift_one_standing ON drift (object_id, field) WHERE status IN ('open', 'ignored');
-CREATE INDEX drift_by_status ON drift (status, id);
+-- Read backwards: open, ignored, healed, and the newest first.
+CREATE INDEX drift_by_status ON drift (status, opened_at, id);
+CREATE INDEX drift_by_object ON drift (object_id);
 
 -- What a forge should show, and what it was last told. Whoever posts compares the
 -- two: a forge that was down is told later, and once.
@@ -137,7 +141,7 @@ DROP TABLE forge_reports, git_sources;
 DROP TRIGGER desired_objects_decisions_are_audited ON desired_objects;
 DROP TRIGGER plans_decisions_are_audited ON plans;
 DROP TRIGGER drift_decisions_are_audited ON drift;
-DROP INDEX drift_by_status, drift_one_standing;
+DROP INDEX drift_by_status, drift_by_object, drift_one_standing;
 DELETE FROM drift WHERE status = 'ignored';
 CREATE UNIQUE INDEX drift_one_open ON drift (object_id, field) WHERE status = 'open';
 ALTER TABLE drift DROP CONSTRAINT drift_ignored_by_someone, DROP name, DROP desired, DROP observed, DROP owner, DROP cause, DROP policy, DROP deadline_at,
@@ -147,7 +151,7 @@ ALTER TABLE plans DROP CONSTRAINT plans_decided_by_someone, DROP origin, DROP so
 	DROP decided_by, DROP decided_at, DROP decision, DROP applied_at;
 DROP INDEX desired_revisions_by_source;
 ALTER TABLE desired_revisions DROP repository, DROP tree_hash, DROP parent, DROP author, DROP author_email, DROP message, DROP committed_at, DROP signer,
-	DROP adopted_n, DROP waits, DROP plan_id, DROP updated_at;
+	DROP adopted_n, DROP waits, DROP plan_id, DROP version, DROP updated_at;
 DROP INDEX desired_objects_by_source;
 ALTER TABLE desired_objects DROP CONSTRAINT desired_objects_suspended_by_someone, DROP source, DROP adopt_by, DROP adopt_until, DROP suspended_by,
 	DROP suspended_reason, DROP suspended_at, DROP suspended_until;

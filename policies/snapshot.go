@@ -156,3 +156,17 @@ func (s Snapshot) Values() []Value {
 	})
 	return out
 }
+
+// With is the snapshot with one value set as Check returned it, or unset by nil.
+func (s Snapshot) With(key string, scope Scope, value any) Snapshot {
+	values := maps.Clone(s.values)
+	if values == nil {
+		values = map[setting]any{}
+	}
+	delete(values, setting{key, scope})
+	if value != nil {
+		values[setting{key, scope}] = value
+	}
+	s.values = values
+	return s
+}

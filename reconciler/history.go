@@ -44,17 +44,6 @@ type StoredAction struct {
 	Held       string // why the check refused it; empty when it ran
 }
 
-// Drift is one finding that observed differs from desired.
-type Drift struct {
-	ID       uuid.UUID
-	Kind     string
-	Object   uuid.UUID
-	Field    string
-	Status   string // open | healed | ignored
-	OpenedAt time.Time
-	HealedAt *time.Time
-}
-
 // lastPlan is after every id; a first page starts there.
 var lastPlan = ids.Plan{UUID: uuid.Max}
 
@@ -90,15 +79,6 @@ func (h *History) Plan(ctx context.Context, id ids.Plan) (StoredPlan, []StoredAc
 // Of lists what was ever planned for an object, newest first.
 func (h *History) Of(ctx context.Context, object uuid.UUID, limit int) ([]StoredAction, error) {
 	return h.actions(ctx, selectActions+` WHERE a.object_id = $1 ORDER BY a.plan_id DESC, a.number LIMIT $2`, object, limit)
-}
-
-// DriftOf lists what an object's host was found to differ in, newest first.
-func (h *History) DriftOf(ctx context.Context, object uuid.UUID, limit int) ([]Drift, error) {
-	rows, err := h.DB.Query(ctx, selectDriftOf, object, limit)
-	if err != nil {
-		return nil, fmt.Errorf("reading drift: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Drift])
 }
 
 func (h *History) actions(ctx context.Context, sql string, args ...any) ([]StoredAction, error) {

@@ -55,13 +55,30 @@ const (
 		SELECT DISTINCT a.object_id FROM plans p JOIN plan_actions a ON a.plan_id = p.id
 		WHERE a.judged AND a.verb = 'release' AND a.held = '' AND p.created_at > now() - $1::interval`
 
-	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id < $1 ORDER BY id DESC LIMIT $2`
+	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE origin = 'loop' AND id < $1 ORDER BY id DESC LIMIT $2`
 	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id = $1`
 	selectActions = `
 		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.event, a.fence, a.generation, a.epoch, a.reason, a.held
 		FROM plan_actions a JOIN plans p ON p.id = a.plan_id`
-	selectDriftOf = `
-		SELECT id, kind, object_id, field, status, opened_at, healed_at FROM drift WHERE object_id = $1 ORDER BY opened_at DESC LIMIT $2`
+	driftFields = `id, kind, object_id, name, field, desired, observed, status, policy, owner, cause, opened_at, seen_at, deadline_at, healed_at,
+			cost_minor, currency, ignored_by, ignored_reason, ignored_until, version`
+	driftColumns = `SELECT ` + driftFields + ` FROM drift`
+	selectDrift  = driftColumns + ` WHERE id = $1`
+	// The three lists differ in which index finds their rows.
+	selectDrifts   = driftColumns + ` WHERE (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5)` + driftPage
+	selectDriftsIn = driftColumns + ` WHERE status = $6 AND (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5)` + driftPage
+	selectDriftsOf = driftColumns + ` WHERE object_id = $7 AND (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5) AND ($6 = '' OR status = $6)` + driftPage
+	driftPage      = ` ORDER BY status DESC, opened_at DESC, id DESC LIMIT $4`
+	// Due at once, so that the next look waits for the end of it.
+	ignoreDrift = `
+		WITH put AS (
+			UPDATE drift SET status = 'ignored', ignored_by = $2, ignored_reason = $3, ignored_until = $4, version = version + 1
+			WHERE id = $1 AND status IN ('open', 'ignored')
+			RETURNING ` + driftFields + `
+		), due AS (
+			SELECT mark_due(kind, object_id, now(), 'drift ignored') FROM put
+		)
+		SELECT put.* FROM put, due`
 
 	selectLoad = `
 		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint FROM (

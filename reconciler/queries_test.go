@@ -12,7 +12,8 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectDue": selectDue, "selectSwept": selectSwept, "selectProgress": selectProgress, "selectReachable": selectReachable,
 		"selectDrifting": selectDrifting, "settleDue": settleDue, "keepDue": keepDue, "addDue": addDue, "insertPlan": insertPlan,
 		"insertActions": insertActions, "lockJudged": lockJudged, "selectJudged": selectJudged, "selectPlans": selectPlans,
-		"selectPlan": selectPlan, "selectActions": selectActions, "selectDriftOf": selectDriftOf, "selectLoad": selectLoad,
+		"selectPlan": selectPlan, "selectActions": selectActions, "selectDrift": selectDrift, "selectDrifts": selectDrifts,
+		"selectDriftsIn": selectDriftsIn, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
 		"openDrift": openDrift, "healDrift": healDrift,
 	})
 }

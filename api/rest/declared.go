@@ -65,7 +65,7 @@ func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsReques
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
-	revisions, err := s.Desired.Revisions(ctx, below, limit+1)
+	revisions, err := s.Desired.Revisions(ctx, desired.RevisionFilter{}, below, limit+1)
 	if err != nil {
 		return nil, err
 	}

@@ -359,7 +359,7 @@ func (intent) List(context.Context, desired.Kind, string, int) ([]desired.Object
 	return []desired.Object{declared}, nil
 }
 
-func (intent) Revisions(context.Context, int64, int) ([]desired.Revision, error) {
+func (intent) Revisions(context.Context, desired.RevisionFilter, int64, int) ([]desired.Revision, error) {
 	return []desired.Revision{
 		{Revision: 8, Source: "fleet", Commit: "bad", Status: "invalid", Findings: []desired.Finding{{Path: "nodes.cue", Line: 3, Column: 1, Message: "negative price"}}, At: t0},
 		{Revision: 7, Source: "fleet", Commit: "good", Status: "applied", At: t0},

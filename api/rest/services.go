@@ -245,7 +245,7 @@ type (
 	Desired interface {
 		Get(ctx context.Context, kind desired.Kind, scope, name string) (desired.Object, error)
 		List(ctx context.Context, kind desired.Kind, after string, limit int) ([]desired.Object, error)
-		Revisions(ctx context.Context, below int64, limit int) ([]desired.Revision, error)
+		Revisions(ctx context.Context, f desired.RevisionFilter, below int64, limit int) ([]desired.Revision, error)
 		Pointer(ctx context.Context, source string) (desired.Pointer, error)
 	}
 	// Plans reads what the loop decided, newest first.

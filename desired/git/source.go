@@ -21,18 +21,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
-
-// Limits of a source; their values are the policy keys gitops.max_*.
-type Limits struct {
-	Files     int
-	FileBytes int64
-	TreeBytes int64
-}
-
-// DefaultLimits are the defaults of the policy keys.
-func DefaultLimits() Limits { return Limits{Files: 2000, FileBytes: 1 << 20, TreeBytes: 16 << 20} }
 
 // Source is one repository, with the folders that hold declarations.
 type Source struct {
@@ -41,6 +32,11 @@ type Source struct {
 	Dirs       []string // "environments/dev"; slashes, no leading one
 	Limits     Limits
 
+	Verify Verify
+	Clock  clock.Clock
+
+	spec   Spec
+	dir    string // of the bare store
 	root   string // of the checkout; empty when there is none
 	remote string // URL, when the repository is elsewhere
 }
@@ -52,6 +48,14 @@ type Tree struct {
 	Files     map[string][]byte
 	Dirty     bool // uncommitted files, read from the checkout
 	Unchanged bool // the tree is the known one, so no file was read
+	// Meta is the commit's own description of itself; empty for a work tree.
+	Meta Commit
+	// Base is the hash of the tree that Files are the changes against: they then
+	// hold only what is new or differs, and Changed and Removed are the paths. Empty
+	// where Files are all files.
+	Base    string
+	Changed []string
+	Removed []string
 	// Findings are why the tree was refused; Files are then empty.
 	Findings []desired.Finding
 }
@@ -118,17 +122,40 @@ func isBare(location string) bool {
 	return true
 }
 
+// OpenStore opens a repository elsewhere, and keeps what it fetched in dir, which
+// is the source's own: a bare store, thrown away and fetched again where it is
+// torn or has outgrown the limits.
+func OpenStore(dir string, spec Spec) (*Source, error) {
+	s, err := Open(spec.Location, spec.Ref, spec.Dirs...)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Limits != (Limits{}) {
+		s.Limits = spec.Limits
+	}
+	s.spec, s.Verify, s.dir = spec, spec.Verify, dir
+	return s, nil
+}
+
 // Snapshot reads the tree of the commit that Ref names now. Where its hash is
 // the known one nothing else is read. A tree that may not be read comes back
 // with findings; an error means that the repository gave no answer, or half of
 // one, and the last good tree stays.
 func (s *Source) Snapshot(ctx context.Context, known string) (Tree, error) {
-	repo, done, err := s.repository(ctx)
+	return s.At(ctx, s.Ref, known)
+}
+
+// At reads as Snapshot does, at any ref of the repository: a branch, a tag, a full
+// name such as refs/pull/7/head, or a full hash.
+func (s *Source) At(ctx context.Context, ref, known string) (Tree, error) {
+	at := *s
+	at.Ref = ref
+	repo, done, err := at.repository(ctx)
 	if err != nil {
 		return Tree{}, err
 	}
 	defer done()
-	hash, err := resolve(repo, s.Ref)
+	hash, err := resolve(repo, ref)
 	if err != nil {
 		return Tree{}, err
 	}
@@ -162,7 +189,11 @@ func (s *Source) read(ctx context.Context, repo *gogit.Repository, hash plumbing
 	if err != nil {
 		return Tree{}, torn(hash, err)
 	}
-	t := Tree{Commit: hash.String()}
+	meta, err := readCommit(repo.Storer, hash)
+	if err != nil {
+		return Tree{}, torn(hash, err)
+	}
+	t := Tree{Commit: hash.String(), Meta: meta.Commit}
 	roots, findings, err := s.folders(root)
 	if err != nil {
 		return Tree{}, torn(hash, err)

@@ -71,7 +71,7 @@ var crossFields = []string{"kind", "metadata.name", "spec.sku", "spec.key", "spe
 func (c *Checker) data(document ast.Expr, at place) checked {
 	if c.left == 0 {
 		if err := c.renew(); err != nil {
-			return checked{at: at, findings: []desired.Finding{at.finding("", "", err.Error(), "")}}
+			return checked{at: at, findings: []desired.Finding{at.finding(desired.CodeEvaluatorFailed, "", "", err.Error(), "")}}
 		}
 	}
 	c.left--
@@ -82,11 +82,11 @@ func (c *Checker) data(document ast.Expr, at place) checked {
 func (c *Checker) check(v cue.Value, at place) checked {
 	o := checked{at: at, fields: map[string]place{}}
 	if v.IncompleteKind() != cue.StructKind {
-		o.findings = []desired.Finding{at.finding("", "", "is "+shown(v)+", not an object", "a document with apiVersion, kind, metadata and spec")}
+		o.findings = []desired.Finding{at.finding(desired.CodeNotAnObject, "", "", "is "+shown(v)+", not an object", "a document with apiVersion, kind, metadata and spec")}
 		return o
 	}
 	if err := v.Validate(); err != nil {
-		o.findings = evaluationFindings(err, at)
+		o.findings = evaluationFindings(desired.CodeCUEEvaluation, err, at)
 		return o
 	}
 	kind, finding := kindOf(v, at)
@@ -113,7 +113,7 @@ func (c *Checker) check(v cue.Value, at place) checked {
 	}
 	var err error
 	if o.object, err = objectOf(kind, u, at); err != nil {
-		o.findings = []desired.Finding{at.finding(e.object, "", err.Error(), "")}
+		o.findings = []desired.Finding{at.finding(desired.CodeEvaluatorFailed, e.object, "", err.Error(), "")}
 	}
 	return o
 }
@@ -124,9 +124,9 @@ func kindOf(v cue.Value, at place) (desired.Kind, *desired.Finding) {
 	field := v.LookupPath(cue.ParsePath("kind"))
 	text, err := field.String()
 	if err != nil {
-		f := at.finding("", "kind", "is missing", kindNames())
+		f := at.finding(desired.CodeMissingField, "", "kind", "is missing", kindNames())
 		if field.Exists() {
-			f = placeOf(field, at).finding("", "kind", "is "+shown(field), kindNames())
+			f = placeOf(field, at).finding(desired.CodeWrongType, "", "kind", "is "+shown(field), kindNames())
 		}
 		return "", &f
 	}
@@ -135,7 +135,7 @@ func kindOf(v cue.Value, at place) (desired.Kind, *desired.Finding) {
 			return kind, nil
 		}
 	}
-	f := placeOf(field, at).finding("", "kind", fmt.Sprintf("unknown kind %q", text), kindNames())
+	f := placeOf(field, at).finding(desired.CodeUnknownKind, "", "kind", fmt.Sprintf("unknown kind %q", text), kindNames())
 	return "", &f
 }
 

@@ -11,6 +11,8 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/parser"
+
+	"github.com/gpuaas/gpuaas/desired"
 )
 
 // cueFolder evaluates the CUE files of one folder as one instance, and reads
@@ -28,18 +30,18 @@ func cueFolder(c *Checker, paths []string, files map[string][]byte) part {
 	inst := build.NewContext().NewInstance(path.Dir(paths[0]), nil)
 	for _, f := range parsed {
 		if err := inst.AddSyntax(f); err != nil {
-			return p.fail(evaluationFindings(err, place{f.Filename, 1, 1}))
+			return p.fail(evaluationFindings(desired.CodeCUEEvaluation, err, place{f.Filename, 1, 1}))
 		}
 	}
 	at := place{paths[0], 1, 1}
 	// A context of its own: what a folder leaves behind goes with it.
 	if err := c.renew(); err != nil {
-		return p.fail(evaluationFindings(errors.Promote(err, "schema"), at))
+		return p.fail(evaluationFindings(desired.CodeEvaluatorFailed, errors.Promote(err, "schema"), at))
 	}
 	c.left = 0
 	root := c.ctx.BuildInstance(inst)
 	if err := root.Validate(); err != nil {
-		return p.fail(evaluationFindings(err, at))
+		return p.fail(evaluationFindings(desired.CodeCUEEvaluation, err, at))
 	}
 	p.walk(c, root, at)
 	return p
@@ -52,16 +54,16 @@ func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 	for _, name := range paths {
 		at := place{name, 1, 1}
 		if strings.HasSuffix(name, "_tool.cue") || strings.HasSuffix(name, "_test.cue") {
-			p.failAt(at, "", "is a file for CUE's own tools", "declarations only")
+			p.failAt(desired.CodeToolFile, at, "", "is a file for CUE's own tools", "declarations only")
 			continue
 		}
 		f, err := parser.ParseFile(name, files[name])
 		if err != nil {
-			p.fail(evaluationFindings(errors.Promote(err, "syntax"), at))
+			p.fail(evaluationFindings(desired.CodeCUESyntax, errors.Promote(err, "syntax"), at))
 			continue
 		}
 		if len(parsed) > 0 && f.PackageName() != parsed[0].PackageName() {
-			p.failAt(at, "", fmt.Sprintf("is of package %q", f.PackageName()), fmt.Sprintf("package %q, as %s in the same folder", parsed[0].PackageName(), parsed[0].Filename))
+			p.failAt(desired.CodePackageMixed, at, "", fmt.Sprintf("is of package %q", f.PackageName()), fmt.Sprintf("package %q, as %s in the same folder", parsed[0].PackageName(), parsed[0].Filename))
 			continue
 		}
 		p.refuseImports(f)
@@ -71,13 +73,23 @@ func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 }
 
 func (p *part) refuseImports(f *ast.File) {
+	for _, d := range f.Decls {
+		ast.Walk(d, func(n ast.Node) bool {
+			// Without an effect here, and with one wherever else the file is evaluated.
+			if a, ok := n.(*ast.Attribute); ok && (strings.HasPrefix(a.Text, "@embed") || strings.HasPrefix(a.Text, "@extern")) {
+				at, _ := placeAt(a.Pos())
+				p.failAt(desired.CodeImportRefused, at, "", "asks for other files with "+printable(a.Text), "the value written out: nothing else is read")
+			}
+			return true
+		}, nil)
+	}
 	for spec := range f.ImportSpecs() {
 		// Packages that come with CUE have no dot in their first element, and
 		// those under tool run programs.
 		name := strings.Trim(spec.Path.Value, `"`)
 		if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") || first == "tool" {
 			at, _ := placeAt(spec.Pos())
-			p.failAt(at, "", fmt.Sprintf("imports %q", name), "packages that come with CUE: nothing else is read, here or from the network")
+			p.failAt(desired.CodeImportRefused, at, "", fmt.Sprintf("imports %q", name), "packages that come with CUE: nothing else is read, here or from the network")
 		}
 	}
 }
@@ -106,7 +118,7 @@ func (p *part) once(seen map[string]place, name string, f labelled) {
 		return
 	}
 	if first, again := seen[name]; again {
-		p.findings = append(p.findings, at.finding("", name, fmt.Sprintf("is declared a second time; the first is at %s:%d:%d", first.path, first.line, first.column), "one place for each object"))
+		p.findings = append(p.findings, at.finding(desired.CodeDuplicateName, "", name, fmt.Sprintf("is declared a second time; the first is at %s:%d:%d", first.path, first.line, first.column), "one place for each object"))
 		return
 	}
 	seen[name] = at
@@ -150,7 +162,7 @@ func (p *part) walk(c *Checker, root cue.Value, at place) {
 		case v.IncompleteKind() == cue.StructKind:
 			p.takeStruct(c, name, v, placeOf(v, at))
 		default:
-			p.failAt(placeOf(v, at), name, "is "+kindName(v)+", which declares nothing", "an object, a list or a struct of objects; helpers begin with _ or #")
+			p.failAt(desired.CodeLooseValue, placeOf(v, at), name, "is "+kindName(v)+", which declares nothing", "an object, a list or a struct of objects; helpers begin with _ or #")
 		}
 	}
 }
@@ -158,7 +170,7 @@ func (p *part) walk(c *Checker, root cue.Value, at place) {
 func (p *part) takeList(c *Checker, v cue.Value, at place) {
 	it, err := v.List()
 	if err != nil {
-		p.fail(evaluationFindings(err, placeOf(v, at)))
+		p.fail(evaluationFindings(desired.CodeCUEEvaluation, err, placeOf(v, at)))
 		return
 	}
 	for it.Next() && len(p.findings) < mostFindings {
@@ -174,7 +186,7 @@ func (p *part) takeStruct(c *Checker, name string, v cue.Value, at place) {
 	}
 	// A choice that is not made has no fields, and must not look like none.
 	if found == 0 && v.Validate(cue.Concrete(true)) != nil {
-		p.failAt(at, name, "could be one of several values", "one value")
+		p.failAt(desired.CodeNotConcrete, at, name, "could be one of several values", "one value")
 	}
 }
 

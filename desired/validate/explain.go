@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,11 +48,11 @@ func (e *explainer) unknownFields(at string, v cue.Value) {
 			continue
 		}
 		expected := oneOf(k.fields)
-		message := "unknown field"
+		code, message := desired.CodeUnknownField, "unknown field"
 		if at == "" && name == "status" {
-			message, expected = "status is observed, never declared", "no status"
+			code, message, expected = desired.CodeStatusDeclared, "status is observed, never declared", "no status"
 		}
-		e.add(placeOf(it.Value(), e.at), join(at, name), message, expected)
+		e.add(code, placeOf(it.Value(), e.at), join(at, name), message, expected)
 	}
 }
 
@@ -64,7 +65,7 @@ func (e *explainer) freeNames(at string, v cue.Value) {
 	pattern := e.definition.LookupPath(cue.MakePath(path...))
 	for name, inner := range fields(v) {
 		if pattern.Exists() && !pattern.Allows(cue.Str(name)) {
-			e.add(placeOf(inner, e.at), join(at, name), "the name "+quoted(name)+" is not allowed", e.known[at].expected)
+			e.add(desired.CodeInvalidName, placeOf(inner, e.at), join(at, name), "the name "+quoted(name)+" is not allowed", e.known[at].expected)
 		}
 	}
 }
@@ -85,27 +86,46 @@ func (e *explainer) explain(err error) {
 		case !v.Exists() && !k.required:
 			computed = append(computed, path)
 		case !v.Exists():
-			e.add(e.nearest(path), field, "is missing", k.expected)
+			e.add(desired.CodeMissingField, e.nearest(path), field, "is missing", k.expected)
 		case !listed:
 			// Below a field of free names: a label, an annotation.
-			e.add(placeOf(v, e.at), field, "is "+shown(v), e.known[pattern(path[:len(path)-1])].element)
+			around := e.known[pattern(path[:len(path)-1])]
+			e.refused(field, v, knownField{expected: around.element, kind: around.elements})
 		case !v.IsConcrete() && v.IncompleteKind() != cue.StructKind && v.IncompleteKind() != cue.ListKind:
-			e.add(placeOf(v, e.at), field, "has no value yet", k.expected)
+			e.add(desired.CodeNotConcrete, placeOf(v, e.at), field, "has no value yet", k.expected)
 		default:
-			e.add(placeOf(v, e.at), field, "is "+shown(v), k.expected)
+			e.refused(field, v, k)
 		}
 	}
 	// The schema computes these from other fields; with those mended they may
 	// well be there.
 	if len(e.findings) == 0 {
 		for _, path := range computed {
-			e.add(e.nearest(path), strings.Join(path, "."), "is missing", e.known[pattern(path)].expected)
+			e.add(desired.CodeMissingField, e.nearest(path), strings.Join(path, "."), "is missing", e.known[pattern(path)].expected)
 		}
 	}
 }
 
-func (e *explainer) add(at place, field, message, expected string) {
-	e.findings = append(e.findings, at.finding(e.object, field, message, expected))
+// refused says what a value is and should be, and never repeats a secret.
+func (e *explainer) refused(field string, v cue.Value, k knownField) {
+	code, message := desired.CodeInvalidValue, "is "+shown(v)
+	text, err := v.String()
+	switch {
+	case k.secret || err == nil && password.MatchString(text):
+		code, message = desired.CodeSecretInClear, "holds something else than a reference; it is not shown here"
+	case v.IncompleteKind()&k.kind == 0:
+		code = desired.CodeWrongType
+	case k.kind&cue.NumberKind != 0 && v.IncompleteKind()&cue.NumberKind != 0:
+		code = desired.CodeOutOfRange
+	}
+	e.add(code, placeOf(v, e.at), field, message, k.expected)
+}
+
+// password finds one in a URL.
+var password = regexp.MustCompile(`://[^/]*@`)
+
+func (e *explainer) add(code string, at place, field, message, expected string) {
+	e.findings = append(e.findings, at.finding(code, e.object, field, message, expected))
 }
 
 // reported says whether this field, or one inside it or around it, already is.
@@ -241,7 +261,7 @@ func printable(s string) string {
 
 // evaluationFindings reports what CUE itself found wrong: a conflict, a name
 // that is nowhere declared, a cycle.
-func evaluationFindings(err error, at place) []desired.Finding {
+func evaluationFindings(code string, err error, at place) []desired.Finding {
 	var findings []desired.Finding
 	for _, one := range errors.Errors(err) {
 		where := at
@@ -258,7 +278,7 @@ func evaluationFindings(err error, at place) []desired.Finding {
 		if len(also) > 0 {
 			message += "; see also " + strings.Join(also, ", ")
 		}
-		f := where.finding("", strings.Join(one.Path(), "."), message, "")
+		f := where.finding(code, "", strings.Join(one.Path(), "."), message, "")
 		if !slices.Contains(findings, f) {
 			findings = append(findings, f)
 		}

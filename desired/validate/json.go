@@ -16,11 +16,11 @@ func jsonFile(c *Checker, name string, src []byte) part {
 	p := part{}
 	at := place{name, 1, 1}
 	if err := stdjson.Unmarshal(src, new(any)); err != nil {
-		return p.failAt(offsetPlace(name, src, err), "", err.Error(), "JSON")
+		return p.failAt(desired.CodeJSONSyntax, offsetPlace(name, src, err), "", err.Error(), "JSON")
 	}
 	expr, err := json.Extract(name, src)
 	if err != nil {
-		return p.fail(evaluationFindings(errors.Promote(err, "syntax"), at))
+		return p.fail(evaluationFindings(desired.CodeJSONSyntax, errors.Promote(err, "syntax"), at))
 	}
 	if findings := repeatedKeys(expr); len(findings) > 0 {
 		return p.fail(findings)
@@ -74,7 +74,7 @@ func repeatedKeys(expr ast.Expr) []desired.Finding {
 			}
 			if seen[name] {
 				at, _ := placeAt(f.Label.Pos())
-				findings = append(findings, at.finding("", name, "the key stands twice in one object", "each key once"))
+				findings = append(findings, at.finding(desired.CodeDuplicateKey, "", name, "the key stands twice in one object", "each key once"))
 			}
 			seen[name] = true
 		}

@@ -32,7 +32,7 @@ func specs() map[desired.Kind]any {
 	expire := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
 	return map[desired.Kind]any{
 		desired.KindEnvironment: desired.Environment{
-			DisplayName: "D", Vendor: "v", Service: "s", Region: "r", TrustDomain: "d.example", Development: true, TestCreditMinor: 1,
+			DisplayName: "D", Vendor: "v", Service: "s", Region: "r", TrustDomain: "d.example", Development: true, TestCreditMinor: 1, Sources: someSources(),
 			SignIn:   desired.SignIn{Issuer: "https://id.example", ClientID: "c", CLIClientID: "d", Audience: "a", RolesClaim: "r.s", Roles: map[string]string{"x": "admin"}},
 			Payments: desired.Payments{Provider: desired.ProviderStripe, Livemode: true},
 		},
@@ -151,4 +151,15 @@ func BenchmarkObject(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func someSources() []desired.GitSource {
+	return []desired.GitSource{{
+		Name: "team", Repository: "https://git.example/team/fleet.git", Ref: "main", Dirs: []string{"fleet"}, Environment: "d",
+		Forge: &desired.Forge{Kind: "github", URL: "https://api.git.example", Project: "team/fleet", TokenRef: "env:TEAM_TOKEN", WebhookSecretRef: "credential:hook"},
+		Auth:  &desired.GitAuth{TokenRef: "env:TEAM_TOKEN", SSHKeyRef: "file:/etc/gpuaas/team.key", KnownHostsRef: "file:/etc/gpuaas/known_hosts"},
+		Verify: desired.GitVerify{
+			Required: true, OpenPGP: []string{"-----BEGIN PGP PUBLIC KEY BLOCK-----\n"}, SSH: []string{`ops@example.com namespaces="git" ssh-ed25519 AAAA`},
+		},
+	}}
 }

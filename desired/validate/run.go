@@ -74,7 +74,7 @@ func RunWithin(ctx context.Context, limits Limits, files map[string][]byte) (Res
 // was at when it ended.
 func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint []byte) desired.Finding {
 	f := desired.Finding{
-		Path: unit, Line: 1, Column: 1,
+		Code: desired.CodeEvaluationLimit, Path: unit, Line: 1, Column: 1,
 		Expected: fmt.Sprintf("declarations that evaluate within %d MiB, %s of CPU and %s", l.MemoryBytes>>20, l.CPU, l.Wall),
 	}
 	switch {
@@ -87,6 +87,7 @@ func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint
 	case ended.UserTime()+ended.SystemTime() >= l.CPU/2:
 		f.Message = fmt.Sprintf("evaluating took more than %s of CPU", l.CPU)
 	default:
+		f.Code = desired.CodeEvaluatorFailed
 		f.Message = "the evaluator broke down on these files: " + ended.String()
 	}
 	return f

@@ -71,9 +71,12 @@ type known map[string]knownField
 type knownField struct {
 	expected string
 	required bool
+	secret   bool     // only a reference may stand there
+	kind     cue.Kind // of its values
 	fields   []string // of a struct: what may stand in it
 	open     bool     // any name that a pattern accepts may stand in it
 	element  string   // of an open struct: what its values must be
+	elements cue.Kind // and of which kind
 }
 
 func describe(definition cue.Value) known {
@@ -83,7 +86,8 @@ func describe(definition cue.Value) known {
 }
 
 func (k known) add(at string, v cue.Value) {
-	f := knownField{expected: expectation(v)}
+	secret := v.Attribute("secret")
+	f := knownField{expected: expectation(v), kind: v.IncompleteKind(), secret: secret.Err() == nil}
 	if v.IncompleteKind() == cue.StructKind {
 		it, err := v.Fields(cue.Optional(true))
 		if err == nil {
@@ -100,7 +104,10 @@ func (k known) add(at string, v cue.Value) {
 		}
 		f.open = len(f.fields) == 0
 		if f.open {
-			f.element = f.expected
+			f.element, f.elements = f.expected, cue.StringKind // labels and annotations
+			if e := v.LookupPath(cue.MakePath(cue.AnyString)); e.Exists() {
+				f.element = expectation(e)
+			}
 		}
 	}
 	if v.IncompleteKind() == cue.ListKind {

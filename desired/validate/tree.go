@@ -49,7 +49,7 @@ func (t *tree) crossCheck() {
 	}
 	if len(t.objects) == 0 && len(t.findings) == 0 {
 		t.findings = append(t.findings, desired.Finding{
-			Path: ".", Line: 1, Column: 1,
+			Code: desired.CodeSourceEmpty, Path: ".", Line: 1, Column: 1,
 			Message:  SourceEmpty + ": these files declare nothing",
 			Expected: "at least one object in a .cue, .yaml, .yml or .json file",
 		})
@@ -65,7 +65,7 @@ func (t *tree) uniqueNames() {
 		}
 		if before, again := first[o.name]; again {
 			kind, _, _ := strings.Cut(o.name, "/")
-			t.report(o, "metadata.name", fmt.Sprintf("a second %s of this name; the first is at %s", kind, before), "each name once")
+			t.report(desired.CodeDuplicateName, o, "metadata.name", fmt.Sprintf("a second %s of this name; the first is at %s", kind, before), "each name once")
 			continue
 		}
 		first[o.name] = o.fields["metadata.name"]
@@ -77,7 +77,7 @@ func (t *tree) onlyOne(before, o *checked, field, message, expected string) *che
 	if before == nil {
 		return o
 	}
-	t.report(*o, field, fmt.Sprintf("%s; the first is %s at %s", message, before.object.Name, before.fields[field]), expected)
+	t.report(desired.CodeOnlyOne, *o, field, fmt.Sprintf("%s; the first is %s at %s", message, before.object.Name, before.fields[field]), expected)
 	return before
 }
 
@@ -98,7 +98,7 @@ func (t *tree) node(o checked) {
 	if len(have) > 0 {
 		expected = oneOf(have)
 	}
-	t.report(o, "spec.sku", fmt.Sprintf("no SKU is named %q", sku), expected)
+	t.report(desired.CodeUnresolvedReference, o, "spec.sku", fmt.Sprintf("no SKU is named %q", sku), expected)
 }
 
 // policy checks one setting against its key, and that no other object sets the
@@ -106,23 +106,23 @@ func (t *tree) node(o checked) {
 func (t *tree) policy(settings map[string]checked, o checked) {
 	spec := read[desired.Policy](o)
 	if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
-		t.report(o, "spec."+fault.Field, fault.Message, fault.Expected)
+		t.report(desired.CodePolicyInvalid, o, "spec."+fault.Field, fault.Message, fault.Expected)
 		return
 	}
 	setting := spec.Key + " at " + spec.Scope
 	if before, again := settings[setting]; again {
-		t.report(o, "spec.key", fmt.Sprintf("%s is already set by %s at %s", setting, before.object.Name, before.fields["spec.key"]), "each key once at each scope")
+		t.report(desired.CodePolicyInvalid, o, "spec.key", fmt.Sprintf("%s is already set by %s at %s", setting, before.object.Name, before.fields["spec.key"]), "each key once at each scope")
 		return
 	}
 	settings[setting] = o
 }
 
-func (t *tree) report(o checked, field, message, expected string) {
+func (t *tree) report(code string, o checked, field, message, expected string) {
 	at, ok := o.fields[field]
 	if !ok {
 		at = o.at
 	}
-	t.findings = append(t.findings, at.finding(o.name, field, message, expected))
+	t.findings = append(t.findings, at.finding(code, o.name, field, message, expected))
 }
 
 // mostFindings is more than a person reads; a hostile file could have a million.
@@ -135,7 +135,7 @@ func (t *tree) result() Result {
 	t.findings = slices.Compact(t.findings)
 	if n := len(t.findings) - mostFindings; n > 0 {
 		t.findings = append(t.findings[:mostFindings], desired.Finding{
-			Path: t.findings[mostFindings].Path, Line: 1, Column: 1, Message: fmt.Sprintf("and %d more findings here and below", n),
+			Code: desired.CodeMoreFindings, Path: t.findings[mostFindings].Path, Line: 1, Column: 1, Message: fmt.Sprintf("and %d more findings here and below", n),
 		})
 	}
 	if len(t.findings) > 0 {

@@ -19,8 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// SourceEmpty begins the message of a tree that declares nothing. Applying it
-// would remove the fleet, and a wrong folder is the likelier cause.
+// SourceEmpty begins the message of a tree that declares nothing.
 const SourceEmpty = "SourceEmpty"
 
 // Result is the answer about a tree: its objects in apply order, or what is
@@ -112,9 +111,9 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.path, p.line, p.column) }
 
-func (p place) finding(object, field, message, expected string) desired.Finding {
+func (p place) finding(code, object, field, message, expected string) desired.Finding {
 	return desired.Finding{
-		Path: p.path, Line: p.line, Column: p.column,
+		Code: code, Path: p.path, Line: p.line, Column: p.column,
 		Object: object, Field: field, Message: message, Expected: expected,
 	}
 }

@@ -84,7 +84,7 @@ func golden(t *testing.T, path string, good bool) {
 func findingsText(r Result) string {
 	var out strings.Builder
 	for _, f := range r.Findings {
-		out.WriteString(f.String() + "\n")
+		out.WriteString(f.String() + " [" + f.Code + "]\n")
 	}
 	return out.String()
 }

@@ -14,6 +14,8 @@ import (
 	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
 	"gopkg.in/yaml.v3"
+
+	"github.com/gpuaas/gpuaas/desired"
 )
 
 // deepest is more than any kind needs. Deeper nesting is a trap for readers.
@@ -37,7 +39,7 @@ func yamlFile(c *Checker, name string, src []byte) part {
 		}
 		if err != nil {
 			at, message := y.syntax(err)
-			return p.failAt(at, "", message, "")
+			return p.failAt(desired.CodeYAMLSyntax, at, "", message, "")
 		}
 		if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
 			continue // nothing between two separators
@@ -46,7 +48,7 @@ func yamlFile(c *Checker, name string, src []byte) part {
 		expr := y.expr(node, 0)
 		if len(y.faults) > 0 {
 			for _, f := range y.faults {
-				p.failAt(f.at, f.field, f.message, f.expected)
+				p.failAt(f.code, f.at, f.field, f.message, f.expected)
 			}
 			y.faults = nil
 			continue
@@ -65,18 +67,18 @@ type yamlReader struct {
 }
 
 type yamlFault struct {
-	at                       place
-	field, message, expected string
+	at                             place
+	code, field, message, expected string
 }
 
 // expr translates a node, or records why it cannot.
 func (y *yamlReader) expr(n *yaml.Node, depth int) ast.Expr {
 	switch {
 	case depth > deepest:
-		y.fault(n, "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
+		y.fault(desired.CodeTooDeep, n, "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		// A few lines of aliases can stand for gigabytes.
-		y.fault(n, "", "uses an anchor or alias", "the value written out; repetition belongs in CUE files")
+		y.fault(desired.CodeAliasLimit, n, "", "uses an anchor or alias", "the value written out; repetition belongs in CUE files")
 	case n.Kind == yaml.MappingNode && shortTag(n, "!!map"):
 		return y.mapping(n, depth)
 	case n.Kind == yaml.SequenceNode && shortTag(n, "!!seq"):
@@ -88,7 +90,7 @@ func (y *yamlReader) expr(n *yaml.Node, depth int) ast.Expr {
 	case n.Kind == yaml.ScalarNode:
 		return y.scalar(n)
 	default:
-		y.fault(n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
+		y.fault(desired.CodeYAMLTag, n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
 	}
 	return ast.NewNull()
 }
@@ -101,11 +103,11 @@ func (y *yamlReader) mapping(n *yaml.Node, depth int) ast.Expr {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.Anchor != "" || key.ShortTag() != "!!str" {
-			y.fault(key, "", "the key "+strconv.Quote(key.Value)+" is not text", "a name, in quotes where YAML would read it as something else")
+			y.fault(desired.CodeWrongType, key, "", "the key "+strconv.Quote(key.Value)+" is not text", "a name, in quotes where YAML would read it as something else")
 			continue
 		}
 		if before := first[key.Value]; before != nil {
-			y.fault(key, key.Value, fmt.Sprintf("the key stands twice in one mapping; the first is in line %d", before.Line), "each key once")
+			y.fault(desired.CodeDuplicateKey, key, key.Value, fmt.Sprintf("the key stands twice in one mapping; the first is in line %d", before.Line), "each key once")
 			continue
 		}
 		first[key.Value] = key
@@ -127,7 +129,7 @@ func (y *yamlReader) scalar(n *yaml.Node) ast.Expr {
 	switch n.ShortTag() {
 	case "!!str", "!!timestamp":
 		if !utf8.ValidString(n.Value) {
-			y.fault(n, "", "is not UTF-8", "UTF-8 text")
+			y.fault(desired.CodeNotUTF8, n, "", "is not UTF-8", "UTF-8 text")
 		}
 		return lit(token.STRING, literal.String.Quote(n.Value))
 	case "!!null":
@@ -139,7 +141,7 @@ func (y *yamlReader) scalar(n *yaml.Node) ast.Expr {
 	case "!!float":
 		return y.float(n, lit)
 	default:
-		y.fault(n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
+		y.fault(desired.CodeYAMLTag, n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
 		return lit(token.NULL, "null")
 	}
 }
@@ -154,12 +156,12 @@ func (y *yamlReader) boolean(n *yaml.Node, lit func(token.Token, string) ast.Exp
 func (y *yamlReader) integer(n *yaml.Node, lit func(token.Token, string) ast.Expr) ast.Expr {
 	plain := strings.TrimLeft(strings.TrimLeft(n.Value, "+-"), "0_")
 	if octalLike.MatchString(n.Value) {
-		y.fault(n, "", "begins with a zero: some read "+n.Value+" in base ten, some in base eight", plain+`, or "`+n.Value+`" for text`)
+		y.fault(desired.CodeAmbiguousValue, n, "", "begins with a zero: some read "+n.Value+" in base ten, some in base eight", plain+`, or "`+n.Value+`" for text`)
 		return ast.NewNull()
 	}
 	v, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 0, 64)
 	if err != nil {
-		y.fault(n, "", n.Value+" is too large a number", "an integer of at most 64 bits")
+		y.fault(desired.CodeAmbiguousValue, n, "", n.Value+" is too large a number", "an integer of at most 64 bits")
 		return ast.NewNull()
 	}
 	if v < 0 {
@@ -172,7 +174,7 @@ func (y *yamlReader) integer(n *yaml.Node, lit func(token.Token, string) ast.Exp
 func (y *yamlReader) float(n *yaml.Node, lit func(token.Token, string) ast.Expr) ast.Expr {
 	v, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 	if err != nil || strings.ContainsAny(n.Value, "iInN") {
-		y.fault(n, "", n.Value+" is no finite number", "a number")
+		y.fault(desired.CodeAmbiguousValue, n, "", n.Value+" is no finite number", "a number")
 		return ast.NewNull()
 	}
 	text := strconv.FormatFloat(v, 'e', -1, 64)
@@ -182,8 +184,8 @@ func (y *yamlReader) float(n *yaml.Node, lit func(token.Token, string) ast.Expr)
 	return lit(token.FLOAT, text)
 }
 
-func (y *yamlReader) fault(n *yaml.Node, field, message, expected string) {
-	y.faults = append(y.faults, yamlFault{y.place(n), field, message, expected})
+func (y *yamlReader) fault(code string, n *yaml.Node, field, message, expected string) {
+	y.faults = append(y.faults, yamlFault{y.place(n), code, field, message, expected})
 }
 
 func (y *yamlReader) place(n *yaml.Node) place { return place{y.name, n.Line, n.Column} }

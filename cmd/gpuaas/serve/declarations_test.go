@@ -72,9 +72,9 @@ func (l limited) git(t *testing.T, key, scope string, value int64) {
 	t.Helper()
 	spec, err := json.Marshal(desired.Policy{Key: key, Scope: scope, Value: value})
 	must(t, err)
-	_, err = l.Desired.Apply(t.Context(), desired.Snapshot{Repository: "r", Commit: "c", TreeHash: "t", Objects: []desired.Object{{
+	_, err = l.Desired.Apply(t.Context(), desired.Snapshot{Source: "r", Repository: "r", Commit: "c", TreeHash: "t", Objects: []desired.Object{{
 		Kind: desired.KindPolicy, Name: "theirs", Spec: spec, Source: desired.Source{Owner: desired.OwnerGit, Repository: "r", Commit: "c", Path: "policies.cue", Line: 7, Column: 2},
-	}}}, desired.Caps{Objects: 10, Percent: 100}, nil)
+	}}}, nil)
 	must(t, err)
 }
 

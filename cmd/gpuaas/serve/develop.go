@@ -27,13 +27,15 @@ const simulation = "sim-nodes"
 // Simulate declares made-up nodes beside the source's. Another number at the
 // next start declares or removes the difference, except what is in use.
 func (s *Server) Simulate(ctx context.Context, nodes []desired.Object) error {
-	snap := desired.Snapshot{Repository: simulation, Commit: simulation, Objects: nodes, Generated: true}
+	snap := desired.Snapshot{Source: simulation, Repository: simulation, Commit: simulation, Objects: nodes, Generated: true}
 	for i := range snap.Objects {
-		snap.Objects[i].Source.Repository, snap.Objects[i].Source.Commit = simulation, simulation
+		o := &snap.Objects[i].Source
+		o.Name, o.Repository, o.Commit = simulation, simulation, simulation
 	}
-	rev, err := s.rooms.sets[RoleReconcile].desired.Apply(ctx, snap, desired.Caps{Percent: 100, Objects: maxFleet}, s.sync.inUse)
-	if err == nil && len(rev.Findings) > 0 {
-		return fmt.Errorf("declaring simulated nodes: %s", rev.Findings[0])
+	room := s.rooms.sets[RoleReconcile]
+	rev, err := room.desired.Apply(ctx, snap, room.inUse)
+	if err == nil && rev.Status != desired.StatusApplied {
+		return fmt.Errorf("declaring simulated nodes: %s", reasonOf(rev))
 	}
 	return err
 }

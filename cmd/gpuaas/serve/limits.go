@@ -3,7 +3,6 @@ package serve
 import (
 	"time"
 
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
@@ -106,9 +105,10 @@ func (p policy) pollEvery() time.Duration {
 	return seconds(p.view().Int(policies.GitOpsPollSeconds))
 }
 
-func (p policy) caps() desired.Caps {
+// caps are how much one revision may take away without a person's word.
+func (p policy) caps() (objects, percent int) {
 	v := p.view()
-	return desired.Caps{Objects: int(v.Int(policies.GitOpsPruneCapObjects)), Percent: int(v.Int(policies.GitOpsPruneCapPercent))}
+	return int(v.Int(policies.GitOpsPruneCapObjects)), int(v.Int(policies.GitOpsPruneCapPercent))
 }
 
 func (p policy) certificateTTL() time.Duration {

@@ -85,7 +85,7 @@ func (s *Source) Read(ctx context.Context, known string) (git.Tree, []desired.Ob
 	}
 	for i := range result.Objects {
 		o := &result.Objects[i].Source
-		o.Owner, o.Repository, o.Commit = desired.OwnerGit, s.Name(), t.Commit
+		o.Owner, o.Name, o.Repository, o.Commit = desired.OwnerGit, s.Name(), s.Name(), t.Commit
 	}
 	return t, result.Objects, result.Findings, nil
 }
@@ -147,14 +147,14 @@ func (s *syncer) once(ctx context.Context) (desired.Revision, error) {
 	case len(findings) > 0:
 		return s.refuse(ctx, tree, findings)
 	}
-	snap := desired.Snapshot{Repository: s.source.Name(), Commit: tree.Commit, TreeHash: tree.TreeHash, Objects: objects}
-	rev, err := s.desired.Apply(ctx, snap, s.policy.caps(), s.inUse)
+	snap := desired.Snapshot{Source: s.source.Name(), Repository: s.source.Name(), Commit: tree.Commit, TreeHash: tree.TreeHash, Objects: objects}
+	rev, err := s.desired.Apply(ctx, snap, s.gate)
 	switch {
 	case err != nil:
 		return desired.Revision{}, err
-	case len(rev.Findings) > 0:
+	case rev.Status != desired.StatusApplied:
 		s.remember(tree.TreeHash)
-		s.say(ctx, rev.Findings[0].String())
+		s.say(ctx, reasonOf(rev))
 		return rev, nil
 	}
 	s.log.InfoContext(ctx, "revision applied", "component", "git", "commit", tree.Commit, "created", rev.Created, "changed", rev.Changed, "deleted", rev.Deleted)
@@ -167,7 +167,8 @@ func (s *syncer) refuse(ctx context.Context, tree git.Tree, findings []desired.F
 	rev := desired.Revision{Source: s.source.Name(), Commit: tree.Commit, Status: "invalid", Findings: findings}
 	if s.remember(tree.TreeHash) {
 		var err error
-		if rev, err = s.desired.Refuse(ctx, rev.Source, rev.Commit, findings); err != nil {
+		snap := desired.Snapshot{Source: rev.Source, Repository: rev.Source, Commit: rev.Commit, TreeHash: tree.TreeHash}
+		if rev, err = s.desired.Refuse(ctx, snap, findings); err != nil {
 			return rev, err
 		}
 	}
@@ -200,12 +201,33 @@ func (s *syncer) status() string {
 	return s.fault
 }
 
-// inUse finds what a revision may not take away: nodes that live allocations
-// stand on.
-func (s *syncer) inUse(ctx context.Context, tx pgx.Tx, removed []desired.Object) ([]desired.Finding, error) {
+func reasonOf(rev desired.Revision) string {
+	for _, f := range rev.Findings {
+		return f.String()
+	}
+	for _, w := range rev.Waits {
+		return w.Message
+	}
+	return rev.Status
+}
+
+// gate holds back what takes too much away at once, or what live allocations stand
+// on.
+func (s *syncer) gate(ctx context.Context, tx pgx.Tx, d desired.Difference) (v desired.Verdict, err error) {
+	objects, percent := s.policy.caps()
+	if allowed := max(objects, d.Had()*percent/100); len(d.Deleted) > allowed {
+		v.Waits = append(v.Waits, desired.Wait{Reason: "prune_cap", Message: fmt.Sprintf("removes %d of %d objects (prune_limit)", len(d.Deleted), d.Had())})
+	}
+	used, err := s.inUse(ctx, tx, d)
+	v.Waits = append(v.Waits, used.Waits...)
+	return v, err
+}
+
+// inUse holds back the removal of nodes that live allocations stand on.
+func (s *set) inUse(ctx context.Context, tx pgx.Tx, d desired.Difference) (v desired.Verdict, err error) {
 	byNode := map[ids.Node]desired.Object{}
 	var nodes []ids.Node
-	for _, o := range removed {
+	for _, o := range d.Deleted {
 		if o.Kind == desired.KindNode {
 			n := ids.Node{UUID: o.UID.UUID}
 			byNode[n], nodes = o, append(nodes, n)
@@ -213,15 +235,15 @@ func (s *syncer) inUse(ctx context.Context, tx pgx.Tx, removed []desired.Object)
 	}
 	used, err := s.inventory.InUse(ctx, tx, nodes)
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	var findings []desired.Finding
-	for n, slots := range used {
-		o := byNode[n]
-		findings = append(findings, desired.Finding{
-			Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: "Node/" + o.Name,
-			Message: fmt.Sprintf("is removed, but %d of its slots are in use (node_in_use)", slots), Expected: "the allocations on it released first",
-		})
+	for _, n := range nodes {
+		if slots := used[n]; slots > 0 {
+			name := byNode[n].Key().String()
+			v.Waits = append(v.Waits, desired.Wait{
+				Reason: "under_allocations", Message: fmt.Sprintf("%s is removed, but %d of its slots are in use (node_in_use)", name, slots), Objects: []string{name},
+			})
+		}
 	}
-	return findings, nil
+	return v, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/git"
 	"github.com/gpuaas/gpuaas/environments"
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // readFleet finds where the fleet is declared and validates it, before anything
@@ -79,6 +80,9 @@ func (i *installation) apply(ctx context.Context) error {
 	}
 	if len(rev.Findings) > 0 {
 		return &InvalidError{rev.Findings}
+	}
+	if len(rev.Waits) > 0 {
+		return errs.New(errs.ApprovalRequired, "%s", rev.Waits[0].Message).Try("gpuaas approve %d", rev.Revision)
 	}
 	return i.server.Simulate(ctx, i.generated())
 }

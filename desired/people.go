@@ -1,0 +1,167 @@
+package desired
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// adoptWithin is how long a source has to declare what it may adopt: a pull
+// request is reviewed and merged in that time, or the offer is made again.
+const adoptWithin = 24 * time.Hour
+
+// PutVersion writes an object that the API owns, with its labels and annotations:
+// a new one, or the next of the version that was read (0: of any). What is the same
+// as before writes nothing.
+func (s *Store) PutVersion(ctx context.Context, tx pgx.Tx, o Object, expected int64) (Object, error) {
+	have, err := s.Lock(ctx, tx, o.Kind, o.Scope, o.Name)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound && expected > 0:
+		return Object{}, errs.New(errs.VersionMismatch, "%s %s is not declared", o.Kind, o.Name)
+	case errs.CodeOf(err) == errs.NotFound:
+		return s.Put(ctx, tx, o)
+	case err != nil:
+		return Object{}, err
+	}
+	if err := have.writable(expected); err != nil {
+		return Object{}, err
+	}
+	put, err := s.Put(ctx, tx, o)
+	if err != nil || maps.Equal(have.Labels, object(o.Labels)) && maps.Equal(have.Annotations, object(o.Annotations)) {
+		return put, err
+	}
+	put.Labels, put.Annotations = object(o.Labels), object(o.Annotations)
+	if err := tx.QueryRow(ctx, updateObject, put.UID, put.Labels, put.Annotations).Scan(&put.ResourceVersion); err != nil {
+		return Object{}, fmt.Errorf("changing %s %s: %w", o.Kind, o.Name, err)
+	}
+	return put, nil
+}
+
+// writable: the API owns it, and it is as the writer read it.
+func (o Object) writable(expected int64) error {
+	if o.Source.Owner == OwnerGit {
+		return errs.New(errs.ManagedByGit, "%s %s is kept in Git; edit %s", o.Kind, o.Name, o.Source).With("source", o.Source)
+	}
+	return o.is(expected)
+}
+
+func (o Object) is(expected int64) error {
+	if expected != 0 && expected != o.ResourceVersion {
+		return errs.New(errs.VersionMismatch, "%s %s is at version %d", o.Kind, o.Name, o.ResourceVersion).With("version", o.ResourceVersion)
+	}
+	return nil
+}
+
+// Delete buries an object that the API owns. What stands for it in the world is
+// let go by the loop.
+func (s *Store) Delete(ctx context.Context, tx pgx.Tx, n Name, expected int64) (Object, error) {
+	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
+	if err != nil {
+		return Object{}, err
+	}
+	if err := o.writable(expected); err != nil {
+		return Object{}, err
+	}
+	if _, err := tx.Exec(ctx, buryObjects, []uuid.UUID{o.UID.UUID}, "removed"); err != nil {
+		return Object{}, fmt.Errorf("removing %s: %w", n, err)
+	}
+	return s.LockUID(ctx, tx, o.Kind, o.UID)
+}
+
+// Offer lets the next revision of a source take an object over, for a day. The
+// source may be the one that has it already: then an offer is taken back.
+func (s *Store) Offer(ctx context.Context, tx pgx.Tx, n Name, source string, expected int64) (Object, error) {
+	if _, err := s.SourceByName(ctx, tx, source); err != nil {
+		return Object{}, err
+	}
+	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
+	if err != nil {
+		return Object{}, err
+	}
+	if err := o.is(expected); err != nil {
+		return Object{}, err
+	}
+	if o.Source.Owner == OwnerGit && o.Source.Name == source {
+		return Object{}, errs.New(errs.Conflict, "%s is declared by %s already", n, source)
+	}
+	return s.touch(ctx, tx, o, offerObject, source, adoptWithin.String())
+}
+
+// Take gives an object to the API at once. The files must stop to declare it:
+// until then the source's next revision is refused.
+func (s *Store) Take(ctx context.Context, tx pgx.Tx, n Name, expected int64) (Object, error) {
+	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
+	if err != nil {
+		return Object{}, err
+	}
+	if err := o.is(expected); err != nil {
+		return Object{}, err
+	}
+	if o.Source.Owner == OwnerAPI {
+		return Object{}, errs.New(errs.Conflict, "%s is managed by the API already", n)
+	}
+	return s.touch(ctx, tx, o, takeObject)
+}
+
+// Suspend makes the loop ask nothing new of an object.
+func (s *Store) Suspend(ctx context.Context, tx pgx.Tx, n Name, by Suspension) (Object, error) {
+	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
+	if err != nil {
+		return Object{}, err
+	}
+	return s.touch(ctx, tx, o, suspendObject, by.By, by.Reason, by.Until)
+}
+
+// Resume ends that.
+func (s *Store) Resume(ctx context.Context, tx pgx.Tx, n Name) (Object, error) {
+	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
+	if err != nil {
+		return Object{}, err
+	}
+	return s.touch(ctx, tx, o, resumeObject)
+}
+
+func (s *Store) touch(ctx context.Context, tx pgx.Tx, o Object, sql string, args ...any) (Object, error) {
+	if _, err := tx.Exec(ctx, sql, append([]any{o.UID}, args...)...); err != nil {
+		return Object{}, fmt.Errorf("changing %s: %w", o.Key(), err)
+	}
+	return s.LockUID(ctx, tx, o.Kind, o.UID)
+}
+
+// Export reads what files can declare, in the order in which a revision is applied:
+// all kinds where none is named, and objects of every owner where that is empty.
+func (s *Store) Export(ctx context.Context, kinds []Kind, owner Owner, source string) ([]Object, error) {
+	if len(kinds) == 0 {
+		kinds = slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == KindAllocation })
+	}
+	rows, err := s.DB.Query(ctx, exportObjects, kinds, owner, source)
+	if err != nil {
+		return nil, fmt.Errorf("exporting declarations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanObject)
+	if err != nil {
+		return nil, fmt.Errorf("exporting declarations: %w", err)
+	}
+	return list, nil
+}
+
+// Profile reads the environment's profile; not_found where none is declared.
+func (s *Store) Profile(ctx context.Context, q pg.Queryer) (o Object, p Environment, err error) {
+	o, err = scanOne(q.Query(ctx, selectObject+` WHERE kind = 'Environment' AND deleted_at IS NULL ORDER BY name LIMIT 1`))
+	if err == nil {
+		err = json.Unmarshal(o.Spec, &p)
+	}
+	if err != nil {
+		return Object{}, Environment{}, err
+	}
+	return o, p, nil
+}

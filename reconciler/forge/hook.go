@@ -1,0 +1,140 @@
+package forge
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// HookKind is what a hook is about.
+type HookKind string
+
+// The hooks that make somebody look. Every other is received and forgotten.
+const (
+	HookPush HookKind = "push"
+	HookPull HookKind = "pull"
+)
+
+// Hook is why to look now. It is a hint: what is there is asked of the repository
+// and the forge. So a hook that is sent again, or late, costs one look.
+type Hook struct {
+	Kind   HookKind
+	Branch string // that was pushed to, or that the pull request goes to
+	Commit string // empty where a branch was deleted
+	Pull   int
+}
+
+// MaxHook is the most of a hook's body that is read.
+const MaxHook = 256 << 10
+
+// signature says where a forge proves that it knows the secret: by a code over
+// the body, or, on GitLab, by repeating it.
+type signature struct {
+	header, prefix string
+	event          string
+	repeated       bool
+}
+
+// GitHub: docs.github.com/webhooks, "Validating webhook deliveries". GitLab:
+// docs.gitlab.com, "Webhooks", secret token. Gitea: docs.gitea.com, "Webhooks"; it
+// sends GitHub's headers as well, which are not asked.
+var signatures = map[Kind]signature{
+	GitHub: {header: "X-Hub-Signature-256", prefix: "sha256=", event: "X-GitHub-Event"},
+	GitLab: {header: "X-Gitlab-Token", event: "X-Gitlab-Event", repeated: true},
+	Gitea:  {header: "X-Gitea-Signature", event: "X-Gitea-Event"},
+}
+
+// Verify reads a hook that somebody has sent who knows the secret. A signed hook
+// of no interest is the zero Hook.
+func Verify(kind Kind, secret []byte, h http.Header, body []byte) (Hook, error) {
+	s, ok := signatures[kind]
+	switch {
+	case !ok || len(secret) == 0:
+		return Hook{}, errs.New(errs.SignatureInvalid, "this source takes no hooks").Try("give it a webhookSecretRef")
+	case len(body) > MaxHook:
+		return Hook{}, errs.New(errs.BodyTooLarge, "a hook has at most %d KiB", MaxHook>>10)
+	case !s.holds(secret, h.Values(s.header), body):
+		return Hook{}, errs.New(errs.SignatureInvalid, "the signature of this hook is missing or does not fit").
+			Try("compare the secret at the forge with the source's webhookSecretRef")
+	}
+	read := map[string]func([]byte) (Hook, error){
+		"push": readPush, "Push Hook": readPush, "pull_request": readPull, "Merge Request Hook": readMerge,
+	}[h.Get(s.event)]
+	if read == nil {
+		return Hook{}, nil
+	}
+	hook, err := read(body)
+	if err != nil {
+		return Hook{}, errs.New(errs.BadRequest, "this is signed, and no hook in JSON").Try("choose application/json at the forge").Because(err)
+	}
+	return hook, nil
+}
+
+// holds takes one header and no more: which of two were meant, a proxy before us
+// might answer otherwise.
+func (s signature) holds(secret []byte, given []string, body []byte) bool {
+	if len(given) != 1 {
+		return false
+	}
+	if s.repeated {
+		// Of hashes, which all have one length: comparing tells nothing of it.
+		want, got := sha256.Sum256(secret), sha256.Sum256([]byte(given[0]))
+		return subtle.ConstantTimeCompare(want[:], got[:]) == 1
+	}
+	code, ok := strings.CutPrefix(given[0], s.prefix)
+	got, err := hex.DecodeString(code)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(body)
+	return ok && err == nil && hmac.Equal(mac.Sum(nil), got)
+}
+
+func readPush(body []byte) (Hook, error) {
+	var push struct{ Ref, After string }
+	if err := json.Unmarshal(body, &push); err != nil {
+		return Hook{}, err
+	}
+	branch, ok := strings.CutPrefix(push.Ref, "refs/heads/")
+	if !ok { // a tag
+		return Hook{}, nil
+	}
+	if strings.Trim(push.After, "0") == "" {
+		push.After = ""
+	}
+	return Hook{Kind: HookPush, Branch: branch, Commit: push.After}, nil
+}
+
+func readPull(body []byte) (Hook, error) {
+	var pull struct {
+		Number int
+		Pull   struct {
+			Head struct{ SHA string }
+			Base struct{ Ref string }
+		} `json:"pull_request"`
+	}
+	if err := json.Unmarshal(body, &pull); err != nil {
+		return Hook{}, err
+	}
+	return Hook{Kind: HookPull, Branch: pull.Pull.Base.Ref, Commit: pull.Pull.Head.SHA, Pull: pull.Number}, nil
+}
+
+func readMerge(body []byte) (Hook, error) {
+	var merge struct {
+		About struct {
+			IID        int
+			Target     string `json:"target_branch"`
+			LastCommit struct {
+				ID string
+			} `json:"last_commit"`
+		} `json:"object_attributes"`
+	}
+	if err := json.Unmarshal(body, &merge); err != nil {
+		return Hook{}, err
+	}
+	return Hook{Kind: HookPull, Branch: merge.About.Target, Commit: merge.About.LastCommit.ID, Pull: merge.About.IID}, nil
+}

@@ -1,0 +1,15 @@
+package forge
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"forge_reports"}, map[string]string{
+		"wantReports": wantReports, "takeReport": takeReport, "reportTold": reportTold, "reportFailed": reportFailed,
+		"pauseReports": pauseReports, "selectUntold": selectUntold, "selectReports": selectReports,
+	})
+}

@@ -1,0 +1,130 @@
+package preview
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// Facts are what is so while a plan is made: of what the change touches, and the
+// sums that it is shown beside.
+type Facts struct {
+	Fleet       int // nodes that have not retired
+	Nodes       []Node
+	Allocations []Allocation // live ones on the touched nodes or of the touched SKUs
+	Tenants     []Tenant     // of those allocations
+	Projects    map[ids.Project]string
+	Holders     []Holder               // when caps change
+	Policies    policies.Snapshot      // in force
+	Prices      map[string]Price       // the catalogue, by SKU
+	Stock       map[string]Stock       // the fleet's slots, by SKU
+	Burn        map[string]money.Minor // of all tenants, by currency
+}
+
+// Node is a touched node as the inventory knows it.
+type Node struct {
+	ID       ids.Node
+	Name     string
+	SKU      string
+	Cordoned bool
+	Stock    Stock
+	Held     int  // slots that are claimed, or not proved clean yet
+	Seen     bool // its agent has reported
+}
+
+// Stock counts slots that are sold, and slots that can be.
+type Stock struct{ Sold, Open int }
+
+// Price is what a SKU is sold for, per GPU and hour.
+type Price struct {
+	Currency string
+	Minor    money.Minor
+	Active   bool // it can be asked for
+}
+
+// Allocation is one that lives.
+type Allocation struct {
+	ID       ids.Allocation
+	Tenant   ids.Tenant
+	Project  ids.Project
+	Node     ids.Node
+	SKU      string
+	GPUs     int
+	Price    money.Minor
+	Currency string
+	Charged  bool // active, and not paused
+	Leaving  bool // its release was asked for: prices do not follow
+}
+
+// Tenant is whom it belongs to.
+type Tenant struct {
+	ID       ids.Tenant
+	Name     string
+	Currency string
+	Balance  money.Minor
+	Burn     money.Minor
+}
+
+// Holder counts what one person or program holds in one project, as the caps count.
+type Holder struct {
+	Tenant      ids.Tenant
+	TenantName  string
+	Project     ids.Project
+	ProjectName string
+	User        ids.User
+	Count       int64
+}
+
+// Touched names what facts are needed of.
+type Touched struct {
+	Nodes []ids.Node
+	SKUs  []string
+	Caps  bool
+}
+
+// Touch says what a difference touches.
+func Touch(d desired.Difference) Touched {
+	var t Touched
+	all := slices.Clone(d.Deleted)
+	for _, pair := range slices.Concat(d.Changed, d.Adopted) {
+		all = append(all, pair.Old, pair.New)
+	}
+	for _, o := range slices.Concat(all, d.Created) {
+		switch o.Kind {
+		case desired.KindNode:
+			t.Nodes = append(t.Nodes, ids.Node{UUID: o.UID.UUID})
+		case desired.KindSKU:
+			t.SKUs = append(t.SKUs, o.Name)
+		case desired.KindPolicy:
+			t.Caps = t.Caps || isCap(specOf[desired.Policy](o).Key)
+		case desired.KindEnvironment, desired.KindRole, desired.KindOSImage, desired.KindAllocation:
+		}
+	}
+	slices.SortFunc(t.Nodes, func(a, b ids.Node) int { return compareID(a.UUID, b.UUID) })
+	slices.Sort(t.SKUs)
+	t.Nodes, t.SKUs = slices.Compact(t.Nodes), slices.Compact(t.SKUs)
+	return t
+}
+
+func compareID(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+
+// specOf reads a spec that has passed its schema.
+func specOf[T any](o desired.Object) (spec T) {
+	_ = json.Unmarshal(o.Spec, &spec)
+	return spec
+}
+
+func label(o desired.Object) string { return string(o.Kind) + "/" + o.Name }
+
+// byKey sorts objects as steps are shown: in the order of the kinds.
+func byKey(a, b desired.Object) int {
+	kinds := desired.Kinds()
+	return cmp.Or(cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Name, b.Name))
+}

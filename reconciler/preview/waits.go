@@ -1,0 +1,105 @@
+package preview
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuaas/gpuaas/desired"
+)
+
+// annotationPrune says what may take an object away: allow, confirm, disabled.
+const annotationPrune = "gpuaas/prune"
+
+// findings are why a change cannot be applied at all.
+func findings(c Change) []desired.Finding {
+	list := slices.Concat([]desired.Finding{}, c.Diff.Foreign)
+	for _, o := range slices.SortedFunc(slices.Values(c.Diff.Deleted), byKey) {
+		if o.Annotations[annotationPrune] == "disabled" {
+			list = append(list, desired.Finding{
+				Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: label(o), Field: "metadata.annotations." + annotationPrune,
+				Message: "is removed, and may not be", Expected: "the object, or first a revision that takes the annotation away",
+			})
+		}
+	}
+	return list
+}
+
+// waits are why a change needs a person's word.
+func waits(c Change, e effect, r Rules) []desired.Wait {
+	list := []desired.Wait{}
+	add := func(reason string, objects []desired.Object, format string, args ...any) {
+		if len(objects) > 0 {
+			list = append(list, desired.Wait{Reason: reason, Message: fmt.Sprintf(format, args...), Objects: labels(objects)})
+		}
+	}
+	if slices.Contains(r.Requires, RequiresUndiverged) && c.Diverged {
+		list = append(list, desired.Wait{Reason: WaitDiverged, Message: fmt.Sprintf("%s does not descend from %s, which is applied", short(c.Commit), short(c.Base)), Objects: []string{}})
+	}
+	total := c.Diff.Kept + len(e.deleted)
+	if most := max(r.PruneObjects, total*r.PrunePercent/100); len(e.deleted) > most {
+		add(WaitPruneCap, e.deleted, "%d of %d objects are removed, and one revision may remove %d", len(e.deleted), total, most)
+	}
+	var confirm []desired.Object
+	for _, o := range e.deleted {
+		if o.Annotations[annotationPrune] == "confirm" {
+			confirm = append(confirm, o)
+		}
+	}
+	add(WaitConfirm, confirm, "%s asked for a confirmation before it goes", counted(len(confirm), "object"))
+	under := e.under()
+	add(WaitUnderAllocations, under, "%s on what is removed or changed; no one is released, and what is removed goes when they have", livings(len(e.beneath)))
+	going := slices.Clone(e.cordons)
+	for _, o := range e.deleted {
+		if o.Kind == desired.KindNode {
+			going = append(going, o)
+		}
+	}
+	if most := max(r.MassMinimum, e.facts.Fleet*r.MassPercent/100); len(going) > most {
+		add(WaitMassAction, going, "%d of %d nodes are taken off the market, and %d may be without a person", len(going), e.facts.Fleet, most)
+	}
+	return list
+}
+
+func livings(n int) string {
+	switch n {
+	case 0:
+		return "slots are not proved clean"
+	case 1:
+		return "1 allocation stands"
+	}
+	return fmt.Sprintf("%d allocations stand", n)
+}
+
+// under are the objects that live allocations, or claims, stand on.
+func (e effect) under() (list []desired.Object) {
+	on := map[string]bool{}
+	for _, a := range e.beneath {
+		on[a.Node.String()], on[a.SKU] = true, true
+	}
+	for _, o := range e.deleted {
+		if o.Kind == desired.KindSKU && on[o.Name] || o.Kind == desired.KindNode && (on[o.UID.String()] || e.node(o).Held > 0) {
+			list = append(list, o)
+		}
+	}
+	for _, p := range slices.Concat(e.changed, e.adopted) {
+		if o := p.New; o.Kind == desired.KindNode && e.recut[nodeID(o)] && (on[o.UID.String()] || e.node(o).Held > 0) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+func labels(objects []desired.Object) []string {
+	list := make([]string, len(objects))
+	for i, o := range objects {
+		list[i] = label(o)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// short is a commit as people write it.
+func short(commit string) string {
+	const digits = 12
+	return commit[:min(len(commit), digits)]
+}
