@@ -21,7 +21,7 @@ import (
 
 const diffText = `Compares files with what is declared now, field by field. With --source the files stand
 for the whole of that Git source. Ends with 0 when nothing differs, 1 when something does,
-and above 1 when it failed.
+and above 1 when it failed. -o is text, json, yaml or name.
 
 GPUAAS_EXTERNAL_DIFF names a program, with flags, that is run with two folders instead:
 the objects as they are and as they would be.`
@@ -88,7 +88,7 @@ func stepNames(p preview.Plan) (t table) {
 
 // signs of what is done to an object.
 func signOf(action preview.Action) string {
-	sign, ok := map[preview.Action]string{preview.Create: "+", preview.Delete: "-", preview.Adopt: ">"}[action]
+	sign, ok := map[preview.Action]string{preview.Create: "+", preview.Delete: "-", preview.Adopt: "="}[action]
 	if !ok {
 		return "~"
 	}
@@ -173,23 +173,27 @@ func writeSides(ctx context.Context, c *client, dir string, s preview.Step) erro
 	if s.Action == preview.Delete {
 		return nil
 	}
-	var changed any = document
-	// From the last to the first: what a list loses, it loses at its end.
-	for _, f := range slices.Backward(s.Fields) {
-		if f.To == "" {
-			changed = without(changed, pointer(f.Path))
-		}
-	}
-	for _, f := range s.Fields {
-		if f.To != "" {
-			changed = with(changed, pointer(f.Path), json.RawMessage(f.To))
-		}
-	}
-	raw, err := encode(changed)
+	raw, err := encode(proposalOf(document, s.Fields))
 	if err != nil {
 		return err
 	}
 	return writeYAML(filepath.Join(dir, "proposed", name), raw)
+}
+
+// proposalOf is a document with the fields as the plan would have them.
+func proposalOf(document any, fields []preview.Field) any {
+	// From the last to the first: what a list loses, it loses at its end.
+	for _, f := range slices.Backward(fields) {
+		if f.To == "" {
+			document = without(document, pointer(f.Path))
+		}
+	}
+	for _, f := range fields {
+		if f.To != "" {
+			document = with(document, pointer(f.Path), json.RawMessage(f.To))
+		}
+	}
+	return document
 }
 
 func writeYAML(path string, raw json.RawMessage) error {

@@ -18,7 +18,7 @@ import (
 
 const exportText = `Prints objects as the documents that declare them, fit for a fleet's repository: commit
 them, adopt the objects, and the plan of the next commit is empty. Allocations are left
-out: only the API makes them.`
+out, as only the API makes them. -o is yaml, json or cue.`
 
 // exported is what somebody wants to have as files.
 type exported struct {

@@ -25,6 +25,7 @@ type changes struct {
 	drift    oapi.Drift
 	policies []oapi.PolicyKey
 	sent     oapi.PlanRequest // the last files
+	commit   string           // of revision 7, where a script says
 	looks    int              // at the source, since it was asked to be looked at
 }
 
@@ -207,7 +208,11 @@ func (f *fake) revisions() []oapi.Revision {
 	if !slices.ContainsFunc(f.changes.plans, func(p *oapi.PlanDetail) bool { return p.Id == plan }) {
 		f.changes.plans = append(f.changes.plans, fakePlan(plan, "waits", nil))
 	}
-	return append([]oapi.Revision{waiting}, fakeRevisions()...)
+	all := append([]oapi.Revision{waiting}, fakeRevisions()...)
+	if f.changes.commit != "" {
+		all[2].Commit = f.changes.commit
+	}
+	return all
 }
 
 func (f *fake) tagged(w http.ResponseWriter, status int, v any) {

@@ -116,6 +116,13 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				ts.Fatalf("asked was %q", f.people.asked)
 			}
 		}),
+		// applied: revision 7 is the commit that the checkout here stands at.
+		"applied": with(func(ts *testscript.TestScript, f *fake, _ []string) {
+			ts.Check(ts.Exec("git", "rev-parse", "HEAD"))
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.changes.commit = strings.TrimSpace(ts.ReadFile("stdout"))
+		}),
 		// sent TEXT: the last files that were planned hold it.
 		"sent": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()

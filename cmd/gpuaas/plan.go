@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/git"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
 
@@ -161,13 +162,14 @@ files stand for the whole of that Git source, and what they leave out would go; 
 they are objects that the API would own. The plan is kept, so that it can be applied or
 approved as it was shown.
 
+-o is text, json, yaml, name, or markdown: the text of one comment on a pull request.
 With --detailed-exitcode it ends with 0 when nothing would change, 2 when something
 would, and 1 when it failed.`
 
 func newPlan(a *app) *cobra.Command {
 	p := proposal{}
 	var detailed bool
-	var comment string
+	var file string
 	cmd := &cobra.Command{
 		Use: "plan DIR|FILE…", Short: "What a change would do, to whom, and for how much", Long: planText, Args: cobra.MinimumNArgs(1),
 		Annotations: takes("text", "json", "markdown", "yaml", "name"),
@@ -179,12 +181,12 @@ func newPlan(a *app) *cobra.Command {
 			}
 			got, err := p.plan(cmd.Context(), a, c, args)
 			if wrong, ok := errors.AsType[*refused](err); ok {
-				return a.refusedPlan(p, wrong, comment)
+				return a.refusedPlan(p, wrong, file)
 			}
 			if err != nil {
 				return err
 			}
-			if err := commentInto(comment, got.change); err != nil {
+			if err := commentInto(file, got.change); err != nil {
 				return err
 			}
 			return a.showProposed(got, detailed)
@@ -193,7 +195,7 @@ func newPlan(a *app) *cobra.Command {
 	p.flags(cmd)
 	p.record(cmd)
 	cmd.Flags().BoolVar(&detailed, detailedExit, false, "end with 2 when something would change")
-	cmd.Flags().StringVar(&comment, "comment-file", "", "write the plan here, too, as the text of one comment on a pull request")
+	cmd.Flags().StringVar(&file, "comment-file", "", "write the plan here, too, as the text of one comment on a pull request")
 	return cmd
 }
 
@@ -217,24 +219,28 @@ func (a *app) showProposed(got planned, detailed bool) error {
 }
 
 // refusedPlan tells of files from which no plan could be made, also in the comment.
-func (a *app) refusedPlan(p proposal, wrong *refused, comment string) error {
+func (a *app) refusedPlan(p proposal, wrong *refused, file string) error {
 	told := preview.Plan{Source: p.source, Commit: p.commit, Findings: wrong.findings, Summary: wrong.Error()}
-	if err := commentInto(comment, told); err != nil {
+	if err := commentInto(file, told); err != nil {
 		return err
 	}
 	if a.format() == "markdown" {
-		_, err := io.WriteString(a.Out, told.Markdown())
+		_, err := io.WriteString(a.Out, comment(told))
 		return errors.Join(&failure{Message: wrong.Error(), Code: codeFindings, Try: "correct the places above", Exit: exitFailure}, err)
 	}
 	return a.places(wrong)
 }
+
+// comment begins as those do that the server leaves at the forge, so that whoever
+// comes second edits the first one's.
+func comment(p preview.Plan) string { return forge.Marker(p.Source) + "\n" + p.Markdown() }
 
 func commentInto(file string, p preview.Plan) error {
 	if file == "" {
 		return nil
 	}
 	_, err := whole(file, func(to io.Writer) (int64, error) {
-		n, err := io.WriteString(to, p.Markdown())
+		n, err := io.WriteString(to, comment(p))
 		return int64(n), err
 	})
 	return err
@@ -244,7 +250,7 @@ func commentInto(file string, p preview.Plan) error {
 func (a *app) showChange(p planned) error {
 	switch a.format() {
 	case "markdown":
-		_, err := io.WriteString(a.Out, p.change.Markdown())
+		_, err := io.WriteString(a.Out, comment(p.change))
 		return err
 	case "text", defaultOutput, "wide":
 		if err := p.change.Text(a.Out); err != nil {
