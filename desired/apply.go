@@ -148,7 +148,7 @@ func (r *Revision) judge(ctx context.Context, tx pgx.Tx, d Difference, gate Gate
 		r.Status = StatusInvalid
 	case v.Rejected != "":
 		r.Status = StatusRejected
-		r.Findings = []Finding{{Code: "rejected", Path: r.Repository, Message: v.Rejected}}
+		r.Findings = []Finding{{Code: CodeRejected, Path: r.Repository, Message: v.Rejected}}
 	case slices.ContainsFunc(v.Waits, func(w Wait) bool { return w.Reason != WaitSuspended }):
 		r.Status = StatusWaiting
 	case len(v.Waits) > 0:

@@ -15,6 +15,9 @@ const (
 	CodeTooDeep       = "too_deep"
 	CodeLFSPointer    = "lfs_pointer"
 	CodeSourceEmpty   = "source_empty"
+	// The repository as a whole.
+	CodeRepositoryTooLarge = "repository_too_large"
+	CodeMalformedObject    = "malformed_object"
 
 	// Who wrote it.
 	CodeSignatureRequired = "signature_required"
@@ -72,6 +75,9 @@ const (
 	CodePolicyDenied      = "policy_denied"
 	CodeAnnotationInvalid = "annotation_invalid"
 
+	CodeRejected  = "rejected"
+	CodeOvertaken = "overtaken"
+
 	CodeMoreFindings = "more_findings"
 )
 
@@ -108,6 +114,8 @@ var rules = []Rule{
 	{CodeTooDeep, "Folders or values are nested too deep.", "Use a flatter layout."},
 	{CodeLFSPointer, "A file is a pointer of Git LFS; its content is elsewhere.", "Keep declarations in Git itself."},
 	{CodeSourceEmpty, "The tree declares nothing. Applying it would remove the fleet, and a wrong folder is the likelier cause.", "Look at the source's branch and folders."},
+	{CodeRepositoryTooLarge, "Fetching the repository would take more memory, disk or time than declarations need: a large file in its history, or a pack that inflates to one.", "Keep declarations in a repository of their own."},
+	{CodeMalformedObject, "A commit or tree is whole, and yet none that Git would write: two readers could see two things in it.", "Make the commit anew with git."},
 
 	{CodeSignatureRequired, "The commit is not signed, and the source demands it.", "Sign the commit: `git commit -S`."},
 	{CodeSignatureInvalid, "The commit's signature is not one that the source accepts: another key, expired, another namespace, or about another tree.", "Sign with a key that the source's `verify` lists, within its time."},
@@ -158,6 +166,9 @@ var rules = []Rule{
 	{CodeDiverged, "The commit does not descend from the one that is applied: somebody rewrote the branch.", "Have it approved, or restore the branch."},
 	{CodePolicyDenied, "A policy of the platform refuses the change.", "Read the policy that is named."},
 	{CodeAnnotationInvalid, "An annotation that steers the system cannot be read.", "Compare with the guide on changes."},
+
+	{CodeRejected, "A person said no to this commit.", "Read the reason; make another commit."},
+	{CodeOvertaken, "Another commit came while this one waited.", "Nothing: the later one says what holds."},
 
 	{CodeMoreFindings, "There are more findings than are shown.", "Correct those above first."},
 }

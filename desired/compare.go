@@ -119,11 +119,11 @@ func (d *Difference) place(old, want Object, known bool, source string) {
 
 func foreign(old, want Object) Finding {
 	f := Finding{
-		Code: "managed_by_api", Path: want.Source.Path, Line: want.Source.Line, Column: want.Source.Column, Object: want.Key().String(),
+		Code: CodeManagedByAPI, Path: want.Source.Path, Line: want.Source.Line, Column: want.Source.Column, Object: want.Key().String(),
 		Message: "is managed by the API (managed_by_api)", Expected: "a name that is free, or the object adopted by this source first",
 	}
 	if old.Source.Owner == OwnerGit {
-		f.Code, f.Message = "managed_by_git", "is declared by the source "+old.Source.Name+" at "+old.Source.String()+" (managed_by_git)"
+		f.Code, f.Message = CodeManagedByGit, "is declared by the source "+old.Source.Name+" at "+old.Source.String()+" (managed_by_git)"
 	}
 	return f
 }

@@ -83,6 +83,24 @@ const (
 		)
 		SELECT count(mark_due(kind, uid, now(), 'revision applied')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
 
+	// The API's, all at once.
+	upsertOwned = `
+		WITH input AS (
+			SELECT * FROM jsonb_to_recordset($1) AS r(uid uuid, kind text, scope text, name text, labels jsonb, annotations jsonb, spec jsonb, spec_hash text)
+		), put AS (
+			INSERT INTO desired_objects AS o (uid, kind, scope, name, labels, annotations, spec, spec_hash, owner, fence)
+			SELECT uid, kind, scope, name, labels, annotations, spec, spec_hash, 'api', 1 FROM input ORDER BY uid
+			ON CONFLICT (uid) DO UPDATE SET
+				generation = o.generation + (o.spec_hash <> excluded.spec_hash)::int, fence = o.fence + (o.spec_hash <> excluded.spec_hash)::int,
+				resource_version = o.resource_version + 1, updated_at = now(),
+				labels = excluded.labels, annotations = excluded.annotations, spec = excluded.spec, spec_hash = excluded.spec_hash
+			RETURNING kind, uid
+		)
+		SELECT count(mark_due(kind, uid, now(), 'changed by a plan')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
+
+	selectNamed = selectObject + `
+		WHERE deleted_at IS NULL AND (kind, scope, name) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[])) ORDER BY uid`
+
 	buryObjects = `
 		WITH put AS (
 			UPDATE desired_objects SET deleted_at = now(), generation = generation + 1, resource_version = resource_version + 1, updated_at = now()

@@ -190,7 +190,7 @@ func (r *Revision) fill() {
 }
 
 func overtaken(by Revision) Finding {
-	return Finding{Code: "overtaken", Path: by.Repository, Message: "was overtaken by commit " + by.Commit + " while it waited"}
+	return Finding{Code: CodeOvertaken, Path: by.Repository, Message: "was overtaken by commit " + by.Commit + " while it waited"}
 }
 
 func (s *Store) put(ctx context.Context, tx pgx.Tx, r *Revision) error {

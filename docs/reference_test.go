@@ -223,7 +223,7 @@ commits, at least once; losing NATS delays and repeats facts and loses none. Cli
 server-sent events at ` + "`/api/v1/events`" + ` (` + "`gpuaas events --follow`" + `), by tenant.
 
 The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3;
-tests hold every payload against it. A stream takes the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, and DLQ for
+tests hold every payload against it. A stream takes the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, FLEET, and DLQ for
 what could not be published ten times while other facts could.
 
 Whoever consumes facts: keep the ids you have worked on, drop what is not above the last sequence of its aggregate, and ignore

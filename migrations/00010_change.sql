@@ -57,6 +57,11 @@ ALTER TABLE desired_revisions
 	ADD updated_at   timestamptz NOT NULL DEFAULT now();
 CREATE INDEX desired_revisions_by_source ON desired_revisions (source, revision);
 
+-- room: event
+ALTER TABLE outbox_events
+	DROP CONSTRAINT outbox_events_stream_check,
+	ADD CONSTRAINT outbox_events_stream_check CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS', 'FLEET'));
+
 -- room: reconciler
 -- One history for what the loop decided (origin loop) and for what people's changes
 -- would do (origin change): the latter are proposed, approved, applied or refused.
@@ -138,6 +143,10 @@ END $$;
 
 -- +goose Down
 DROP TABLE forge_reports, git_sources;
+-- The facts of a stream that nobody relays stay as they are.
+ALTER TABLE outbox_events
+	DROP CONSTRAINT outbox_events_stream_check,
+	ADD CONSTRAINT outbox_events_stream_check CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS')) NOT VALID;
 DROP TRIGGER desired_objects_decisions_are_audited ON desired_objects;
 DROP TRIGGER plans_decisions_are_audited ON plans;
 DROP TRIGGER drift_decisions_are_audited ON drift;

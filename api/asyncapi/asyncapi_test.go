@@ -28,8 +28,18 @@ var good = map[string]map[string]any{
 	"billing.balance_adjusted":             {"transfer_id": id, "user_id": id, "amount_minor": -5, "currency": "EUR", "reason": "double top-up", "adjusted_by": "user:" + id},
 	"payments.balance_credited":            {"payment_session_id": id, "transfer_id": id, "amount_minor": 2500, "currency": "EUR"},
 	"payments.refunded":                    {"refund_id": id, "route": "card", "amount_minor": 2500, "currency": "EUR"},
+	"fleet.revision_applied":               revision("applied"),
+	"fleet.revision_waiting":               revision("waiting_approval"),
+	"fleet.revision_refused":               revision("invalid"),
 	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
 	"billing.balance_depleted":             {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
+}
+
+func revision(status string) map[string]any {
+	return map[string]any{
+		"revision": 7, "source": "fleet", "commit": "9f3c2d1e", "status": status, "plan_id": id, "author": "ada@example.com", "created": 1, "changed": 0, "deleted": 0,
+		"adopted": 0, "findings": []string{"nodes.cue:3:1: unknown field"}, "waits": []string{"prune_cap"},
+	}
 }
 
 func encode(t *testing.T, v any) []byte {
@@ -45,6 +55,9 @@ func payloadOf(subject string) map[string]any {
 	p := maps.Clone(good[subject])
 	p["urn"] = "core42:aicloud:-:" + id + ":" + id + ":allocation:" + id
 	p["tenant_id"] = id
+	if strings.HasPrefix(subject, "fleet.") {
+		p["tenant_id"] = nil // nor does the fleet belong to one
+	}
 	if strings.HasPrefix(subject, "provisioning.") {
 		p["project_id"], p["allocation_id"] = id, id
 	} else {

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -33,17 +34,17 @@ func parseCommit(hash plumbing.Hash, raw []byte) (commit, error) {
 		head, message = bytes.TrimSuffix(raw, []byte("\n")), nil
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
-		return commit{}, fmt.Errorf("the header of commit %s holds a zero byte", hash)
+		return commit{}, malformed(plumbing.CommitObject, hash, "has a zero byte in its header")
 	}
 	c := commit{Commit: Commit{Hash: hash.String(), Message: title(message)}}
 	h := headers{rest: head, signed: make([]byte, 0, len(raw))}
 	for h.next() {
 		if err := c.header(&h); err != nil {
-			return commit{}, fmt.Errorf("commit %s: %w", hash, err)
+			return commit{}, malformed(plumbing.CommitObject, hash, err.Error())
 		}
 	}
 	if c.tree.IsZero() || !h.seen["author"] || !h.seen["committer"] {
-		return commit{}, fmt.Errorf("commit %s names no tree, author or committer", hash)
+		return commit{}, malformed(plumbing.CommitObject, hash, "names no tree, author or committer")
 	}
 	if len(c.parents) > 0 {
 		c.Parent = c.parents[0].String()
@@ -90,22 +91,22 @@ func (c *commit) header(h *headers) error {
 	switch h.name {
 	case "tree":
 		if again || len(h.seen) > 1 || !plumbing.IsHash(h.value) {
-			return fmt.Errorf("its tree is not its one first line")
+			return errors.New("has a tree that is not its one first line")
 		}
 		c.tree = plumbing.NewHash(h.value)
 	case "parent":
 		if h.seen["author"] || !plumbing.IsHash(h.value) {
-			return fmt.Errorf("%q is no parent", h.value)
+			return errors.New("has a parent that is none")
 		}
 		c.parents = append(c.parents, plumbing.NewHash(h.value))
 	case "author", "committer":
 		if again {
-			return fmt.Errorf("it has two lines %q", h.name)
+			return fmt.Errorf("has two lines %q", h.name)
 		}
 		c.person(h.name, h.value)
 	case "gpgsig":
 		if again {
-			return fmt.Errorf("it has two signatures")
+			return errors.New("has two signatures")
 		}
 		c.signature = strings.ReplaceAll(h.value, "\n ", "\n")
 		return nil // not part of what is signed

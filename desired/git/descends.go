@@ -13,12 +13,25 @@ const mostAncestors = 20_000
 // nothing that was applied is lost by going on to commit. Where the history that
 // is at hand ends before the answer, the answer is no.
 func (s *Source) Descends(ctx context.Context, commit, ancestor string) (bool, error) {
-	repo, done, err := s.repository(ctx)
-	if err != nil {
-		return false, err
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.remote == "" {
+		repo, err := s.open()
+		if err != nil {
+			return false, err
+		}
+		return descends(ctx, repo.Storer, plumbing.NewHash(commit), plumbing.NewHash(ancestor))
 	}
-	defer done()
-	return descends(ctx, repo.Storer, plumbing.NewHash(commit), plumbing.NewHash(ancestor))
+	var yes bool
+	err := s.inStore(func(st *store) error {
+		if _, err := s.fetch(ctx, st, commit); err != nil {
+			return err
+		}
+		var err error
+		yes, err = descends(ctx, &st.packs, plumbing.NewHash(commit), plumbing.NewHash(ancestor))
+		return err
+	})
+	return yes, err
 }
 
 func descends(ctx context.Context, from objects, commit, ancestor plumbing.Hash) (bool, error) {

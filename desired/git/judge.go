@@ -34,9 +34,9 @@ func newJudge() *judge {
 	return &judge{fold: cases.Fold(), seen: map[string]string{}}
 }
 
-func (j *judge) refuse(name, message, expected string) {
+func (j *judge) refuse(code, name, message, expected string) {
 	if len(j.findings) < mostFindings {
-		j.findings = append(j.findings, finding(name, message, expected))
+		j.findings = append(j.findings, finding(code, name, message, expected))
 	}
 }
 
@@ -48,17 +48,17 @@ func (j *judge) name(full string) bool {
 	base := path.Base(full)
 	switch {
 	case !utf8.ValidString(base):
-		j.refuse(full, "the name is not UTF-8", "a name in UTF-8")
+		j.refuse(desired.CodeNameUnsafe, full, "the name is not UTF-8", "a name in UTF-8")
 	case base == "." || base == ".." || base == "" || strings.ContainsAny(base, "\\/"):
-		j.refuse(full, "the name points elsewhere", "an ordinary name")
+		j.refuse(desired.CodeNameUnsafe, full, "the name points elsewhere", "an ordinary name")
 	case isDotGit(base):
-		j.refuse(full, "the name means Git's own folder on some systems", "another name")
+		j.refuse(desired.CodeNameUnsafe, full, "the name means Git's own folder on some systems", "another name")
 	case strings.ContainsFunc(base, hidden):
-		j.refuse(full, "the name has invisible or control characters", "a name that shows what it is")
+		j.refuse(desired.CodeNameUnsafe, full, "the name has invisible or control characters", "a name that shows what it is")
 	case !norm.NFC.IsNormalString(base):
-		j.refuse(full, "the name is not in normal form C", "the composed form: others write the same name in other bytes")
+		j.refuse(desired.CodeNameUnsafe, full, "the name is not in normal form C", "the composed form: others write the same name in other bytes")
 	case len(base) > 255:
-		j.refuse(full, "the name is longer than 255 bytes", "a shorter name")
+		j.refuse(desired.CodeNameUnsafe, full, "the name is longer than 255 bytes", "a shorter name")
 	default:
 		return j.alone(full)
 	}
@@ -69,7 +69,7 @@ func (j *judge) name(full string) bool {
 func (j *judge) alone(full string) bool {
 	folded := norm.NFC.String(j.fold.String(full))
 	if other, taken := j.seen[folded]; taken {
-		j.refuse(full, fmt.Sprintf("the name differs from %s in case only", quoted(other)), "names that differ everywhere")
+		j.refuse(desired.CodeNameCollision, full, fmt.Sprintf("the name differs from %s in case only", quoted(other)), "names that differ everywhere")
 		return false
 	}
 	j.seen[folded] = full
@@ -81,9 +81,9 @@ func (j *judge) file(full string, size int64, l Limits) {
 	j.bytes += size
 	switch {
 	case size > l.FileBytes:
-		j.refuse(full, fmt.Sprintf("the file has %d bytes", size), fmt.Sprintf("at most %d (gitops.max_file_bytes)", l.FileBytes))
+		j.refuse(desired.CodeFileTooLarge, full, fmt.Sprintf("the file has %d bytes", size), fmt.Sprintf("at most %d (gitops.max_file_bytes)", l.FileBytes))
 	case j.bytes > l.TreeBytes:
-		j.refuse(full, fmt.Sprintf("with this file the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
+		j.refuse(desired.CodeTreeTooLarge, full, fmt.Sprintf("with this file the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
 	}
 }
 
@@ -91,7 +91,7 @@ func (j *judge) file(full string, size int64, l Limits) {
 func (j *judge) count(full string, l Limits) bool {
 	j.files++
 	if j.files == l.Files+1 {
-		j.refuse(full, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
+		j.refuse(desired.CodeTooManyFiles, full, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
 	}
 	return j.files <= l.Files
 }
@@ -102,26 +102,41 @@ func (j *judge) mode(full string, mode filemode.FileMode) bool {
 	case filemode.Regular:
 		return true
 	case filemode.Executable:
-		j.refuse(full, "the file is executable", "an ordinary file: git update-index --chmod=-x")
+		j.refuse(desired.CodeFileMode, full, "the file is executable", "an ordinary file: git update-index --chmod=-x")
 	case filemode.Symlink:
-		j.refuse(full, "is a symbolic link", "the file itself")
+		j.refuse(desired.CodeSymlink, full, "is a symbolic link", "the file itself")
 	case filemode.Submodule:
-		j.refuse(full, "is a submodule", "files of this repository")
+		j.refuse(desired.CodeSubmodule, full, "is a submodule", "files of this repository")
 	case filemode.Empty, filemode.Dir, filemode.Deprecated:
 		fallthrough
 	default:
-		j.refuse(full, fmt.Sprintf("has mode %s", mode), "an ordinary file")
+		j.refuse(desired.CodeFileMode, full, fmt.Sprintf("has mode %s", mode), "an ordinary file")
 	}
 	return false
 }
 
 // judgeFolder refuses a folder of declarations that is none.
-func judgeFolder(dir string, mode filemode.FileMode) *desired.Finding {
-	if mode == filemode.Dir {
-		return nil
+func judgeFolder(dir string, mode filemode.FileMode) desired.Finding {
+	code := desired.CodeFileMode
+	switch mode { //nolint:exhaustive // the others are files
+	case filemode.Symlink:
+		code = desired.CodeSymlink
+	case filemode.Submodule:
+		code = desired.CodeSubmodule
 	}
-	f := finding(dir, fmt.Sprintf("has mode %s", mode), "a folder of declarations")
-	return &f
+	return finding(code, dir, fmt.Sprintf("has mode %s", mode), "a folder of declarations")
+}
+
+// add counts a folder that was judged before.
+func (j *judge) add(at string, was judged, l Limits) {
+	j.files += was.files
+	if j.files > l.Files && j.files-was.files <= l.Files {
+		j.refuse(desired.CodeTooManyFiles, at, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
+	}
+	j.bytes += was.bytes
+	if j.bytes > l.TreeBytes {
+		j.refuse(desired.CodeTreeTooLarge, at, fmt.Sprintf("with this folder the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
+	}
 }
 
 // isDotGit knows the names under which Windows and macOS would open .git: in
@@ -143,8 +158,8 @@ func hidden(r rune) bool {
 	return !unicode.IsGraphic(r) || unicode.Is(unicode.Bidi_Control, r) || r != ' ' && unicode.IsSpace(r)
 }
 
-func finding(name, message, expected string) desired.Finding {
-	return desired.Finding{Path: quoted(name), Line: 1, Column: 1, Message: message, Expected: expected}
+func finding(code, name, message, expected string) desired.Finding {
+	return desired.Finding{Code: code, Path: quoted(name), Line: 1, Column: 1, Message: message, Expected: expected}
 }
 
 // quoted keeps a hostile name from repainting the terminal it is shown on.

@@ -21,7 +21,7 @@ func readObject(from objects, kind plumbing.ObjectType, hash plumbing.Hash, most
 		return nil, fmt.Errorf("reading size of %s %s: %w", kind, hash, err)
 	}
 	if size > most {
-		return nil, tooLarge{kind, hash, size, most}
+		return nil, tooLargeError{kind, hash, size, most}
 	}
 	o, err := from.EncodedObject(kind, hash)
 	if err != nil {
@@ -51,7 +51,7 @@ func appendAll(to []byte, r io.Reader) ([]byte, error) {
 		}
 		n, err := r.Read(to[len(to):cap(to)])
 		to = to[:len(to)+n]
-		if err == io.EOF { //nolint:errorlint // io.Reader promises the bare one
+		if err == io.EOF {
 			return to, nil
 		}
 		if err != nil {
@@ -60,14 +60,14 @@ func appendAll(to []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// tooLarge is an object that nobody needs to read to know that it is refused.
-type tooLarge struct {
+// tooLargeError is an object that nobody needs to read to know that it is refused.
+type tooLargeError struct {
 	kind       plumbing.ObjectType
 	hash       plumbing.Hash
 	size, most int64
 }
 
-func (e tooLarge) Error() string {
+func (e tooLargeError) Error() string {
 	return fmt.Sprintf("%s %s has %d bytes, at most %d are read", e.kind, e.hash, e.size, e.most)
 }
 

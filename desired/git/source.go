@@ -1,10 +1,10 @@
 // Package git reads declarations out of a Git repository: the tree of one
-// commit, or what lies uncommitted in a checkout of it. It owns no state and
-// writes nothing.
+// commit, or what lies uncommitted in a checkout of it. All that it keeps is a
+// bounded copy of what it fetched, which it may throw away at any time.
 //
 // It refuses before it reads. Git itself accepts symlinks, submodules, a blob of
 // a gigabyte in a pack of a megabyte, and names that no other system would take,
-// so modes, names and sizes are judged from the trees alone, and only then are
+// so packs, signatures, modes, names and sizes are judged first, and only then are
 // contents opened. It never makes a work tree.
 package git
 
@@ -14,11 +14,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 
 	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -31,14 +30,19 @@ type Source struct {
 	Ref        string   // branch, tag, full commit hash, or HEAD
 	Dirs       []string // "environments/dev"; slashes, no leading one
 	Limits     Limits
-
-	Verify Verify
-	Clock  clock.Clock
+	Verify     Verify
+	Clock      clock.Clock
 
 	spec   Spec
-	dir    string // of the bare store
 	root   string // of the checkout; empty when there is none
 	remote string // URL, when the repository is elsewhere
+	dir    string // of the store; empty: one for each read
+
+	turn    sync.Mutex // one read at a time
+	kept    *store
+	refused map[plumbing.Hash]string // commits that are too much to fetch
+	seen    memory
+	reads   Reads
 }
 
 // Tree is what the source declares at one commit.
@@ -64,14 +68,15 @@ type Tree struct {
 const WorkTreeCommit = "worktree"
 
 // Open opens a repository: a folder in a checkout, a linked work tree, a bare
-// repository, or the URL of one elsewhere (https or ssh).
+// repository, or the URL of one elsewhere (https, ssh or file), which is then
+// fetched anew for each read.
 func Open(location, ref string, dirs ...string) (*Source, error) {
-	s := &Source{Repository: location, Ref: ref, Dirs: dirs, Limits: DefaultLimits()}
+	s := &Source{Repository: location, Ref: ref, Dirs: dirs, Limits: DefaultLimits(), refused: map[plumbing.Hash]string{}}
 	if s.Ref == "" {
 		s.Ref = "HEAD"
 	}
-	if strings.HasPrefix(s.Ref, "-") {
-		return nil, errs.Invalid("ref", "%q is no ref", s.Ref)
+	if err := checkRef(s.Ref); err != nil {
+		return nil, err
 	}
 	for _, dir := range dirs {
 		if !filepath.IsLocal(filepath.FromSlash(dir)) {
@@ -79,7 +84,7 @@ func Open(location, ref string, dirs ...string) (*Source, error) {
 		}
 	}
 	if isURL(location) {
-		if err := allowed(location); err != nil {
+		if _, err := parse(location); err != nil {
 			return nil, err
 		}
 		s.remote = location
@@ -93,6 +98,29 @@ func Open(location, ref string, dirs ...string) (*Source, error) {
 	if checkout, err := repo.Worktree(); err == nil {
 		s.root = checkout.Filesystem.Root()
 	}
+	return s, nil
+}
+
+// OpenStore opens a repository elsewhere, and keeps what it fetched in dir, which
+// is the source's own: a bare store, thrown away and fetched again where it is
+// torn or has outgrown the limits.
+func OpenStore(dir string, spec Spec) (*Source, error) {
+	location := spec.Location
+	if !isURL(location) {
+		path, err := filepath.Abs(location)
+		if err != nil {
+			return nil, fmt.Errorf("finding %s: %w", location, err)
+		}
+		location = "file://" + filepath.ToSlash(path)
+	}
+	s, err := Open(location, spec.Ref, spec.Dirs...)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Limits != (Limits{}) {
+		s.Limits = spec.Limits
+	}
+	s.Repository, s.spec, s.Verify, s.dir = spec.Location, spec, spec.Verify, dir
 	return s, nil
 }
 
@@ -122,52 +150,97 @@ func isBare(location string) bool {
 	return true
 }
 
-// OpenStore opens a repository elsewhere, and keeps what it fetched in dir, which
-// is the source's own: a bare store, thrown away and fetched again where it is
-// torn or has outgrown the limits.
-func OpenStore(dir string, spec Spec) (*Source, error) {
-	s, err := Open(spec.Location, spec.Ref, spec.Dirs...)
-	if err != nil {
-		return nil, err
-	}
-	if spec.Limits != (Limits{}) {
-		s.Limits = spec.Limits
-	}
-	s.spec, s.Verify, s.dir = spec, spec.Verify, dir
-	return s, nil
-}
-
 // Snapshot reads the tree of the commit that Ref names now. Where its hash is
-// the known one nothing else is read. A tree that may not be read comes back
-// with findings; an error means that the repository gave no answer, or half of
-// one, and the last good tree stays.
+// the known one nothing else is read; where the known tree can still be told,
+// only what differs from it. A tree that may not be read comes back with findings;
+// an error means that the repository gave no answer, or half of one, and the last
+// good tree stays.
 func (s *Source) Snapshot(ctx context.Context, known string) (Tree, error) {
 	return s.At(ctx, s.Ref, known)
 }
 
 // At reads as Snapshot does, at any ref of the repository: a branch, a tag, a full
 // name such as refs/pull/7/head, or a full hash.
-func (s *Source) At(ctx context.Context, ref, known string) (Tree, error) {
-	at := *s
-	at.Ref = ref
-	repo, done, err := at.repository(ctx)
-	if err != nil {
+func (s *Source) At(ctx context.Context, ref, known string) (t Tree, err error) {
+	if err := checkRef(ref); err != nil {
 		return Tree{}, err
 	}
-	defer done()
-	hash, err := resolve(repo, ref)
-	if err != nil {
-		return Tree{}, err
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.remote == "" {
+		repo, err := s.open()
+		if err != nil {
+			return Tree{}, err
+		}
+		hash, err := resolve(repo, ref)
+		if err != nil {
+			return Tree{}, err
+		}
+		return s.read(ctx, repo.Storer, hash, known)
 	}
-	return s.read(ctx, repo, hash, known)
+	err = s.inStore(func(st *store) error {
+		t, err = s.fetchAndRead(ctx, st, ref, known)
+		return err
+	})
+	return t, err
 }
 
-func (s *Source) repository(ctx context.Context) (*gogit.Repository, func(), error) {
-	if s.remote != "" {
-		return s.fetch(ctx)
+// inStore lends the store, which is another one each time where none is kept.
+func (s *Source) inStore(do func(*store) error) error {
+	st := s.kept
+	if st == nil {
+		st = &store{dir: s.dir}
 	}
-	repo, err := s.open()
-	return repo, func() {}, err
+	if s.dir == "" {
+		dir, err := os.MkdirTemp("", "gpuaas-git-")
+		if err != nil {
+			return fmt.Errorf("making a folder for the fetch: %w", err)
+		}
+		st.dir = dir
+		defer os.RemoveAll(dir) //nolint:errcheck // what is left of it is found by whoever clears temporary files
+		defer st.packs.close()
+	} else {
+		s.kept = st
+	}
+	if err := st.open(); err != nil {
+		return err
+	}
+	defer st.release()
+	return do(st)
+}
+
+// fetchAndRead begins anew, once, where the store turns out to be torn.
+func (s *Source) fetchAndRead(ctx context.Context, st *store, ref, known string) (Tree, error) {
+	old := len(st.packs.list) > 0
+	t, err := s.fetchAndReadOnce(ctx, st, ref, known)
+	if err == nil || !old || errs.CodeOf(err) != errs.Unavailable || !errors.As(err, new(*tornError)) {
+		return t, err
+	}
+	if err := st.clear(); err != nil {
+		return Tree{}, err
+	}
+	s.seen = memory{}
+	return s.fetchAndReadOnce(ctx, st, ref, known)
+}
+
+func (s *Source) fetchAndReadOnce(ctx context.Context, st *store, ref, known string) (Tree, error) {
+	hash, err := s.fetch(ctx, st, ref)
+	var much tooMuchError
+	if errors.As(err, &much) {
+		f := finding(desired.CodeRepositoryTooLarge, redacted(s.remote), much.what, "a repository of declarations, without what else is large")
+		return Tree{Commit: much.commit.String(), TreeHash: refusedHash(much.commit.String(), []desired.Finding{f}), Findings: []desired.Finding{f}}, nil
+	}
+	if err != nil {
+		return Tree{}, err
+	}
+	if old, ok := st.tree(known); ok {
+		s.seen.remember(old)
+	}
+	t, err := s.read(ctx, &st.packs, hash, known)
+	if err != nil || len(t.Findings) > 0 {
+		return t, err
+	}
+	return t, st.remember(s.seen.trees[t.TreeHash])
 }
 
 // resolve finds the commit once: everything after it reads that commit, however
@@ -180,47 +253,10 @@ func resolve(repo *gogit.Repository, ref string) (plumbing.Hash, error) {
 	return *hash, nil
 }
 
-func (s *Source) read(ctx context.Context, repo *gogit.Repository, hash plumbing.Hash, known string) (Tree, error) {
-	commit, err := repo.CommitObject(hash)
-	if err != nil {
-		return Tree{}, torn(hash, err)
-	}
-	root, err := commit.Tree()
-	if err != nil {
-		return Tree{}, torn(hash, err)
-	}
-	meta, err := readCommit(repo.Storer, hash)
-	if err != nil {
-		return Tree{}, torn(hash, err)
-	}
-	t := Tree{Commit: hash.String(), Meta: meta.Commit}
-	roots, findings, err := s.folders(root)
-	if err != nil {
-		return Tree{}, torn(hash, err)
-	}
-	if t.Findings = findings; len(findings) > 0 {
-		t.TreeHash = refusedHash(findings)
-		return t, nil
-	}
-	t.TreeHash = hashOf(roots)
-	if known != "" && t.TreeHash == known {
-		t.Unchanged = true
-		return t, nil
-	}
-	w := &walker{ctx: ctx, repo: repo, limits: s.Limits, judge: newJudge()}
-	for _, f := range roots {
-		if err := w.tree(f.path, f.hash, 0); err != nil {
-			return Tree{}, torn(hash, err)
-		}
-	}
-	if t.Findings = w.judge.findings; len(t.Findings) > 0 {
-		return t, nil
-	}
-	if t.Files, err = w.contents(); err != nil {
-		return Tree{}, torn(hash, err)
-	}
-	return t, nil
-}
+// tornError marks a commit of which something is missing.
+type tornError struct{ err error }
+
+func (e *tornError) Error() string { return e.err.Error() }
 
 // torn is a commit of which something is missing: a push or fetch in progress,
 // or a broken disk. Waiting may heal it, so it is no fault of the author's.
@@ -228,37 +264,5 @@ func torn(commit plumbing.Hash, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return errs.New(errs.Unavailable, "commit %s cannot be read whole", commit).Because(err)
-}
-
-type folder struct {
-	path string
-	hash plumbing.Hash
-}
-
-// folders finds the trees of Dirs. One that is missing is left out, but all of
-// them missing is a finding: a wrong folder must not look like an empty fleet.
-func (s *Source) folders(root *object.Tree) ([]folder, []desired.Finding, error) {
-	var found []folder
-	for _, dir := range s.Dirs {
-		if dir == "." || dir == "" {
-			found = append(found, folder{"", root.Hash})
-			continue
-		}
-		entry, err := root.FindEntry(dir)
-		switch {
-		case errors.Is(err, object.ErrEntryNotFound), errors.Is(err, object.ErrDirectoryNotFound):
-			continue
-		case err != nil:
-			return nil, nil, err
-		}
-		if finding := judgeFolder(dir, entry.Mode); finding != nil {
-			return nil, []desired.Finding{*finding}, nil
-		}
-		found = append(found, folder{dir, entry.Hash})
-	}
-	if len(found) == 0 {
-		return nil, []desired.Finding{finding(strings.Join(s.Dirs, ", "), "SourceEmpty: the commit has no such folder", "a folder of declarations")}, nil
-	}
-	return found, nil, nil
+	return errs.New(errs.Unavailable, "commit %s cannot be read whole", commit).Because(&tornError{err})
 }

@@ -50,8 +50,6 @@ type Verify struct {
 	SSH      []string // lines of an allowed_signers file
 }
 
-func (v Verify) keys() bool { return len(v.OpenPGP)+len(v.SSH) > 0 }
-
 // Commit is what a commit says about itself. All but Signer is its author's word.
 type Commit struct {
 	Hash        string

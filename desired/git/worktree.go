@@ -78,12 +78,12 @@ func ReadFolder(ctx context.Context, root string, limits Limits, dirs ...string)
 	}
 	t := Tree{Commit: WorkTreeCommit, Dirty: true, Findings: r.judge.findings}
 	if present == 0 {
-		t.Findings = append(t.Findings, finding(path.Join(dirs...), "SourceEmpty: there is no such folder", "a folder of declarations"))
+		t.Findings = append(t.Findings, finding(desired.CodeSourceEmpty, path.Join(dirs...), "SourceEmpty: there is no such folder", "a folder of declarations"))
 	}
 	if len(t.Findings) == 0 {
 		t.Files, t.TreeHash = r.files, contentHash(r.files)
 	} else {
-		t.TreeHash = refusedHash(t.Findings)
+		t.TreeHash = refusedHash("", t.Findings)
 	}
 	return t, nil
 }
@@ -114,9 +114,11 @@ func ReadPath(ctx context.Context, name string, limits Limits) (Tree, error) {
 	return t, nil
 }
 
-// refusedHash lets a caller tell a tree that is refused again from another one.
-func refusedHash(findings []desired.Finding) string {
+// refusedHash lets a caller tell a tree that is refused again from another one;
+// with the commit where that is what is refused.
+func refusedHash(commit string, findings []desired.Finding) string {
 	sum := sha256.New()
+	_, _ = fmt.Fprintln(sum, commit)
 	for _, f := range findings {
 		_, _ = fmt.Fprintln(sum, f)
 	}

@@ -16,6 +16,8 @@ package failpoint
 var Points = []string{
 	"identity.change.before_commit",
 	"identity.change.after_commit",
+	"change.apply.before_commit",
+	"change.apply.after_commit",
 	"allocation.request.before_commit",
 	"allocation.request.after_commit",
 	"allocation.release.after_commit",

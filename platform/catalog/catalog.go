@@ -136,6 +136,19 @@ func (s *Service) List(ctx context.Context, after string, limit int) ([]SKU, err
 	return all, nil
 }
 
+// All is what is sold and what was, with the prices of now, as q sees it.
+func (s *Service) All(ctx context.Context, q pg.Queryer) ([]SKU, error) {
+	rows, err := q.Query(ctx, selectAll)
+	if err != nil {
+		return nil, fmt.Errorf("reading the catalogue: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, scanSKU)
+	if err != nil {
+		return nil, fmt.Errorf("reading the catalogue: %w", err)
+	}
+	return all, nil
+}
+
 func scanSKU(row pgx.CollectableRow) (s SKU, err error) {
 	err = row.Scan(&s.ID.UUID, &s.Name, &s.DisplayName, &s.GPUModel, &s.MemoryGiB, &s.Isolation,
 		&s.MaxGPUs, &s.Active, &s.Currency, &s.PriceMinor)

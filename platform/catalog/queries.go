@@ -10,6 +10,7 @@ const withPrice = ` FROM sku_catalog s CROSS JOIN LATERAL (
 const (
 	selectOffers = `SELECT ` + skuColumns + withPrice + ` WHERE s.active`
 	selectSKU    = `SELECT ` + skuColumns + withPrice + ` WHERE s.name = $1`
+	selectAll    = `SELECT ` + skuColumns + withPrice + ` ORDER BY s.name`
 	selectSKUs   = `SELECT ` + skuColumns + withPrice + ` WHERE s.name > $1 ORDER BY s.name LIMIT $2`
 )
 

@@ -12,6 +12,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectOffers": selectOffers,
 		"selectSKU":    selectSKU,
 		"selectSKUs":   selectSKUs,
+		"selectAll":    selectAll,
 		"upsertSKU":    upsertSKU,
 		"insertPrice":  insertPrice,
 		"retireSKU":    retireSKU,

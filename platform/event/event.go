@@ -22,6 +22,7 @@ const (
 	StreamProvisioning = "PROVISIONING"
 	StreamBilling      = "BILLING"
 	StreamPayments     = "PAYMENTS"
+	StreamFleet        = "FLEET" // what is declared, and how far the world is from it
 	StreamDLQ          = "DLQ" // what could not be published
 )
 

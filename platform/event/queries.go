@@ -21,7 +21,7 @@ const selectTenant = `
 
 // One probe per stream, because the index leads with it.
 const selectAll = `
-	SELECT e.* FROM unnest(ARRAY['PROVISIONING', 'BILLING', 'PAYMENTS']) AS s (name) CROSS JOIN LATERAL (
+	SELECT e.* FROM unnest(ARRAY['PROVISIONING', 'BILLING', 'PAYMENTS', 'FLEET']) AS s (name) CROSS JOIN LATERAL (
 		SELECT ` + columns + ` FROM outbox_events
 		WHERE stream = s.name AND (xid, seq) > ($1::xid8, $2) AND ` + belowHorizon + `
 		ORDER BY xid, seq LIMIT $3) e
@@ -68,7 +68,7 @@ const (
 const selectBacklog = `
 	SELECT s.name, count(e.occurred_at), coalesce(extract(epoch FROM now() - min(e.occurred_at)), 0)::float8,
 		(SELECT count(*) FROM outbox_failures f WHERE f.stream = s.name AND f.dead_at IS NOT NULL)
-	FROM unnest(ARRAY['PROVISIONING', 'BILLING', 'PAYMENTS']) AS s (name)
+	FROM unnest(ARRAY['PROVISIONING', 'BILLING', 'PAYMENTS', 'FLEET']) AS s (name)
 	LEFT JOIN outbox_position p ON p.stream = s.name
 	LEFT JOIN LATERAL (
 		SELECT occurred_at FROM outbox_events

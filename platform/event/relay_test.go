@@ -177,7 +177,7 @@ func TestFactsArriveInOrderWithTheirHeaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(all) == 3 && all[2].Stream == event.StreamProvisioning && all[2].Pending == 0
+		return len(all) == 4 && all[3].Stream == event.StreamProvisioning && all[3].Pending == 0
 	})
 	eventually(t, "it says that it leads", func() bool { return r.Status().Leading && r.Status().Error == "" })
 }
@@ -351,7 +351,7 @@ func TestINV28PoisonIsSetAsideAndOthersFlow(t *testing.T) {
 		}
 	}
 	backlog, err := r.Pending(t.Context())
-	if err != nil || backlog[2].DeadLetters != 2 {
+	if err != nil || backlog[3].DeadLetters != 2 {
 		t.Errorf("backlog %+v, %v", backlog, err)
 	}
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // outboxStreams are those that facts may name, in the order they are relayed.
-var outboxStreams = [...]string{StreamProvisioning, StreamBilling, StreamPayments}
+var outboxStreams = [...]string{StreamProvisioning, StreamBilling, StreamPayments, StreamFleet}
 
 func configOf(stream, epoch string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{

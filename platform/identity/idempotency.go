@@ -87,6 +87,21 @@ func (s *Service) QueueKey(b *pgx.Batch, k Key, r Reply) {
 		})
 }
 
+// QueueReply stores the reply to a request whose key was queued before in the same
+// transaction: for what is known only once the work is done.
+func (s *Service) QueueReply(b *pgx.Batch, k Key, r Reply) {
+	if k.Key == "" {
+		return
+	}
+	if r.Secret {
+		r.Body = s.seal(r.Body, k.String())
+	}
+	if r.Body == nil {
+		r.Body = []byte{}
+	}
+	b.Queue(updateReply, k.Principal, k.Method, k.Route, k.Key, r.Status, r.Location, r.ETag, r.Body, r.Secret)
+}
+
 // ForgetReplies removes replies that are past their day, at most limit of them.
 func (s *Service) ForgetReplies(ctx context.Context, q pg.Queryer, limit int) (int64, error) {
 	tag, err := q.Exec(ctx, deleteReplies, limit)

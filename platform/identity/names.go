@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
@@ -19,6 +20,16 @@ func (s *Service) NamesOf(ctx context.Context, q pg.Queryer, of []uuid.UUID) (ma
 	names, err := pg.Pairs[uuid.UUID, string](ctx, q, selectNames, of)
 	if err != nil {
 		return nil, fmt.Errorf("reading names: %w", err)
+	}
+	return names, nil
+}
+
+// ProjectNames are what these projects are called, closed ones as well. Roles
+// behind the doors may ask.
+func (s *Service) ProjectNames(ctx context.Context, q pg.Queryer, of []ids.Project) (map[ids.Project]string, error) {
+	names, err := pg.Pairs[ids.Project, string](ctx, q, selectProjectNames, of)
+	if err != nil {
+		return nil, fmt.Errorf("reading names of projects: %w", err)
 	}
 	return names, nil
 }

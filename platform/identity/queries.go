@@ -36,6 +36,10 @@ const insertReply = `
 		body = excluded.body, sealed = excluded.sealed, created_at = now()
 	WHERE idempotency_keys.created_at <= now() - interval '24 hours'`
 
+const updateReply = `
+	UPDATE idempotency_keys SET status = $5, location = $6, etag = $7, body = $8, sealed = $9
+	WHERE principal = $1 AND method = $2 AND route = $3 AND key = $4`
+
 const deleteReplies = `
 	DELETE FROM idempotency_keys WHERE (principal, method, route, key) IN (
 		SELECT principal, method, route, key FROM idempotency_keys

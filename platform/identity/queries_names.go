@@ -1,5 +1,7 @@
 package identity
 
+const selectProjectNames = `SELECT id, name FROM projects WHERE id = ANY ($1::uuid[])`
+
 const selectNames = `
 	SELECT id, name FROM projects WHERE id = ANY ($1::uuid[])
 	UNION ALL SELECT id, coalesce(nullif(name, ''), email) FROM users WHERE id = ANY ($1::uuid[])

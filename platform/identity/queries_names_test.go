@@ -8,7 +8,9 @@ import (
 
 func TestStatementsOfNamesFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"projects", "users", "service_accounts"}, map[string]string{"selectNames": selectNames})
+	pgtest.Prepare(t, []string{"projects", "users", "service_accounts"}, map[string]string{
+		"selectNames": selectNames, "selectProjectNames": selectProjectNames,
+	})
 }
 
 func TestStatementsOfNamesKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {

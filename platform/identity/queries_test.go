@@ -15,6 +15,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectProjects": selectProjects,
 		"selectReplay":   selectReplay,
 		"insertReply":    insertReply,
+		"updateReply":    updateReply,
 		"deleteReplies":  deleteReplies,
 		"lockTenant":     lockTenant,
 		"lockProject":    lockProject,

@@ -34,6 +34,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectLag":                 selectLag,
 		"sumClosed":                 sumClosed,
 		"selectBurns":               selectBurns,
+		"selectAllBurns":            selectAllBurns,
 		"selectCharged":             selectCharged,
 		"selectSpent":               selectSpent,
 	})

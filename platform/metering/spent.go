@@ -63,6 +63,18 @@ func (s *Service) BurnsOf(ctx context.Context, q pg.Queryer, tenants []ids.Tenan
 	return burns, nil
 }
 
+const selectAllBurns = `SELECT currency, sum(gpus * price_minor)::bigint FROM usage_records WHERE end_s IS NULL GROUP BY currency`
+
+// AllBurns is what everything that is in use costs per hour, by currency: of all
+// tenants that the caller may see.
+func (s *Service) AllBurns(ctx context.Context, q pg.Queryer) (map[string]money.Minor, error) {
+	burns, err := pg.Pairs[string, money.Minor](ctx, q, selectAllBurns)
+	if err != nil {
+		return nil, fmt.Errorf("reading the burn of all: %w", err)
+	}
+	return burns, nil
+}
+
 // In two halves, so that each finds its index; history before the period costs nothing.
 var selectSpent = `
 	WITH now AS MATERIALIZED (SELECT metering_now() AS s), r AS (

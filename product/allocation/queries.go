@@ -74,6 +74,13 @@ const (
 		WHERE org_id = $1 AND ($2::uuid IS NULL OR project_id = $2) AND ($3 = '' OR status = $3) AND ($4 = '' OR sku = $4) AND ($5 = '' OR name = $5)
 			AND (created_at, id) < ($6, $7)
 		ORDER BY created_at DESC, id DESC LIMIT $8`
+	// From the index of what lives.
+	selectStanding = `
+		SELECT id, org_id, project_id, node_id, sku, gpus, price_minor, currency, status = 'active' AND paused = '', status = 'releasing'
+		FROM allocations WHERE status NOT IN ('released', 'failed', 'release_failed') AND (node_id = ANY ($1::uuid[]) OR sku = ANY ($2::text[]))`
+	selectHoldings = `
+		SELECT org_id, project_id, user_id, count(*) FROM allocations
+		WHERE status NOT IN ('released', 'failed', 'release_failed') GROUP BY org_id, project_id, user_id`
 	selectTimeline = `
 		SELECT version, event, from_status, to_status, reason, message, at
 		FROM allocation_transitions WHERE allocation_id = $1 ORDER BY version`

@@ -147,6 +147,17 @@ const (
 			count(*) FILTER (WHERE s.status = 'claimed'), count(*) FILTER (WHERE s.status = 'dirty'), count(*) FILTER (WHERE s.status = 'quarantined')
 		FROM slots s JOIN nodes n ON n.id = s.node_id WHERE n.lifecycle <> 'retired'
 		GROUP BY s.sku, s.region ORDER BY s.sku, s.region`
+	// Of the nodes that a change touches, and of all, by SKU. A cordoned node sells
+	// what it has sold.
+	selectStanding = `
+		SELECT n.id, n.name, n.sku, n.cordoned, count(s.id) FILTER (WHERE s.status = 'claimed'),
+			count(s.id) FILTER (WHERE s.status IN ('clean', 'dirty') AND n.lifecycle <> 'draining'), count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty'))
+		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id WHERE n.id = ANY ($1::uuid[]) AND n.lifecycle <> 'retired' GROUP BY n.id`
+	selectStock = `
+		SELECT s.sku, count(*) FILTER (WHERE s.status = 'claimed'),
+			count(*) FILTER (WHERE s.status IN ('clean', 'dirty') AND NOT n.cordoned AND n.lifecycle <> 'draining')
+		FROM slots s JOIN nodes n ON n.id = s.node_id WHERE n.lifecycle <> 'retired' GROUP BY s.sku`
+	countFleet  = `SELECT count(*) FROM nodes WHERE lifecycle <> 'retired'`
 	selectNodes = `
 		SELECT n.id, n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.lifecycle, n.health, n.reachability, n.cordoned, n.hardware, n.message,
 			n.version, n.updated_at,

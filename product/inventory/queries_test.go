@@ -14,6 +14,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"quarantineSlots": quarantineSlots, "setSeen": setSeen, "insertToken": insertToken, "spendToken": spendToken,
 		"setEnrolled": setEnrolled, "selectFree": selectFree, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
 		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectUnhealthy": selectUnhealthy, "selectUnhealthySince": selectUnhealthySince, "selectCapacity": selectCapacity,
+		"selectStanding": selectStanding, "selectStock": selectStock, "countFleet": countFleet,
 		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "selectDevices": selectDevices,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -145,10 +146,10 @@ func (p Plan) summary() string {
 			parts = append(parts, change+"/h")
 		}
 	}
-	for i, part := range parts {
-		text += []string{" ", "; "}[min(i, 1)] + part
+	if len(parts) == 0 {
+		return text
 	}
-	return text
+	return text + " " + strings.Join(parts, "; ")
 }
 
 func counted(n int, what string) string {

@@ -18,9 +18,8 @@ import (
 type Facts struct {
 	Fleet       int // nodes that have not retired
 	Nodes       []Node
-	Allocations []Allocation // live ones on the touched nodes or of the touched SKUs
-	Tenants     []Tenant     // of those allocations
-	Projects    map[ids.Project]string
+	Allocations []Allocation           // live ones on the touched nodes or of the touched SKUs
+	Tenants     []Tenant               // of those allocations
 	Holders     []Holder               // when caps change
 	Policies    policies.Snapshot      // in force
 	Prices      map[string]Price       // the catalogue, by SKU

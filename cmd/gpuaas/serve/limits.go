@@ -9,6 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
+	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
 
 // policy reads the values that each room decides by, one revision for one
@@ -109,6 +110,16 @@ func (p policy) pollEvery() time.Duration {
 func (p policy) caps() (objects, percent int) {
 	v := p.view()
 	return int(v.Int(policies.GitOpsPruneCapObjects)), int(v.Int(policies.GitOpsPruneCapPercent))
+}
+
+// changes are what a change of the declarations is held against.
+func (p policy) changes() preview.Rules {
+	v := p.view()
+	objects, percent := p.caps()
+	return preview.Rules{
+		PruneObjects: objects, PrunePercent: percent, Requires: v.List(policies.GitOpsApplyRequires),
+		MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
+	}
 }
 
 func (p policy) certificateTTL() time.Duration {

@@ -30,6 +30,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 // How many connections each role may hold. Together they stay below the 60 of
@@ -79,6 +80,7 @@ type set struct {
 	billing      *billing.Service
 	payments     *payment.Service
 	tasks        *nodetask.Store
+	changes      *change.Service
 }
 
 func openPools(ctx context.Context, c Config) (map[Role]*pgxpool.Pool, error) {
@@ -194,6 +196,10 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.billing = &billing.Service{
 		DB: db, Identity: s.identity, Ledger: s.ledger, Metering: s.metering, Running: s.allocations, Declarations: declarations{s.desired},
 		Payments: s.payments, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+	}
+	s.changes = &change.Service{
+		DB: db, Desired: s.desired, Identity: s.identity, World: world{s, r.policy.client}, Rules: r.policy.changes,
+		Validate: validate.Run, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	return s
 }
