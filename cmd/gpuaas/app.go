@@ -122,7 +122,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "tables without their first line")
 	flags.BoolVar(&a.noInput, "no-input", false, "never ask (GPUAAS_NO_INPUT)")
 	_ = root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return outputsOf(cmd), cobra.ShellCompDirectiveNoFileComp
+		return append(outputs(), strings.FieldsFunc(cmd.Annotations[moreOutputs], func(r rune) bool { return r == ',' })...), cobra.ShellCompDirectiveNoFileComp
 	})
 
 	in := func(group string, commands ...*cobra.Command) {

@@ -30,7 +30,7 @@ func newDiff(a *app) *cobra.Command {
 	p := proposal{}
 	cmd := &cobra.Command{
 		Use: "diff DIR|FILE…", Short: "What differs between files and what is declared", Long: diffText, Args: cobra.MinimumNArgs(1),
-		Annotations: takes("text", "json", "yaml", "name"),
+		Annotations: map[string]string{moreOutputs: "text"},
 		Example:     "  gpuaas diff environments/dev --source fleet\n  GPUAAS_EXTERNAL_DIFF=\"diff -u -N\" gpuaas diff fleet --source fleet",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := a.diff(cmd.Context(), p, args)
@@ -63,7 +63,7 @@ func (a *app) diff(ctx context.Context, p proposal, args []string) error {
 	}
 	program := strings.Fields(a.Env("GPUAAS_EXTERNAL_DIFF"))
 	switch {
-	case a.format() != "text" && a.format() != defaultOutput:
+	case a.data() || a.format() == "name":
 		err = a.show(got.Raw, stepNames(got.change))
 	case len(program) > 0 && !got.change.Empty():
 		err = a.externalDiff(ctx, c, program, got.change)

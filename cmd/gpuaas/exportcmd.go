@@ -32,7 +32,7 @@ func newExport(a *app) *cobra.Command {
 	e := exported{}
 	cmd := &cobra.Command{
 		Use: "export [KIND/NAME…]", Short: "Objects as documents for a repository", Long: exportText, ValidArgsFunction: a.completeThings(),
-		Annotations: takes("yaml", "json", "cue"),
+		Annotations: map[string]string{moreOutputs: "cue"},
 		Example:     "  gpuaas export node/gpu-07 > fleet/gpu-07.yaml\n  gpuaas export --kind sku -o cue --package fleet -f fleet",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && len(e.kinds) == 0 && !e.allAPI {
@@ -107,7 +107,7 @@ func (a *app) export(e exported, all []oapi.DesiredObject) error {
 		return nil
 	}
 	form := a.format()
-	if form == defaultOutput {
+	if form != "json" && form != "cue" {
 		form = "yaml"
 	}
 	if e.folder == "" {

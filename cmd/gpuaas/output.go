@@ -15,39 +15,22 @@ import (
 
 func outputs() []string { return []string{"table", "wide", "json", "yaml", "name"} }
 
-const defaultOutput = "table"
+func (a *app) format() string { return cmp.Or(a.output, a.Env("GPUAAS_OUTPUT"), "table") }
 
-func (a *app) format() string { return cmp.Or(a.output, a.Env("GPUAAS_OUTPUT"), defaultOutput) }
+// moreOutputs is the annotation of a command that knows others as well.
+const moreOutputs = "outputs"
 
-// ownOutputs is the annotation of a command with other outputs than the usual ones.
-const ownOutputs = "outputs"
-
-// takes names the outputs of a command that has its own.
-func takes(names ...string) map[string]string {
-	return map[string]string{ownOutputs: strings.Join(names, " ")}
-}
-
-func outputsOf(cmd *cobra.Command) []string {
-	if own, ok := cmd.Annotations[ownOutputs]; ok {
-		return strings.Fields(own)
-	}
-	return outputs()
-}
-
-// checkOutput refuses what was asked for here. What the environment asks for is
-// meant for all commands, and left aside by those that have no such output.
 func (a *app) checkOutput(cmd *cobra.Command) error {
-	can, f := outputsOf(cmd), a.format()
-	if slices.Contains(can, f) {
-		return nil
+	known := outputs()
+	if more := cmd.Annotations[moreOutputs]; more != "" {
+		known = append(known, strings.Split(more, ",")...)
 	}
-	if own := cmd.Annotations[ownOutputs] != ""; own && (f == defaultOutput || a.output == "" && slices.Contains(outputs(), f)) {
-		a.output = defaultOutput
-		return nil
+	if f := a.format(); !slices.Contains(known, f) {
+		e := usage("there is no output %q", f)
+		e.Try = "-o " + strings.Join(known, "|")
+		return e
 	}
-	e := usage("there is no output %q", f)
-	e.Try = "-o " + strings.Join(can, "|")
-	return e
+	return nil
 }
 
 // data says that a program reads the output, so that nothing else belongs there.

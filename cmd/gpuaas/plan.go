@@ -172,7 +172,7 @@ func newPlan(a *app) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "plan DIR|FILE…", Short: "What a change would do, to whom, and for how much", Long: planText, Args: cobra.MinimumNArgs(1),
-		Annotations: takes("text", "json", "markdown", "yaml", "name"),
+		Annotations: map[string]string{moreOutputs: "text,markdown"},
 		Example:     "  gpuaas plan environments/production --source fleet\n  gpuaas plan fleet --source fleet --commit 9f3c2d1e -o markdown --comment-file comment.md",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
@@ -252,7 +252,7 @@ func (a *app) showChange(p planned) error {
 	case "markdown":
 		_, err := io.WriteString(a.Out, comment(p.change))
 		return err
-	case "text", defaultOutput, "wide":
+	case "text", "table", "wide":
 		if err := p.change.Text(a.Out); err != nil {
 			return fmt.Errorf("writing result: %w", err)
 		}

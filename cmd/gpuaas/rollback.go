@@ -23,7 +23,7 @@ func newRollback(a *app) *cobra.Command {
 	var to, branch, repository string
 	cmd := &cobra.Command{
 		Use: "rollback", Short: "Make the commit that goes back to an older revision", Long: rollbackText, Args: cobra.NoArgs,
-		Annotations: takes("text", "json", "yaml"),
+		Annotations: map[string]string{moreOutputs: "text"},
 		Example:     "  gpuaas rollback --to 11\n  gpuaas rollback --to 11 --repository ~/fleet --branch back-to-11",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
