@@ -167,6 +167,7 @@ func (a *app) describeNode(ctx context.Context, c *client, name string) error {
 		{"Region", n.Region},
 		{"Onboarding", string(n.Onboarding)},
 		{"Declared in", origin(declared.Value)},
+		{"Suspended", suspensionOf(declared.Value.Metadata.Suspended)},
 		{"Message", n.Message},
 	}
 	gpus := table{head: []string{"INDEX", "UUID", "MODEL", "HEALTH", "SLOT", "HOLDER", "REASONS"}}
@@ -183,6 +184,7 @@ func (a *app) describeNode(ctx context.Context, c *client, name string) error {
 	return a.describe("node/"+n.Name,
 		map[string]json.RawMessage{"node": found.Raw, "desired": orNull(declared.Raw), "plans": reasons.raw},
 		section{facts: facts},
+		section{title: "Conditions:", table: conditionTable(deref(declared.Value.Status).Conditions)},
 		section{title: "GPUs:", table: gpus},
 		section{title: "Why (plans of the loop, last day):", table: reasons.table, facts: reasons.note})
 }
@@ -208,6 +210,7 @@ func (a *app) describeSku(ctx context.Context, c *client, name string) error {
 		{"Free", strconv.Itoa(s.Free)},
 		{"Most", fmt.Sprintf("%d in one allocation", s.MaxGpus)},
 		{"Declared in", origin(declared.Value)},
+		{"Suspended", suspensionOf(declared.Value.Metadata.Suspended)},
 	}
 	regions := table{head: []string{"REGION", "GPUS", "FREE"}}
 	for _, r := range s.Regions {
@@ -241,6 +244,7 @@ func (a *app) describeThing(ctx context.Context, c *client, t thing) error {
 	return a.describeObject(ctx, c, t)
 }
 
+// origin is where one edits an object.
 func origin(o oapi.DesiredObject) string {
 	s := o.Metadata.Source
 	if s.Path == nil {

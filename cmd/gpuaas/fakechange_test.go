@@ -30,13 +30,12 @@ type changes struct {
 }
 
 func newChanges() changes {
-	yes := oapi.Condition{Type: "Applied", Status: "True", Reason: "Succeeded", Message: "revision 7", LastTransitionTime: birth}
-	no := oapi.Condition{Type: "Validated", Status: "False", Reason: "ValidationFailed", Message: "skus.cue:12:5: amountMinor is -1", LastTransitionTime: birth}
+	no := oapi.Condition{Type: "Ready", Status: "False", Reason: "Invalid", Message: "skus.cue:12:5: amountMinor is -1", LastTransitionTime: birth}
 	head, applied, checked, revision := "aaaaaaaaaaaaaaaa", "9f3c2d1e00000000", birth, int64(7)
 	c := changes{
 		source: oapi.GitSource{
 			Name: "fleet", Repository: "https://git.example/fleet.git", Ref: "refs/heads/main", Dirs: []string{"environments/dev"}, DeclaredBy: "server", Version: 1,
-			Head: &head, AppliedCommit: &applied, CheckedAt: &checked, Revision: &revision, Conditions: []oapi.Condition{no, yes},
+			Head: &head, AppliedCommit: &applied, CheckedAt: &checked, Revision: &revision, Conditions: []oapi.Condition{no},
 			Forge: &oapi.ForgeInfo{Kind: "gitea", Project: "core/fleet", Url: "https://git.example"}, Verify: oapi.VerifyInfo{Required: true, Signers: 2},
 		},
 		drift: oapi.Drift{
@@ -124,7 +123,10 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request, operation string, 
 		"getGitSource":     func() { f.gitSource(w, r, params, func() { c.look() }) },
 		"syncGitSource":    func() { c.looks = 1; f.gitSource(w, r, params, func() {}) },
 		"suspendGitSource": func() { f.gitSource(w, r, params, func() { c.source.Suspended = suspension(body) }) },
-		"resumeGitSource":  func() { f.gitSource(w, r, params, func() { c.source.Suspended = nil }) },
+		"resumeGitSource": func() {
+			// What was wrong was mended meanwhile.
+			f.gitSource(w, r, params, func() { c.source.Suspended = nil; c.source.Conditions[0].Status = "True" })
+		},
 		"getRevision": func() {
 			for _, one := range f.revisions() {
 				if strconv.FormatInt(one.Revision, 10) == params["revision"] {
@@ -180,8 +182,8 @@ func (c *changes) look() {
 		return
 	}
 	if c.looks++; c.looks > 3 {
-		now := birth.Add(time.Minute)
-		c.source.CheckedAt = &now
+		now := c.source.CheckedAt.Add(time.Minute)
+		c.source.CheckedAt, c.looks = &now, 0
 	}
 }
 

@@ -35,13 +35,13 @@ func (c *client) source(ctx context.Context, name string) (answer[oapi.GitSource
 
 func sourceTable(a *app, all ...oapi.GitSource) table {
 	t := table{
-		head: []string{"NAME", "APPLIED", "STATUS", "REVISION", "COMMIT", "HEAD", "CHECKED", "MESSAGE"},
+		head: []string{"NAME", "READY", "STATUS", "REVISION", "COMMIT", "HEAD", "CHECKED", "MESSAGE"},
 		wide: []string{"REPOSITORY", "REF", "FOLDERS", "DECLARED BY"},
 	}
 	for _, s := range all {
-		applied, _ := condition(s.Conditions, "Applied")
-		t.add("source/"+s.Name, s.Name, truth(applied.Status), sourceState(s), itoa(deref(s.Revision)), short(deref(s.AppliedCommit)), short(deref(s.Head)),
-			ago(a.Clock.Now(), s.CheckedAt), cell(trouble(s.Conditions)), cell(s.Repository), cell(s.Ref), cell(strings.Join(s.Dirs, ",")), string(s.DeclaredBy))
+		ready, _ := condition(s.Conditions, "Ready")
+		t.add("source/"+s.Name, s.Name, truth(ready.Status), sourceState(s), itoa(deref(s.Revision)), short(deref(s.AppliedCommit)), short(deref(s.Head)),
+			ago(a.Clock.Now(), s.CheckedAt), cell(ready.Message), cell(s.Repository), cell(s.Ref), cell(strings.Join(s.Dirs, ",")), string(s.DeclaredBy))
 	}
 	return t
 }
@@ -55,21 +55,6 @@ func sourceState(s oapi.GitSource) string {
 	default:
 		return "followed"
 	}
-}
-
-// trouble is the first condition that is not as it should be, in its own words.
-func trouble(all []oapi.Condition) string {
-	for _, c := range all {
-		if c.Status != oapi.ConditionStatusTrue && c.Message != "" {
-			return c.Reason + ": " + c.Message
-		}
-	}
-	for _, c := range all {
-		if c.Type == "Applied" {
-			return c.Message
-		}
-	}
-	return ""
 }
 
 // short is a commit as people say it.

@@ -35,7 +35,7 @@ func newWait(a *app) *cobra.Command {
 	wanted, timeout := "condition=Ready", defaultWait
 	cmd := &cobra.Command{
 		Use: "wait KIND/NAME|source/NAME", Short: "Wait for a condition", Long: waitText, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeThings(wordSource),
-		Example: "  gpuaas wait node/gpu-07 --for condition=Ready\n  gpuaas wait source/fleet --for condition=Applied --timeout 2m",
+		Example: "  gpuaas wait node/gpu-07 --for condition=Ready\n  gpuaas wait source/fleet --for condition=Suspended=False --timeout 2h",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, status, err := conditionWanted(wanted)
 			if err != nil {
@@ -125,7 +125,7 @@ func (a *app) awaitCondition(ctx context.Context, c *client, t thing, timeout ti
 			}
 		case within.Err() != nil:
 			return &failure{
-				Message: fmt.Sprintf("%s is not there after %s; it goes on", t, timeout), Code: codeTimeout, Try: "gpuaas describe " + t.String(), Correlation: c.correlation, Exit: exitTimeout,
+				Message: fmt.Sprintf("%s is not as asked for after %s; it goes on", t, timeout), Code: codeTimeout, Try: "gpuaas describe " + t.String(), Correlation: c.correlation, Exit: exitTimeout,
 			}
 		case codeOf(err) == errs.Unavailable: // the server restarts, perhaps; the deadline bounds the hope
 		case err != nil:
@@ -213,5 +213,25 @@ func (a *app) syncSource(ctx context.Context, c *client, t thing, wait bool, tim
 		return err
 	}
 	seen := deref(before.Value.CheckedAt)
-	return a.awaitCondition(ctx, c, t, timeout, look, func(s sight) bool { return s.since.After(seen) })
+	var last sight
+	err = a.awaitCondition(ctx, c, t, timeout, look, func(s sight) bool { last = s; return s.since.After(seen) })
+	if err != nil {
+		return err
+	}
+	return unready(t, last, c.correlation)
+}
+
+// unready says that the branch is not what is applied, and why.
+func unready(t thing, s sight, correlation string) error {
+	why, ok := condition(s.conditions, "Ready")
+	if !ok || why.Status != oapi.ConditionStatusFalse {
+		return nil
+	}
+	f := &failure{
+		Message: fmt.Sprintf("%s is not applied: %s", t, why.Message), Code: codeFindings, Try: "gpuaas describe " + t.String(), Correlation: correlation, Exit: exitFailure,
+	}
+	if why.Reason == "ApprovalRequired" {
+		f.Code, f.Exit = string(errs.ApprovalRequired), exitOf(errs.ApprovalRequired)
+	}
+	return f
 }
