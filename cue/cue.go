@@ -9,3 +9,9 @@ import "embed"
 //
 //go:embed schema/*.cue
 var Schema embed.FS
+
+// JSONSchema helps editors with YAML and JSON files. It is made from the schema by
+// a test of desired/validate, and says less.
+//
+//go:embed gpuaas.schema.json
+var JSONSchema []byte

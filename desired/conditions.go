@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -67,6 +68,19 @@ func (s SourceState) judgesHead() bool {
 
 func (s SourceState) condition(kind, status, reason, message string, since time.Time) Condition {
 	return Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.Applied.Revision, LastTransitionTime: since}
+}
+
+// RestartRequired says which fields of a declared profile the server has not taken
+// up, since it reads them when it starts; none, and there is no such condition.
+func RestartRequired(o Object, started, declared Environment, since time.Time) (Condition, bool) {
+	fields := NeedsRestart(started, declared)
+	if len(fields) == 0 {
+		return Condition{}, false
+	}
+	return Condition{
+		Type: "RestartRequired", Status: isTrue, Reason: "ProfileChanged", ObservedGeneration: o.Generation, LastTransitionTime: since,
+		Message: "the server was started with other values of " + strings.Join(fields, ", "),
+	}, true
 }
 
 // Lag is for how long the branch has named what is not applied, or has not been

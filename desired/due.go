@@ -3,6 +3,7 @@ package desired
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -11,18 +12,44 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
+// Halted is what a declaration says beside its spec of what may be done about it.
+type Halted struct {
+	Name           string
+	Suspended      bool
+	SuspendedUntil *time.Time // nil: without an end
+	Drift, Ignore  string     // the annotations of these
+}
+
 // Declared is what the loop reads of any object.
 type Declared struct {
+	Halted
+
 	UID        uuid.UUID
 	Kind       Kind
 	Generation int64
 	Epoch      int64
 	SpecHash   string
 	Deleted    bool
+	Owner      Owner
+	Source     string // of the Git owner
+	Commit     string
+	Node       DeclaredNode // zero for other kinds
+}
+
+// DeclaredNode is what a machine must be, by its own declaration and its SKU's.
+type DeclaredNode struct {
+	GPUs        int
+	Serials     []string
+	Cordoned    bool
+	Model       string // empty: no such SKU is declared
+	AmountMinor int64  // per GPU and hour
+	Currency    string
 }
 
 // DeclaredAllocation is what the loop reads of an allocation.
 type DeclaredAllocation struct {
+	Halted
+
 	ID         ids.Allocation
 	Generation int64
 	Fence      int64
@@ -33,14 +60,18 @@ type DeclaredAllocation struct {
 	Slots      []string // GPU UUIDs
 }
 
+func (h *Halted) scan() []any {
+	return []any{&h.Name, &h.Suspended, &h.SuspendedUntil, &h.Drift, &h.Ignore}
+}
+
 // QueueAllocations reads exactly the due keys, so that the cost of a look does
 // not depend on how many objects there are.
 func QueueAllocations(b *pgx.Batch, keys []uuid.UUID, each func(DeclaredAllocation)) {
 	b.Queue(selectAllocations, keys).Query(func(rows pgx.Rows) error {
 		var d DeclaredAllocation
-		_, err := pgx.ForEachRow(rows, []any{&d.ID, &d.Generation, &d.Fence, &d.Epoch, &d.SpecHash, &d.Node, &d.Released, &d.Slots}, func() error {
+		_, err := pgx.ForEachRow(rows, append(d.scan(), &d.ID, &d.Generation, &d.Fence, &d.Epoch, &d.SpecHash, &d.Node, &d.Released, &d.Slots), func() error {
 			each(d)
-			d.Slots = nil
+			d.Slots, d.SuspendedUntil = nil, nil
 			return nil
 		})
 		if err != nil {
@@ -54,8 +85,12 @@ func QueueAllocations(b *pgx.Batch, keys []uuid.UUID, each func(DeclaredAllocati
 func QueueDeclared(b *pgx.Batch, keys []uuid.UUID, each func(Declared)) {
 	b.Queue(selectDeclared, keys).Query(func(rows pgx.Rows) error {
 		var d Declared
-		_, err := pgx.ForEachRow(rows, []any{&d.UID, &d.Kind, &d.Generation, &d.Epoch, &d.SpecHash, &d.Deleted}, func() error {
+		n := &d.Node
+		_, err := pgx.ForEachRow(rows, append(d.scan(),
+			&d.UID, &d.Kind, &d.Generation, &d.Epoch, &d.SpecHash, &d.Deleted, &d.Owner, &d.Source, &d.Commit,
+			&n.GPUs, &n.Serials, &n.Cordoned, &n.Model, &n.AmountMinor, &n.Currency), func() error {
 			each(d)
+			d.SuspendedUntil, n.Serials = nil, nil
 			return nil
 		})
 		if err != nil {
@@ -92,4 +127,18 @@ func (s *Store) Roughly(ctx context.Context, q pg.Queryer) (n int64, err error) 
 		return 0, fmt.Errorf("estimating declarations: %w", err)
 	}
 	return n, nil
+}
+
+// Carried reads the live declarations of a kind that is one to a name, after a name:
+// those that a room keeps a copy of. It reads by the index of names.
+func (s *Store) Carried(ctx context.Context, q pg.Queryer, kind Kind, after string, limit int) ([]Object, error) {
+	rows, err := q.Query(ctx, selectObject+` WHERE kind = $1 AND scope = '' AND name > $2 AND deleted_at IS NULL ORDER BY name LIMIT $3`, kind, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading declarations of %s: %w", kind, err)
+	}
+	list, err := pgx.CollectRows(rows, scanObject)
+	if err != nil {
+		return nil, fmt.Errorf("reading declarations of %s: %w", kind, err)
+	}
+	return list, nil
 }

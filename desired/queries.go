@@ -57,14 +57,26 @@ const (
 		WHERE kind = 'Policy' AND deleted_at IS NULL AND spec->>'key' = ANY ($1::text[]) AND spec->>'scope' = ANY ($2::text[])
 		ORDER BY owner, uid`
 
-	selectAllocations = `
-		SELECT uid, generation, fence, epoch, spec_hash, (spec->>'node')::uuid, (spec->>'released')::boolean,
-			ARRAY(SELECT jsonb_array_elements_text(spec->'gpuUUIDs'))
-		FROM desired_objects WHERE uid = ANY($1) AND kind = 'Allocation'`
+	// Whether anything may be done about an object is read with it, for the loop.
+	halted = `o.name, o.suspended_at IS NOT NULL, o.suspended_until, coalesce(o.annotations->>'gpuaas/drift', ''), coalesce(o.annotations->>'gpuaas/ignore-differences', '')`
 
+	selectAllocations = `
+		SELECT ` + halted + `, uid, generation, fence, epoch, spec_hash, (spec->>'node')::uuid, (spec->>'released')::boolean,
+			ARRAY(SELECT jsonb_array_elements_text(spec->'gpuUUIDs'))
+		FROM desired_objects o WHERE uid = ANY($1) AND kind = 'Allocation'`
+
+	// A node is compared with what its SKU promises. OFFSET 0 keeps that a look-up by
+	// name, for nodes only.
 	selectDeclared = `
-		SELECT uid, kind, generation, epoch, spec_hash, deleted_at IS NOT NULL
-		FROM desired_objects WHERE uid = ANY($1)`
+		SELECT ` + halted + `, o.uid, o.kind, o.generation, o.epoch, o.spec_hash, o.deleted_at IS NOT NULL, o.owner, o.source, o.commit,
+			CASE WHEN o.kind = 'Node' THEN coalesce((o.spec->>'gpus')::int, 0) ELSE 0 END,
+			ARRAY(SELECT jsonb_array_elements_text(CASE WHEN jsonb_typeof(o.spec->'serials') = 'array' THEN o.spec->'serials' END)),
+			o.kind = 'Node' AND coalesce((o.spec->>'cordoned')::boolean, false), coalesce(sku.model, ''), coalesce(sku.price, 0), coalesce(sku.currency, '')
+		FROM desired_objects o LEFT JOIN LATERAL (
+			SELECT s.spec->>'gpuModel' AS model, (s.spec->'price'->>'amountMinor')::bigint AS price, s.spec->'price'->>'currency' AS currency
+			FROM desired_objects s WHERE o.kind = 'Node' AND s.kind = 'SKU' AND s.scope = '' AND s.name = o.spec->>'sku' AND s.deleted_at IS NULL OFFSET 0
+		) AS sku ON true
+		WHERE o.uid = ANY($1)`
 
 	// A spec that stayed raises no generation; its place in the file is kept true.
 	upsertSource = `

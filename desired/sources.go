@@ -33,6 +33,34 @@ type SourceSpec struct {
 	Settings   json.RawMessage `json:"settings"`
 }
 
+// settings is what of a declared source is no column of its own.
+type settings struct {
+	Environment string    `json:"environment,omitempty"`
+	Forge       *Forge    `json:"forge,omitempty"`
+	Auth        *GitAuth  `json:"auth,omitempty"`
+	Verify      GitVerify `json:"verify"`
+}
+
+// Spec is the source as its row keeps it.
+func (g GitSource) Spec() (SourceSpec, error) {
+	text, err := json.Marshal(settings{g.Environment, g.Forge, g.Auth, g.Verify})
+	if err != nil {
+		return SourceSpec{}, fmt.Errorf("encoding the settings of %s: %w", g.Name, err)
+	}
+	return SourceSpec{g.Name, g.Repository, g.Ref, g.Dirs, text}, nil
+}
+
+// Declared is the source as it was declared.
+func (s SourceSpec) Declared() (GitSource, error) {
+	g := GitSource{Name: s.Name, Repository: s.Repository, Ref: s.Ref, Dirs: s.Dirs}
+	var set settings
+	if err := json.Unmarshal(s.Settings, &set); err != nil {
+		return g, fmt.Errorf("reading the settings of %s: %w", s.Name, err)
+	}
+	g.Environment, g.Forge, g.Auth, g.Verify = set.Environment, set.Forge, set.Auth, set.Verify
+	return g, nil
+}
+
 // SourceState is one source, where it stands, and what was last seen of it.
 type SourceState struct {
 	SourceSpec

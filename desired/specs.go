@@ -154,9 +154,11 @@ type Node struct {
 	Region     string `json:"region"`
 	Onboarding string `json:"onboarding"` // manual | maas | simulated
 	GPUs       int    `json:"gpus"`       // how many the machine must show
-	Slicing    string `json:"slicing"`    // whole_gpu
-	Hardware   string `json:"hardware"`   // profile of a simulated node: h100-8, a100-8, l40s-4, t4-4
-	Cordoned   bool   `json:"cordoned"`   // place nothing new
+	// Serials are the GPUs that it must show, where somebody answers for which.
+	Serials  []string `json:"serials,omitempty"`
+	Slicing  string   `json:"slicing"`  // whole_gpu
+	Hardware string   `json:"hardware"` // profile of a simulated node: h100-8, a100-8, l40s-4, t4-4
+	Cordoned bool     `json:"cordoned"` // place nothing new
 }
 
 // Allocation is a promise of slots to a project. Its writer is always the

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
 )
 
 // Accrue cuts a tick and charges every one that is not charged yet. A pass is one
@@ -91,6 +92,7 @@ func periodic(d *Deps) []*river.PeriodicJob {
 	all := []*river.PeriodicJob{
 		river.NewPeriodicJob(every(d.Window), func() (river.JobArgs, *river.InsertOpts) { return Accrue{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(every(func() time.Duration { return min(d.Window(), checking) }), func() (river.JobArgs, *river.InsertOpts) { return CheckMeters{}, nil }, nil),
+		river.NewPeriodicJob(river.PeriodicInterval(comparing), func() (river.JobArgs, *river.InsertOpts) { return CheckDrift{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return KeepHouse{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealingLedger), func() (river.JobArgs, *river.InsertOpts) { return SealLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
@@ -98,6 +100,9 @@ func periodic(d *Deps) []*river.PeriodicJob {
 	}
 	if d.Payments != nil {
 		all = append(all, river.NewPeriodicJob(every(d.Sweeping), func() (river.JobArgs, *river.InsertOpts) { return SweepPayments{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
+	}
+	if d.Reports != nil {
+		all = append(all, river.NewPeriodicJob(river.PeriodicInterval(forgottenEvery), func() (river.JobArgs, *river.InsertOpts) { return forge.ReportForge{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
 	}
 	return all
 }

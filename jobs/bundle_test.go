@@ -29,6 +29,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
 // bundle is a world with workers at work. What the loop would enqueue the test
@@ -61,7 +63,8 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 		DB: w.DB, Desired: w.Desired, Observed: &observed.Store{DB: w.DB}, Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints},
 		Allocations: w.Allocations, Inventory: w.Inventory, Catalog: w.Catalog, Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet},
 		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
-		ObservationStale: func() time.Duration { return 5 * time.Minute },
+		ObservationStale: func() time.Duration { return 5 * time.Minute }, Reports: &forge.Reports{DB: w.DB}, Development: true,
+		DriftRules: func() map[desired.Kind]plan.Rule { return nil }, Naming: ids.DefaultNaming, Figures: reconciler.NewFigures(),
 	}}
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
@@ -82,7 +85,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
 		TestOnly: true, Queues: map[string]river.QueueConfig{
-			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, identity.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1},
+			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, identity.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1}, forge.QueueForge: {MaxWorkers: 2},
 		},
 	})
 	if err != nil {

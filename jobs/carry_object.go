@@ -11,10 +11,12 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
 // carryObject has the room of a declaration carry it out, or let it go.
@@ -25,6 +27,7 @@ type carryObject struct {
 }
 
 func (w *carryObject) Work(ctx context.Context, job *river.Job[reconciler.CarryObject]) error {
+	var closed []plan.Drift
 	err := finish(ctx, w.d.DB, job, "object", func(tx pgx.Tx) error {
 		o, err := w.d.Desired.LockUID(ctx, tx, job.Args.ObjectKind, ids.Object{UUID: job.Args.Object})
 		if err != nil {
@@ -37,9 +40,13 @@ func (w *carryObject) Work(ctx context.Context, job *river.Job[reconciler.CarryO
 		if err := w.carry(ctx, tx, o, gone); err != nil {
 			return err
 		}
-		return w.d.Observed.Applied(ctx, tx, string(o.Kind), o.UID.UUID, o.Generation, o.SpecHash, gone)
+		if closed, err = w.d.drifts().Carried(ctx, tx, plan.Subject{Kind: o.Kind, Object: o.UID.UUID, Name: o.Name}); err != nil {
+			return err
+		}
+		return w.d.Observed.Applied(ctx, tx, string(o.Kind), observed.Applied{UID: o.UID.UUID, Generation: o.Generation, Epoch: o.Epoch, SpecHash: o.SpecHash, Gone: gone})
 	})
 	if err == nil {
+		w.d.tellDrift(closed)
 		w.forget(job.Args.ObjectKind)
 	}
 	return err

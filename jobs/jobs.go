@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
@@ -38,6 +39,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
 // Deps is what the workers work with.
@@ -55,6 +58,9 @@ type Deps struct {
 	Billing     *billing.Service
 	Payments    *payment.Service
 	Audit       *audit.Service
+	Reports     *forge.Reports // nil: nobody speaks to forges
+	// Development allows a forge on this machine.
+	Development bool
 	Hints       *hint.Bus
 	Log         *slog.Logger
 	// Window is how often use is charged: billing.window_seconds.
@@ -66,6 +72,10 @@ type Deps struct {
 	// says nothing about a node. Zero: long ago.
 	Began time.Time
 	Clock clock.Clock
+	// DriftRules is what drift of each kind leads to: gitops.drift_policy.
+	DriftRules func() map[desired.Kind]plan.Rule
+	Naming     ids.Naming
+	Figures    *reconciler.Figures // nil: nobody counts
 	// Sweeping is how often missed payments are looked for: payment.sweep_minutes.
 	Sweeping func() time.Duration
 }
@@ -83,6 +93,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkRunway{d: d})
+	river.AddWorker(w, &checkDrift{d: d})
 	river.AddWorker(w, &checkLedger{d: d})
 	river.AddWorker(w, &paymentEvent{d: d})
 	river.AddWorker(w, &paymentRefund{d: d})
@@ -90,6 +101,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})
+	river.AddWorker(w, &reportForge{d: d})
 	return w
 }
 
@@ -118,7 +130,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 	if d != nil {
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}
-		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, identity.QueueAccess, queueBilling, queueMaintenance} {
+		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, identity.QueueAccess, queueBilling, queueMaintenance, forge.QueueForge} {
 			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
 		}
 		cfg.JobTimeout = jobTimeout

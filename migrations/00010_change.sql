@@ -62,6 +62,20 @@ ALTER TABLE outbox_events
 	DROP CONSTRAINT outbox_events_stream_check,
 	ADD CONSTRAINT outbox_events_stream_check CHECK (stream IN ('PROVISIONING', 'BILLING', 'PAYMENTS', 'FLEET'));
 
+-- room: observed
+ALTER TABLE observed_nodes ADD devices jsonb; -- model and serial of each GPU; null before a report says so
+ALTER TABLE observed_objects ADD epoch bigint NOT NULL DEFAULT 0; -- the one that was carried out
+
+-- room: inventory
+-- What the loop may know: whether a node sells, so that it counts what it takes away.
+CREATE OR REPLACE VIEW node_progress WITH (security_invoker = true) AS
+	SELECT id AS node_id, reachability = 'reachable' AS reachable, NOT cordoned AND lifecycle <> 'retired' AS on_market, lifecycle <> 'retired' AS listed FROM nodes;
+
+-- room: allocation
+-- And what an allocation costs its tenant by the hour.
+CREATE OR REPLACE VIEW allocation_progress WITH (security_invoker = true) AS
+	SELECT id AS allocation_id, status, status_at, expires_at, price_minor * gpus AS hourly_minor, currency FROM allocations;
+
 -- room: reconciler
 -- One history for what the loop decided (origin loop) and for what people's changes
 -- would do (origin change): the latter are proposed, approved, applied or refused.
@@ -158,6 +172,11 @@ ALTER TABLE drift DROP CONSTRAINT drift_ignored_by_someone, DROP name, DROP desi
 DELETE FROM plans WHERE origin = 'change';
 ALTER TABLE plans DROP CONSTRAINT plans_decided_by_someone, DROP origin, DROP source, DROP commit, DROP pull, DROP document, DROP objects, DROP author,
 	DROP decided_by, DROP decided_at, DROP decision, DROP applied_at;
+DROP VIEW node_progress, allocation_progress;
+CREATE VIEW node_progress WITH (security_invoker = true) AS SELECT id AS node_id, reachability = 'reachable' AS reachable FROM nodes;
+CREATE VIEW allocation_progress WITH (security_invoker = true) AS SELECT id AS allocation_id, status, status_at, expires_at FROM allocations;
+ALTER TABLE observed_objects DROP epoch;
+ALTER TABLE observed_nodes DROP devices;
 DROP INDEX desired_revisions_by_source;
 ALTER TABLE desired_revisions DROP repository, DROP tree_hash, DROP parent, DROP author, DROP author_email, DROP message, DROP committed_at, DROP signer,
 	DROP adopted_n, DROP waits, DROP plan_id, DROP version, DROP updated_at;

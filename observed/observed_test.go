@@ -333,9 +333,9 @@ func TestApplied(t *testing.T) {
 	b := setup(t)
 	uid := uuid.New()
 	var got []observed.Applied
-	for _, want := range []observed.Applied{{UID: uid, Generation: 1, SpecHash: "a"}, {UID: uid, Generation: 2, SpecHash: "b", Gone: true}} {
+	for _, want := range []observed.Applied{{UID: uid, Generation: 1, SpecHash: "a"}, {UID: uid, Generation: 2, Epoch: 3, SpecHash: "b", Gone: true}} {
 		b.unmark()
-		if err := b.Applied(t.Context(), b.tx, "SKU", uid, want.Generation, want.SpecHash, want.Gone); err != nil {
+		if err := b.Applied(t.Context(), b.tx, "SKU", want); err != nil {
 			t.Fatal(err)
 		}
 		got = nil

@@ -6,25 +6,28 @@ const (
 	// half a report and this one is whole.
 	putReport = `
 		WITH last AS (
-			SELECT content_hash, stale_at, complete FROM observed_nodes WHERE node_id = $1 FOR UPDATE
+			SELECT content_hash, stale_at, complete, devices FROM observed_nodes WHERE node_id = $1 FOR UPDATE
 		), put AS (
 			INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
-				content_hash, foreign_use, seen_at, stale_at)
+				content_hash, foreign_use, devices, seen_at, stale_at)
 			-- From the lock: read any later, the row would be this statement's own, and
 			-- every report would be taken for news.
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now(), now() + $12::interval FROM (SELECT count(*) FROM last) AS locked
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval FROM (SELECT count(*) FROM last) AS locked
 			ON CONFLICT (node_id) DO UPDATE SET
 				boot = excluded.boot, boot_id = excluded.boot_id, sequence = excluded.sequence, complete = excluded.complete,
 				missing = excluded.missing, agent = excluded.agent, capability = excluded.capability,
 				inventory = CASE WHEN n.content_hash = excluded.content_hash THEN n.inventory ELSE excluded.inventory END,
-				content_hash = excluded.content_hash, foreign_use = excluded.foreign_use,
+				content_hash = excluded.content_hash, foreign_use = excluded.foreign_use, devices = excluded.devices,
 				seen_at = excluded.seen_at, stale_at = excluded.stale_at
 			WHERE (excluded.boot, excluded.sequence) > (n.boot, n.sequence)
-			RETURNING content_hash
+			RETURNING content_hash, devices
 		)
 		SELECT coalesce((SELECT content_hash FROM last), ''), content_hash,
-			coalesce((SELECT stale_at <= now() OR $5 AND NOT complete FROM last), true)
+			coalesce((SELECT stale_at <= now() OR $5 AND NOT complete FROM last), true),
+			devices IS DISTINCT FROM (SELECT devices FROM last)
 		FROM put`
+
+	markNode = `SELECT mark_due('Node', $1, now(), 'its GPUs are others')`
 
 	wakeNode = `
 		SELECT mark_due('Node', $1, now(), 'reports have begun')
@@ -78,8 +81,8 @@ const (
 
 	putApplied = `
 		WITH put AS (
-			INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (uid) DO UPDATE SET generation = excluded.generation, spec_hash = excluded.spec_hash, gone = excluded.gone, seen_at = now()
+			INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone, epoch) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (uid) DO UPDATE SET generation = excluded.generation, epoch = excluded.epoch, spec_hash = excluded.spec_hash, gone = excluded.gone, seen_at = now()
 			RETURNING uid, kind
 		)
 		SELECT mark_due(kind, uid, now(), 'carried out') FROM put`
@@ -97,8 +100,8 @@ const (
 			SELECT complete, stale_at FROM observed_nodes WHERE node_id = a.node_id OFFSET 0) n ON true
 		WHERE a.allocation_id = ANY($1)`
 
-	selectApplied = `SELECT uid, generation, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
-	selectSilence = `SELECT node_id, stale_at FROM observed_nodes WHERE node_id = ANY($1)`
+	selectApplied = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
+	selectHeard   = `SELECT node_id, stale_at, CASE WHEN complete THEN devices END FROM observed_nodes WHERE node_id = ANY($1)`
 	selectSilent  = `SELECT stale_at <= now() FROM observed_nodes WHERE node_id = $1`
 	selectNode    = `
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, seen_at, stale_at

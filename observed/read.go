@@ -35,6 +35,7 @@ type Seen struct {
 type Applied struct {
 	UID        uuid.UUID
 	Generation int64
+	Epoch      int64
 	SpecHash   string
 	Gone       bool
 }
@@ -61,7 +62,7 @@ func QueueSeen(b *pgx.Batch, keys []uuid.UUID, each func(Seen)) {
 func QueueApplied(b *pgx.Batch, keys []uuid.UUID, each func(Applied)) {
 	b.Queue(selectApplied, keys).Query(func(rows pgx.Rows) error {
 		var a Applied
-		_, err := pgx.ForEachRow(rows, []any{&a.UID, &a.Generation, &a.SpecHash, &a.Gone}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&a.UID, &a.Generation, &a.Epoch, &a.SpecHash, &a.Gone}, func() error {
 			each(a)
 			return nil
 		})
@@ -72,13 +73,20 @@ func QueueApplied(b *pgx.Batch, keys []uuid.UUID, each func(Applied)) {
 	})
 }
 
-// QueueSilence reads when the reports of exactly these nodes turn stale.
-func QueueSilence(b *pgx.Batch, keys []uuid.UUID, each func(uuid.UUID, time.Time)) {
-	b.Queue(selectSilence, keys).Query(func(rows pgx.Rows) error {
-		var node uuid.UUID
-		var at time.Time
-		_, err := pgx.ForEachRow(rows, []any{&node, &at}, func() error {
-			each(node, at)
+// Heard is what the loop reads of a node's last report.
+type Heard struct {
+	Node    uuid.UUID
+	StaleAt time.Time
+	Devices []Device // nil: the report was not whole, or older than this was kept
+}
+
+// QueueHeard reads the last reports of exactly these nodes.
+func QueueHeard(b *pgx.Batch, keys []uuid.UUID, each func(Heard)) {
+	b.Queue(selectHeard, keys).Query(func(rows pgx.Rows) error {
+		var h Heard
+		_, err := pgx.ForEachRow(rows, []any{&h.Node, &h.StaleAt, &h.Devices}, func() error {
+			each(h)
+			h.Devices = nil
 			return nil
 		})
 		if err != nil {

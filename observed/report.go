@@ -34,10 +34,14 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Rep
 	if err != nil {
 		return false, err
 	}
+	devices, err := devicesOf(r)
+	if err != nil {
+		return false, err
+	}
 	var before, after string
-	var blind bool
+	var blind, others bool
 	err = tx.QueryRow(ctx, putReport, node, r.Boot, r.BootID, r.Sequence, r.Complete, strs(r.Missing), r.Agent, r.Capability,
-		r.Inventory, hash, strs(r.Foreign), staleAfter).Scan(&before, &after, &blind)
+		r.Inventory, hash, strs(r.Foreign), staleAfter, devices).Scan(&before, &after, &blind, &others)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return false, errs.New(errs.StaleReport, "boot %d sequence %d is not newer than the last report", r.Boot, r.Sequence)
@@ -52,6 +56,11 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Rep
 	}
 	if before == after {
 		return false, nil
+	}
+	if others && !blind {
+		if _, err := tx.Exec(ctx, markNode, node); err != nil {
+			return false, fmt.Errorf("marking %s: %w", node, err)
+		}
 	}
 	return true, putAllocations(ctx, tx, node, r)
 }
@@ -90,6 +99,25 @@ func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Report
 	return nil
 }
 
+// Device is what tells one GPU of a report from another, to whoever compares them
+// with what was declared.
+type Device struct {
+	Model  string `json:"model"`
+	Serial string `json:"serial"`
+}
+
+func devicesOf(r wire.Report) ([]byte, error) {
+	list := make([]Device, len(r.Inventory.GPUs))
+	for i, g := range r.Inventory.GPUs {
+		list[i] = Device{g.Model, g.Serial}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("encoding devices: %w", err)
+	}
+	return text, nil
+}
+
 // contentHash leaves out what every report changes: counters and readings that
 // no decision rests on.
 func contentHash(r wire.Report) (string, error) {
@@ -117,9 +145,9 @@ func (s *Store) Failed(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Res
 
 // Applied records that a room has carried out a declaration, in the room's own
 // transaction.
-func (s *Store) Applied(ctx context.Context, tx pgx.Tx, kind string, uid uuid.UUID, generation int64, specHash string, gone bool) error {
-	if _, err := tx.Exec(ctx, putApplied, uid, kind, generation, specHash, gone); err != nil {
-		return fmt.Errorf("recording %s %s as carried out: %w", kind, uid, err)
+func (s *Store) Applied(ctx context.Context, tx pgx.Tx, kind string, a Applied) error {
+	if _, err := tx.Exec(ctx, putApplied, a.UID, kind, a.Generation, a.SpecHash, a.Gone, a.Epoch); err != nil {
+		return fmt.Errorf("recording %s %s as carried out: %w", kind, a.UID, err)
 	}
 	return nil
 }

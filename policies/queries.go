@@ -6,6 +6,8 @@ const readValues = `
 	SELECT policy_revision.revision, policy_values.key, policy_values.scope, policy_values.value
 	FROM policy_revision LEFT JOIN policy_values ON true`
 
+const readStored = `SELECT key, scope, value FROM policy_values WHERE key = ANY ($1)`
+
 // Two writers queue here, so that the later commit has the higher revision.
 const lockRevision = `SELECT revision FROM policy_revision FOR UPDATE`
 

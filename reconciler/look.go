@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
@@ -96,17 +97,17 @@ type allocationSides struct {
 	want     map[uuid.UUID]plan.Want
 	have     map[uuid.UUID]plan.Have
 	progress map[uuid.UUID]plan.Progress
-	drifting map[uuid.UUID]bool
+	standing Standing
 }
 
 func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
-	s := allocationSides{map[uuid.UUID]plan.Want{}, map[uuid.UUID]plan.Have{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]bool{}}
+	s := allocationSides{map[uuid.UUID]plan.Want{}, map[uuid.UUID]plan.Have{}, map[uuid.UUID]plan.Progress{}, nil}
 	if len(keys) == 0 {
 		return s
 	}
 	desired.QueueAllocations(b, keys, func(d desired.DeclaredAllocation) {
 		s.want[d.ID.UUID] = plan.Want{
-			Node: d.Node, Generation: d.Generation, Fence: d.Fence, Epoch: d.Epoch,
+			Name: d.Name, Suspended: suspension(d.Halted), Drift: d.Drift, Ignore: d.Ignore, Node: d.Node, Generation: d.Generation, Fence: d.Fence, Epoch: d.Epoch,
 			SpecHash: d.SpecHash, Slots: d.Slots, Released: d.Released,
 		}
 	})
@@ -120,7 +121,7 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 		var id uuid.UUID
 		var p plan.Progress
 		var expires *time.Time
-		_, err := pgx.ForEachRow(rows, []any{&id, &p.State, &p.Since, &expires}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&id, &p.State, &p.Since, &expires, &p.Hourly, &p.Currency}, func() error {
 			p.ExpiresAt = time.Time{}
 			if expires != nil {
 				p.ExpiresAt = *expires
@@ -130,13 +131,13 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 		})
 		return err
 	})
-	queueMarked(b, selectDrifting, keys, s.drifting)
+	s.standing = QueueStanding(b, keys)
 	return s
 }
 
 func (s allocationSides) due(d dueRow) plan.DueAllocation {
 	due := plan.DueAllocation{
-		ID: ids.Allocation{UUID: d.Object}, Asked: d.Asked, Drifting: s.drifting[d.Object],
+		ID: ids.Allocation{UUID: d.Object}, Asked: d.Asked, Standing: s.standing[d.Object],
 		Want: found(s.want, d.Object), Have: found(s.have, d.Object), Progress: found(s.progress, d.Object),
 	}
 	// Only the node that it was placed on can say how an allocation is.
@@ -146,35 +147,81 @@ func (s allocationSides) due(d dueRow) plan.DueAllocation {
 	return due
 }
 
-type objectSides struct {
-	want      map[uuid.UUID]desired.Declared
-	applied   map[uuid.UUID]observed.Applied
-	stale     map[uuid.UUID]time.Time
-	reachable map[uuid.UUID]bool
+// suspension turns two columns into one value.
+func suspension(h desired.Halted) *plan.Suspension {
+	if !h.Suspended {
+		return nil
+	}
+	s := &plan.Suspension{}
+	if h.SuspendedUntil != nil {
+		s.Until = *h.SuspendedUntil
+	}
+	return s
 }
 
+type objectSides struct {
+	want     map[uuid.UUID]desired.Declared
+	applied  map[uuid.UUID]observed.Applied
+	heard    map[uuid.UUID]observed.Heard
+	kept     map[uuid.UUID]kept
+	standing Standing
+}
+
+// kept is a node as the inventory keeps it.
+type kept struct{ reachable, onMarket bool }
+
 func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
-	s := objectSides{map[uuid.UUID]desired.Declared{}, map[uuid.UUID]observed.Applied{}, map[uuid.UUID]time.Time{}, map[uuid.UUID]bool{}}
+	s := objectSides{map[uuid.UUID]desired.Declared{}, map[uuid.UUID]observed.Applied{}, map[uuid.UUID]observed.Heard{}, map[uuid.UUID]kept{}, nil}
 	if len(keys) == 0 {
 		return s
 	}
 	desired.QueueDeclared(b, keys, func(d desired.Declared) { s.want[d.UID] = d })
 	observed.QueueApplied(b, keys, func(a observed.Applied) { s.applied[a.UID] = a })
-	observed.QueueSilence(b, keys, func(node uuid.UUID, at time.Time) { s.stale[node] = at })
-	queueMarked(b, selectReachable, keys, s.reachable)
+	observed.QueueHeard(b, keys, func(h observed.Heard) { s.heard[h.Node] = h })
+	b.Queue(selectKept, keys).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var k kept
+		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket}, func() error {
+			s.kept[id] = k
+			return nil
+		})
+		return err
+	})
+	s.standing = QueueStanding(b, keys)
 	return s
 }
 
 func (s objectSides) due(d dueRow) plan.DueObject {
 	w, a := s.want[d.Object], s.applied[d.Object]
 	due := plan.DueObject{
-		Kind: d.Kind, Object: d.Object, Generation: w.Generation, Epoch: w.Epoch, SpecHash: w.SpecHash,
-		Deleted: w.Deleted, AppliedGeneration: a.Generation, AppliedHash: a.SpecHash, Gone: a.Gone, Asked: d.Asked,
+		Kind: d.Kind, Object: d.Object, Name: w.Name, Generation: w.Generation, Epoch: w.Epoch, SpecHash: w.SpecHash,
+		Deleted: w.Deleted, Suspended: suspension(w.Halted), Drift: w.Drift, Ignore: w.Ignore, Source: w.Source, Commit: w.Commit,
+		AppliedGeneration: a.Generation, AppliedEpoch: a.Epoch, AppliedHash: a.SpecHash, Gone: a.Gone, Asked: d.Asked, Standing: s.standing[d.Object],
 	}
-	if at, ok := s.stale[d.Object]; ok && d.Kind == desired.KindNode {
-		due.Silence = &plan.Silence{StaleAt: at, Reachable: s.reachable[d.Object]}
+	if d.Kind != desired.KindNode {
+		return due
 	}
+	heard, known := s.heard[d.Object]
+	if known {
+		due.Silence = &plan.Silence{StaleAt: heard.StaleAt, Reachable: s.kept[d.Object].reachable}
+	}
+	due.Machine = machine(w, heard, s.kept[d.Object].onMarket)
 	return due
+}
+
+func machine(w desired.Declared, heard observed.Heard, onMarket bool) *plan.Machine {
+	n := w.Node
+	m := &plan.Machine{
+		GPUs: n.GPUs, Serials: n.Serials, Cordoned: n.Cordoned, ByPerson: w.Owner == desired.OwnerAPI,
+		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: onMarket,
+	}
+	if heard.Devices != nil {
+		m.Devices = make([]plan.Device, len(heard.Devices))
+	}
+	for i, d := range heard.Devices {
+		m.Devices[i] = plan.Device(d)
+	}
+	return m
 }
 
 func found[T any](m map[uuid.UUID]T, id uuid.UUID) *T {
@@ -182,16 +229,4 @@ func found[T any](m map[uuid.UUID]T, id uuid.UUID) *T {
 		return &v
 	}
 	return nil
-}
-
-// queueMarked notes which of the keys a statement returns.
-func queueMarked(b *pgx.Batch, sql string, keys []uuid.UUID, marked map[uuid.UUID]bool) {
-	b.Queue(sql, keys).Query(func(rows pgx.Rows) error {
-		var id uuid.UUID
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			marked[id] = true
-			return nil
-		})
-		return err
-	})
 }

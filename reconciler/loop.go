@@ -17,7 +17,9 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -38,8 +40,10 @@ type Loop struct {
 	Desired *desired.Store
 	Hints   *hint.Bus
 	// Limits are read once for each pass, so that one plan sees one revision.
-	Limits func() Limits
-	Log    *slog.Logger
+	Limits  func() Limits
+	Naming  ids.Naming // of drift
+	Figures *Figures   // nil: nobody counts
+	Log     *slog.Logger
 }
 
 // Limits are what policy says about planning, checking and sweeping.
@@ -49,10 +53,13 @@ type Limits struct {
 	Enabled      bool          // reconcile.enabled; off, the loop only looks
 	SweepEvery   time.Duration // the whole key space is walked once in this time
 	MassReleases int           // node.mass_release_limit
+	// How many nodes may go off the market without a person: the larger of the two.
+	MassNodes   int // node.mass_action_minimum
+	MassPercent int // node.mass_action_percent, of the fleet
 }
 
 // massPeriod is the time over which the breaker counts, from the definition of
-// node.mass_release_limit.
+// node.mass_release_limit; nodes are counted over the same.
 const massPeriod = 10 * time.Minute
 
 // Run loops until ctx ends. No failure ends it: what is due stays due.
@@ -99,14 +106,14 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 	if !limits.Enabled {
 		return 0, nil
 	}
-	var acted bool
+	var did answered
 	err = pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
 		due, err := takeDue(ctx, tx, batch)
 		if err != nil || len(due) == 0 {
 			return err
 		}
 		taken = len(due)
-		if acted, err = l.answer(ctx, tx, due, limits); err != nil {
+		if did, err = l.answer(ctx, tx, due, limits); err != nil {
 			return err
 		}
 		failpoint.Hit("loop.pass.before_commit")
@@ -115,17 +122,32 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if acted {
+	if did.acted {
 		failpoint.Hit("loop.pass.after_commit")
 	}
+	l.tell(did)
 	return taken, nil
 }
 
+// answered is what a pass came to.
+type answered struct {
+	acted bool
+	drift []plan.Drift
+}
+
+// tell is for after the commit: facts are waited for, and figures count what is true.
+func (l *Loop) tell(did answered) {
+	if len(did.drift) > 0 {
+		l.Figures.Moved(did.drift)
+		l.Hints.Send(event.Topic)
+	}
+}
+
 // answer plans for due objects and writes the whole answer in tx.
-func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limits) (acted bool, err error) {
+func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limits) (did answered, err error) {
 	now, world, err := look(ctx, tx, due)
 	if err != nil {
-		return false, err
+		return answered{}, err
 	}
 	p := plan.Merge(
 		plan.Objects(world.objects, limits.Limits, now),
@@ -133,9 +155,9 @@ func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limit
 	)
 	held, err := l.check(ctx, tx, p, limits)
 	if err != nil {
-		return false, err
+		return answered{}, err
 	}
-	return len(p.Actions) > len(held), l.store(ctx, tx, p, held, due, now)
+	return answered{len(p.Actions) > len(held), p.Drift}, l.store(ctx, tx, p, held, due, now)
 }
 
 // step is one slice of the sweep: it proves that no hint, mark or job was lost
@@ -149,14 +171,19 @@ func (l *Loop) step(ctx context.Context, s *sweep) error {
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	return pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
+	var did answered
+	if err := pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
 		due, err := lookUp(ctx, tx, keys)
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		_, err = l.answer(ctx, tx, due, limits)
+		did, err = l.answer(ctx, tx, due, limits)
 		return err
-	})
+	}); err != nil {
+		return err
+	}
+	l.tell(did)
+	return nil
 }
 
 // sweep walks the key space in slices.

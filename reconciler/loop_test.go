@@ -321,7 +321,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Tx(t))
 	h := &History{DB: s.db}
-	s.lines("node n1\ndeclare a\nstate a active\nseen a phase=broken message=keys\ndue a\ndeclare x kind=SKU")
+	s.lines("node n1\ndeclare a\nstate a active\nseen a phase=broken message=keys:_2,_ordered_1\ndue a\ndeclare x kind=SKU")
 	s.pass()
 	s.line("due x kind=SKU")
 	s.pass()
@@ -334,7 +334,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%+v, %v", older, err)
 	}
 	p, actions, err := h.Plan(t.Context(), older[0].ID)
-	if err != nil || p != older[0] || len(actions) != 1 || actions[0].Reason != "drifted: keys" || actions[0].Node == nil || *actions[0].Node != s.id("n1") {
+	if err != nil || p != older[0] || len(actions) != 1 || actions[0].Reason != "drifted: keys: 2, ordered 1" || actions[0].Node == nil || *actions[0].Node != s.id("n1") {
 		t.Errorf("%+v %+v, %v", p, actions, err)
 	}
 	if of, err := h.Of(t.Context(), s.id("a"), 10); err != nil || len(of) != 1 || of[0].Reason != actions[0].Reason {
@@ -350,5 +350,33 @@ func TestHistory(t *testing.T) {
 	load, err := h.Load(t.Context())
 	if err != nil || len(load) != 2 || load[0].Drifting != 1 || load[1].Due != 1 || load[1].OldestFor != 5*time.Second {
 		t.Errorf("%+v, %v", load, err)
+	}
+}
+
+// INV-16: what nobody will do anything about is looked at and left as it is: warned,
+// ignored, suspended, hardware that waits for hands.
+func TestINV16IdleWithDrift(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	s.lines("node n1\nrule SKU warn\nnode bare shows=H100:a\ndeclare bare kind=Node gpus=2\ncarried bare kind=Node\ndue bare kind=Node")
+	for name, words := range map[string]string{"warned": "drift=warn", "ignored": "drift=ignore", "field": "ignore=/,owner=ada,until=1h", "suspended": "suspended=1h", "forever": "suspended="} {
+		s.lines("declare " + name + " " + words + "\nstate " + name + " active expires=1h price=5\nseen " + name + " phase=broken message=keys:_2,_ordered_1\ndue " + name)
+	}
+	s.lines("declare person\nstate person active\nseen person phase=broken message=keys:_2,_ordered_1\ndrift person ignored=user:ada until=1h\ndue person")
+	s.lines("declare sku kind=SKU\ncarried sku kind=SKU\ndrift sku kind=SKU field=spec.active\ndue sku kind=SKU\ndeclare halted kind=SKU generation=2 suspended=1h\ncarried halted kind=SKU\ndue halted kind=SKU")
+	s.pass()
+	if plans, open := s.count(`SELECT count(*) FROM plans`), s.count(`SELECT count(*) FROM drift WHERE status <> 'healed'`); plans != 0 || open != 8 {
+		t.Fatalf("%d plans, %d stand\n%s%s", plans, open, s.plan(), s.drifts())
+	}
+	rest := pgtest.Diff(t, s.db, pgtest.Also("river.river_job"))
+	var sweep sweep
+	for range 20 {
+		if err := s.step(t.Context(), &sweep); err != nil {
+			t.Fatal(err)
+		}
+		s.pass()
+	}
+	if left := rest(); left != "" {
+		t.Errorf("wrote\n%s", left)
 	}
 }

@@ -21,10 +21,14 @@ const (
 		WHERE m.object_id IS NOT NULL OR t.object_id IS NULL`
 
 	// The allocation room's published view.
-	selectProgress = `SELECT allocation_id, status, status_at, expires_at FROM allocation_progress WHERE allocation_id = ANY($1)`
+	selectProgress = `SELECT allocation_id, status, status_at, expires_at, hourly_minor, currency FROM allocation_progress WHERE allocation_id = ANY($1)`
 	// The inventory's published view.
-	selectReachable = `SELECT node_id FROM node_progress WHERE node_id = ANY($1) AND reachable`
-	selectDrifting  = `SELECT DISTINCT object_id FROM drift WHERE object_id = ANY($1) AND status = 'open'`
+	selectKept     = `SELECT node_id, reachable, on_market FROM node_progress WHERE node_id = ANY($1)`
+	countNodes     = `SELECT count(*) FROM node_progress WHERE listed`
+	selectStanding = `
+		SELECT object_id, id, field, desired, observed, cause, policy, owner, opened_at, deadline_at, status = 'ignored', ignored_by, ignored_reason,
+			ignored_until, cost_minor, currency, version
+		FROM drift WHERE object_id = ANY($1) AND status IN ('open', 'ignored') ORDER BY object_id, field`
 
 	settleDue = `DELETE FROM reconcile_due WHERE object_id = ANY($1)`
 
@@ -52,8 +56,13 @@ const (
 	// find the whole budget.
 	lockJudged   = `SELECT pg_advisory_xact_lock(hashtext('reconciler judged'))`
 	selectJudged = `
-		SELECT DISTINCT a.object_id FROM plans p JOIN plan_actions a ON a.plan_id = p.id
-		WHERE a.judged AND a.verb = 'release' AND a.held = '' AND p.created_at > now() - $1::interval`
+		SELECT DISTINCT a.object_id, a.kind FROM plans p JOIN plan_actions a ON a.plan_id = p.id
+		WHERE a.judged AND (a.verb = 'release' OR a.kind = 'Node') AND a.held = '' AND p.created_at > now() - $1::interval`
+	// What a person has approved is no judgement of the platform's.
+	selectApproved = `
+		SELECT DISTINCT p.source, p.commit FROM unnest($1::text[], $2::text[]) AS asked(source, commit)
+			JOIN plans p ON p.origin = 'change' AND (p.source, p.commit) = (asked.source, asked.commit)
+		WHERE p.decided_at IS NOT NULL AND p.status IN ('approved', 'applied')`
 
 	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE origin = 'loop' AND id < $1 ORDER BY id DESC LIMIT $2`
 	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id = $1`
@@ -72,7 +81,7 @@ const (
 	// Due at once, so that the next look waits for the end of it.
 	ignoreDrift = `
 		WITH put AS (
-			UPDATE drift SET status = 'ignored', ignored_by = $2, ignored_reason = $3, ignored_until = $4, version = version + 1
+			UPDATE drift SET status = 'ignored', ignored_by = $2, ignored_reason = $3, ignored_until = $4, owner = 'operator', deadline_at = NULL, version = version + 1
 			WHERE id = $1 AND status IN ('open', 'ignored')
 			RETURNING ` + driftFields + `
 		), due AS (
@@ -87,6 +96,20 @@ const (
 			SELECT kind, 0, NULL, count(*) FROM drift WHERE status = 'open' GROUP BY kind
 		) AS both_sides GROUP BY kind ORDER BY kind`
 
-	openDrift = `INSERT INTO drift (kind, object_id, field) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
-	healDrift = `UPDATE drift SET status = 'healed', healed_at = now() WHERE object_id = $1 AND status = 'open'`
+	// Two who find the same at once differ in who is first; the other looks again.
+	openDrift = `
+		INSERT INTO drift (id, kind, object_id, name, field, desired, observed, cause, policy, owner, status, deadline_at, cost_minor, currency,
+			ignored_by, ignored_reason, ignored_until)
+		SELECT id, kind, object_id, name, field, desired, observed, cause, policy, owner, status, deadline_at, cost_minor, currency,
+			ignored_by, ignored_reason, ignored_until
+		FROM jsonb_to_recordset($1) AS r(` + driftRow + `)`
+	// A person may have ignored it since it was read: the next look sees that.
+	changeDrift = `
+		UPDATE drift d SET name = r.name, desired = r.desired, observed = r.observed, cause = r.cause, policy = r.policy, owner = r.owner, status = r.status,
+			deadline_at = r.deadline_at, cost_minor = r.cost_minor, currency = r.currency, ignored_by = r.ignored_by, ignored_reason = r.ignored_reason,
+			ignored_until = r.ignored_until, seen_at = now(), version = d.version + 1
+		FROM jsonb_to_recordset($1) AS r(` + driftRow + `) WHERE d.id = r.id AND d.version = r.version`
+	healDrift = `UPDATE drift SET status = 'healed', healed_at = now(), version = version + 1 WHERE id = ANY($1) AND status <> 'healed'`
+	driftRow  = `id uuid, kind text, object_id uuid, name text, field text, desired text, observed text, cause text, policy text, owner text, status text,
+		deadline_at timestamptz, cost_minor bigint, currency text, ignored_by text, ignored_reason text, ignored_until timestamptz, version bigint`
 )

@@ -9,11 +9,11 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"reconcile_due", "plans", "plan_actions", "drift"}, map[string]string{
-		"selectDue": selectDue, "selectSwept": selectSwept, "selectProgress": selectProgress, "selectReachable": selectReachable,
-		"selectDrifting": selectDrifting, "settleDue": settleDue, "keepDue": keepDue, "addDue": addDue, "insertPlan": insertPlan,
+		"selectDue": selectDue, "selectSwept": selectSwept, "selectProgress": selectProgress, "selectKept": selectKept, "countNodes": countNodes,
+		"selectStanding": selectStanding, "selectApproved": selectApproved, "settleDue": settleDue, "keepDue": keepDue, "addDue": addDue, "insertPlan": insertPlan,
 		"insertActions": insertActions, "lockJudged": lockJudged, "selectJudged": selectJudged, "selectPlans": selectPlans,
 		"selectPlan": selectPlan, "selectActions": selectActions, "selectDrift": selectDrift, "selectDrifts": selectDrifts,
 		"selectDriftsIn": selectDriftsIn, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
-		"openDrift": openDrift, "healDrift": healDrift,
+		"openDrift": openDrift, "changeDrift": changeDrift, "healDrift": healDrift,
 	})
 }

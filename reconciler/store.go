@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/reconciler/check"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
@@ -20,16 +21,14 @@ import (
 
 // check holds back what must not run, counting what was already done in the
 // breaker's period only when the plan holds something to count.
-func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (map[int]string, error) {
-	budget := check.Budget{Releases: limits.MassReleases}
+func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (held map[int]string, err error) {
+	var budget check.Budget
 	if slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Judged }) {
-		spent, err := judged(ctx, tx)
-		if err != nil {
+		if budget, err = judged(ctx, tx, p, limits); err != nil {
 			return nil, err
 		}
-		budget.Releases, budget.Spent = max(budget.Releases-len(spent), 0), spent
 	}
-	held := map[int]string{}
+	held = map[int]string{}
 	for _, h := range check.Plan(p, budget) {
 		held[h.Number] = h.Why
 		l.Log.ErrorContext(ctx, "action held", "component", "reconcile", "reason", p.Actions[h.Number].Reason, "why", h.Why,
@@ -38,26 +37,53 @@ func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits)
 	return held, nil
 }
 
-// judged names what the platform has released by its own judgement in the
-// breaker's period.
-func judged(ctx context.Context, tx pgx.Tx) (map[uuid.UUID]bool, error) {
+// judged is what the platform may still do by its own judgement in the breaker's
+// period, and what it has done already.
+func judged(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (check.Budget, error) {
 	if _, err := tx.Exec(ctx, lockJudged); err != nil {
-		return nil, fmt.Errorf("waiting for other plans: %w", err)
+		return check.Budget{}, fmt.Errorf("waiting for other plans: %w", err)
 	}
-	rows, err := tx.Query(ctx, selectJudged, massPeriod)
-	if err != nil {
-		return nil, fmt.Errorf("counting judged releases: %w", err)
+	budget := check.Budget{Releases: limits.MassReleases, Spent: map[uuid.UUID]bool{}, Approved: map[check.Revision]bool{}}
+	var nodes int
+	var sources, commits []string
+	for _, a := range p.Actions {
+		if a.Judged && a.Source != "" {
+			sources, commits = append(sources, a.Source), append(commits, a.Commit)
+		}
 	}
-	spent := map[uuid.UUID]bool{}
-	var object uuid.UUID
-	if _, err := pgx.ForEachRow(rows, []any{&object}, func() error {
-		spent[object] = true
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("counting judged releases: %w", err)
+	b := &pgx.Batch{}
+	b.Queue(countNodes).QueryRow(func(row pgx.Row) error { return row.Scan(&nodes) })
+	var withdrawn int
+	b.Queue(selectJudged, massPeriod).Query(func(rows pgx.Rows) error {
+		var object uuid.UUID
+		var kind desired.Kind
+		_, err := pgx.ForEachRow(rows, []any{&object, &kind}, func() error {
+			budget.Spent[object] = true
+			if kind == desired.KindNode {
+				withdrawn++
+			} else {
+				budget.Releases--
+			}
+			return nil
+		})
+		return err
+	})
+	b.Queue(selectApproved, sources, commits).Query(func(rows pgx.Rows) error {
+		var r check.Revision
+		_, err := pgx.ForEachRow(rows, []any{&r.Source, &r.Commit}, func() error {
+			budget.Approved[r] = true
+			return nil
+		})
+		return err
+	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return check.Budget{}, fmt.Errorf("counting what the platform has judged: %w", err)
 	}
-	return spent, nil
+	budget.Nodes = max(limits.MassNodes, nodes*limits.MassPercent/percent) - withdrawn
+	return budget, nil
 }
+
+const percent = 100
 
 // store writes a pass: its plan when it has actions, their jobs, the drift it
 // found, and what of the due set remains. An empty plan writes nothing but the
@@ -69,12 +95,8 @@ func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]s
 			return err
 		}
 	}
-	for _, d := range p.Drift {
-		if d.Open {
-			b.Queue(openDrift, d.Kind, d.Object, d.Field)
-		} else {
-			b.Queue(healDrift, d.Object)
-		}
+	if err := (Drifts{l.Naming}).Queue(b, p.Drift); err != nil {
+		return err
 	}
 	queueDue(b, p.Next, due, now)
 	if b.Len() > 0 {

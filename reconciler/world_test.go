@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -39,9 +40,9 @@ func newScene(t *testing.T, db pg.Pool) *scene {
 	s := &scene{t: t, db: db, names: map[string]string{}, limits: Limits{
 		Limits: plan.Limits{
 			ProvisionDeadline: 15 * time.Minute, ReleaseDeadline: 15 * time.Minute,
-			ProvisionAttempts: 3, ReleaseAttempts: 5, AskAgain: 10 * time.Second,
+			ProvisionAttempts: 3, ReleaseAttempts: 5, AskAgain: 10 * time.Second, Drift: map[desired.Kind]plan.Rule{},
 		},
-		Enabled: true, SweepEvery: tick, MassReleases: 2,
+		Enabled: true, SweepEvery: tick, MassReleases: 2, MassNodes: 1, MassPercent: 40,
 	}}
 	s.Loop = &Loop{
 		DB: db, Jobs: client, Desired: &desired.Store{DB: db, Hints: &hint.Bus{}}, Hints: &hint.Bus{},
@@ -80,12 +81,16 @@ func (w words) or(key, otherwise string) string {
 // line writes the rows of one line:
 //
 //	declare NAME kind=SKU generation=2 fence=2 node=n1 released deleted
-//	carried NAME kind=SKU generation=1 gone
-//	node    NAME stale silent partial
-//	seen    NAME node=n1 phase=ready fence=1 failures=2 failed=1 message=keys unproven
-//	state   NAME active since=1h expires=-1s
+//	        drift=warn ignore=/keys,owner=ada,until=1h suspended=1h (or suspended=)
+//	        by=git source=fleet commit=c1 sku=h100 gpus=2 serials=a,b cordoned model=H100 price=299
+//	carried NAME kind=SKU generation=1 epoch=1 gone
+//	node    NAME stale silent partial shows=H100:a,H100:b cordoned
+//	seen    NAME node=n1 phase=ready fence=1 failures=2 failed=1 message=keys:_2,_ordered_1 unproven
+//	state   NAME active since=1h expires=-1s price=500
 //	due     NAME kind=Allocation asked=ensure
-//	drift   NAME
+//	drift   NAME field=keys kind=Allocation desired=1 observed=2 ignored=user:ada until=1h
+//	rule    KIND warn
+//	change  SOURCE commit=c1 status=applied
 func (s *scene) line(text string) {
 	s.t.Helper()
 	fields := strings.Fields(text)
@@ -102,19 +107,22 @@ func (s *scene) line(text string) {
 	case "declare":
 		_, deleted := w["deleted"]
 		_, released := w["released"]
-		s.exec(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, generation, fence, owner, deleted_at)
-			VALUES ($1, $2, $3, jsonb_build_object('node', $4::uuid, 'released', $5::bool, 'gpuUUIDs', '[]'::jsonb), 'hash-' || $6::text, $6::text::bigint, $7::text::bigint, 'api', CASE WHEN $8 THEN now() END)`,
-			id, w.or("kind", "Allocation"), name, s.id(w.or("node", "n1")), released, w.or("generation", w.or("fence", "1")), w.or("fence", "1"), deleted)
+		s.exec(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, generation, fence, epoch, owner, deleted_at, path, source, commit, annotations, suspended_by, suspended_at, suspended_until)
+			VALUES ($1, $2, $3, $4, 'hash-' || $5::text, $5::text::bigint, $6::text::bigint, $7::text::bigint, $8, CASE WHEN $9 THEN now() END, 'a.cue', $10, $11, $12,
+				$13, CASE WHEN $13 <> '' THEN now() END, now() + nullif($14::text, '')::interval)`,
+			id, w.or("kind", "Allocation"), name, s.spec(w, released), w.or("generation", w.or("fence", "1")), w.or("fence", "1"), w.or("epoch", "0"), w.or("by", "api"), deleted,
+			w["source"], w["commit"], map[string]string{desired.AnnotationDrift: w["drift"], desired.AnnotationIgnore: s.ignore(w["ignore"])}, w.whose("suspended"), w["suspended"])
 	case "carried":
 		_, gone := w["gone"]
-		s.exec(`INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone) VALUES ($1, $2, $3::text::bigint, 'hash-' || $3::text, $4)`, id, w["kind"], w.or("generation", "1"), gone)
+		s.exec(`INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone, epoch) VALUES ($1, $2, $3::text::bigint, 'hash-' || $3::text, $4, $5::text::bigint)`, id, w["kind"], w.or("generation", "1"), gone, w.or("epoch", "0"))
 	case "node":
 		_, stale := w["stale"]
 		_, partial := w["partial"]
 		_, silent := w["silent"]
-		s.exec(`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, seen_at, stale_at)
-			VALUES ($1, 1, 'b', 1, $2, '1', 1, '{}', 'h', now(), now() + CASE WHEN $3 THEN '-1 s' ELSE '1 min' END::interval)`, id, !partial, stale)
-		s.exec(`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, reachability) VALUES ($1, $2, 's', 'r', 'manual', 1, 'active', CASE WHEN $3 THEN 'stale' ELSE 'reachable' END)`, id, name, silent)
+		_, cordoned := w["cordoned"]
+		s.exec(`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, seen_at, stale_at, devices)
+			VALUES ($1, 1, 'b', 1, $2, '1', 1, '{}', 'h', now(), now() + CASE WHEN $3 THEN '-1 s' ELSE '1 min' END::interval, $4)`, id, !partial, stale, shows(w))
+		s.exec(`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, reachability, cordoned) VALUES ($1, $2, 's', 'r', 'manual', 1, 'active', CASE WHEN $3 THEN 'stale' ELSE 'reachable' END, $4)`, id, name, silent, cordoned)
 	case "seen":
 		_, unproven := w["unproven"]
 		proof := fmt.Sprintf(`{"fence": %s, "leftovers": []}`, w.or("fence", "1"))
@@ -123,21 +131,94 @@ func (s *scene) line(text string) {
 		}
 		s.exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, proof, failures, failed_fence, seen_at)
 			VALUES ($1, $2, $3, $4::text::bigint, 1, 'hash-' || $5::text, $6, nullif($7::jsonb, 'null'), $8::text::int, $9::text::bigint, now())`,
-			id, s.id(w.or("node", "n1")), w["phase"], w.or("fence", "1"), w.or("hash", w.or("fence", "1")), w["message"], proof, w.or("failures", "0"), w.or("failed", "0"))
+			id, s.id(w.or("node", "n1")), w["phase"], w.or("fence", "1"), w.or("hash", w.or("fence", "1")), strings.ReplaceAll(w["message"], "_", " "), proof, w.or("failures", "0"), w.or("failed", "0"))
 	case "state":
 		s.exec(`INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, status_at, active_at, ended_at, expires_at)
-			VALUES ($1, $2, $3, $4, $5, 's', 'r', 1, $6, 1, 'EUR', 'u', 200000, $7, now() - $8::text::interval, now(),
+			VALUES ($1, $2, $3, $4, $5, 's', 'r', 1, $6, $10::text::bigint, 'EUR', 'u', 200000, $7, now() - $8::text::interval, now(),
 				CASE WHEN $7 IN ('released', 'failed') THEN now() END, now() + nullif($9::text, '')::interval)`,
-			id, s.id("tenant"), s.id("project"), s.id("user"), name, s.id(w.or("node", "n1")), fields[2], w.or("since", "0 s"), w["expires"])
+			id, s.id("tenant"), s.id("project"), s.id("user"), name, s.id(w.or("node", "n1")), fields[2], w.or("since", "0 s"), w["expires"], w.or("price", "0"))
 	case "due":
 		s.exec(`INSERT INTO reconcile_due (kind, object_id, due_at, reason) VALUES ($1, $2, now(), 'marked')`, w.or("kind", "Allocation"), id)
 	case "asked": // under way since the last plan
 		s.exec(`UPDATE reconcile_due SET asked_verb = $2, asked_fence = 1, asked_generation = 1, asked_until = now() + interval '4 s' WHERE object_id = $1`, id, fields[2])
 	case "drift":
-		s.exec(`INSERT INTO drift (kind, object_id, field) VALUES ('Allocation', $1, 'keys')`, id)
+		status, by := "open", w["ignored"]
+		if by != "" {
+			status = "ignored"
+		}
+		s.exec(`INSERT INTO drift (kind, object_id, name, field, desired, observed, status, cause, deadline_at, ignored_by, ignored_until, owner, opened_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 'changed on the host', CASE WHEN $7 = 'open' THEN now() + interval '1 min' END, $8, now() + nullif($9::text, '')::interval,
+				CASE WHEN $7 = 'open' THEN 'platform' ELSE 'operator' END, now() - interval '1 h')`,
+			w.or("kind", "Allocation"), id, name, w.or("field", "keys"), strings.ReplaceAll(w.or("desired", "as ordered"), "_", " "), strings.ReplaceAll(w.or("observed", "2"), "_", " "), status, by, w["until"])
+	case "rule":
+		s.limits.Limits.Drift[desired.Kind(name)] = plan.Rule(fields[2])
+	case "change": // a person has decided about it
+		s.exec(`INSERT INTO plans (id, hash, status, actions, origin, source, commit, decided_by, decided_at) VALUES ($1, 'h', $2, 0, 'change', $3, $4, 'user:ada', now())`,
+			id, w.or("status", "applied"), name, w["commit"])
 	default:
 		s.t.Fatalf("no such line: %s", text)
 	}
+}
+
+// whose is somebody where the key is there at all.
+func (w words) whose(key string) string {
+	if _, there := w[key]; there {
+		return "user:ada"
+	}
+	return ""
+}
+
+func (w words) number(key string) (n int) {
+	_, _ = fmt.Sscan(w[key], &n)
+	return n
+}
+
+func (w words) list(key string) []string {
+	if w[key] == "" {
+		return nil
+	}
+	return strings.Split(w[key], ",")
+}
+
+// spec holds what the loop reads of it, whatever the kind.
+func (s *scene) spec(w words, released bool) map[string]any {
+	_, cordoned := w["cordoned"]
+	spec := map[string]any{
+		"node": s.id(w.or("node", "n1")), "released": released, "gpuUUIDs": []string{}, "gpus": w.number("gpus"), "sku": w["sku"], "cordoned": cordoned,
+		"gpuModel": w["model"], "price": map[string]any{"amountMinor": w.number("price"), "currency": "EUR"},
+	}
+	if serials := w.list("serials"); serials != nil {
+		spec["serials"] = serials
+	}
+	return spec
+}
+
+// ignore writes the annotation: the time of a scenario is relative.
+func (s *scene) ignore(text string) string {
+	s.t.Helper()
+	text, until, _ := strings.Cut(strings.ReplaceAll(text, ",", " "), "until=")
+	if until == "" {
+		return text
+	}
+	var at time.Time
+	if err := s.db.QueryRow(s.t.Context(), `SELECT now() + $1::text::interval`, until).Scan(&at); err != nil {
+		s.t.Fatal(err)
+	}
+	return text + "until=" + at.UTC().Format(time.RFC3339Nano)
+}
+
+func shows(w words) any {
+	text, reported := w["shows"]
+	if !reported {
+		return nil
+	}
+	devices := []observed.Device{}
+	for d := range strings.SplitSeq(text, ",") {
+		if model, serial, ok := strings.Cut(d, ":"); ok {
+			devices = append(devices, observed.Device{Model: model, Serial: serial})
+		}
+	}
+	return devices
 }
 
 // listed reads one column of text, with names in place of ids.
@@ -176,7 +257,14 @@ func (s *scene) remains() string {
 }
 
 func (s *scene) drifts() string {
-	return s.listed(`SELECT object_id || ' ' || field || ' ' || status FROM drift`)
+	return s.listed(`SELECT name || ' ' || field || ' ' || status || ': ' || observed || ', not ' || desired || '; ' || policy || ' by ' || owner
+		|| coalesce(' in ' || round(extract(epoch FROM deadline_at - now())) || 's', '')
+		|| CASE WHEN cost_minor > 0 THEN ' costs ' || cost_minor || ' ' || currency ELSE '' END
+		|| CASE WHEN status = 'ignored' THEN ' ignored by ' || ignored_by || ' for ' || round(extract(epoch FROM ignored_until - now())) || 's' ELSE '' END FROM drift`)
+}
+
+func (s *scene) facts() string {
+	return s.listed(`SELECT subject || ' ' || (payload->>'name') || ' ' || (payload->>'field') FROM outbox_events`)
 }
 
 func (s *scene) pass() int {

@@ -37,9 +37,9 @@ func account() Step {
 func missingAccount(s State, o wire.Order) []string {
 	switch a, ok := s.account(o.User); {
 	case !ok:
-		return []string{fmt.Sprintf("account %s is gone", o.User)}
+		return []string{fmt.Sprintf("account: %s is gone, ordered with uid %d", o.User, o.UID)}
 	case a.UID != o.UID:
-		return []string{fmt.Sprintf("account %s has uid %d, not %d", o.User, a.UID, o.UID)}
+		return []string{fmt.Sprintf("account: %s has uid %d, ordered %d", o.User, a.UID, o.UID)}
 	}
 	return nil
 }

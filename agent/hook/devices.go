@@ -16,7 +16,12 @@ func deviceAccess() Step {
 		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
 			return look(ctx, h, func(s State) bool { return len(otherAccess(s, o)) == 0 })
 		},
-		Do: func(ctx context.Context, h Host, o wire.Order) error { return h.Grant(ctx, o.User, o.GPUs) },
+		Do: func(ctx context.Context, h Host, o wire.Order) error {
+			if err := shutOut(ctx, h, o); err != nil {
+				return err
+			}
+			return h.Grant(ctx, o.User, o.GPUs)
+		},
 		Verify: func(ctx context.Context, h Host, o wire.Order) error {
 			return clean(look(ctx, h, func(s State) []string { return otherAccess(s, o) }))
 		},
@@ -43,17 +48,46 @@ func removeAccess() Step {
 	}
 }
 
+// shutOut closes the ordered GPUs to whoever else opens them. Nobody else may: the
+// slot has one holder, and whoever was let in was let in behind our back.
+func shutOut(ctx context.Context, h Host, o wire.Order) error {
+	s, err := h.Look(ctx)
+	if err != nil {
+		return fmt.Errorf("looking at the host: %w", err)
+	}
+	for _, user := range s.others(o) {
+		keeps := slices.DeleteFunc(s.granted(user), func(gpu string) bool { return slices.Contains(o.GPUs, gpu) })
+		if err := h.Grant(ctx, user, keeps); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// others are who opens the ordered GPUs beside the tenant, each once.
+func (s State) others(o wire.Order) (users []string) {
+	for _, gpu := range o.GPUs {
+		d, _ := s.device(gpu)
+		for _, user := range d.Users {
+			if user != o.User && !slices.Contains(users, user) {
+				users = append(users, user)
+			}
+		}
+	}
+	return users
+}
+
 func noAccess(ctx context.Context, h Host, o wire.Order) error { return h.Grant(ctx, o.User, nil) }
 
 func otherAccess(s State, o wire.Order) (found []string) {
 	if have := s.granted(o.User); !slices.Equal(have, o.GPUs) {
-		found = append(found, fmt.Sprintf("account %s opens %d GPUs that are not the %d ordered", o.User, len(have), len(o.GPUs)))
+		found = append(found, fmt.Sprintf("access: %s opens %d GPUs that are not those ordered, ordered %d", o.User, len(have), len(o.GPUs)))
 	}
 	for _, uuid := range o.GPUs {
 		d, _ := s.device(uuid)
 		for _, user := range d.Users {
 			if user != o.User {
-				found = append(found, fmt.Sprintf("%s is also open to %s", uuid, user))
+				found = append(found, fmt.Sprintf("access: %s is also open to %s, ordered nobody else", uuid, user))
 			}
 		}
 	}

@@ -54,11 +54,12 @@ func noLogin(ctx context.Context, h Host, o wire.Order) error {
 func otherKeys(s State, o wire.Order) []string {
 	a, ok := s.account(o.User)
 	if !ok {
-		return []string{fmt.Sprintf("account %s is gone", o.User)}
+		return missingAccount(s, o)
 	}
 	have, want := slices.Sorted(slices.Values(a.Keys)), slices.Sorted(slices.Values(o.PublicKeys))
 	if !slices.Equal(have, want) {
-		return []string{fmt.Sprintf("account %s has %d login keys that are not the %d ordered", o.User, len(have), len(want))}
+		others := slices.DeleteFunc(slices.Clone(have), func(key string) bool { return slices.Contains(want, key) })
+		return []string{fmt.Sprintf("keys: %d login keys open %s and %d of them are others', ordered %d", len(have), o.User, len(others), len(want))}
 	}
 	return nil
 }

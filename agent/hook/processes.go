@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
@@ -67,9 +68,15 @@ func strangers(s State, o wire.Order) []Process {
 
 func describe(processes []Process) (found []string) {
 	for _, p := range processes {
-		found = append(found, fmt.Sprintf("process %d (%s) of uid %d runs on %s", p.PID, p.Command, p.UID, p.place()))
+		found = append(found, fmt.Sprintf("process: %d (%s) of uid %d runs on %s, ordered none", p.PID, plain(p.Command), p.UID, p.place()))
 	}
 	return found
+}
+
+// plain keeps a process from naming itself like another finding: whoever runs it
+// chose its name.
+func plain(command string) string {
+	return strings.NewReplacer(";", " ", ",", " ", ":", " ").Replace(command)
 }
 
 func (p Process) place() string {

@@ -18,7 +18,10 @@ func verifyInside() Step {
 }
 
 // Differences names what is not as a provisioned allocation was ordered. Empty
-// means that everything is in place.
+// means that everything is in place. Each begins with the field that differs and
+// ends with what was ordered, which the control plane reads as two values:
+//
+//	keys: 2 login keys open t-1 and 1 of them are others', ordered 1
 func Differences(s State, o wire.Order) []string {
 	found := missingAccount(s, o)
 	if len(found) == 0 {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -17,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired/git"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/reconciler/follow"
 )
 
 const serverText = `Runs one or more roles of the server against an existing PostgreSQL
@@ -24,9 +26,9 @@ const serverText = `Runs one or more roles of the server against an existing Pos
 other; the fleet is read from the Git repository that --repository names.`
 
 type serverFlags struct {
-	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, level string
-	publicURL                                                                         string
-	nodeHosts, proxies                                                                []string
+	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, source, level string
+	publicURL                                                                                 string
+	nodeHosts, proxies                                                                        []string
 }
 
 func newServer() *cobra.Command {
@@ -39,6 +41,7 @@ func newServer() *cobra.Command {
 	f.StringVar(&flags.roles, "roles", "api,node,reconcile,work,relay", "which roles this process has")
 	f.StringVar(&flags.environment, "environment", "dev", "folder of environments/ that declares the fleet")
 	f.StringVar(&flags.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
+	f.StringVar(&flags.source, "source-name", serve.SourceName, "how that source is called; the profile may declare its forge and verification by this name")
 	f.StringVar(&flags.ref, "ref", "HEAD", "branch, tag or commit")
 	f.StringVar(&flags.listen, "listen", net.JoinHostPort("127.0.0.1", orElse(os.Getenv("PORT"), "8080")), "address of the API")
 	f.StringVar(&flags.publicURL, "public-url", os.Getenv("GPUAAS_PUBLIC_URL"), "how browsers know the API, where a proxy ends TLS for it")
@@ -89,11 +92,13 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 	if err != nil {
 		return serve.Config{}, err
 	}
-	repo, err := git.Open(f.repository, f.ref, "environments/"+f.environment)
+	repo, err := serve.OpenSource(os.Getenv, filepath.Join(f.stateDir, "git"), git.Spec{
+		Name: f.source, Location: f.repository, Ref: f.ref, Dirs: []string{"environments/" + f.environment}, AllowPrivate: true, AllowFile: true,
+	})
 	if err != nil {
 		return serve.Config{}, err
 	}
-	source := &serve.Source{Git: repo}
+	source := &follow.Root{Name: f.source, Git: repo}
 	profile, err := profileOf(ctx, source)
 	if err != nil {
 		return serve.Config{}, err
@@ -140,8 +145,8 @@ func roleURLs(roles []serve.Role) (map[serve.Role]string, error) {
 
 // profileOf reads the environment's profile, which names and trust are made by.
 // A server does not start on a fleet that was never valid.
-func profileOf(ctx context.Context, source *serve.Source) (p desired.Environment, err error) {
-	_, objects, findings, err := source.Read(ctx, "")
+func profileOf(ctx context.Context, source *follow.Root) (p desired.Environment, err error) {
+	_, objects, findings, err := source.Read(ctx)
 	if err != nil {
 		return p, err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,11 +16,20 @@ import (
 )
 
 func newValidate(a *app) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "validate DIR", Short: "Check the files of a fleet; needs no server", Args: cobra.ExactArgs(1),
-		Example: "  gpuaas validate environments/dev",
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.validate(cmd.Context(), args[0]) },
+		Long: `Checks the files of a folder as a server would, without one and without a network: their
+names and sizes, their syntax, each object against its definition, and the rules between
+objects. Every finding has the place in your own file and the rule it breaks; the rules are
+in docs/reference/findings.md.
+
+For CI, -o ` + strings.Join(reportNames()[1:], ", -o ") + ` write what the forges show:
+annotations of GitHub, SARIF 2.1.0, Code Quality of GitLab, and JUnit.`,
+		Example:     "  gpuaas validate environments/dev\n  gpuaas validate environments/production -o sarif > findings.sarif",
+		Annotations: map[string]string{moreOutputs: strings.Join(reportNames(), ",")},
+		RunE:        func(cmd *cobra.Command, args []string) error { return a.validate(cmd.Context(), args[0]) },
 	}
+	return c
 }
 
 // validated is the answer as data.
@@ -53,7 +64,7 @@ func (a *app) validate(ctx context.Context, dir string) error {
 	if v.Findings == nil {
 		v.Findings = []desired.Finding{}
 	}
-	if err := a.showValidated(dir, v); err != nil {
+	if err := a.showValidated(dir, v, slices.Sorted(maps.Keys(tree.Files))); err != nil {
 		return err
 	}
 	if v.Valid {
@@ -65,7 +76,7 @@ func (a *app) validate(ctx context.Context, dir string) error {
 	}
 }
 
-func (a *app) showValidated(dir string, v validated) error {
+func (a *app) showValidated(dir string, v validated, files []string) error {
 	if a.data() {
 		document, err := encode(v)
 		if err != nil {
@@ -73,21 +84,20 @@ func (a *app) showValidated(dir string, v validated) error {
 		}
 		return a.show(document, table{})
 	}
-	var b strings.Builder
-	for _, f := range v.Findings {
-		fmt.Fprintln(&b, f)
-	}
-	if v.Valid {
-		var kinds []string
-		for _, kind := range desired.Kinds() {
-			if n := v.Objects[string(kind)]; n > 0 {
-				kinds = append(kinds, fmt.Sprintf("%d %s", n, kind))
-			}
+	var kinds []string
+	for _, kind := range desired.Kinds() {
+		if n := v.Objects[string(kind)]; n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%d %s", n, kind))
 		}
-		fmt.Fprintf(&b, "%s ok: %s in %s: %s\n", symbolGood, dir, count(v.Files, "file"), strings.Join(kinds, ", "))
 	}
-	_, err := fmt.Fprint(a.Out, b.String())
-	return err
+	write := reports[a.format()]
+	if write == nil {
+		write = writeText
+	}
+	return write(a.Out, findingsReport{
+		Files: files, Findings: v.Findings, Page: a.Env("GITHUB_STEP_SUMMARY"),
+		Summary: fmt.Sprintf("%s ok: %s in %s: %s", symbolGood, dir, count(v.Files, "file"), strings.Join(kinds, ", ")),
+	})
 }
 
 func count(n int, what string) string {

@@ -20,18 +20,20 @@ const largestCommit = 1 << 20
 // understood of it.
 type commit struct {
 	Commit
-	tree      plumbing.Hash
-	parents   []plumbing.Hash
-	signature string
-	signed    []byte // the object without its signature
+	tree    plumbing.Hash
+	parents []plumbing.Hash
+	// committerEmail is as it stands there, to compare with and not to show.
+	committerEmail string
+	signature      string
+	signed         []byte // the object without its signature
 }
 
 // parseCommit takes nothing twice and nothing out of order, as git fsck does: two
 // readers of one commit must not see two trees.
 func parseCommit(hash plumbing.Hash, raw []byte) (commit, error) {
 	head, message, ok := bytes.Cut(raw, []byte("\n\n"))
-	if !ok {
-		head, message = bytes.TrimSuffix(raw, []byte("\n")), nil
+	if ok {
+		head = raw[:len(head)+1]
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
 		return commit{}, malformed(plumbing.CommitObject, hash, "has a zero byte in its header")
@@ -122,7 +124,7 @@ func (c *commit) person(role, value string) {
 		c.Author, c.AuthorEmail = printable(who.Name), printable(who.Email)
 		return
 	}
-	c.At = who.When.UTC()
+	c.At, c.committerEmail = who.When.UTC(), who.Email
 }
 
 // title is the first line of a message.

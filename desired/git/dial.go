@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -58,12 +59,7 @@ func own(a netip.Addr) bool {
 			return own(netip.AddrFrom4([4]byte(b[from : from+4])))
 		}
 	}
-	for _, m := range metadata {
-		if a == m {
-			return true
-		}
-	}
-	return a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.Is4() && a.As4()[0] == 0 ||
+	return slices.Contains(metadata, a) || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.Is4() && a.As4()[0] == 0 ||
 		a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 

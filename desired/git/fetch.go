@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -92,7 +93,7 @@ func (s *Source) fetchOnce(ctx context.Context, st *store, ref string, depth int
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
-	name, want, err := ref, plumbing.NewHash(ref), error(nil)
+	name, want := ref, plumbing.NewHash(ref)
 	if !plumbing.IsHash(ref) {
 		if name, want, err = o.find(ref); err != nil {
 			return plumbing.ZeroHash, err
@@ -103,8 +104,7 @@ func (s *Source) fetchOnce(ctx context.Context, st *store, ref string, depth int
 	}
 	if !st.packs.has(want) {
 		if err := s.bring(ctx, st, l, o, want, depth); err != nil {
-			var much excessError
-			if errors.As(err, &much) {
+			if much, ok := errors.AsType[excessError](err); ok {
 				return plumbing.ZeroHash, tooMuchError{want, much}
 			}
 			return plumbing.ZeroHash, err
@@ -257,11 +257,15 @@ func (s *Source) unreachable(err error) error {
 	var coded *errs.Error
 	var much tooMuchError
 	var web *url.Error
+	var disk *fs.PathError
+	var link *os.LinkError
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, &much):
 		return err
 	case errors.As(err, &coded):
 		return coded // what stands around it may hold an address
+	case errors.As(err, &disk), errors.As(err, &link):
+		return errs.New(errs.Unavailable, "the store of %s cannot be kept", redacted(s.remote)).Because(err)
 	case errors.As(err, &web):
 		err = web.Err
 	}

@@ -75,7 +75,7 @@ func parse(location string) (*url.URL, error) {
 var name = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+@#=,%-]*([~^][0-9]{0,4}){0,4}$`)
 
 func checkRef(ref string) error {
-	for _, part := range strings.Split(ref, "/") {
+	for part := range strings.SplitSeq(ref, "/") {
 		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") || strings.HasSuffix(part, ".") {
 			return errs.Invalid("ref", "%q is no ref", ref)
 		}

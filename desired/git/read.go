@@ -138,16 +138,15 @@ func treeOf(hash string, roots []folder) tree {
 
 // refusedOrTorn tells the author's fault from the disk's.
 func refusedOrTorn(t Tree, hash plumbing.Hash, err error) (Tree, error) {
-	size, bad, ok := faulty(err)
-	switch {
-	case !ok:
-		return Tree{}, torn(hash, err)
-	case bad.error != nil:
+	if bad, ok := errors.AsType[malformedError](err); ok {
 		return refused(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, bad.Error(), "an object as Git writes it")), nil
-	case size.kind == plumbing.TreeObject:
-		return refused(t, t.Commit, finding(desired.CodeTooManyFiles, t.Commit, size.Error(), "smaller folders")), nil
 	}
-	return refused(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, size.Error(), "a smaller one")), nil
+	if size, ok := errors.AsType[tooLargeError](err); ok && size.kind == plumbing.TreeObject {
+		return refused(t, t.Commit, finding(desired.CodeTooManyFiles, t.Commit, size.Error(), "smaller folders")), nil
+	} else if ok {
+		return refused(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, size.Error(), "a smaller one")), nil
+	}
+	return Tree{}, torn(hash, err)
 }
 
 func refused(t Tree, commit string, findings ...desired.Finding) Tree {

@@ -114,7 +114,7 @@ func (s *sieve) object() (p packed, err error) {
 	if s.zip == nil {
 		s.zip, err = zlib.NewReader(s.in)
 	} else {
-		err = s.zip.(zlib.Resetter).Reset(s.in, nil) //nolint:forcetypeassert,errcheck // zlib promises it
+		err = s.zip.(zlib.Resetter).Reset(s.in, nil) //nolint:forcetypeassert // zlib promises it
 	}
 	if err != nil {
 		return p, cut(err)
@@ -133,7 +133,7 @@ func (s *sieve) objectHeader(p *packed) error {
 	if err != nil {
 		return err
 	}
-	p.kind = plumbing.ObjectType(first >> 4 & 7) //nolint:gosec // three bits
+	p.kind = plumbing.ObjectType(first >> 4 & 7)
 	p.size = int64(first & 15)
 	for shift := 4; first&0x80 != 0; shift += 7 {
 		if first, err = s.in.ReadByte(); err != nil {

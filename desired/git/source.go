@@ -120,6 +120,9 @@ func OpenStore(dir string, spec Spec) (*Source, error) {
 	if spec.Limits != (Limits{}) {
 		s.Limits = spec.Limits
 	}
+	if err := spec.Verify.keys(); err != nil {
+		return nil, err
+	}
 	s.Repository, s.spec, s.Verify, s.dir = spec.Location, spec, spec.Verify, dir
 	return s, nil
 }
@@ -225,8 +228,7 @@ func (s *Source) fetchAndRead(ctx context.Context, st *store, ref, known string)
 
 func (s *Source) fetchAndReadOnce(ctx context.Context, st *store, ref, known string) (Tree, error) {
 	hash, err := s.fetch(ctx, st, ref)
-	var much tooMuchError
-	if errors.As(err, &much) {
+	if much, ok := errors.AsType[tooMuchError](err); ok {
 		f := finding(desired.CodeRepositoryTooLarge, redacted(s.remote), much.what, "a repository of declarations, without what else is large")
 		return Tree{Commit: much.commit.String(), TreeHash: refusedHash(much.commit.String(), []desired.Finding{f}), Findings: []desired.Finding{f}}, nil
 	}

@@ -98,13 +98,13 @@ type request struct {
 func (r request) encode(o offer) ([]byte, error) {
 	var to bytes.Buffer
 	e := pktline.NewEncoder(&to)
-	caps := "agent=gpuaas"
+	caps := []string{"agent=gpuaas"}
 	for _, c := range []capability.Capability{capability.OFSDelta, capability.Sideband64k, capability.NoProgress} {
 		if o.caps.Supports(c) {
-			caps += " " + c.String()
+			caps = append(caps, c.String())
 		}
 	}
-	lines := []string{fmt.Sprintf("want %s %s\n", r.want, caps)}
+	lines := []string{fmt.Sprintf("want %s %s\n", r.want, strings.Join(caps, " "))}
 	for _, h := range r.shallow {
 		lines = append(lines, fmt.Sprintf("shallow %s\n", h))
 	}

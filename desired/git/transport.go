@@ -69,7 +69,7 @@ func (h *httpsLine) redirect(to *http.Request, via []*http.Request) error {
 func (h *httpsLine) refs(ctx context.Context) (io.Reader, error) {
 	at := h.base.JoinPath("info/refs")
 	at.RawQuery = "service=git-upload-pack"
-	res, err := h.do(ctx, http.MethodGet, at, nil, "application/x-git-upload-pack-advertisement")
+	res, err := h.do(ctx, http.MethodGet, at, nil, "application/x-git-upload-pack-advertisement") //nolint:bodyclose // with the line
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +81,14 @@ func (h *httpsLine) refs(ctx context.Context) (io.Reader, error) {
 }
 
 func (h *httpsLine) ask(ctx context.Context, request []byte) (io.Reader, error) {
-	res, err := h.do(ctx, http.MethodPost, h.base.JoinPath("git-upload-pack"), request, "application/x-git-upload-pack-result")
+	res, err := h.do(ctx, http.MethodPost, h.base.JoinPath("git-upload-pack"), request, "application/x-git-upload-pack-result") //nolint:bodyclose // with the line
 	if err != nil {
 		return nil, err
 	}
 	return res.Body, nil
 }
 
+// do leaves the body open until the line is closed.
 func (h *httpsLine) do(ctx context.Context, method string, at *url.URL, body []byte, kind string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *Source) local(ctx context.Context, u *url.URL) (line, error) {
 	if s.dir != "" && !s.spec.AllowFile && !s.spec.AllowPrivate {
 		return nil, errs.Invalid("repository", "%q is a folder of the server", u.Path).Try("name a repository by https or ssh")
 	}
-	if _, err := os.Stat(u.Path); err != nil {
+	if _, err := os.Stat(u.Path); err != nil { //nolint:gosec // where the operator says
 		return nil, errs.New(errs.NotFound, "no repository at %s", u.Path).Because(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)

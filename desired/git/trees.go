@@ -2,7 +2,6 @@ package git
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -77,11 +76,4 @@ func follow(from objects, tree plumbing.Hash, path string, most int64) (entry, b
 		}
 	}
 	return e, true, nil
-}
-
-// faulty says that a read failed because of what its author wrote, and not
-// because something is missing.
-func faulty(err error) (size tooLargeError, bad malformedError, ok bool) {
-	ok = errors.As(err, &size) || errors.As(err, &bad)
-	return size, bad, ok
 }

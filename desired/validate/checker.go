@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 
 	"cuelang.org/go/cue"
@@ -17,31 +18,34 @@ import (
 const contextLife = 500
 
 // Checker checks single objects against the definition of their kind. It may be
-// used by many goroutines; they take turns, because CUE's contexts are not safe
-// to share.
+// used by many goroutines. What the generated validators accept costs no turn;
+// the others take turns, because CUE's contexts are not safe to share.
 type Checker struct {
 	mu          sync.Mutex
 	left        int
 	ctx         *cue.Context
 	definitions map[desired.Kind]cue.Value
 	known       map[desired.Kind]known
+	scratch     []byte // of the generated validators, in a child
+
+	slow bool // leaves everything to CUE, for comparison
 }
 
 // New compiles the schema. It fails only in a build whose schema is broken.
 func New() (*Checker, error) {
-	c := &Checker{known: map[desired.Kind]known{}}
-	if err := c.renew(); err != nil {
-		return nil, err
-	}
-	for kind, d := range c.definitions {
-		c.known[kind] = describe(d)
-	}
-	return c, nil
+	c := &Checker{}
+	return c, c.renew()
 }
 
 func (c *Checker) renew() (err error) {
 	c.ctx, c.definitions, err = compile()
 	c.left = contextLife
+	if err == nil && c.known == nil {
+		c.known = map[desired.Kind]known{}
+		for kind, d := range c.definitions {
+			c.known[kind] = describe(d)
+		}
+	}
 	return err
 }
 
@@ -51,8 +55,23 @@ type checked struct {
 	kind     desired.Kind
 	name     string // Kind/name, empty when it has no name that can be read
 	at       place
-	fields   map[string]place // of the fields that rules between objects speak about
+	fields   []fieldPlace // of the fields that rules between objects speak about
 	findings []desired.Finding
+}
+
+type fieldPlace struct {
+	field string
+	at    place
+}
+
+// place of a field, or of the object where the author did not write it.
+func (o checked) place(field string) place {
+	for _, f := range o.fields {
+		if f.field == field {
+			return f.at
+		}
+	}
+	return o.at
 }
 
 // label is how findings call the object.
@@ -64,7 +83,29 @@ func (o checked) label() string {
 }
 
 // crossFields are the fields that rules between objects speak about.
-var crossFields = []string{"kind", "metadata.name", "spec.sku", "spec.key", "spec.scope", "spec.value", "spec.default"}
+var crossFields = map[desired.Kind][]crossField{
+	desired.KindEnvironment: crossed(),
+	desired.KindPolicy:      crossed("spec.key", "spec.scope", "spec.value"),
+	desired.KindRole:        crossed(),
+	desired.KindSKU:         crossed(),
+	desired.KindOSImage:     crossed("spec.default"),
+	desired.KindNode:        crossed("spec.sku"),
+	desired.KindAllocation:  crossed(),
+}
+
+type crossField struct {
+	name  string
+	names []string
+	path  cue.Path
+}
+
+func crossed(more ...string) []crossField {
+	var list []crossField
+	for _, name := range append([]string{"kind", "metadata.name"}, more...) {
+		list = append(list, crossField{name, strings.Split(name, "."), cue.ParsePath(name)})
+	}
+	return list
+}
 
 // data checks a YAML or JSON document. Its syntax is built as an expression:
 // that path alone leaves nothing behind in the context.
@@ -80,43 +121,70 @@ func (c *Checker) data(document ast.Expr, at place) checked {
 
 // check compares one value with the definition that its kind names.
 func (c *Checker) check(v cue.Value, at place) checked {
-	o := checked{at: at, fields: map[string]place{}}
+	o := checked{at: at}
 	if v.IncompleteKind() != cue.StructKind {
 		o.findings = []desired.Finding{at.finding(desired.CodeNotAnObject, "", "", "is "+shown(v)+", not an object", "a document with apiVersion, kind, metadata and spec")}
 		return o
 	}
-	if err := v.Validate(); err != nil {
-		o.findings = evaluationFindings(desired.CodeCUEEvaluation, err, at)
-		return o
-	}
 	kind, finding := kindOf(v, at)
 	if finding != nil {
-		o.findings = []desired.Finding{*finding}
+		if o.findings = []desired.Finding{*finding}; v.Validate() != nil {
+			o.findings = evaluationFindings(desired.CodeCUEEvaluation, v.Validate(), at)
+		}
 		return o
 	}
-	for _, f := range crossFields {
-		o.fields[f] = placeOf(v.LookupPath(cue.ParsePath(f)), at)
+	u := c.definitions[kind].Unify(v)
+	refused := u.Validate(cue.Concrete(true))
+	if refused != nil {
+		if err := v.Validate(); err != nil {
+			o.findings = evaluationFindings(desired.CodeCUEEvaluation, err, at)
+			return o
+		}
 	}
 	o.kind = kind
-	if name, _ := v.LookupPath(cue.ParsePath("metadata.name")).String(); name != "" {
-		o.name = string(kind) + "/" + name
-	}
-	e := explainer{at: at, object: o.label(), value: v, definition: c.definitions[kind], known: c.known[kind]}
-
-	e.unknownFields("", v)
-	u := c.definitions[kind].Unify(v)
-	if err := u.Validate(cue.Concrete(true)); err != nil {
-		e.explain(err)
-	}
-	if o.findings = e.findings; len(o.findings) > 0 {
+	c.locate(&o, v)
+	if refused != nil {
+		e := explainer{at: at, object: o.label(), value: v, definition: c.definitions[kind], known: c.known[kind]}
+		e.unknownFields(nil, v)
+		e.explain(refused)
+		o.findings = e.findings
 		return o
 	}
 	var err error
 	if o.object, err = objectOf(kind, u, at); err != nil {
-		o.findings = []desired.Finding{at.finding(desired.CodeEvaluatorFailed, e.object, "", err.Error(), "")}
+		o.findings = []desired.Finding{at.finding(desired.CodeEvaluatorFailed, o.label(), "", err.Error(), "")}
 	}
 	return o
 }
+
+// locate notes the name, and where the fields are that other rules speak about.
+func (c *Checker) locate(o *checked, v cue.Value) {
+	for _, f := range crossFields[o.kind] {
+		field := v.LookupPath(f.path)
+		if f.name == "metadata.name" {
+			if name, _ := field.String(); name != "" {
+				o.name = string(o.kind) + "/" + name
+			}
+		}
+		if at, ok := placeAt(field.Pos()); ok {
+			o.fields = append(o.fields, fieldPlace{f.name, at})
+		}
+	}
+	if o.kind != desired.KindEnvironment {
+		return
+	}
+	sources, err := v.LookupPath(sourcesPath).List()
+	for i := 0; err == nil && sources.Next(); i++ {
+		if at, ok := placeAt(sources.Value().LookupPath(namePath).Pos()); ok {
+			o.fields = append(o.fields, fieldPlace{sourceName(i), at})
+		}
+	}
+}
+
+var sourcesPath, namePath = cue.ParsePath("spec.sources"), cue.ParsePath("name")
+
+// sourceName is the field in which the i-th source of an Environment is named.
+func sourceName(i int) string { return fmt.Sprintf("spec.sources.%d.name", i) }
 
 // kindOf reads the kind, which chooses the definition. Choosing it by hand keeps
 // errors exact: against a disjunction of all kinds they would vanish.

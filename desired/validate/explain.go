@@ -28,9 +28,20 @@ type explainer struct {
 
 // unknownFields looks for them itself: the evaluator leaves them out when the
 // same struct has another fault, and the author would meet them one by one.
-func (e *explainer) unknownFields(at string, v cue.Value) {
-	k, ok := e.known[at]
-	if !ok || v.IncompleteKind() != cue.StructKind {
+func (e *explainer) unknownFields(at []string, v cue.Value) {
+	k, ok := e.known[pattern(at)]
+	if !ok {
+		return
+	}
+	switch v.IncompleteKind() {
+	case cue.ListKind:
+		items, err := v.List()
+		for i := 0; err == nil && items.Next(); i++ {
+			e.unknownFields(append(slices.Clone(at), strconv.Itoa(i)), items.Value())
+		}
+		return
+	case cue.StructKind:
+	default:
 		return
 	}
 	if k.open {
@@ -43,29 +54,30 @@ func (e *explainer) unknownFields(at string, v cue.Value) {
 	}
 	for it.Next() {
 		name := it.Selector().Unquoted()
+		inner := append(slices.Clone(at), name)
 		if slices.Contains(k.fields, name) {
-			e.unknownFields(join(at, name), it.Value())
+			e.unknownFields(inner, it.Value())
 			continue
 		}
 		expected := oneOf(k.fields)
 		code, message := desired.CodeUnknownField, "unknown field"
-		if at == "" && name == "status" {
+		if len(at) == 0 && name == "status" {
 			code, message, expected = desired.CodeStatusDeclared, "status is observed, never declared", "no status"
 		}
-		e.add(code, placeOf(it.Value(), e.at), join(at, name), message, expected)
+		e.add(code, placeOf(it.Value(), e.at), strings.Join(inner, "."), message, expected)
 	}
 }
 
 // freeNames checks the names in a struct whose names are the author's: labels.
-func (e *explainer) freeNames(at string, v cue.Value) {
-	var path []cue.Selector
-	for p := range strings.SplitSeq(at, ".") {
-		path = append(path, cue.Str(p).Optional())
+func (e *explainer) freeNames(at []string, v cue.Value) {
+	path := make([]cue.Selector, len(at))
+	for i, p := range at {
+		path[i] = cue.Str(p).Optional()
 	}
-	pattern := e.definition.LookupPath(cue.MakePath(path...))
+	free := e.definition.LookupPath(cue.MakePath(path...))
 	for name, inner := range fields(v) {
-		if pattern.Exists() && !pattern.Allows(cue.Str(name)) {
-			e.add(desired.CodeInvalidName, placeOf(inner, e.at), join(at, name), "the name "+quoted(name)+" is not allowed", e.known[at].expected)
+		if free.Exists() && !free.Allows(cue.Str(name)) {
+			e.add(desired.CodeInvalidName, placeOf(inner, e.at), strings.Join(append(slices.Clone(at), name), "."), "the name "+quoted(name)+" is not allowed", e.known[pattern(at)].expected)
 		}
 	}
 }
@@ -112,7 +124,7 @@ func (e *explainer) refused(field string, v cue.Value, k knownField) {
 	text, err := v.String()
 	switch {
 	case k.secret || err == nil && password.MatchString(text):
-		code, message = desired.CodeSecretInClear, "holds something else than a reference; it is not shown here"
+		code, message = desired.CodeSecretInClear, "may hold a secret, and is not shown"
 	case v.IncompleteKind()&k.kind == 0:
 		code = desired.CodeWrongType
 	case k.kind&cue.NumberKind != 0 && v.IncompleteKind()&cue.NumberKind != 0:

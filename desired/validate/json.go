@@ -3,6 +3,8 @@ package validate
 import (
 	"bytes"
 	stdjson "encoding/json"
+	"fmt"
+	"slices"
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/errors"
@@ -15,6 +17,13 @@ import (
 func jsonFile(c *Checker, name string, src []byte) part {
 	p := part{}
 	at := place{name, 1, 1}
+	root, stopped, err := scan(string(src))
+	switch {
+	case errors.Is(err, errDeep):
+		return p.failAt(desired.CodeTooDeep, linesOf(name, src).place(stopped), "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
+	case err == nil && c.quickJSON(&p, &root, linesOf(name, src)):
+		return p
+	}
 	if err := stdjson.Unmarshal(src, new(any)); err != nil {
 		return p.failAt(desired.CodeJSONSyntax, offsetPlace(name, src, err), "", err.Error(), "JSON")
 	}
@@ -37,6 +46,52 @@ func jsonFile(c *Checker, name string, src []byte) part {
 		p.keep(c.data(d, where))
 	}
 	return p
+}
+
+// quickJSON keeps all documents of a file, or none: a refused one takes the whole
+// file to CUE, which has the words.
+func (c *Checker) quickJSON(p *part, root *node, at lines) bool {
+	documents := []node{*root}
+	if root.kind == kindList {
+		documents = root.items
+	}
+	var kept []checked
+	for i := range documents {
+		// CUE places a name behind its quote.
+		o, ok := c.quickly(&documents[i], at.place(int(documents[i].at.a)), func(s spot) place { return at.place(int(s.a) + 1) })
+		if !ok {
+			return false
+		}
+		kept = append(kept, o)
+	}
+	for _, o := range kept {
+		p.keep(o)
+	}
+	return true
+}
+
+// lines turns offsets into places.
+type lines struct {
+	path   string
+	starts []int
+}
+
+func linesOf(path string, src []byte) lines {
+	l := lines{path, []int{0}}
+	for i, c := range src {
+		if c == '\n' {
+			l.starts = append(l.starts, i+1)
+		}
+	}
+	return l
+}
+
+func (l lines) place(offset int) place {
+	line, found := slices.BinarySearch(l.starts, offset)
+	if !found {
+		line--
+	}
+	return place{l.path, line + 1, offset - l.starts[line] + 1}
 }
 
 // offsetPlace is where the standard decoder stopped. It names the offset behind

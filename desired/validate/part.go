@@ -13,7 +13,7 @@ type part struct {
 func (p *part) keep(o checked) {
 	if o.kind == desired.KindAllocation {
 		// Its other faults do not matter, and mending them would not help.
-		f := o.fields["kind"].finding(desired.CodeManagedByAPI, o.label(), "kind", "an allocation cannot be kept in files", "allocations made through the API or gpuaas alloc create")
+		f := o.place("kind").finding(desired.CodeManagedByAPI, o.label(), "kind", "an allocation cannot be kept in files", "allocations made through the API or gpuaas alloc create")
 		o.findings = []desired.Finding{f}
 	}
 	p.objects = append(p.objects, o)

@@ -36,6 +36,7 @@ func (t *tree) crossCheck() {
 		switch o.object.Kind {
 		case desired.KindEnvironment:
 			environment = t.onlyOne(environment, &o, "kind", "a second environment", "one environment in a tree")
+			t.sources(o)
 		case desired.KindPolicy:
 			t.policy(settings, o)
 		case desired.KindOSImage:
@@ -68,7 +69,7 @@ func (t *tree) uniqueNames() {
 			t.report(desired.CodeDuplicateName, o, "metadata.name", fmt.Sprintf("a second %s of this name; the first is at %s", kind, before), "each name once")
 			continue
 		}
-		first[o.name] = o.fields["metadata.name"]
+		first[o.name] = o.place("metadata.name")
 		t.names[o.name] = true
 	}
 }
@@ -77,8 +78,20 @@ func (t *tree) onlyOne(before, o *checked, field, message, expected string) *che
 	if before == nil {
 		return o
 	}
-	t.report(desired.CodeOnlyOne, *o, field, fmt.Sprintf("%s; the first is %s at %s", message, before.object.Name, before.fields[field]), expected)
+	t.report(desired.CodeOnlyOne, *o, field, fmt.Sprintf("%s; the first is %s at %s", message, before.object.Name, before.place(field)), expected)
 	return before
+}
+
+// sources of one environment are told apart by their names.
+func (t *tree) sources(o checked) {
+	first := map[string]int{}
+	for i, s := range read[desired.Environment](o).Sources {
+		if before, again := first[s.Name]; again {
+			t.report(desired.CodeDuplicateName, o, sourceName(i), fmt.Sprintf("a second source of this name; the first is at %s", o.place(sourceName(before))), "each name once")
+			continue
+		}
+		first[s.Name] = i
+	}
 }
 
 func (t *tree) node(o checked) {
@@ -111,18 +124,14 @@ func (t *tree) policy(settings map[string]checked, o checked) {
 	}
 	setting := spec.Key + " at " + spec.Scope
 	if before, again := settings[setting]; again {
-		t.report(desired.CodePolicyInvalid, o, "spec.key", fmt.Sprintf("%s is already set by %s at %s", setting, before.object.Name, before.fields["spec.key"]), "each key once at each scope")
+		t.report(desired.CodePolicyInvalid, o, "spec.key", fmt.Sprintf("%s is already set by %s at %s", setting, before.object.Name, before.place("spec.key")), "each key once at each scope")
 		return
 	}
 	settings[setting] = o
 }
 
 func (t *tree) report(code string, o checked, field, message, expected string) {
-	at, ok := o.fields[field]
-	if !ok {
-		at = o.at
-	}
-	t.findings = append(t.findings, at.finding(code, o.name, field, message, expected))
+	t.findings = append(t.findings, o.place(field).finding(code, o.name, field, message, expected))
 }
 
 // mostFindings is more than a person reads; a hostile file could have a million.

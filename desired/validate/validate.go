@@ -19,6 +19,8 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
+//go:generate go run ./gen
+
 // SourceEmpty begins the message of a tree that declares nothing.
 const SourceEmpty = "SourceEmpty"
 

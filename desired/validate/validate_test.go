@@ -65,6 +65,11 @@ func golden(t *testing.T, path string, good bool) {
 	if r.OK() != good {
 		t.Errorf("OK is %v", r.OK())
 	}
+	for _, f := range r.Findings {
+		if _, known := desired.RuleOf(f.Code); !known {
+			t.Errorf("no rule has the code %q of %s", f.Code, f)
+		}
+	}
 	name, have := "findings", findingsText(r)
 	if good {
 		name, have = "objects", objectsText(r)

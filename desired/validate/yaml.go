@@ -10,8 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"cuelang.org/go/cue/ast"
-	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
 	"gopkg.in/yaml.v3"
 
@@ -44,8 +42,8 @@ func yamlFile(c *Checker, name string, src []byte) part {
 		if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
 			continue // nothing between two separators
 		}
-		node := document.Content[0]
-		expr := y.expr(node, 0)
+		first := document.Content[0]
+		n := y.node(first, 0)
 		if len(y.faults) > 0 {
 			for _, f := range y.faults {
 				p.failAt(f.code, f.at, f.field, f.message, f.expected)
@@ -53,7 +51,11 @@ func yamlFile(c *Checker, name string, src []byte) part {
 			y.faults = nil
 			continue
 		}
-		p.keep(c.data(expr, y.place(node)))
+		o, ok := c.quickly(&n, y.place(first), y.located)
+		if !ok {
+			o = c.data(y.expr(&n), y.place(first))
+		}
+		p.keep(o)
 	}
 	return p
 }
@@ -71,117 +73,99 @@ type yamlFault struct {
 	code, field, message, expected string
 }
 
-// expr translates a node, or records why it cannot.
-func (y *yamlReader) expr(n *yaml.Node, depth int) ast.Expr {
+// node translates a node of the parser, or records why it cannot.
+func (y *yamlReader) node(n *yaml.Node, depth int) node {
+	to := node{at: spotOf(n)}
 	switch {
 	case depth > deepest:
 		y.fault(desired.CodeTooDeep, n, "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		// A few lines of aliases can stand for gigabytes.
 		y.fault(desired.CodeAliasLimit, n, "", "uses an anchor or alias", "the value written out; repetition belongs in CUE files")
-	case n.Kind == yaml.MappingNode && shortTag(n, "!!map"):
-		return y.mapping(n, depth)
-	case n.Kind == yaml.SequenceNode && shortTag(n, "!!seq"):
-		list := &ast.ListLit{Lbrack: y.pos(n)}
-		for _, item := range n.Content {
-			list.Elts = append(list.Elts, y.expr(item, depth+1))
+	case n.Kind == yaml.MappingNode && n.ShortTag() == "!!map":
+		y.mapping(&to, n, depth)
+	case n.Kind == yaml.SequenceNode && n.ShortTag() == "!!seq":
+		to.kind = kindList
+		to.items = make([]node, len(n.Content))
+		for i, item := range n.Content {
+			to.items[i] = y.node(item, depth+1)
 		}
-		return list
 	case n.Kind == yaml.ScalarNode:
-		return y.scalar(n)
+		y.scalar(&to, n)
 	default:
 		y.fault(desired.CodeYAMLTag, n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
 	}
-	return ast.NewNull()
+	return to
 }
 
-func shortTag(n *yaml.Node, want string) bool { return n.ShortTag() == want }
+func spotOf(n *yaml.Node) spot { return spot{int32(n.Line), int32(n.Column)} } //nolint:gosec // files are far below 2 GiB
 
-func (y *yamlReader) mapping(n *yaml.Node, depth int) ast.Expr {
-	s := &ast.StructLit{Lbrace: y.pos(n)}
-	first := map[string]*yaml.Node{}
+func (y *yamlReader) mapping(to *node, n *yaml.Node, depth int) {
+	to.kind = kindObject
+	to.members = make([]member, 0, len(n.Content)/2)
+	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.Anchor != "" || key.ShortTag() != "!!str" {
 			y.fault(desired.CodeWrongType, key, "", "the key "+strconv.Quote(key.Value)+" is not text", "a name, in quotes where YAML would read it as something else")
 			continue
 		}
-		if before := first[key.Value]; before != nil {
-			y.fault(desired.CodeDuplicateKey, key, key.Value, fmt.Sprintf("the key stands twice in one mapping; the first is in line %d", before.Line), "each key once")
+		if line, again := first[key.Value]; again {
+			y.fault(desired.CodeDuplicateKey, key, key.Value, fmt.Sprintf("the key stands twice in one mapping; the first is in line %d", line), "each key once")
 			continue
 		}
-		first[key.Value] = key
-		s.Elts = append(s.Elts, &ast.Field{
-			Label: &ast.BasicLit{ValuePos: y.pos(key), Kind: token.STRING, Value: literal.String.Quote(key.Value)},
-			Value: y.expr(value, depth+1),
-		})
+		first[key.Value] = key.Line
+		to.members = append(to.members, member{key.Value, spotOf(key), y.node(value, depth+1)})
 	}
-	return s
 }
 
 // octalLike is a number that YAML 1.1 reads in base eight and people read in base ten.
 var octalLike = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 
-func (y *yamlReader) scalar(n *yaml.Node) ast.Expr {
-	lit := func(kind token.Token, text string) ast.Expr {
-		return &ast.BasicLit{ValuePos: y.pos(n), Kind: kind, Value: text}
-	}
+func (y *yamlReader) scalar(to *node, n *yaml.Node) {
 	switch n.ShortTag() {
 	case "!!str", "!!timestamp":
 		if !utf8.ValidString(n.Value) {
 			y.fault(desired.CodeNotUTF8, n, "", "is not UTF-8", "UTF-8 text")
 		}
-		return lit(token.STRING, literal.String.Quote(n.Value))
+		to.kind, to.text = kindText, n.Value
 	case "!!null":
-		return lit(token.NULL, "null")
+		to.kind = kindNull
 	case "!!bool":
-		return y.boolean(n, lit)
+		to.kind = kindFalse
+		if strings.EqualFold(n.Value, "true") {
+			to.kind = kindTrue
+		}
 	case "!!int":
-		return y.integer(n, lit)
+		y.integer(to, n)
 	case "!!float":
-		return y.float(n, lit)
+		y.float(to, n)
 	default:
 		y.fault(desired.CodeYAMLTag, n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
-		return lit(token.NULL, "null")
 	}
 }
 
-func (y *yamlReader) boolean(n *yaml.Node, lit func(token.Token, string) ast.Expr) ast.Expr {
-	if strings.EqualFold(n.Value, "true") {
-		return lit(token.TRUE, "true")
-	}
-	return lit(token.FALSE, "false")
-}
-
-func (y *yamlReader) integer(n *yaml.Node, lit func(token.Token, string) ast.Expr) ast.Expr {
+func (y *yamlReader) integer(to *node, n *yaml.Node) {
 	plain := strings.TrimLeft(strings.TrimLeft(n.Value, "+-"), "0_")
 	if octalLike.MatchString(n.Value) {
 		y.fault(desired.CodeAmbiguousValue, n, "", "begins with a zero: some read "+n.Value+" in base ten, some in base eight", plain+`, or "`+n.Value+`" for text`)
-		return ast.NewNull()
+		return
 	}
 	v, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 0, 64)
 	if err != nil {
 		y.fault(desired.CodeAmbiguousValue, n, "", n.Value+" is too large a number", "an integer of at most 64 bits")
-		return ast.NewNull()
+		return
 	}
-	if v < 0 {
-		// CUE has no negative literals, only the operator.
-		return &ast.UnaryExpr{OpPos: y.pos(n), Op: token.SUB, X: lit(token.INT, strings.TrimPrefix(strconv.FormatInt(v, 10), "-"))}
-	}
-	return lit(token.INT, strconv.FormatInt(v, 10))
+	to.kind, to.text = kindInt, strconv.FormatInt(v, 10)
 }
 
-func (y *yamlReader) float(n *yaml.Node, lit func(token.Token, string) ast.Expr) ast.Expr {
+func (y *yamlReader) float(to *node, n *yaml.Node) {
 	v, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 	if err != nil || strings.ContainsAny(n.Value, "iInN") {
 		y.fault(desired.CodeAmbiguousValue, n, "", n.Value+" is no finite number", "a number")
-		return ast.NewNull()
+		return
 	}
-	text := strconv.FormatFloat(v, 'e', -1, 64)
-	if v < 0 {
-		return &ast.UnaryExpr{OpPos: y.pos(n), Op: token.SUB, X: lit(token.FLOAT, strings.TrimPrefix(text, "-"))}
-	}
-	return lit(token.FLOAT, text)
+	to.kind, to.text = kindFloat, strconv.FormatFloat(v, 'e', -1, 64)
 }
 
 func (y *yamlReader) fault(code string, n *yaml.Node, field, message, expected string) {
@@ -190,17 +174,26 @@ func (y *yamlReader) fault(code string, n *yaml.Node, field, message, expected s
 
 func (y *yamlReader) place(n *yaml.Node) place { return place{y.name, n.Line, n.Column} }
 
-// pos turns a node's line and column into CUE's kind of position.
-func (y *yamlReader) pos(n *yaml.Node) token.Pos {
-	if n.Line < 1 || n.Line > len(y.lines) {
-		return token.NoPos
+// located is where CUE would say that something stands: it counts bytes, and
+// the parser characters.
+func (y *yamlReader) located(at spot) place {
+	to := place{y.name, int(at.a), int(at.b)}
+	if offset, ok := y.offset(at); ok {
+		to.column = offset - y.lines[at.a-1] + 1
 	}
-	offset := y.lines[n.Line-1]
-	for range n.Column - 1 { // columns count characters, offsets bytes
+	return to
+}
+
+func (y *yamlReader) offset(at spot) (int, bool) {
+	if at.a < 1 || int(at.a) > len(y.lines) {
+		return 0, false
+	}
+	offset := y.lines[at.a-1]
+	for range at.b - 1 {
 		_, size := utf8.DecodeRune(y.src[min(offset, len(y.src)):])
 		offset += size
 	}
-	return y.file.Pos(min(offset, len(y.src)), token.NoRelPos)
+	return min(offset, len(y.src)), true
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)

@@ -92,7 +92,7 @@ var fences = []struct {
 	{library: []string{module + "/api/rest/bare"}, only: []string{"e2e/bench"}},
 	// internal/checkout plays Stripe, and both it and who runs it are tested by Stripe's own client.
 	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "internal/checkout", "cmd/gpuaas/up"}},
-	// policies/gen turns the keys into Go when make runs it; nothing links it.
+	// The gens turn definitions and keys into Go when make runs them; nothing links them.
 	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},

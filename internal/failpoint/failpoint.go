@@ -66,6 +66,10 @@ var Points = []string{
 	"agent.step.after_do",
 	"agent.task.before_result",
 	"agent.task.after_result",
+	"git.apply.fetched",
+	"git.apply.validated",
+	"git.apply.planned",
 	"git.apply.before_commit",
 	"git.apply.after_commit",
+	"git.apply.reported",
 }

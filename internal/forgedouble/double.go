@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 // The forges that are played.
@@ -40,9 +42,10 @@ type Config struct {
 
 // Double is one forge with one project.
 type Double struct {
-	cfg  Config
-	repo string
-	mux  *http.ServeMux
+	cfg     Config
+	repo    string
+	mux     *http.ServeMux
+	handler http.Handler
 
 	mu       sync.Mutex
 	lastID   int64
@@ -88,6 +91,7 @@ func New(ctx context.Context, cfg Config) (*Double, error) {
 		cfg.Account = "gpuaas-bot"
 	}
 	d := &Double{cfg: cfg, mux: http.NewServeMux(), statuses: map[string][]Status{}}
+	d.handler = telemetry.Door("forge", d.mux)
 	d.repo = filepath.Join(cfg.Dir, filepath.FromSlash(cfg.Project)+".git")
 	if err := d.initRepository(ctx); err != nil {
 		return nil, err
@@ -110,7 +114,7 @@ func New(ctx context.Context, cfg Config) (*Double, error) {
 // Repository is the bare repository's path on this machine.
 func (d *Double) Repository() string { return d.repo }
 
-func (d *Double) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
+func (d *Double) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
 
 // account is the id of a login; whoever is named exists.
 func (d *Double) account(login string) int64 {

@@ -45,19 +45,6 @@ func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Node, name stri
 	return nil
 }
 
-// Retire takes a node out of the fleet; refused while anything is claimed on it.
-func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Node) error {
-	var retired int
-	err := tx.QueryRow(ctx, retireNode, id).Scan(&retired)
-	switch {
-	case err != nil:
-		return fmt.Errorf("retiring node %s: %w", id, err)
-	case retired == 0:
-		return errs.New(errs.NodeInUse, "node %s still has claimed slots", id)
-	}
-	return nil
-}
-
 // InUse names those of the given nodes that live allocations stand on.
 func (s *Service) InUse(ctx context.Context, tx pgx.Tx, nodes []ids.Node) (map[ids.Node]int, error) {
 	rows, err := tx.Query(ctx, countClaims, nodes)

@@ -307,28 +307,7 @@ func TestRetire(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.node("n")
-	a, err := b.claim(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	retire := func() error {
-		return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { return b.Retire(t.Context(), tx, id) })
-	}
-	diff := pgtest.Diff(t, b.db)
-	if err := retire(); errs.CodeOf(err) != errs.NodeInUse || diff() != "" {
-		t.Errorf("retired under a claim: %v\n%s", err, diff())
-	}
-	b.do(func(tx pgx.Tx) error {
-		used, err := b.InUse(t.Context(), tx, []ids.Node{id, ids.New[ids.Node]()})
-		if len(used) != 1 || used[id] != 1 {
-			t.Errorf("in use: %v", used)
-		}
-		return err
-	})
-	b.free(a, wire.Proof{Scrubbed: []string{"n-g0"}})
-	if err := retire(); err != nil {
-		t.Error(err)
-	}
+	b.retire(id)
 	if list, err := b.Nodes(t.Context(), "", 10); err != nil || len(list) != 0 {
 		t.Errorf("a retired node is listed: %v %v", list, err)
 	}
@@ -337,9 +316,118 @@ func TestRetire(t *testing.T) {
 	if n, _, err := b.Node(t.Context(), "n"); err != nil || n.Lifecycle != "active" || b.slots() != "clean, clean" {
 		t.Errorf("declared again: %s, %s, %v", n.Lifecycle, b.slots(), err)
 	}
+	b.retire(ids.New[ids.Node]()) // declared and undeclared before anybody carried it out
 }
 
-// A node is not retired under a claim that is being made at the same moment.
+func (b *bundle) retire(id ids.Node) {
+	b.t.Helper()
+	b.do(func(tx pgx.Tx) error { return b.Retire(b.t.Context(), tx, id) })
+}
+
+func (b *bundle) lifecycle() string {
+	b.t.Helper()
+	n, _, err := b.Node(b.t.Context(), "n")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n.Lifecycle
+}
+
+// INV-13: a node that is removed beneath somebody drains. It takes nothing new,
+// releases nobody, stays in the list while it does, and retires with the last
+// proof, however the claims end.
+func TestINV13RemovedBeneathClaims(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end   func(*bundle, ids.Allocation)
+		slots string
+	}{
+		"proved clean": {func(b *bundle, a ids.Allocation) { b.free(a, wire.Proof{Scrubbed: []string{"n-g0"}}) }, "quarantined retired, quarantined retired"},
+		"not proved":   {func(b *bundle, a ids.Allocation) { b.free(a, wire.Proof{}) }, "quarantined no scrub proof, quarantined retired"},
+		"kept for a person to look at": {func(b *bundle, a ids.Allocation) {
+			b.do(func(tx pgx.Tx) error { return b.Quarantine(b.t.Context(), tx, a, "release failed") })
+		}, "quarantined release failed, quarantined retired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.node("n")
+			a, err := b.claim(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.retire(id)
+			if b.lifecycle() != "draining" || b.slots() != "claimed, quarantined retired" {
+				t.Errorf("removed: %s, %s", b.lifecycle(), b.slots())
+			}
+			if _, err := b.claim(1); errs.CodeOf(err) != errs.SKUUnavailable {
+				t.Errorf("claimed on a draining node: %v", err)
+			}
+			diff := pgtest.Diff(t, b.db)
+			b.retire(id)
+			if left := diff(); left != "" {
+				t.Errorf("asked again, and wrote\n%s", left)
+			}
+			b.seen(id, report("n"))
+			if list, err := b.Nodes(t.Context(), "", 10); err != nil || len(list) != 1 || b.lifecycle() != "draining" {
+				t.Errorf("a report ends a drain: %v, %v", list, err)
+			}
+			c.end(b, a)
+			if b.lifecycle() != "retired" || b.slots() != c.slots {
+				t.Errorf("in the end: %s, %s", b.lifecycle(), b.slots())
+			}
+		})
+	}
+}
+
+// Who is declared again while it drains sells again at once.
+func TestDeclaredAgainWhileDraining(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.node("n")
+	if _, err := b.claim(1); err != nil {
+		t.Fatal(err)
+	}
+	b.retire(id)
+	b.declare(id, "n", nil)
+	if b.lifecycle() != "active" || b.slots() != "claimed, clean" {
+		t.Errorf("%s, %s", b.lifecycle(), b.slots())
+	}
+	b.retire(id)
+	b.do(func(tx pgx.Tx) error { return b.Silent(t.Context(), tx, id, true) })
+	b.declare(id, "n", nil)
+	if b.lifecycle() != "offline" {
+		t.Errorf("silent, and %s", b.lifecycle())
+	}
+}
+
+// The last two leave at the same moment, and a removal beside them: the node retires.
+func TestRetireBesideLeavers(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		b := setup(t)
+		id := b.node("n")
+		one, err := b.claim(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := b.claim(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		both.Go(func() { b.free(one, wire.Proof{Scrubbed: []string{"n-g0", "n-g1"}}) })
+		both.Go(func() { b.free(two, wire.Proof{Scrubbed: []string{"n-g0", "n-g1"}}) })
+		both.Go(func() { b.retire(id) })
+		both.Wait()
+		if b.lifecycle() != "retired" || b.slots() != "quarantined retired, quarantined retired" {
+			t.Fatalf("%s, %s", b.lifecycle(), b.slots())
+		}
+	}
+}
+
+// A claim that is made as the node is removed either stands, and the node drains, or
+// fails, and it retires.
 func TestRetireBesideClaims(t *testing.T) {
 	t.Parallel()
 	for range 10 {
@@ -349,15 +437,13 @@ func TestRetireBesideClaims(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var claimed, retired error
+		var claimed error
 		var both sync.WaitGroup
 		both.Go(func() { _, claimed = b.take(slots) })
-		both.Go(func() {
-			retired = pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { return b.Retire(t.Context(), tx, id) })
-		})
+		both.Go(func() { b.retire(id) })
 		both.Wait()
-		if (claimed == nil) == (retired == nil) {
-			t.Fatalf("claimed: %v, retired: %v", claimed, retired)
+		if want := map[bool]string{true: "draining", false: "retired"}[claimed == nil]; b.lifecycle() != want {
+			t.Fatalf("claimed: %v, and the node is %s", claimed, b.lifecycle())
 		}
 	}
 }

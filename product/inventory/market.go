@@ -176,7 +176,7 @@ func (s *Service) Free(ctx context.Context, tx pgx.Tx, id ids.Allocation, p wire
 	if scrubbed == nil || len(p.Leftovers) > 0 {
 		scrubbed = []string{} // something is left, so nothing is proved
 	}
-	if _, err := tx.Exec(ctx, freeSlots, id, scrubbed, p.Fence); err != nil {
+	if err := end(ctx, tx, id, freeSlots, scrubbed, p.Fence); err != nil {
 		return fmt.Errorf("freeing slots of %s: %w", id, err)
 	}
 	return nil
@@ -197,7 +197,7 @@ func (s *Service) GPUsOf(ctx context.Context, tx pgx.Tx, id ids.Allocation) ([]s
 
 // Quarantine keeps an allocation's slots unsold until a person has looked.
 func (s *Service) Quarantine(ctx context.Context, tx pgx.Tx, id ids.Allocation, why string) error {
-	if _, err := tx.Exec(ctx, quarantineClaimed, id, why); err != nil {
+	if err := end(ctx, tx, id, quarantineClaimed, why); err != nil {
 		return fmt.Errorf("quarantining slots of %s: %w", id, err)
 	}
 	return nil

@@ -6,9 +6,10 @@ const (
 		VALUES ($1, $2, $3, $4, $5, $6, 'declared', $7, $8)
 		ON CONFLICT (id) DO UPDATE SET name = excluded.name, sku = excluded.sku, region = excluded.region, onboarding = excluded.onboarding,
 			expected_gpus = excluded.expected_gpus, hardware = excluded.hardware, cordoned = excluded.cordoned,
-			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' ELSE n.lifecycle END,
+			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' WHEN n.lifecycle <> 'draining' THEN n.lifecycle
+				WHEN n.reachability = 'reachable' THEN 'active' ELSE 'offline' END,
 			version = n.version + 1, updated_at = now()
-		WHERE n.lifecycle = 'retired' OR (n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.hardware, n.cordoned) IS DISTINCT FROM
+		WHERE n.lifecycle IN ('retired', 'draining') OR (n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.hardware, n.cordoned) IS DISTINCT FROM
 			(excluded.name, excluded.sku, excluded.region, excluded.onboarding, excluded.expected_gpus, excluded.hardware, excluded.cordoned)`
 	// A node that is sold as something else sells its slots as that, once free.
 	// One that was retired and is declared again is on the market again.
@@ -16,20 +17,25 @@ const (
 		UPDATE slots SET sku = $2, region = $3, updated_at = now(),
 			status = CASE WHEN reason = 'retired' THEN 'clean' ELSE status END, reason = CASE WHEN reason = 'retired' THEN '' ELSE reason END
 		WHERE node_id = $1 AND ((sku, region) <> ($2, $3) OR reason = 'retired')`
-	// The slots are locked before they are looked at, and taken off the market with
-	// the node: a claim that waits for them finds none clean.
-	retireNode = `
-		WITH held AS (
-			SELECT id, status FROM slots WHERE node_id = $1 ORDER BY id FOR UPDATE
-		), gone AS (
-			UPDATE nodes SET lifecycle = 'retired', version = version + (lifecycle <> 'retired')::int, updated_at = now()
-			WHERE id = $1 AND NOT EXISTS (SELECT FROM held WHERE status IN ('claimed', 'dirty'))
-			RETURNING id
+	// Off the market first, so that a claim which waits for a slot finds none clean.
+	drainNode = `
+		UPDATE nodes SET lifecycle = 'draining', version = version + 1, updated_at = now()
+		WHERE id = $1 AND lifecycle NOT IN ('draining', 'retired')`
+	retireDrained   = `WITH node AS (SELECT id FROM nodes WHERE id = $1 AND lifecycle = 'draining')` + andRetire
+	retireDrainedOf = `WITH node AS (SELECT id FROM nodes WHERE id = ` + nodeOf + ` AND lifecycle = 'draining')` + andRetire
+	andRetire       = `, held AS (
+			SELECT s.id, s.status FROM slots s JOIN node ON node.id = s.node_id ORDER BY s.id FOR UPDATE OF s
 		), off AS (
 			UPDATE slots SET status = 'quarantined', reason = 'retired', updated_at = now()
-			FROM gone WHERE slots.node_id = gone.id AND slots.status = 'clean'
+			FROM held WHERE slots.id = held.id AND held.status = 'clean'
 		)
-		SELECT count(*) FROM gone`
+		UPDATE nodes SET lifecycle = 'retired', version = version + 1, updated_at = now()
+		FROM node WHERE nodes.id = node.id AND NOT EXISTS (SELECT FROM held WHERE status IN ('claimed', 'dirty'))`
+	// The node before its slots, as everybody locks them, and before another
+	// statement looks at them: of two who leave at once, the later sees that the
+	// other has left.
+	lockNodeOf  = `SELECT id FROM nodes WHERE id = ` + nodeOf + ` FOR UPDATE`
+	nodeOf      = `(SELECT s.node_id FROM slots s JOIN slot_claims c ON c.slot_id = s.id WHERE c.allocation_id = $1 LIMIT 1)`
 	countClaims = `
 		SELECT node_id, count(*) FROM slots WHERE node_id = ANY($1) AND status IN ('claimed', 'dirty') GROUP BY node_id`
 	setReachability = `
@@ -163,6 +169,8 @@ const (
 			n.version, n.updated_at,
 			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined')
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
+	selectKept = `
+		SELECT id, name, sku, region, onboarding, expected_gpus, hardware, cordoned FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`
 	selectDevices = `
 		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, coalesce(s.status, ''), coalesce(s.reason, ''),
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
@@ -22,9 +23,15 @@ type Held struct {
 // Budget bounds what the platform may do by its own judgement.
 type Budget struct {
 	Releases int // allocations it may still release in this period
-	// Spent holds those that it has released already: to ask again costs nothing.
+	Nodes    int // nodes it may still take off the market
+	// Spent holds what it has judged already: to ask again costs nothing.
 	Spent map[uuid.UUID]bool
+	// Approved are the revisions that a person has let through.
+	Approved map[Revision]bool
 }
+
+// Revision is a commit of a source.
+type Revision struct{ Source, Commit string }
 
 // Plan returns the actions of p that must be held.
 func Plan(p plan.Plan, b Budget) (held []Held) {
@@ -64,14 +71,20 @@ func refuse(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]boo
 }
 
 // spend takes a judged action out of the budget. What a user, a lease or a
-// balance asked for is not judged and costs nothing.
+// balance asked for, or a person approved, is not judged and costs nothing.
 func spend(a plan.Action, b *Budget) string {
-	switch {
-	case !a.Judged || a.Verb != plan.Release || b.Spent[a.Object]:
-		return ""
-	case b.Releases <= 0:
-		return "too many releases by the platform's own judgement; a person must look"
+	left, why := &b.Releases, "too many releases by the platform's own judgement; a person must look"
+	if a.Kind == desired.KindNode {
+		left, why = &b.Nodes, "too many nodes taken off the market by the platform's own judgement; a person must look"
 	}
-	b.Releases--
+	switch {
+	case !a.Judged || a.Kind != desired.KindNode && a.Verb != plan.Release || b.Spent[a.Object]:
+		return ""
+	case a.Source != "" && b.Approved[Revision{a.Source, a.Commit}]:
+		return ""
+	case *left <= 0:
+		return why
+	}
+	*left--
 	return ""
 }

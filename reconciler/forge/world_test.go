@@ -127,3 +127,7 @@ func many(n int) []string {
 	}
 	return names
 }
+
+func faulty(status int, header, value string) forgedouble.Fault {
+	return forgedouble.Fault{Status: status, Header: map[string]string{header: value}, Times: 1}
+}

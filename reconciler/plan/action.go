@@ -55,6 +55,9 @@ type Action struct {
 	// Judged says that the platform decided this by itself (drift, a leak, a
 	// prune), not a user, a lease or a balance. The breaker counts these.
 	Judged bool
+	// Source and Commit are the revision that asks for a judged action; a person who
+	// has approved it has taken the decision. Empty: no revision asks.
+	Source, Commit string
 	// Blind says that the host's present state is not known.
 	Blind bool
 }
@@ -86,14 +89,6 @@ type Next struct {
 	Asked  Asked // zero when nothing is awaited
 }
 
-// Drift is a difference at the same fence: the host once had it right.
-type Drift struct {
-	Kind   desired.Kind
-	Object uuid.UUID
-	Field  string
-	Open   bool // false: it has been healed
-}
-
 // Plan is the answer to one look at the due set.
 type Plan struct {
 	Actions []Action
@@ -109,6 +104,9 @@ type Limits struct {
 	ReleaseAttempts   int
 	// AskAgain is how long an unanswered action waits before it is asked anew.
 	AskAgain time.Duration
+	// Drift is what drift of each kind leads to, unless the declaration says so
+	// itself; a kind that is not in it is healed.
+	Drift map[desired.Kind]Rule
 }
 
 // ask adds an action unless it is already under way, and the time at which it

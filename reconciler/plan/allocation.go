@@ -1,11 +1,15 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
 )
 
 // State of an allocation, in the words of the room that owns the machine.
@@ -24,6 +28,7 @@ const (
 
 // Want is what is declared of an allocation.
 type Want struct {
+	Name       string
 	Node       ids.Node
 	Generation int64
 	Fence      int64
@@ -31,6 +36,9 @@ type Want struct {
 	SpecHash   string
 	Slots      []string
 	Released   bool
+	Suspended  *Suspension
+	// Drift and Ignore are its annotations of these.
+	Drift, Ignore string
 }
 
 // Have is what its host last reported.
@@ -53,6 +61,9 @@ type Progress struct {
 	State     State
 	Since     time.Time
 	ExpiresAt time.Time // zero: no lease end
+	// Hourly is what its tenant pays while it is active.
+	Hourly   money.Minor
+	Currency string
 }
 
 // DueAllocation is one allocation of the due set; what is nil is not there.
@@ -62,7 +73,7 @@ type DueAllocation struct {
 	Have     *Have
 	Progress *Progress
 	Asked    Asked
-	Drifting bool // a drift is open
+	Standing []Standing // drift that is open or ignored
 }
 
 // Allocations compares, for each allocation of the due set, what should be with
@@ -71,14 +82,22 @@ type DueAllocation struct {
 func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
-		a := allocation{d, l, now}
+		a := allocation{DueAllocation: d, Limits: l, now: now}
+		a.Judgement = a.judge()
 		act, needed := a.record()
 		if !needed {
 			act, needed = a.host()
 		}
-		p.Drift = append(p.Drift, a.drift()...)
+		if a.suspension().forbids(act, now) {
+			needed = false
+		}
+		p.Drift = append(p.Drift, a.Moves...)
 		p.ask(act, needed, d.Asked, a.failures(), l.AskAgain, now)
 		p.look(desired.KindAllocation, d.ID.UUID, a.deadline(), now, "deadline of "+string(a.state()))
+		p.look(desired.KindAllocation, d.ID.UUID, a.LookAt, now, "a difference is no longer ignored")
+		if s := a.suspension(); s != nil {
+			p.look(desired.KindAllocation, d.ID.UUID, s.Until, now, "its suspension ends")
+		}
 	}
 	return p
 }
@@ -87,6 +106,8 @@ func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 type allocation struct {
 	DueAllocation
 	Limits
+
+	Judgement
 
 	now time.Time
 }
@@ -182,26 +203,74 @@ func (a allocation) host() (Action, bool) {
 	case w.SpecHash != h.SpecHash:
 		return a.action(Ensure, "spec differs"), true
 	case h.Phase == wire.Gone, h.Phase == wire.Broken:
-		return a.action(Ensure, "drifted: "+a.drifted()), true
+		// What was once right and no longer is may be somebody's to decide about;
+		// what never was is still being made.
+		return a.action(Ensure, "drifted: "+a.drifted()), !a.drifting() || len(a.Heals) > 0
 	}
 	return Action{}, false
 }
 
-// drift opens a finding when an active allocation is no longer as it was, and
-// closes it when it is again.
-func (a allocation) drift() []Drift {
-	if a.Have == nil || a.Want == nil || a.blind() {
-		return nil
+// judge opens findings when an active allocation is no longer as it was, and closes
+// them when it is again. In between, while the host is at work or not heard, what
+// stands stays.
+func (a allocation) judge() Judgement {
+	s := Subject{Kind: desired.KindAllocation, Object: a.ID.UUID}
+	if w := a.Want; w != nil {
+		s.Name, s.Suspended = w.Name, w.Suspended
+		s.Rules = RulesOf(desired.KindAllocation, w.Drift, w.Ignore, a.Limits.Drift)
 	}
-	d := Drift{Kind: desired.KindAllocation, Object: a.ID.UUID, Field: a.drifted()}
-	switch broken := a.Have.Phase == wire.Broken || a.Have.Phase == wire.Gone; {
-	case broken && a.standing() && a.Have.Fence == a.Want.Fence && !a.Drifting:
-		d.Open = true
-		return []Drift{d}
-	case a.Drifting && (a.ready() || a.Want.Released):
-		return []Drift{d}
+	switch {
+	case !a.standing(), a.ready():
+		return Judge(s, nil, a.Standing, anyField, a.now)
+	case a.drifting():
+		return Judge(s, a.differences(), a.Standing, anyField, a.now)
 	}
-	return nil
+	return Judgement{}
+}
+
+func anyField(string) bool { return true }
+
+// drifting: it was right at this fence, and its host says that it no longer is.
+func (a allocation) drifting() bool {
+	return a.standing() && a.state() == Active && a.Have != nil && !a.blind() && a.Have.Fence == a.Want.Fence &&
+		(a.Have.Phase == wire.Broken || a.Have.Phase == wire.Gone)
+}
+
+// differences are what the host has found. All of them together cost what the
+// tenant pays for something else than it has.
+func (a allocation) differences() []Difference {
+	all := []Difference{{Field: "presence", Desired: "as ordered", Observed: "gone", Cause: "the host has forgotten it"}}
+	if a.Have.Phase == wire.Broken {
+		all = split(a.Have.Message)
+	}
+	if a.Progress.Hourly > 0 {
+		all[0].Cost, all[0].Currency = a.Progress.Hourly, a.Progress.Currency
+	}
+	return all
+}
+
+// The fields that hosts name. What an older agent says has none, and is a whole.
+var fields = []string{"account", "keys", "access", "process"}
+
+// split reads the words of a host: sentences between semicolons, each a field, what
+// was found, and what was ordered.
+func split(message string) (all []Difference) {
+	for sentence := range strings.SplitSeq(message, "; ") {
+		d := Difference{Field: "state", Desired: "as ordered", Observed: cmp.Or(sentence, "not as ordered"), Cause: "changed on the host"}
+		if field, words, ok := strings.Cut(sentence, ": "); ok && slices.Contains(fields, field) {
+			d.Field = field
+			var ordered bool
+			if d.Observed, d.Desired, ordered = strings.Cut(words, ", ordered "); !ordered {
+				d.Desired = "as ordered"
+			}
+		}
+		if i := slices.IndexFunc(all, func(o Difference) bool { return o.Field == d.Field }); i >= 0 {
+			all[i].Observed += "; " + d.Observed
+			continue
+		}
+		all = append(all, d)
+	}
+	return all
 }
 
 func (a allocation) drifted() string {
@@ -212,6 +281,14 @@ func (a allocation) drifted() string {
 		return "the host has forgotten it"
 	}
 	return "not as ordered"
+}
+
+// suspension is nil where a person has suspended nothing.
+func (a allocation) suspension() *Suspension {
+	if a.Want == nil {
+		return nil
+	}
+	return a.Want.Suspended
 }
 
 func (a allocation) action(v Verb, reason string) Action {

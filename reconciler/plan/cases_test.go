@@ -60,10 +60,10 @@ func TestAllocationCases(t *testing.T) {
 		"at rest on a silent node":     {plan.DueAllocation{Want: want(1), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Active, time.Hour)}, ""},
 		"a lease to come":              {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0.Add(time.Hour)}}, "; look +1h0m0s"},
 		"lease ended":                  {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}, "record expired@1 lease ended; look +10s"},
-		"drifted":                      {plan.DueAllocation{Want: want(1), Have: with(have(wire.Broken, 1), func(h *plan.Have) { h.Message = "keys" }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: keys; look +10s; drift opens: keys"},
-		"still drifting":               {plan.DueAllocation{Drifting: true, Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Active, 0)}, "ensure@1 drifted: not as ordered; look +10s"},
-		"healed":                       {plan.DueAllocation{Drifting: true, Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Active, 0)}, "; drift closes"},
-		"forgotten by its host":        {plan.DueAllocation{Want: want(1), Have: with(have(wire.Gone, 1), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: the host has forgotten it; look +10s; drift opens: the host has forgotten it"},
+		"drifted":                      {plan.DueAllocation{Want: want(1), Have: with(have(wire.Broken, 1), func(h *plan.Have) { h.Message = "keys" }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: keys; look +10s; drift opened: state"},
+		"still drifting":               {plan.DueAllocation{Standing: drifting("state"), Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Active, 0)}, "ensure@1 drifted: not as ordered; look +10s"},
+		"healed":                       {plan.DueAllocation{Standing: drifting("state"), Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Active, 0)}, "; drift healed: state"},
+		"forgotten by its host":        {plan.DueAllocation{Want: want(1), Have: with(have(wire.Gone, 1), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: the host has forgotten it; look +10s; drift opened: presence"},
 		"another spec at this fence":   {plan.DueAllocation{Want: want(1), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.SpecHash = "?" }), Progress: since(plan.Active, 0)}, "ensure@1 spec differs; look +10s"},
 		"release":                      {plan.DueAllocation{Want: released(2), Have: have(wire.Ready, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
 		"release before any report":    {plan.DueAllocation{Want: released(2), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
@@ -147,11 +147,7 @@ func show(p plan.Plan) string {
 		fmt.Fprintf(&b, "; look +%s", n.At.Sub(t0))
 	}
 	for _, d := range p.Drift {
-		if d.Open {
-			fmt.Fprintf(&b, "; drift opens: %s", d.Field)
-		} else {
-			b.WriteString("; drift closes")
-		}
+		fmt.Fprintf(&b, "; drift %s: %s", d.Move, d.Field)
 	}
 	return b.String()
 }

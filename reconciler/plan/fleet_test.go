@@ -37,7 +37,7 @@ type fleet struct {
 	have     map[ids.Allocation]*host
 	progress map[ids.Allocation]*plan.Progress
 	asked    map[ids.Allocation]plan.Asked
-	drifting map[ids.Allocation]bool
+	standing map[ids.Allocation][]plan.Standing
 	mail     []plan.Action
 	ever     map[ids.Allocation]int64 // highest fence a host has acted on
 	faults   []string
@@ -46,7 +46,7 @@ type fleet struct {
 func newFleet() *fleet {
 	f := &fleet{
 		now: t0, want: map[ids.Allocation]*plan.Want{}, have: map[ids.Allocation]*host{}, progress: map[ids.Allocation]*plan.Progress{},
-		asked: map[ids.Allocation]plan.Asked{}, drifting: map[ids.Allocation]bool{}, ever: map[ids.Allocation]int64{},
+		asked: map[ids.Allocation]plan.Asked{}, standing: map[ids.Allocation][]plan.Standing{}, ever: map[ids.Allocation]int64{},
 	}
 	for i := range 2 {
 		id := ids.Allocation{UUID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%012d", i+1))}
@@ -109,7 +109,7 @@ func (f *fleet) fail(id ids.Allocation) {
 
 func (f *fleet) due() (due []plan.DueAllocation) {
 	for _, id := range f.names {
-		d := plan.DueAllocation{ID: id, Want: f.want[id], Progress: f.progress[id], Asked: f.asked[id], Drifting: f.drifting[id]}
+		d := plan.DueAllocation{ID: id, Want: f.want[id], Progress: f.progress[id], Asked: f.asked[id], Standing: f.standing[id]}
 		if h := f.have[id]; h != nil {
 			have := h.Have
 			d.Have = &have
@@ -126,10 +126,19 @@ func (f *fleet) look() plan.Plan {
 		f.asked[ids.Allocation{UUID: n.Object}] = n.Asked
 	}
 	for _, d := range p.Drift {
-		f.drifting[ids.Allocation{UUID: d.Object}] = d.Open
+		f.write(ids.Allocation{UUID: d.Object}, d)
 	}
 	f.mail = append(f.mail, p.Actions...)
 	return p
+}
+
+// write keeps the history of drift as the loop does.
+func (f *fleet) write(id ids.Allocation, d plan.Drift) {
+	rest := slices.DeleteFunc(f.standing[id], func(s plan.Standing) bool { return s.Field == d.Field })
+	if d.Move != plan.Healed {
+		rest = append(rest, d.Standing)
+	}
+	f.standing[id] = rest
 }
 
 // deliverSome loses, repeats and reorders what is on its way.

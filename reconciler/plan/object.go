@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,18 +15,27 @@ import (
 type DueObject struct {
 	Kind       desired.Kind
 	Object     uuid.UUID
+	Name       string
 	Generation int64 // 0: not declared
 	Epoch      int64
 	SpecHash   string
 	Deleted    bool
+	Suspended  *Suspension
+	// Drift and Ignore are its annotations of these.
+	Drift, Ignore string
+	// Source and Commit are set where a revision declares it, and no person.
+	Source, Commit string
 
 	AppliedGeneration int64 // 0: no room has carried it out yet
+	AppliedEpoch      int64
 	AppliedHash       string
 	Gone              bool // the room has let it go
 	Asked             Asked
+	Standing          []Standing // drift that is open or ignored
 
-	// Silence is set for nodes only.
+	// Silence and Machine are set for nodes only.
 	Silence *Silence
+	Machine *Machine
 }
 
 // Silence is what the loop knows of a node's reports.
@@ -38,28 +48,47 @@ type Silence struct {
 func Objects(due []DueObject, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
-		act, needed := d.carry()
+		judgement := d.judge(l, now)
+		act, needed := d.carry(judgement.Heals)
+		if d.Suspended.forbids(act, now) {
+			needed = false
+		}
 		if !needed {
 			act, needed = d.reachability(now)
 		}
+		p.Drift = append(p.Drift, judgement.Moves...)
 		p.ask(act, needed, d.Asked, 0, l.AskAgain, now)
 		// Fresh reports move the time without touching the due set, so that a
 		// healthy fleet is looked at once per silence limit, not once per report.
 		if s := d.Silence; s != nil {
 			p.look(d.Kind, d.Object, s.StaleAt, now, "report turns stale")
 		}
+		p.look(d.Kind, d.Object, judgement.LookAt, now, "a difference is no longer ignored")
+		if d.Suspended != nil {
+			p.look(d.Kind, d.Object, d.Suspended.Until, now, "its suspension ends")
+		}
 	}
 	return p
 }
 
-func (d DueObject) carry() (Action, bool) {
+// carry is what the room must do, given what has drifted of what it keeps.
+func (d DueObject) carry(drifted []string) (Action, bool) {
 	switch {
 	case d.Generation == 0:
 		return Action{}, false
 	case d.Deleted && !d.Gone:
 		return d.action(Release, "no longer declared"), true
-	case !d.Deleted && (d.Gone || d.AppliedGeneration < d.Generation || d.AppliedHash != d.SpecHash):
+	case d.Deleted:
+		return Action{}, false
+	case d.Gone || d.AppliedGeneration < d.Generation || d.AppliedHash != d.SpecHash:
 		return d.action(Ensure, "declared"), true
+	case d.AppliedEpoch < d.Epoch:
+		return d.action(Ensure, "asked for anew"), true
+	}
+	if kept := specs(drifted); len(kept) > 0 {
+		act := d.action(Ensure, "drifted: "+strings.Join(kept, ", "))
+		act.Source, act.Commit = "", "" // no revision asks for it
+		return act, true
 	}
 	return Action{}, false
 }
@@ -85,6 +114,10 @@ func (d DueObject) action(v Verb, reason string) Action {
 	act := Action{Verb: v, Kind: d.Kind, Object: d.Object, Generation: d.Generation, Epoch: d.Epoch, Reason: reason}
 	if d.Kind == desired.KindNode {
 		act.Node = ids.Node{UUID: d.Object}
+		act.Judged = d.shrinks(v)
+		if act.Judged {
+			act.Source, act.Commit = d.Source, d.Commit
+		}
 	}
 	return act
 }

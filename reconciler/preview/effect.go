@@ -3,6 +3,7 @@ package preview
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func effectOf(m meant, f Facts) effect {
 		switch p.New.Kind {
 		case desired.KindNode:
 			old, now := specOf[desired.Node](p.Old), specOf[desired.Node](p.New)
-			changedNodes[nodeID(p.New)] = old != now
+			changedNodes[nodeID(p.New)] = !reflect.DeepEqual(old, now)
 			e.recut[nodeID(p.New)] = old.SKU != now.SKU || old.GPUs != now.GPUs || old.Hardware != now.Hardware || old.Slicing != now.Slicing
 			if !old.Cordoned && now.Cordoned {
 				e.cordons = append(e.cordons, p.New)

@@ -30,6 +30,10 @@ func document(o desired.Object) any {
 	}
 }
 
+// opened are the parts of a document that are looked into also where there was
+// none: of a new object each field is shown, of a new value the value.
+var opened = []string{"", "/metadata", "/metadata/labels", "/metadata/annotations", "/spec"}
+
 func words(m map[string]string) map[string]any {
 	all := make(map[string]any, len(m))
 	for k, v := range m {
@@ -49,21 +53,36 @@ func decode(text []byte) (v any) {
 }
 
 func differ(list *[]Field, at string, old, now any) {
-	if was, is, ok := asMaps(old, now); ok {
+	if slices.Contains(opened, at) {
+		old, now = orEmpty(old, now), orEmpty(now, old)
+	}
+	was, had := old.(map[string]any)
+	is, has := now.(map[string]any)
+	if had && has {
 		for _, name := range keysOf(was, is) {
 			differ(list, at+"/"+escape(name), missing(was, name), missing(is, name))
 		}
 		return
 	}
-	if was, is, ok := asLists(old, now); ok {
-		for i := range max(len(was), len(is)) {
-			differ(list, at+"/"+strconv.Itoa(i), item(was, i), item(is, i))
+	before, had := old.([]any)
+	after, has := now.([]any)
+	if had && has {
+		for i := range max(len(before), len(after)) {
+			differ(list, at+"/"+strconv.Itoa(i), item(before, i), item(after, i))
 		}
 		return
 	}
 	if from, to := shown(old), shown(now); from != to {
 		*list = append(*list, Field{at, from, to})
 	}
+}
+
+// orEmpty is an empty object in place of nothing, beside an object.
+func orEmpty(v, beside any) any {
+	if _, object := beside.(map[string]any); object && gone(v) {
+		return map[string]any{}
+	}
+	return v
 }
 
 // absent is where there is no value; nil is JSON's null.
@@ -81,20 +100,6 @@ func item(list []any, i int) any {
 		return list[i]
 	}
 	return absent{}
-}
-
-// asMaps takes two objects, or one and nothing; an empty one beside nothing is a
-// value of its own.
-func asMaps(a, b any) (x, y map[string]any, ok bool) {
-	x, first := a.(map[string]any)
-	y, second := b.(map[string]any)
-	return x, y, first && second || first && len(x) > 0 && gone(b) || second && len(y) > 0 && gone(a)
-}
-
-func asLists(a, b any) (x, y []any, ok bool) {
-	x, first := a.([]any)
-	y, second := b.([]any)
-	return x, y, first && second || first && len(x) > 0 && gone(b) || second && len(y) > 0 && gone(a)
 }
 
 func gone(v any) bool {

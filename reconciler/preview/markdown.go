@@ -49,7 +49,7 @@ func (p Plan) verdict(b *strings.Builder) {
 	if len(p.Waits) > 0 {
 		b.WriteString("**It waits for approval:**\n\n")
 		for _, w := range p.Waits {
-			fmt.Fprintf(b, "- %s: %s", code(w.Reason), code(w.Message))
+			fmt.Fprintf(b, "- %s: %s", code(w.Reason), clean(w.Message)) // words of ours
 			for i, o := range w.Objects[:min(len(w.Objects), shownRows)] {
 				b.WriteString([]string{" — ", ", "}[min(i, 1)] + code(o))
 			}

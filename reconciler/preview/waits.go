@@ -12,7 +12,7 @@ const annotationPrune = "gpuaas/prune"
 
 // findings are why a change cannot be applied at all.
 func findings(c Change) []desired.Finding {
-	list := slices.Concat([]desired.Finding{}, c.Diff.Foreign)
+	list := append([]desired.Finding{}, c.Diff.Foreign...)
 	for _, o := range slices.SortedFunc(slices.Values(c.Diff.Deleted), byKey) {
 		if o.Annotations[annotationPrune] == "disabled" {
 			list = append(list, desired.Finding{

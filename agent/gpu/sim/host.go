@@ -130,12 +130,15 @@ func fresh(node ids.Node, p Profile, hostname string) *Host {
 	}
 	for i, pci := range p.PCI {
 		id := uuid.NewSHA1(node.UUID, fmt.Appendf(nil, "gpu-%d", i))
-		serial := uint64(id[0])<<24 | uint64(id[1])<<16 | uint64(id[2])<<8 | uint64(id[3])
-		h.GPUs = append(h.GPUs, &GPU{
-			UUID: "GPU-" + id.String(), Serial: fmt.Sprintf("165%010d", serial), PCI: pci,
-		})
+		g := device(id, pci)
+		h.GPUs = append(h.GPUs, &g)
 	}
 	return h
+}
+
+func device(id uuid.UUID, pci string) GPU {
+	serial := uint64(id[0])<<24 | uint64(id[1])<<16 | uint64(id[2])<<8 | uint64(id[3])
+	return GPU{UUID: "GPU-" + id.String(), Serial: fmt.Sprintf("165%010d", serial), PCI: pci}
 }
 
 // UUIDs are those of the GPUs of a node with a profile, in order.

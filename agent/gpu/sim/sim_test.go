@@ -185,3 +185,27 @@ func TestStampChangesWithTheHost(t *testing.T) {
 		t.Errorf("%v, %v", cut, err)
 	}
 }
+
+// What hands do to a host is in its next report: a GPU that is gone, another serial.
+func TestHandsAreSeen(t *testing.T) {
+	t.Parallel()
+
+	for way, says := range map[string]string{sim.DriftGPU: "pulled out GPU-", sim.DriftSerial: "swapped GPU-"} {
+		d, dir, _ := open(t, "t4-4")
+		before, err := d.Inventory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		did, err := sim.Drift(dir, way)
+		if err != nil || !strings.HasPrefix(did, says) {
+			t.Fatalf("%s: %q, %v", way, did, err)
+		}
+		after, err := d.Inventory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if way == sim.DriftGPU && len(after.GPUs) != 3 || way == sim.DriftSerial && (len(after.GPUs) != 4 || after.GPUs[0].Serial == before.GPUs[0].Serial) {
+			t.Errorf("%s: %+v", way, after.GPUs)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // Ways a host can drift.
@@ -12,10 +14,15 @@ const (
 	DriftKeys    = "keys"    // a tenant's login keys change
 	DriftAccount = "account" // a tenant's account is deleted behind our back
 	DriftProcess = "process" // somebody else's process runs on a GPU
+	DriftAccess  = "access"  // a tenant's GPU opens to somebody else
+	DriftGPU     = "gpu"     // a GPU that nobody holds is pulled out
+	DriftSerial  = "serial"  // a GPU that nobody holds is swapped for another
 )
 
 // Drifts lists the ways.
-func Drifts() []string { return []string{DriftKeys, DriftAccount, DriftProcess} }
+func Drifts() []string {
+	return []string{DriftKeys, DriftAccount, DriftProcess, DriftAccess, DriftGPU, DriftSerial}
+}
 
 // strangerUID is nobody's on every Linux.
 const strangerUID = 65534
@@ -51,12 +58,35 @@ func Drift(stateDir, way string) (did string, err error) {
 			g := h.busiest()
 			h.Processes = append(h.Processes, Process{PID: h.freePID(), UID: strangerUID, GPU: g.UUID, Command: "xmrig"})
 			did = fmt.Sprintf("started a process of uid %d on %s", strangerUID, g.UUID)
+		case DriftAccess:
+			g := h.busiest()
+			g.Users = append(g.Users, "stranger")
+			did = fmt.Sprintf("let stranger open %s", g.UUID)
+		case DriftGPU, DriftSerial:
+			return h.handle(way, &did)
 		default:
 			return fmt.Errorf("no drift %q; there are %s", way, strings.Join(Drifts(), ", "))
 		}
 		return nil
 	})
 	return did, err
+}
+
+// handle is what hands do to a GPU that nobody holds.
+func (h *Host) handle(way string, did *string) error {
+	i := slices.IndexFunc(h.GPUs, func(g *GPU) bool { return len(g.Users) == 0 })
+	if i < 0 {
+		return fmt.Errorf("every GPU of %s is held by a tenant; release one first", h.Hostname)
+	}
+	g := h.GPUs[i]
+	if way == DriftGPU {
+		h.GPUs, *did = slices.Delete(h.GPUs, i, i+1), "pulled out "+g.UUID
+		return nil
+	}
+	*did = "swapped " + g.UUID
+	*g = device(uuid.NewSHA1(uuid.NameSpaceOID, []byte(g.UUID)), g.PCI)
+	*did += " for " + g.UUID
+	return nil
 }
 
 // tenant is the first account by name.

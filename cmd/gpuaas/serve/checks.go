@@ -53,7 +53,7 @@ func (s *Server) askOutbox(ctx context.Context) (rest.Status, string) {
 }
 
 func (s *Server) askSource(context.Context) (rest.Status, string) {
-	if fault := s.sync.status(); fault != "" {
+	if fault := s.sync.Fault(); fault != "" {
 		return rest.Degraded, "the last good revision stays: " + fault
 	}
 	return rest.OK, ""

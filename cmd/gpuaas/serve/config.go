@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/reconciler/follow"
 )
 
 // Role is a part of the server that may run in a process of its own.
@@ -75,7 +76,8 @@ type Config struct {
 
 	Front    rest.Front // the proxy before the API, if there is one
 	StateDir string     // keys of the CA, of tasks, tokens and cursors, and the sealing key
-	Source   *Source
+	GitDir   string     // copies of repositories elsewhere; empty: in StateDir
+	Source   *follow.Root
 	Log      *slog.Logger
 	Clock    clock.Clock
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/reconciler/follow"
 )
 
 // What follows serves whoever runs a development installation around a server.
 
 // Sync applies the source's present tree now, and says what came of it.
-func (s *Server) Sync(ctx context.Context) (desired.Revision, error) { return s.sync.once(ctx) }
+func (s *Server) Sync(ctx context.Context) (desired.Revision, error) { return s.sync.Sync(ctx) }
 
 // simulation is the source of nodes that --sim-nodes made up.
 const simulation = "sim-nodes"
@@ -35,7 +36,7 @@ func (s *Server) Simulate(ctx context.Context, nodes []desired.Object) error {
 	room := s.rooms.sets[RoleReconcile]
 	rev, err := room.desired.Apply(ctx, snap, room.inUse)
 	if err == nil && rev.Status != desired.StatusApplied {
-		return fmt.Errorf("declaring simulated nodes: %s", reasonOf(rev))
+		return fmt.Errorf("declaring simulated nodes: %s", follow.Reason(rev))
 	}
 	return err
 }

@@ -102,10 +102,6 @@ func (p policy) staleAfter() time.Duration {
 	return seconds(v.Int(policies.NodeReportSeconds) * v.Int(policies.NodeStaleAfterReports))
 }
 
-func (p policy) pollEvery() time.Duration {
-	return seconds(p.view().Int(policies.GitOpsPollSeconds))
-}
-
 // caps are how much one revision may take away without a person's word.
 func (p policy) caps() (objects, percent int) {
 	v := p.view()

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -20,7 +21,7 @@ import (
 func (s *Server) metrics() http.Handler {
 	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf(), s.rooms.till.figures)
 	if loop := s.rooms.sets[RoleReconcile]; loop != nil {
-		s.figures.MustRegister(fleet{loop})
+		s.figures.MustRegister(fleet{loop, s.cfg.Clock})
 	}
 	if worker := s.rooms.sets[RoleWork]; worker != nil {
 		s.figures.MustRegister(meters{worker}, worker.billing.Figures)
@@ -41,24 +42,32 @@ func buildOf() prometheus.Collector {
 
 // fleet reads its figures when it is asked, so that an idle server computes none.
 // They are the loop's to know.
-type fleet struct{ *set }
+type fleet struct {
+	*set
+
+	clock clock.Clock
+}
 
 var (
 	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must look at now.", []string{"kind"}, nil)
 	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
 	slots      = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
+	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "For how long a source has named what is not applied, or has given no answer.", []string{"source"}, nil)
 	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
 )
 
 // Describe names the figures.
 func (fleet) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, driftOpen} {
+	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, sourceLag, driftOpen} {
 		c <- d
 	}
 }
 
 // scrapeWithin keeps a slow database from holding scrapes up.
 const scrapeWithin = 5 * time.Second
+
+// mostSources are more than anybody follows.
+const mostSources = 1000
 
 // Collect asks the rooms. A figure that cannot be read is left out: a gap in a
 // graph is true, a zero is not.
@@ -71,6 +80,15 @@ func (f fleet) Collect(c chan<- prometheus.Metric) {
 			c <- prometheus.MustNewConstMetric(dueObjects, prometheus.GaugeValue, float64(l.Due), l.Kind)
 			c <- prometheus.MustNewConstMetric(dueAge, prometheus.GaugeValue, l.OldestFor.Seconds(), l.Kind)
 			c <- prometheus.MustNewConstMetric(driftOpen, prometheus.GaugeValue, float64(l.Drifting), l.Kind)
+		}
+	}
+	sources, err := f.desired.Sources(ctx, "", mostSources)
+	if err != nil {
+		return
+	}
+	for _, one := range sources {
+		if one.GoneAt == nil {
+			c <- prometheus.MustNewConstMetric(sourceLag, prometheus.GaugeValue, one.Lag(f.clock.Now()).Seconds(), one.Name)
 		}
 	}
 	capacity, err := f.inventory.Capacity(ctx)

@@ -31,6 +31,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler/change"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
 )
 
 // How many connections each role may hold. Together they stay below the 60 of
@@ -228,6 +229,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Payments: w.payments, Audit: w.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
 		Began: c.Clock.Now(), Clock: c.Clock,
+		Reports: &forge.Reports{DB: w.db}, Development: c.Profile.Development,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/follow"
 )
 
 // Server is a started server.
@@ -30,7 +31,7 @@ type Server struct {
 	rooms *rooms
 	nats  *nats.Conn
 	relay *event.Relay
-	sync  *syncer
+	sync  *follow.Follower
 	stop  context.CancelFunc
 	group *errgroup.Group
 	// figures takes what each role counts, as the role starts.
@@ -137,8 +138,8 @@ func (s *Server) run(ctx context.Context) error {
 		loop := &reconciler.Loop{DB: r.pool(RoleReconcile), Jobs: r.jobs, Desired: r.sets[RoleReconcile].desired, Hints: r.hints, Limits: r.policy.loop, Log: s.cfg.Log}
 		group.Go(func() error { return loop.Run(ctx) })
 		if s.cfg.Source != nil {
-			s.sync = &syncer{source: s.cfg.Source, policy: r.policy, set: r.sets[RoleReconcile], log: s.cfg.Log}
-			group.Go(func() error { return s.sync.run(ctx) })
+			s.sync = s.follower()
+			group.Go(func() error { return s.sync.Run(ctx) })
 		}
 	}
 	if s.cfg.has(RoleRelay) {

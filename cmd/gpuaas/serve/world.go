@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -103,7 +102,7 @@ func reported(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[uuid.UUI
 		keys[i] = n.UUID
 	}
 	seen, b := map[uuid.UUID]bool{}, &pgx.Batch{}
-	observed.QueueSilence(b, keys, func(node uuid.UUID, _ time.Time) { seen[node] = true })
+	observed.QueueHeard(b, keys, func(h observed.Heard) { seen[h.Node] = true })
 	return seen, q.SendBatch(ctx, b).Close()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/profile"
+	"github.com/gpuaas/gpuaas/reconciler/follow"
 )
 
 // seeded is the development tenant, and the keys that this start made.
@@ -140,11 +141,11 @@ func (i *installation) signInLines() (lines [][2]string) {
 func (i *installation) origin() string {
 	switch i.commit {
 	case git.WorkTreeCommit:
-		return i.source.Name() + ", with uncommitted files"
-	case i.source.Name():
+		return i.source.Git.Repository + ", with uncommitted files"
+	case follow.Builtin:
 		return "the files inside this binary; no checkout was found"
 	default:
-		return strings.TrimSpace(i.source.Name() + " " + i.commit[:min(len(i.commit), 12)])
+		return strings.TrimSpace(i.source.Git.Repository + " " + i.commit[:min(len(i.commit), 12)])
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired/git"
 	"github.com/gpuaas/gpuaas/environments"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/reconciler/follow"
 )
 
 // readFleet finds where the fleet is declared and validates it, before anything
@@ -21,7 +22,7 @@ func (i *installation) readFleet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tree, objects, findings, err := source.Read(ctx, "")
+	tree, objects, findings, err := source.Read(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -41,7 +42,7 @@ func (i *installation) readFleet(ctx context.Context) error {
 
 // findSource is the checkout that this is run in, or the files that came with
 // the binary.
-func findSource(cfg Config) (*serve.Source, error) {
+func findSource(cfg Config) (*follow.Root, error) {
 	at := cfg.Repository
 	if at == "" {
 		var err error
@@ -57,7 +58,7 @@ func findSource(cfg Config) (*serve.Source, error) {
 				if err != nil {
 					return nil, err
 				}
-				return &serve.Source{Git: repo, WorkTree: true}, nil
+				return &follow.Root{Name: serve.SourceName, Git: repo, WorkTree: true}, nil
 			}
 		}
 		if dir == filepath.Dir(dir) {
@@ -68,7 +69,7 @@ func findSource(cfg Config) (*serve.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &serve.Source{Builtin: files}, nil
+	return &follow.Root{Name: serve.SourceName, Builtin: files}, nil
 }
 
 // apply makes the validated fleet desired before the first screen, so that what

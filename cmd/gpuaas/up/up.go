@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pgcluster"
+	"github.com/gpuaas/gpuaas/reconciler/follow"
 )
 
 // Config is what an installation is started with.
@@ -60,7 +61,7 @@ func (e *InvalidError) Error() string {
 // installation is what runs.
 type installation struct {
 	cfg     Config
-	source  *serve.Source
+	source  *follow.Root
 	objects []desired.Object
 	commit  string
 	profile desired.Environment
@@ -121,7 +122,7 @@ func (i *installation) start(ctx context.Context) error {
 		Roles: serve.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
 		NodeHosts: []string{"localhost", "127.0.0.1", "::1"}, SignIn: signIn, Payments: payments,
-		StateDir: filepath.Join(dir, "secrets"), Source: i.source, Log: i.cfg.Log,
+		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,3 @@
+package desired
+
+const selectSettings = `SELECT settings FROM git_sources WHERE name = $1 AND gone_at IS NULL`

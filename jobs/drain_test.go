@@ -1,0 +1,31 @@
+package jobs_test
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// INV-13: a node that is removed beneath an allocation is carried out quietly: the
+// job is done, the node drains, and who is there stays, and may still become
+// active on it.
+func TestINV13RemovalBeneathAnAllocationDrains(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.Request(t, 1)
+	b.exec(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner, generation, deleted_at)
+		VALUES ($1, 'Node', 'node-1', '{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2}', 'x', 'api', 2, now())`, b.node)
+	b.twice(reconciler.CarryObject{ObjectKind: desired.KindNode, Object: b.node.UUID, Generation: 2, Reason: "no longer declared"})
+	if n, _, err := b.Inventory.Node(t.Context(), "node-1"); err != nil || n.Lifecycle != "draining" {
+		t.Errorf("the node is %s, %v", n.Lifecycle, err)
+	}
+	b.done(b.ensure(a))
+	if b.state(a) != allocation.Provisioning || b.count(`SELECT count(*) FROM node_tasks`) != 1 {
+		t.Errorf("who stands on it is %s", b.state(a))
+	}
+	if n := b.count(`SELECT count(*) FROM observed_objects WHERE uid = $1 AND gone`, b.node); n != 1 {
+		t.Error("the loop would ask again and again")
+	}
+}

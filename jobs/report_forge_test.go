@@ -1,0 +1,168 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/forgedouble"
+	"github.com/gpuaas/gpuaas/reconciler/forge"
+)
+
+// teller is a world with workers and a forge, which the source "fleet" names.
+type teller struct {
+	*bundle
+
+	double *forgedouble.Double
+	commit string
+}
+
+func setupTeller(t *testing.T) *teller {
+	t.Helper()
+	b := &teller{bundle: setup(t)}
+	var err error
+	if b.double, err = forgedouble.New(t.Context(), forgedouble.Config{Kind: forgedouble.Gitea, Dir: t.TempDir(), Project: "acme/fleet", Token: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(b.double)
+	t.Cleanup(server.Close)
+	secret := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(secret, []byte("t\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := fmt.Appendf(nil, `{"forge":{"kind":"gitea","url":%q,"project":"acme/fleet","tokenRef":"file:%s"}}`, server.URL, secret)
+	b.declareSource(settings)
+	b.commit = b.git("commit-tree", "-m", "first", b.git("mktree"))
+	b.deps.Reports.Jobs = b.client
+	return b
+}
+
+func (b *teller) declareSource(settings []byte) {
+	b.t.Helper()
+	spec := desired.SourceSpec{Name: "fleet", Repository: "file:///srv/fleet.git", Ref: "main", Dirs: []string{"."}, Settings: settings}
+	if err := b.Desired.DeclareSources(b.t.Context(), desired.DeclaredByServer, []desired.SourceSpec{spec}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *teller) git(args ...string) string {
+	b.t.Helper()
+	cmd := exec.CommandContext(b.t.Context(), "git", append([]string{"--git-dir", b.double.Repository(), "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
+	cmd.Stdin = strings.NewReader("")
+	out, err := cmd.Output()
+	if err != nil {
+		b.t.Fatalf("git %v: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (b *teller) want(state forge.State, text string) {
+	b.t.Helper()
+	b.Do(b.t, func(tx pgx.Tx) error {
+		return b.deps.Reports.Want(b.t.Context(), tx, []forge.Report{
+			forge.OfCommit("fleet", b.commit, forge.Status{Context: forge.ContextValidate, State: state, Text: text}),
+		})
+	})
+}
+
+// shown waits until the forge shows it.
+func (b *teller) shown(state forge.State, text string) {
+	b.t.Helper()
+	var got forgedouble.Status
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+		if got = b.double.Statuses(b.commit)[forge.ContextValidate]; got.State == string(state) && got.Text == text {
+			return
+		}
+	}
+	b.t.Fatalf("the forge shows %+v, want %s %s", got, state, text)
+}
+
+// left are the jobs that wait for later.
+func (b *teller) left() int {
+	return b.count(`SELECT count(*) FROM river.river_job WHERE kind = 'report_forge' AND state IN ('scheduled', 'available', 'retryable')`)
+}
+
+// TestForgeIsToldWithTheWish: the wish brings its own job, and nothing is left of it.
+func TestForgeIsToldWithTheWish(t *testing.T) {
+	t.Parallel()
+	b := setupTeller(t)
+	for i := range 20 { // each may meet the end of the one before
+		b.want(forge.Pending, fmt.Sprintf("look %d", i))
+	}
+	b.want(forge.Success, "valid")
+	b.shown(forge.Success, "valid")
+	if n := b.left(); n > 1 { // of the last wish, which found the telling at its end
+		t.Errorf("%d jobs are left", n)
+	}
+}
+
+func TestForgeThatFailsIsToldLater(t *testing.T) {
+	t.Parallel()
+	b := setupTeller(t)
+	b.double.Refuse(forgedouble.Fault{Status: 503, Times: 1})
+	b.want(forge.Success, "valid")
+	later := func() int {
+		return b.count(`SELECT count(*) FROM river.river_job WHERE kind = 'report_forge' AND state = 'scheduled' AND scheduled_at > now() + interval '2 seconds'`)
+	}
+	for until := time.Now().Add(10 * time.Second); later() == 0; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("no job waits for later")
+		}
+	}
+	b.exec(`UPDATE forge_reports SET next_at = now()`)
+	b.done(forge.ReportForge{Source: "fleet"})
+	b.shown(forge.Success, "valid")
+}
+
+// TestWishWithoutAJobIsFound: a job was lost, or nobody was told to make one.
+func TestWishWithoutAJobIsFound(t *testing.T) {
+	t.Parallel()
+	b := setupTeller(t)
+	b.deps.Reports.Jobs = none{}
+	b.want(forge.Failure, "line 12")
+	b.done(forge.ReportForge{})
+	b.shown(forge.Failure, "line 12")
+}
+
+// TestSourceWithoutAForgeTellsNobody: and asks nobody again and again.
+func TestSourceWithoutAForgeTellsNobody(t *testing.T) {
+	t.Parallel()
+	b := setupTeller(t)
+	b.declareSource([]byte(`{}`))
+	b.want(forge.Success, "valid")
+	b.done(forge.ReportForge{Source: "fleet"})
+	b.done(forge.ReportForge{Source: "never declared"})
+	if n := len(b.double.Calls()); n != 0 || b.left() != 0 {
+		t.Errorf("%d calls, %d jobs left", n, b.left())
+	}
+}
+
+func TestSecretThatIsMissingIsSaid(t *testing.T) {
+	t.Parallel()
+	b := setupTeller(t)
+	b.declareSource([]byte(`{"forge":{"kind":"github","url":"https://api.github.com","project":"acme/fleet","tokenRef":"env:NO_SUCH_TOKEN_HERE"}}`))
+	b.want(forge.Success, "valid")
+	b.done(forge.ReportForge{Source: "fleet"})
+	shown, err := b.deps.Reports.Of(t.Context(), "fleet", "", 1)
+	if err != nil || len(shown) != 1 || !strings.Contains(shown[0].Fault, "env:NO_SUCH_TOKEN_HERE") {
+		t.Errorf("%+v, %v", shown, err)
+	}
+}
+
+// none enqueues nothing.
+type none struct{}
+
+func (none) InsertTx(context.Context, pgx.Tx, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error) {
+	return &rivertype.JobInsertResult{}, nil
+}

@@ -1,0 +1,32 @@
+package policies
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Stored is a value as its row holds it, whether or not Check would pass it.
+type Stored struct {
+	Key   string
+	Scope Scope
+	Value json.RawMessage
+}
+
+// Stored reads the rows of these keys: for whoever compares them with what was
+// declared. Decisions take a snapshot.
+func (*Client) Stored(ctx context.Context, q pg.Queryer, keys []string) ([]Stored, error) {
+	rows, err := q.Query(ctx, readStored, keys)
+	if err != nil {
+		return nil, fmt.Errorf("reading stored policy values: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Stored])
+	if err != nil {
+		return nil, fmt.Errorf("reading stored policy values: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,46 @@
+package reconciler
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// Figures counts what this process has found to differ, and put right.
+type Figures struct{ found, mended *prometheus.CounterVec }
+
+// NewFigures begins at zero.
+func NewFigures() *Figures {
+	return &Figures{
+		found:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_drift_detected_total", Help: "Differences of observed from desired that were found."}, []string{"kind"}),
+		mended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_drift_healed_total", Help: "Differences that are no longer there."}, []string{"kind"}),
+	}
+}
+
+// Describe names the figures.
+func (f *Figures) Describe(c chan<- *prometheus.Desc) {
+	f.found.Describe(c)
+	f.mended.Describe(c)
+}
+
+// Collect gives them.
+func (f *Figures) Collect(c chan<- prometheus.Metric) {
+	f.found.Collect(c)
+	f.mended.Collect(c)
+}
+
+// Moved counts what was committed.
+func (f *Figures) Moved(moves []plan.Drift) {
+	if f == nil {
+		return
+	}
+	for _, d := range moves {
+		switch d.Move {
+		case plan.Opened:
+			f.found.WithLabelValues(string(d.Kind)).Inc()
+		case plan.Healed:
+			f.mended.WithLabelValues(string(d.Kind)).Inc()
+		case plan.Changed:
+		}
+	}
+}

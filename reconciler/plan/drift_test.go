@@ -1,0 +1,319 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// drifting is what stands of an allocation whose host said nothing more than that it
+// is not as ordered.
+func drifting(field string) []plan.Standing {
+	return []plan.Standing{{
+		ID: uuid.UUID{1}, OpenedAt: t0.Add(-time.Minute), Version: 1,
+		Finding: plan.Finding{
+			Difference: plan.Difference{Field: field, Desired: "as ordered", Observed: "not as ordered", Cause: "changed on the host"},
+			Policy:     plan.Heal, Owner: plan.OwnerPlatform, DeadlineAt: t0.Add(time.Minute),
+		},
+	}}
+}
+
+// broken is an active allocation whose host says what is wrong.
+func broken(message string, change ...func(*plan.DueAllocation)) plan.DueAllocation {
+	d := plan.DueAllocation{
+		ID: ids.Allocation{UUID: uuid.UUID{9}}, Want: want(1), Have: with(have(wire.Broken, 1), func(h *plan.Have) { h.Message = message }),
+		Progress: &plan.Progress{State: plan.Active, Since: t0.Add(-time.Hour), Hourly: 500, Currency: "EUR"},
+	}
+	for _, c := range change {
+		c(&d)
+	}
+	return d
+}
+
+func noted(drift, ignore string) func(*plan.DueAllocation) {
+	return func(d *plan.DueAllocation) { d.Want.Drift, d.Want.Ignore = drift, ignore }
+}
+
+func stands(s ...plan.Standing) func(*plan.DueAllocation) {
+	return func(d *plan.DueAllocation) { d.Standing = s }
+}
+
+func suspended(until time.Time) func(*plan.DueAllocation) {
+	return func(d *plan.DueAllocation) { d.Want.Suspended = &plan.Suspension{Until: until} }
+}
+
+// by is what stands of drifting once somebody ignores it.
+func by(who string, until time.Time) plan.Standing {
+	s := drifting("state")[0]
+	s.Ignored, s.IgnoredBy, s.IgnoredReason, s.IgnoredUntil = true, who, "vendor visit", until
+	s.Owner, s.DeadlineAt = plan.OwnerOperator, time.Time{}
+	return s
+}
+
+// details says of each move what is written down.
+func details(p plan.Plan) string {
+	var b strings.Builder
+	for _, d := range p.Drift {
+		fmt.Fprintf(&b, "%s %s: %q, not %q; %s by %s", d.Move, d.Field, d.Observed, d.Desired, d.Policy, d.Owner)
+		if !d.DeadlineAt.IsZero() {
+			fmt.Fprintf(&b, " in %s", d.DeadlineAt.Sub(t0))
+		}
+		if d.Ignored {
+			fmt.Fprintf(&b, ", ignored by %s for %s", d.IgnoredBy, d.IgnoredUntil.Sub(t0))
+		}
+		if d.Cost > 0 {
+			fmt.Fprintf(&b, ", costs %d %s", d.Cost, d.Currency)
+		}
+		if d.Reopened {
+			b.WriteString(", reopened")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// Each row is what a host says, what policy and people have said of it, and what is
+// done and written down.
+func TestDriftOfAllocations(t *testing.T) {
+	t.Parallel()
+	rules := func(r plan.Rule) plan.Limits {
+		l := limits
+		l.Drift = map[desired.Kind]plan.Rule{desired.KindAllocation: r}
+		return l
+	}
+	cheap := func(d *plan.DueAllocation) { d.Progress.Hourly, d.Progress.Currency = 0, "" }
+	for name, c := range map[string]struct {
+		due    plan.DueAllocation
+		limits plan.Limits
+		plan   string
+		writes string
+	}{
+		"each field is one finding": {
+			broken("keys: 2 login keys, ordered 1; access: GPU-1 is open to bob, ordered nobody else; access: GPU-2 is open to bob, ordered nobody else"), limits,
+			"ensure@1", "opened keys: \"2 login keys\", not \"1\"; heal by platform in 2m0s, costs 500 EUR\n" +
+				"opened access: \"GPU-1 is open to bob; GPU-2 is open to bob\", not \"nobody else\"; heal by platform in 2m0s\n",
+		},
+		"an older agent names no field": {
+			broken("account u has 2 login keys"), limits,
+			"ensure@1", "opened state: \"account u has 2 login keys\", not \"as ordered\"; heal by platform in 2m0s, costs 500 EUR\n",
+		},
+		"one that stands is written once": {broken("", stands(drifting("state")...), cheap), limits, "ensure@1", ""},
+		"one field is mended, another breaks": {
+			broken("process: 7 (xmrig), ordered none", stands(drifting("state")...), cheap), limits, "ensure@1",
+			"opened process: \"7 (xmrig)\", not \"none\"; heal by platform in 2m0s\nhealed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
+		},
+		"warn does nothing":    {broken("", cheap), rules(plan.Warn), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
+		"ignore asks nobody":   {broken("", cheap), rules(plan.Ignore), "look +2160h0m0s", "opened state: \"not as ordered\", not \"as ordered\"; ignore by operator, ignored by rule: policy for 2160h0m0s\n"},
+		"the annotation rules": {broken("", noted("warn", ""), cheap), rules(plan.Heal), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
+		"an annotation of nonsense does not": {
+			broken("", noted("perhaps", "/state for ever"), cheap), limits, "ensure@1", "opened state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s\n",
+		},
+		"a field is ignored for a while": {
+			broken("", noted("", "/state owner=ada until=2026-11-20T13:00:00Z"), cheap), limits, "look +1h0m0s",
+			"opened state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by rule: ada for 1h0m0s\n",
+		},
+		"another field is not": {
+			broken("", noted("", "/keys owner=ada until=2026-11-20T13:00:00Z"), cheap), limits, "ensure@1",
+			"opened state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s\n",
+		},
+		"the annotation has expired": {
+			broken("", noted("", "/state owner=ada until=2026-11-20T12:00:00Z"), stands(by("rule: ada", t0)), cheap), limits, "ensure@1",
+			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
+		},
+		"ignored by a person":            {broken("", stands(by("user:ada", t0.Add(time.Hour))), cheap), limits, "look +1h0m0s", ""},
+		"a person's time is over":        {broken("", stands(by("user:ada", t0)), cheap), limits, "ensure@1", "changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n"},
+		"ignored, and then it is mended": {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Active, time.Hour), Standing: []plan.Standing{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
+		"policy no longer ignores": {
+			broken("", stands(by("rule: policy", t0.Add(time.Hour))), cheap), limits, "ensure@1",
+			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
+		},
+		"policy warns from now on": {
+			broken("", stands(drifting("state")...), cheap), rules(plan.Warn), "",
+			"changed state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n",
+		},
+		"suspended": {
+			broken("", suspended(t0.Add(time.Hour)), cheap), limits, "look +1h0m0s",
+			"opened state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n",
+		},
+		"suspended without an end": {broken("", suspended(time.Time{}), stands(drifting("state")...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
+		"the suspension has ended": {broken("", suspended(t0), stands(drifting("state")...), cheap), limits, "ensure@1", ""},
+		"released": {
+			plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting("state")},
+			rules(plan.Warn), "release@2",
+			"healed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
+		},
+		"never was right": {plan.DueAllocation{Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
+		"not heard": {
+			broken("", stands(drifting("state")...), func(d *plan.DueAllocation) { d.Have.StaleAt = t0 }), limits, "probe@1", "",
+		},
+		"at work": {broken("", stands(drifting("state")...), func(d *plan.DueAllocation) { d.Have.Phase = wire.Working }), limits, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			p := plan.Allocations([]plan.DueAllocation{c.due}, c.limits, t0)
+			did := ""
+			for _, a := range p.Actions {
+				did += fmt.Sprintf("%s@%d", a.Verb, a.Fence)
+			}
+			if did == "" {
+				for _, n := range p.Next {
+					did += fmt.Sprintf("look +%s", n.At.Sub(t0))
+				}
+			}
+			if did != c.plan || details(p) != c.writes {
+				t.Errorf("did %s, wanted %s\nwrites\n%swant\n%s", did, c.plan, details(p), c.writes)
+			}
+			// INV-16: once it is written, the next look writes nothing.
+			again := c.due
+			again.Standing = after(p, c.due.Standing)
+			if p := plan.Allocations([]plan.DueAllocation{again}, c.limits, t0); len(p.Drift) > 0 {
+				t.Errorf("and again\n%s", details(p))
+			}
+		})
+	}
+}
+
+// after is what stands once the moves of a plan are written.
+func after(p plan.Plan, standing []plan.Standing) (left []plan.Standing) {
+	moved := map[string]bool{}
+	for _, d := range p.Drift {
+		moved[d.Field] = true
+		if d.Move != plan.Healed {
+			left = append(left, d.Standing)
+		}
+	}
+	for _, s := range standing {
+		if !moved[s.Field] {
+			left = append(left, s)
+		}
+	}
+	return left
+}
+
+// What a suspension forbids, and what it does not: records, and releases that a
+// user, a lease or a balance asked for.
+func TestSuspended(t *testing.T) {
+	t.Parallel()
+	halt := &plan.Suspension{Until: t0.Add(time.Hour)}
+	held := func(w *plan.Want) *plan.Want { w.Suspended = halt; return w }
+	sku := func(change func(*plan.DueObject)) plan.DueObject {
+		d := plan.DueObject{Kind: desired.KindSKU, Object: uuid.UUID{7}, Generation: 2, SpecHash: "2", AppliedGeneration: 1, AppliedHash: "1", Suspended: halt}
+		change(&d)
+		return d
+	}
+	for name, c := range map[string]struct {
+		got  plan.Plan
+		want string
+	}{
+		"nothing is put in place": {plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Progress: since(plan.Requested, 0)}}, limits, t0), "; look +15m0s"},
+		"what was seen is recorded": {
+			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(wire.Ready, 1), Progress: since(plan.Provisioning, 0)}}, limits, t0),
+			"record node_ready@1 host reports ready; look +10s",
+		},
+		"a deadline stands": {
+			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Progress: since(plan.Provisioning, time.Hour)}}, limits, t0),
+			"record gave_up@1 provisioning took too long; look +10s",
+		},
+		"a user's release goes on": {
+			plan.Allocations([]plan.DueAllocation{{Want: held(released(2)), Have: have(wire.Ready, 1), Progress: since(plan.Releasing, 0)}}, limits, t0),
+			"release@2 released; look +10s",
+		},
+		"a lease ends": {
+			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(wire.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}}, limits, t0),
+			"record expired@1 lease ended; look +10s",
+		},
+		"a declaration waits":     {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; look +1h0m0s"},
+		"it ends by itself":       {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{Until: t0} })}, limits, t0), "ensure@0 declared; look +10s"},
+		"it has no end":           {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{} })}, limits, t0), ""},
+		"silence is recorded":     {plan.Objects([]plan.DueObject{held1(node(t0, true), halt)}, limits, t0), "record went_silent@0 reports have stopped; look +10s"},
+		"a node is not retired":   {plan.Objects([]plan.DueObject{held1(leaving(false), halt)}, limits, t0), "; look +1h0m0s"},
+		"unless a person asks so": {plan.Objects([]plan.DueObject{held1(leaving(true), halt)}, limits, t0), "release@0 no longer declared; look +10s"},
+	} {
+		if got := show(c.got); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func held1(d plan.DueObject, s *plan.Suspension) plan.DueObject {
+	d.Object, d.Suspended = uuid.UUID{7}, s
+	return d
+}
+
+// leaving is a node that is on the market and no longer declared.
+func leaving(byPerson bool) plan.DueObject {
+	d := node(t0.Add(2*time.Hour), true)
+	d.Silence, d.Machine = nil, &plan.Machine{OnMarket: true, ByPerson: byPerson}
+	d.Generation, d.Deleted = 2, true
+	return d
+}
+
+func machine(change func(*plan.DueObject)) plan.DueObject {
+	d := node(t0.Add(time.Hour), true)
+	d.Object = uuid.UUID{7}
+	d.Machine = &plan.Machine{GPUs: 2, Model: "H100", Price: 299, Currency: "EUR", OnMarket: true, Devices: []plan.Device{{Model: "H100", Serial: "b"}, {Model: "H100", Serial: "a"}}}
+	change(&d)
+	return d
+}
+
+func TestDriftOfMachines(t *testing.T) {
+	t.Parallel()
+	missing := plan.Standing{OpenedAt: t0, Version: 1, Finding: plan.Finding{
+		Difference: plan.Difference{Field: "gpus", Desired: "2", Observed: "1", Cause: "the machine's hardware is not as declared", Cost: 299, Currency: "EUR"},
+		Policy:     plan.Heal, Owner: plan.OwnerOperator, DeadlineAt: t0.Add(time.Hour),
+	}}
+	spec := plan.Standing{OpenedAt: t0, Version: 1, Finding: plan.Finding{
+		Difference: plan.Difference{Field: "spec.cordoned", Desired: "true", Observed: "false", Cause: "edited"}, Policy: plan.Heal, Owner: plan.OwnerPlatform, DeadlineAt: t0.Add(time.Minute),
+	}}
+	for name, c := range map[string]struct {
+		due    plan.DueObject
+		writes string
+	}{
+		"as declared":        {machine(func(*plan.DueObject) {}), ""},
+		"one GPU is missing": {machine(func(d *plan.DueObject) { d.Machine.Devices = d.Machine.Devices[:1] }), "opened gpus: \"1\", not \"2\"; heal by operator in 24h0m0s, costs 299 EUR\n"},
+		"all are missing":    {machine(func(d *plan.DueObject) { d.Machine.Devices = []plan.Device{} }), "opened gpus: \"0\", not \"2\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
+		"one too many":       {machine(func(d *plan.DueObject) { d.Machine.GPUs = 1 }), "opened gpus: \"2\", not \"1\"; heal by operator in 24h0m0s\n"},
+		"another model":      {machine(func(d *plan.DueObject) { d.Machine.Model = "H200" }), "opened model: \"2 H100\", not \"H200\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
+		"no SKU to compare":  {machine(func(d *plan.DueObject) { d.Machine.Model, d.Machine.Price = "", 0 }), ""},
+		"the same serials":   {machine(func(d *plan.DueObject) { d.Machine.Serials = []string{"a", "b"} }), ""},
+		"another serial":     {machine(func(d *plan.DueObject) { d.Machine.Serials = []string{"a", "c"} }), "opened serials: \"a, b\", not \"a, c\"; heal by operator in 24h0m0s\n"},
+		"not whole":          {machine(func(d *plan.DueObject) { d.Machine.Devices = nil }), ""},
+		"not whole, still":   {machine(func(d *plan.DueObject) { d.Machine.Devices, d.Standing = nil, []plan.Standing{missing} }), ""},
+		"not heard, still": {machine(func(d *plan.DueObject) {
+			d.Silence.StaleAt, d.Silence.Reachable, d.Standing = t0, false, []plan.Standing{missing}
+		}), ""},
+		"plugged in again":                     {machine(func(d *plan.DueObject) { d.Standing = []plan.Standing{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
+		"no longer declared":                   {machine(func(d *plan.DueObject) { d.Deleted, d.Gone, d.Standing = true, true, []plan.Standing{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
+		"what a job found is its own to close": {machine(func(d *plan.DueObject) { d.Standing = []plan.Standing{spec} }), ""},
+	} {
+		p := plan.Objects([]plan.DueObject{c.due}, limits, t0)
+		if got := details(p); got != c.writes {
+			t.Errorf("%s: writes\n%swant\n%s", name, got, c.writes)
+		}
+		again := c.due
+		again.Standing = after(p, c.due.Standing)
+		if p := plan.Objects([]plan.DueObject{again}, limits, t0); len(p.Drift) > 0 {
+			t.Errorf("%s, and again\n%s", name, details(p))
+		}
+	}
+	// What a room keeps is put right by carrying the declaration out again.
+	due := machine(func(d *plan.DueObject) {
+		d.Standing, d.Machine.Cordoned, d.Machine.OnMarket, d.Source = []plan.Standing{spec}, true, true, "fleet"
+	})
+	if p := plan.Objects([]plan.DueObject{due}, limits, t0); len(p.Actions) != 1 || p.Actions[0].Reason != "drifted: spec.cordoned" || !p.Actions[0].Judged || p.Actions[0].Source != "" {
+		t.Errorf("planned %+v", p.Actions)
+	}
+	due.Drift = "warn"
+	if p := plan.Objects([]plan.DueObject{due}, limits, t0); len(p.Actions) != 0 || len(p.Drift) != 1 || p.Drift[0].Owner != plan.OwnerOperator {
+		t.Errorf("with warn, planned %+v, %+v", p.Actions, p.Drift)
+	}
+}

@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/money"
+)
+
+// Machine is a node as it is declared, kept and seen.
+type Machine struct {
+	GPUs     int      // how many it must show
+	Serials  []string // which, where that is declared
+	Cordoned bool     // declared so
+	ByPerson bool     // a person declares it, not a revision
+	// What its SKU promises; empty and zero where there is no such SKU.
+	Model    string
+	Price    money.Minor // per GPU and hour
+	Currency string
+
+	// As the inventory keeps it.
+	OnMarket bool // neither cordoned nor retired there
+
+	// Devices are those of the last report; nil where it was not whole, or none came.
+	Devices []Device
+}
+
+// Device is one GPU of a report.
+type Device struct {
+	Model  string `json:"model"`
+	Serial string `json:"serial"`
+}
+
+// The fields in which a machine can differ. The others of a declaration are in what
+// rooms keep, which a job compares: their names begin with spec.
+const (
+	fieldGPUs    = "gpus"
+	fieldModel   = "model"
+	fieldSerials = "serials"
+	inSpec       = "spec"
+)
+
+func ofMachine(field string) bool {
+	return field == fieldGPUs || field == fieldModel || field == fieldSerials
+}
+
+// OfSpec says whether a field is one of a declaration, which a room keeps.
+func OfSpec(field string) bool { return field == inSpec || strings.HasPrefix(field, inSpec+".") }
+
+func specs(fields []string) []string {
+	return slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return !OfSpec(f) })
+}
+
+// judge compares the machine with its declaration, and looks again at what a job has
+// found to differ in its room: the rule may have changed since.
+func (d DueObject) judge(l Limits, now time.Time) Judgement {
+	s := Subject{d.Kind, d.Object, d.Name, RulesOf(d.Kind, d.Drift, d.Ignore, l.Drift), d.Suspended}
+	if d.Generation == 0 || d.Deleted {
+		return Judge(s, nil, d.Standing, anyField, now)
+	}
+	var found []Difference
+	for _, st := range d.Standing {
+		if OfSpec(st.Field) {
+			found = append(found, st.Difference)
+		}
+	}
+	if m := d.Machine; m != nil && m.Devices != nil && d.Silence != nil && now.Before(d.Silence.StaleAt) {
+		return Judge(s, append(found, m.differences()...), d.Standing, ofMachine, now)
+	}
+	// A machine that is not seen may have been mended, or not.
+	for _, st := range d.Standing {
+		if ofMachine(st.Field) {
+			found = append(found, st.remote())
+		}
+	}
+	return Judge(s, found, d.Standing, func(string) bool { return false }, now)
+}
+
+func (s Standing) remote() Difference {
+	d := s.Difference
+	d.Remote = true
+	return d
+}
+
+// differences are what only hands can put right. What is missing costs what it
+// would be sold for.
+func (m Machine) differences() (all []Difference) {
+	const mend = "the machine's hardware is not as declared"
+	if n := len(m.Devices); n != m.GPUs {
+		all = append(all, m.priced(Difference{
+			Field: fieldGPUs, Desired: strconv.Itoa(m.GPUs), Observed: strconv.Itoa(n), Cause: mend, Remote: true,
+		}, max(m.GPUs-n, 0)))
+	}
+	others := map[string]int{}
+	for _, d := range m.Devices {
+		if m.Model != "" && d.Model != m.Model {
+			others[d.Model]++
+		}
+	}
+	if len(others) > 0 {
+		n, words := 0, []string{}
+		for _, model := range slices.Sorted(maps.Keys(others)) {
+			n, words = n+others[model], append(words, fmt.Sprintf("%d %s", others[model], model))
+		}
+		all = append(all, m.priced(Difference{Field: fieldModel, Desired: m.Model, Observed: strings.Join(words, ", "), Cause: mend, Remote: true}, n))
+	}
+	if have := m.serials(); len(m.Serials) > 0 && !slices.Equal(have, slices.Sorted(slices.Values(m.Serials))) {
+		all = append(all, Difference{
+			Field: fieldSerials, Desired: strings.Join(slices.Sorted(slices.Values(m.Serials)), ", "), Observed: strings.Join(have, ", "), Cause: mend, Remote: true,
+		})
+	}
+	return all
+}
+
+func (m Machine) serials() []string {
+	list := make([]string, len(m.Devices))
+	for i, d := range m.Devices {
+		list[i] = d.Serial
+	}
+	slices.Sort(list)
+	return list
+}
+
+// priced adds what GPUs that cannot be sold would bring in an hour.
+func (m Machine) priced(d Difference, gpus int) Difference {
+	const hour = 3600
+	if cost, err := money.Due(m.Price, int64(gpus), hour); err == nil && cost > 0 {
+		d.Cost, d.Currency = cost, m.Currency
+	}
+	return d
+}
+
+// shrinks says whether an action takes a node off the market that is on it, and no
+// person asked: the breaker counts these.
+func (d DueObject) shrinks(v Verb) bool {
+	m := d.Machine
+	if m == nil || !m.OnMarket || d.AppliedGeneration == 0 {
+		return false
+	}
+	if m.ByPerson && (d.Deleted || d.AppliedGeneration < d.Generation) {
+		return false
+	}
+	return v == Release || v == Ensure && m.Cordoned
+}
