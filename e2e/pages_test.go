@@ -156,7 +156,7 @@ func (h *house) shell(t *testing.T, command string) (out string, code int) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	// The session's own words end with a line of their own, so that a command may be any text.
-	script := fmt.Sprintf("[ -f %[1]s ] && . %[1]s; cd \"$(cat %[2]s)\" || exit 99\n%[3]s\nrc=$?\nexport -p > %[1]s; pwd > %[2]s; exit $rc\n", h.path("env"), h.path("cwd"), command)
+	script := fmt.Sprintf("set -a; [ -f %[1]s ] && . %[1]s; cd \"$(cat %[2]s)\" || exit 99\n%[3]s\nrc=$?\nexport -p > %[1]s; pwd > %[2]s; exit $rc\n", h.path("env"), h.path("cwd"), command)
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Env = h.own("PATH="+bins+":"+os.Getenv("PATH"), "HOME="+h.dir, "CI=",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
@@ -201,11 +201,19 @@ func differs(shown []string, out string, code int) string {
 
 // pattern is a line as a page shows it, with any white space.
 func pattern(shown string) *regexp.Regexp {
-	var words []string
-	for _, word := range strings.Fields(shown) {
-		words = append(words, strings.ReplaceAll(regexp.QuoteMeta(word), "…", ".*"))
+	like, space := `^`, `\s*`
+	for i, word := range strings.Fields(shown) {
+		switch {
+		case word == "…" && i == 0: // alone, it is nothing as well
+			like += `(?:.*\s)?`
+		case word == "…":
+			like += `(?:\s.*)?`
+		default:
+			like += space + strings.ReplaceAll(regexp.QuoteMeta(word), "…", ".*")
+			space = `\s+`
+		}
 	}
-	return regexp.MustCompile(`^\s*` + strings.Join(words, `\s+`) + `\s*$`)
+	return regexp.MustCompile(like + `\s*$`)
 }
 
 func TestPagesAreRead(t *testing.T) {
@@ -226,6 +234,9 @@ func TestPagesAreRead(t *testing.T) {
 		"in this order":       {"c\na", "a\nb\nc\n", 0, false},
 		"not printed":         {"a", "b\n", 0, false},
 		"anything":            {"a … d\n…", "a b c d\n", 0, true},
+		"nothing, too":        {"… a … d …", "a d\n", 0, true},
+		"what comes first":    {"… b", "x a b\n", 0, true},
+		"not within words":    {"a … d", "a bd\n", 0, false},
 		"within a word":       {"id 01…-x", "id 0199-x\n", 0, true},
 		"failed":              {"a", "a\n", 1, false},
 		"an error":            {"Error: a", "Error: a\n", 5, true},
