@@ -193,7 +193,7 @@ const (
 		SELECT name, g.repository, ref, dirs, declared_by, settings, head, g.tree_hash, checked_at, fetched_at, fault_code, fault, fault_since,
 			CASE WHEN isfinite(asked_at) THEN asked_at END, CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason,
 			suspended_at, suspended_until, g.version, gone_at, coalesce(p.revision, 0), coalesce(p.commit, ''), coalesce(p.tree_hash, ''), p.applied_at,
-			coalesce(l.revision, 0), coalesce(l.commit, ''), coalesce(l.tree_hash, ''), coalesce(l.status, ''), coalesce(l.findings, '[]'), coalesce(l.waits, '[]'),
+			coalesce(l.revision, 0), coalesce(l.commit, ''), coalesce(l.tree_hash, ''), coalesce(l.status, ''), coalesce(l.objects, 0), coalesce(l.findings, '[]'), coalesce(l.waits, '[]'),
 			l.updated_at
 		FROM git_sources g
 		LEFT JOIN desired_pointer p ON p.source = g.name
@@ -238,6 +238,15 @@ const (
 	exportObjects = selectObject + `
 		WHERE kind = ANY ($1::text[]) AND deleted_at IS NULL AND ($2 = '' OR owner = $2) AND ($3 = '' OR source = $3)
 		ORDER BY array_position($1::text[], kind), name, uid`
+
+	// The newest word of the commit that it stands at.
+	selectWritten = `
+		SELECT o.created_at, o.updated_at, coalesce(r.revision, 0), coalesce(r.status, ''), coalesce(r.author, ''), coalesce(r.message, '')
+		FROM desired_objects o LEFT JOIN LATERAL (
+			SELECT revision, status, author, message FROM desired_revisions
+			WHERE o.owner = 'git' AND source = o.source AND commit = o.commit ORDER BY revision DESC LIMIT 1
+		) AS r ON true
+		WHERE o.uid = $1`
 
 	// Slices of the key space for the sweep, in key order.
 	selectSlice  = `SELECT kind, uid FROM desired_objects WHERE uid > $1 ORDER BY uid LIMIT $2`

@@ -79,7 +79,7 @@ type SourceState struct {
 	GoneAt     *time.Time
 
 	Applied Pointer  // zero: nothing yet
-	Latest  Revision // the last commit that was judged: number, commit, tree, status, findings, waits, time
+	Latest  Revision // the last commit that was judged: number, commit, tree, status, objects, findings, waits, time
 }
 
 // DeclareSources makes these the sources that somebody declares. One that was
@@ -199,7 +199,7 @@ func scanSource(row pgx.CollectableRow) (s SourceState, err error) {
 	err = row.Scan(&s.Name, &s.Repository, &s.Ref, &s.Dirs, &s.DeclaredBy, &s.Settings, &s.Head, &s.TreeHash, &s.CheckedAt, &s.FetchedAt,
 		&s.FaultCode, &s.Fault, &s.FaultSince, &s.AskedAt, &by.By, &by.Reason, &by.at, &by.Until, &s.Version, &s.GoneAt,
 		&s.Applied.Revision, &s.Applied.Commit, &s.Applied.TreeHash, &appliedAt,
-		&s.Latest.Revision, &s.Latest.Commit, &s.Latest.TreeHash, &s.Latest.Status, &s.Latest.Findings, &s.Latest.Waits, &judgedAt)
+		&s.Latest.Revision, &s.Latest.Commit, &s.Latest.TreeHash, &s.Latest.Status, &s.Latest.Objects, &s.Latest.Findings, &s.Latest.Waits, &judgedAt)
 	if err != nil {
 		return SourceState{}, fmt.Errorf("scanning source: %w", err)
 	}

@@ -2144,6 +2144,8 @@ type FilterCount struct {
 
 // Finding One fault, at a place in its author's own file.
 type Finding struct {
+	// Code The rule, by a name that stays.
+	Code     *string `json:"code,omitempty"`
 	Column   int     `json:"column"`
 	Expected *string `json:"expected,omitempty"`
 	Field    *string `json:"field,omitempty"`
@@ -3651,8 +3653,14 @@ type CredentialID = openapi_types.UUID
 // Cursor defines model for Cursor.
 type Cursor = string
 
+// DriftID defines model for DriftID.
+type DriftID = openapi_types.UUID
+
 // GitSourceName defines model for GitSourceName.
 type GitSourceName = string
+
+// HookSource defines model for HookSource.
+type HookSource = string
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -3693,11 +3701,17 @@ type PaymentSessionID = openapi_types.UUID
 // PlanID defines model for PlanID.
 type PlanID = openapi_types.UUID
 
+// PolicyName defines model for PolicyName.
+type PolicyName = string
+
 // ProjectHeader defines model for ProjectHeader.
 type ProjectHeader = string
 
 // ProjectPath defines model for ProjectPath.
 type ProjectPath = openapi_types.UUID
+
+// RevisionNumber defines model for RevisionNumber.
+type RevisionNumber = int64
 
 // ServiceAccountID defines model for ServiceAccountID.
 type ServiceAccountID = openapi_types.UUID
@@ -5376,7 +5390,7 @@ type ClientInterface interface {
 
 	// ListDrift Where observed differs from desired
 	//
-	// Open differences first by age; with what is done about each, by whom and until when.
+	// Open differences first, the newest before; with what is done about each, by whom and until when.
 	//
 	// Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
 	ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5388,7 +5402,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
-	IgnoreDriftWithBody(ctx context.Context, id openapi_types.UUID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	IgnoreDriftWithBody(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// IgnoreDrift Live with a difference for a while
 	//
@@ -5397,7 +5411,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
-	IgnoreDrift(ctx context.Context, id openapi_types.UUID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListGitSources Where declarations are kept
 	//
@@ -5591,7 +5605,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
-	PutPolicyWithBody(ctx context.Context, key string, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutPolicyWithBody(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutPolicy Set a value
 	//
@@ -5600,7 +5614,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
-	PutPolicy(ctx context.Context, key string, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutPolicy(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAdminRefunds Refunds of all tenants
 	//
@@ -5622,7 +5636,7 @@ type ClientInterface interface {
 	// With its findings, or with what it waits for.
 	//
 	// Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
-	GetRevision(ctx context.Context, revision int64, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetRevision(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAllSessions Sessions
 	//
@@ -6126,7 +6140,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
-	ReceiveGitHookWithBody(ctx context.Context, source string, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ReceiveGitHookWithBody(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetHealthz Every dependency
 	//
@@ -6881,7 +6895,7 @@ func (c *Client) TraceDesired(ctx context.Context, kind KindName, name ObjectNam
 
 // ListDrift Where observed differs from desired
 //
-// Open differences first by age; with what is done about each, by whom and until when.
+// Open differences first, the newest before; with what is done about each, by whom and until when.
 //
 // Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
 func (c *Client) ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6903,7 +6917,7 @@ func (c *Client) ListDrift(ctx context.Context, params *ListDriftParams, reqEdit
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
-func (c *Client) IgnoreDriftWithBody(ctx context.Context, id openapi_types.UUID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) IgnoreDriftWithBody(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewIgnoreDriftRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -6922,7 +6936,7 @@ func (c *Client) IgnoreDriftWithBody(ctx context.Context, id openapi_types.UUID,
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
-func (c *Client) IgnoreDrift(ctx context.Context, id openapi_types.UUID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewIgnoreDriftRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -7356,7 +7370,7 @@ func (c *Client) ListPolicies(ctx context.Context, params *ListPoliciesParams, r
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
-func (c *Client) PutPolicyWithBody(ctx context.Context, key string, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PutPolicyWithBody(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutPolicyRequestWithBody(c.Server, key, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -7375,7 +7389,7 @@ func (c *Client) PutPolicyWithBody(ctx context.Context, key string, params *PutP
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
-func (c *Client) PutPolicy(ctx context.Context, key string, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PutPolicy(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutPolicyRequest(c.Server, key, params, body)
 	if err != nil {
 		return nil, err
@@ -7427,7 +7441,7 @@ func (c *Client) ListRevisions(ctx context.Context, params *ListRevisionsParams,
 // With its findings, or with what it waits for.
 //
 // Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
-func (c *Client) GetRevision(ctx context.Context, revision int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetRevision(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRevisionRequest(c.Server, revision)
 	if err != nil {
 		return nil, err
@@ -8551,7 +8565,7 @@ func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEd
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
-func (c *Client) ReceiveGitHookWithBody(ctx context.Context, source string, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) ReceiveGitHookWithBody(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReceiveGitHookRequestWithBody(c.Server, source, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -10769,7 +10783,7 @@ func NewListDriftRequest(server string, params *ListDriftParams) (*http.Request,
 }
 
 // NewIgnoreDriftRequest calls the generic IgnoreDrift builder with application/json body
-func NewIgnoreDriftRequest(server string, id openapi_types.UUID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody) (*http.Request, error) {
+func NewIgnoreDriftRequest(server string, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -10780,7 +10794,7 @@ func NewIgnoreDriftRequest(server string, id openapi_types.UUID, params *IgnoreD
 }
 
 // NewIgnoreDriftRequestWithBody constructs an http.Request for the IgnoreDrift method, with any body, and a specified content type
-func NewIgnoreDriftRequestWithBody(server string, id openapi_types.UUID, params *IgnoreDriftParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewIgnoreDriftRequestWithBody(server string, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11957,7 +11971,7 @@ func NewListPoliciesRequest(server string, params *ListPoliciesParams) (*http.Re
 }
 
 // NewPutPolicyRequest calls the generic PutPolicy builder with application/json body
-func NewPutPolicyRequest(server string, key string, params *PutPolicyParams, body PutPolicyJSONRequestBody) (*http.Request, error) {
+func NewPutPolicyRequest(server string, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -11968,7 +11982,7 @@ func NewPutPolicyRequest(server string, key string, params *PutPolicyParams, bod
 }
 
 // NewPutPolicyRequestWithBody constructs an http.Request for the PutPolicy method, with any body, and a specified content type
-func NewPutPolicyRequestWithBody(server string, key string, params *PutPolicyParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutPolicyRequestWithBody(server string, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -12209,7 +12223,7 @@ func NewListRevisionsRequest(server string, params *ListRevisionsParams) (*http.
 }
 
 // NewGetRevisionRequest constructs an http.Request for the GetRevision method
-func NewGetRevisionRequest(server string, revision int64) (*http.Request, error) {
+func NewGetRevisionRequest(server string, revision RevisionNumber) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -15672,7 +15686,7 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 }
 
 // NewReceiveGitHookRequestWithBody constructs an http.Request for the ReceiveGitHook method, with any body, and a specified content type
-func NewReceiveGitHookRequestWithBody(server string, source string, params *ReceiveGitHookParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewReceiveGitHookRequestWithBody(server string, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -18523,7 +18537,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListDriftWithResponse Where observed differs from desired
 	//
-	// Open differences first by age; with what is done about each, by whom and until when.
+	// Open differences first, the newest before; with what is done about each, by whom and until when.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -18537,7 +18551,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
-	IgnoreDriftWithBodyWithResponse(ctx context.Context, id openapi_types.UUID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error)
+	IgnoreDriftWithBodyWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error)
 
 	// IgnoreDriftWithResponse Live with a difference for a while
 	//
@@ -18546,7 +18560,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
-	IgnoreDriftWithResponse(ctx context.Context, id openapi_types.UUID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error)
+	IgnoreDriftWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error)
 
 	// ListGitSourcesWithResponse Where declarations are kept
 	//
@@ -18762,7 +18776,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
-	PutPolicyWithBodyWithResponse(ctx context.Context, key string, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error)
+	PutPolicyWithBodyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error)
 
 	// PutPolicyWithResponse Set a value
 	//
@@ -18771,7 +18785,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
-	PutPolicyWithResponse(ctx context.Context, key string, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error)
+	PutPolicyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error)
 
 	// ListAdminRefundsWithResponse Refunds of all tenants
 	//
@@ -18799,7 +18813,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
-	GetRevisionWithResponse(ctx context.Context, revision int64, reqEditors ...RequestEditorFn) (*GetRevisionResponse, error)
+	GetRevisionWithResponse(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*GetRevisionResponse, error)
 
 	// ListAllSessionsWithResponse Sessions
 	//
@@ -19369,7 +19383,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
-	ReceiveGitHookWithBodyWithResponse(ctx context.Context, source string, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveGitHookResponse, error)
+	ReceiveGitHookWithBodyWithResponse(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveGitHookResponse, error)
 
 	// GetHealthzWithResponse Every dependency
 	//
@@ -27522,7 +27536,7 @@ func (c *ClientWithResponses) TraceDesiredWithResponse(ctx context.Context, kind
 
 // ListDriftWithResponse Where observed differs from desired
 //
-// Open differences first by age; with what is done about each, by whom and until when.
+// Open differences first, the newest before; with what is done about each, by whom and until when.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -27542,7 +27556,7 @@ func (c *ClientWithResponses) ListDriftWithResponse(ctx context.Context, params 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
-func (c *ClientWithResponses) IgnoreDriftWithBodyWithResponse(ctx context.Context, id openapi_types.UUID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error) {
+func (c *ClientWithResponses) IgnoreDriftWithBodyWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error) {
 	rsp, err := c.IgnoreDriftWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -27557,7 +27571,7 @@ func (c *ClientWithResponses) IgnoreDriftWithBodyWithResponse(ctx context.Contex
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
-func (c *ClientWithResponses) IgnoreDriftWithResponse(ctx context.Context, id openapi_types.UUID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error) {
+func (c *ClientWithResponses) IgnoreDriftWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error) {
 	rsp, err := c.IgnoreDrift(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -27917,7 +27931,7 @@ func (c *ClientWithResponses) ListPoliciesWithResponse(ctx context.Context, para
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
-func (c *ClientWithResponses) PutPolicyWithBodyWithResponse(ctx context.Context, key string, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error) {
+func (c *ClientWithResponses) PutPolicyWithBodyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error) {
 	rsp, err := c.PutPolicyWithBody(ctx, key, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -27932,7 +27946,7 @@ func (c *ClientWithResponses) PutPolicyWithBodyWithResponse(ctx context.Context,
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
-func (c *ClientWithResponses) PutPolicyWithResponse(ctx context.Context, key string, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error) {
+func (c *ClientWithResponses) PutPolicyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error) {
 	rsp, err := c.PutPolicy(ctx, key, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -27978,7 +27992,7 @@ func (c *ClientWithResponses) ListRevisionsWithResponse(ctx context.Context, par
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
-func (c *ClientWithResponses) GetRevisionWithResponse(ctx context.Context, revision int64, reqEditors ...RequestEditorFn) (*GetRevisionResponse, error) {
+func (c *ClientWithResponses) GetRevisionWithResponse(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*GetRevisionResponse, error) {
 	rsp, err := c.GetRevision(ctx, revision, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28920,7 +28934,7 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
-func (c *ClientWithResponses) ReceiveGitHookWithBodyWithResponse(ctx context.Context, source string, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveGitHookResponse, error) {
+func (c *ClientWithResponses) ReceiveGitHookWithBodyWithResponse(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveGitHookResponse, error) {
 	rsp, err := c.ReceiveGitHookWithBody(ctx, source, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -36591,7 +36605,7 @@ type ServerInterface interface {
 	ListDrift(c *gin.Context, params ListDriftParams)
 	// IgnoreDrift Live with a difference for a while
 	// (POST /api/v1/admin/drift/{id}/ignore)
-	IgnoreDrift(c *gin.Context, id openapi_types.UUID, params IgnoreDriftParams)
+	IgnoreDrift(c *gin.Context, id DriftID, params IgnoreDriftParams)
 	// ListGitSources Where declarations are kept
 	// (GET /api/v1/admin/git-sources)
 	ListGitSources(c *gin.Context, params ListGitSourcesParams)
@@ -36645,7 +36659,7 @@ type ServerInterface interface {
 	ListPolicies(c *gin.Context, params ListPoliciesParams)
 	// PutPolicy Set a value
 	// (PUT /api/v1/admin/policies/{key})
-	PutPolicy(c *gin.Context, key string, params PutPolicyParams)
+	PutPolicy(c *gin.Context, key PolicyName, params PutPolicyParams)
 	// ListAdminRefunds Refunds of all tenants
 	// (GET /api/v1/admin/refunds)
 	ListAdminRefunds(c *gin.Context, params ListAdminRefundsParams)
@@ -36654,7 +36668,7 @@ type ServerInterface interface {
 	ListRevisions(c *gin.Context, params ListRevisionsParams)
 	// GetRevision One revision
 	// (GET /api/v1/admin/revisions/{revision})
-	GetRevision(c *gin.Context, revision int64)
+	GetRevision(c *gin.Context, revision RevisionNumber)
 	// ListAllSessions Sessions
 	// (GET /api/v1/admin/sessions)
 	ListAllSessions(c *gin.Context, params ListAllSessionsParams)
@@ -36798,7 +36812,7 @@ type ServerInterface interface {
 	ListEvents(c *gin.Context, params ListEventsParams)
 	// ReceiveGitHook What a forge says
 	// (POST /api/v1/git/webhook/{source})
-	ReceiveGitHook(c *gin.Context, source string, params ReceiveGitHookParams)
+	ReceiveGitHook(c *gin.Context, source HookSource, params ReceiveGitHookParams)
 	// GetHealthz Every dependency
 	// (GET /api/v1/healthz)
 	GetHealthz(c *gin.Context)
@@ -37842,7 +37856,7 @@ func (siw *ServerInterfaceWrapper) IgnoreDrift(c *gin.Context) {
 	_ = err
 
 	// ------------- Path parameter "id" -------------
-	var id openapi_types.UUID
+	var id DriftID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
 	if err != nil {
@@ -38811,7 +38825,7 @@ func (siw *ServerInterfaceWrapper) PutPolicy(c *gin.Context) {
 	_ = err
 
 	// ------------- Path parameter "key" -------------
-	var key string
+	var key PolicyName
 
 	err = runtime.BindStyledParameterWithOptions("simple", "key", c.Param("key"), &key, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
@@ -38992,7 +39006,7 @@ func (siw *ServerInterfaceWrapper) GetRevision(c *gin.Context) {
 	_ = err
 
 	// ------------- Path parameter "revision" -------------
-	var revision int64
+	var revision RevisionNumber
 
 	err = runtime.BindStyledParameterWithOptions("simple", "revision", c.Param("revision"), &revision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
 	if err != nil {
@@ -41655,7 +41669,7 @@ func (siw *ServerInterfaceWrapper) ReceiveGitHook(c *gin.Context) {
 	_ = err
 
 	// ------------- Path parameter "source" -------------
-	var source string
+	var source HookSource
 
 	err = runtime.BindStyledParameterWithOptions("simple", "source", c.Param("source"), &source, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
@@ -44837,7 +44851,7 @@ func (response ListDrift503JSONResponse) VisitListDriftResponse(w http.ResponseW
 }
 
 type IgnoreDriftRequestObject struct {
-	Id     openapi_types.UUID `json:"id"`
+	Id     DriftID `json:"id"`
 	Params IgnoreDriftParams
 	Body   *IgnoreDriftJSONRequestBody
 }
@@ -45713,7 +45727,7 @@ func (response ListPolicies503JSONResponse) VisitListPoliciesResponse(w http.Res
 }
 
 type PutPolicyRequestObject struct {
-	Key    string `json:"key"`
+	Key    PolicyName `json:"key"`
 	Params PutPolicyParams
 	Body   *PutPolicyJSONRequestBody
 }
@@ -45862,7 +45876,7 @@ func (response ListRevisions503JSONResponse) VisitListRevisionsResponse(w http.R
 }
 
 type GetRevisionRequestObject struct {
-	Revision int64 `json:"revision"`
+	Revision RevisionNumber `json:"revision"`
 }
 
 type GetRevisionResponseObject interface {
@@ -48136,7 +48150,7 @@ func (response ListEvents503JSONResponse) VisitListEventsResponse(w http.Respons
 }
 
 type ReceiveGitHookRequestObject struct {
-	Source      string `json:"source"`
+	Source      HookSource `json:"source"`
 	Params      ReceiveGitHookParams
 	ContentType string
 	Body        io.Reader
@@ -50966,7 +50980,7 @@ func (sh *strictHandler) ListDrift(ctx *gin.Context, params ListDriftParams) {
 }
 
 // IgnoreDrift operation middleware
-func (sh *strictHandler) IgnoreDrift(ctx *gin.Context, id openapi_types.UUID, params IgnoreDriftParams) {
+func (sh *strictHandler) IgnoreDrift(ctx *gin.Context, id DriftID, params IgnoreDriftParams) {
 	var request IgnoreDriftRequestObject
 
 	request.Id = id
@@ -51572,7 +51586,7 @@ func (sh *strictHandler) ListPolicies(ctx *gin.Context, params ListPoliciesParam
 }
 
 // PutPolicy operation middleware
-func (sh *strictHandler) PutPolicy(ctx *gin.Context, key string, params PutPolicyParams) {
+func (sh *strictHandler) PutPolicy(ctx *gin.Context, key PolicyName, params PutPolicyParams) {
 	var request PutPolicyRequestObject
 
 	request.Key = key
@@ -51669,7 +51683,7 @@ func (sh *strictHandler) ListRevisions(ctx *gin.Context, params ListRevisionsPar
 }
 
 // GetRevision operation middleware
-func (sh *strictHandler) GetRevision(ctx *gin.Context, revision int64) {
+func (sh *strictHandler) GetRevision(ctx *gin.Context, revision RevisionNumber) {
 	var request GetRevisionRequestObject
 
 	request.Revision = revision
@@ -53190,7 +53204,7 @@ func (sh *strictHandler) ListEvents(ctx *gin.Context, params ListEventsParams) {
 }
 
 // ReceiveGitHook operation middleware
-func (sh *strictHandler) ReceiveGitHook(ctx *gin.Context, source string, params ReceiveGitHookParams) {
+func (sh *strictHandler) ReceiveGitHook(ctx *gin.Context, source HookSource, params ReceiveGitHookParams) {
 	var request ReceiveGitHookRequestObject
 
 	request.Source = source

@@ -57,7 +57,13 @@ type checked struct {
 	at       place
 	fields   []fieldPlace // of the fields that rules between objects speak about
 	findings []desired.Finding
+	refused  bool // a child has its findings
+
+	unit  string // in which it was found
+	index int    // and where
 }
+
+func (o checked) faulty() bool { return o.refused || len(o.findings) > 0 }
 
 type fieldPlace struct {
 	field string

@@ -1,8 +1,10 @@
 package validate
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,11 +18,13 @@ type request struct {
 	Files  map[string][]byte `json:"files"`
 }
 
-// message is a line of the child: which unit it touches next, or the answer.
+// message is a line of the child: which unit it touches next, what it found in it,
+// or the end.
 type message struct {
-	Unit   string  `json:"unit,omitempty"`
-	Result *Result `json:"result,omitempty"`
-	Failed string  `json:"failed,omitempty"` // ours, not the author's
+	Unit   string    `json:"unit,omitempty"`
+	Part   *partWire `json:"part,omitempty"` // of that unit
+	Done   bool      `json:"done,omitempty"`
+	Failed string    `json:"failed,omitempty"` // ours, not the author's
 }
 
 // Child does the work and exits when this process is a validation child, and
@@ -47,12 +51,23 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := confine(ctx, r.Limits); err != nil {
 		return err
 	}
-	answer := json.NewEncoder(out)
-	result, err := evaluate(r.Files, func(unit string) {
-		_ = answer.Encode(message{Unit: unit}) //nolint:errchkjson // without a reader the last answer fails too
-	})
+	buffered := bufio.NewWriterSize(out, 1<<16)
+	answer := json.NewEncoder(buffered)
+	answer.SetEscapeHTML(false)
+	c, err := New()
 	if err != nil {
-		return answer.Encode(message{Failed: err.Error()})
+		return errors.Join(answer.Encode(message{Failed: err.Error()}), buffered.Flush())
 	}
-	return answer.Encode(message{Result: &result})
+	for _, u := range unitsOf(r.Files) {
+		// Flushed before the unit is touched: when this process is killed, that is the
+		// one to blame.
+		if err := errors.Join(answer.Encode(message{Unit: u.name}), buffered.Flush()); err != nil {
+			return fmt.Errorf("answering: %w", err)
+		}
+		found := u.evaluate(c, r.Files).wire(u.name)
+		if err := answer.Encode(message{Part: &found}); err != nil {
+			return fmt.Errorf("answering: %w", err)
+		}
+	}
+	return errors.Join(answer.Encode(message{Done: true}), buffered.Flush())
 }

@@ -22,20 +22,30 @@ func Run(ctx context.Context, files map[string][]byte) (Result, error) {
 
 // RunWithin is Run with other limits.
 func RunWithin(ctx context.Context, limits Limits, files map[string][]byte) (Result, error) {
+	if len(unitsOf(files)) == 0 {
+		return together(nil), nil // nothing to evaluate: an empty tree
+	}
+	parts, findings, err := runUnits(ctx, limits, files)
+	if err != nil || findings != nil {
+		return Result{Findings: findings}, err
+	}
+	return together(parts), nil
+}
+
+// runUnits evaluates files in a child, unit by unit. The findings are about a
+// child that broke its limits; what is wrong within a unit is in its part.
+func runUnits(ctx context.Context, limits Limits, files map[string][]byte) (map[string]*part, []desired.Finding, error) {
 	if os.Getenv(childMark) != "" {
 		// This is a child whose main went on. Another one would do the same.
-		return Result{}, errors.New("validate.Child is not called first thing in main")
-	}
-	if len(unitsOf(files)) == 0 {
-		return evaluate(nil, func(string) {}) // nothing to evaluate: an empty tree
+		return nil, nil, errors.New("validate.Child is not called first thing in main")
 	}
 	body, err := json.Marshal(request{limits, files})
 	if err != nil {
-		return Result{}, fmt.Errorf("encoding files: %w", err)
+		return nil, nil, fmt.Errorf("encoding files: %w", err)
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return Result{}, fmt.Errorf("finding own binary: %w", err)
+		return nil, nil, fmt.Errorf("finding own binary: %w", err)
 	}
 	within, cancel := context.WithTimeout(ctx, limits.Wall)
 	defer cancel()
@@ -45,29 +55,33 @@ func RunWithin(ctx context.Context, limits Limits, files map[string][]byte) (Res
 	cmd.Env = []string{childMark + "=1", "GOTRACEBACK=none"} // no secret of ours goes along
 	cmd.Dir = "/"
 	cmd.Stdin = bytes.NewReader(body)
-	stdout, stderr := &bounded{limit: answerLimit}, &bounded{limit: complaintLimit}
+	stdout, stderr := &bounded{limit: answerLimit(body)}, &bounded{limit: complaintLimit}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = time.Second // a killed child leaves its pipes behind
 	isolate(cmd)
 
 	failure := cmd.Run()
-	unit, last := readLines(stdout.Bytes())
+	said := listen(stdout.Bytes())
 	switch {
 	case ctx.Err() != nil:
-		return Result{}, ctx.Err()
-	case last != nil && last.Failed != "":
-		return Result{}, errors.New(last.Failed)
-	case last != nil && failure == nil:
-		return *last.Result, nil
+		return nil, nil, ctx.Err()
+	case said.failed != "":
+		return nil, nil, errors.New(said.failed)
+	case said.done && failure == nil:
+		return said.parts, nil, nil
 	case cmd.ProcessState == nil:
-		return Result{}, fmt.Errorf("starting validation: %w", failure)
-	case unit == "" && within.Err() == nil:
-		return Result{}, fmt.Errorf("validation ended early: %w: %s", failure, stderr.Bytes())
+		return nil, nil, fmt.Errorf("starting validation: %w", failure)
+	case said.unit == "" && within.Err() == nil:
+		return nil, nil, fmt.Errorf("validation ended early: %w: %s", failure, stderr.Bytes())
 	}
-	if unit == "" { // a machine so busy that the child hardly began
-		unit = unitsOf(files)[0].name
+	if said.unit == "" { // a machine so busy that the child hardly began
+		said.unit = unitsOf(files)[0].name
 	}
-	return Result{Findings: []desired.Finding{verdict(limits, unit, cmd.ProcessState, within.Err() != nil, stderr.Bytes())}}, nil
+	f := verdict(limits, said.unit, cmd.ProcessState, within.Err() != nil, stderr.Bytes())
+	if failure == nil {
+		f = place{said.unit, 1, 1}.finding(desired.CodeEvaluationLimit, "", "", fmt.Sprintf("declares more than %d MiB", stdout.limit>>20), "fewer objects")
+	}
+	return nil, []desired.Finding{f}, nil
 }
 
 // verdict says which limit the files have broken. The unit is what the child
@@ -104,27 +118,38 @@ func starved(l Limits, ended *os.ProcessState, complaint []byte) bool {
 // exitCrash is the code of a Go program that the runtime ended.
 const exitCrash = 2
 
-// readLines finds the last unit and the answer among the child's lines.
-func readLines(out []byte) (unit string, last *message) {
+// said is what a child told before it ended.
+type said struct {
+	unit   string // the last one it touched
+	parts  map[string]*part
+	done   bool
+	failed string
+}
+
+func listen(out []byte) said {
+	s := said{parts: map[string]*part{}}
 	d := json.NewDecoder(bytes.NewReader(out))
 	for {
 		var m message
 		if d.Decode(&m) != nil {
-			return unit, last
+			return s
 		}
-		if m.Unit != "" {
-			unit = m.Unit
-			continue
+		switch {
+		case m.Unit != "":
+			s.unit = m.Unit
+		case m.Part != nil:
+			s.parts[s.unit] = m.Part.part(s.unit)
+		default:
+			s.done, s.failed = m.Done, m.Failed
 		}
-		last = &m
 	}
 }
 
-const (
-	// Twice the largest tree: an object's JSON is about as long as its source.
-	answerLimit    = 32 << 20
-	complaintLimit = 4 << 10
-)
+// An object's JSON with its places is about as long as its source, and a template
+// can make many of a few lines.
+func answerLimit(body []byte) int { return max(32<<20, 3*len(body)) }
+
+const complaintLimit = 4 << 10
 
 // bounded keeps the first bytes and drops the rest; a cut answer is no answer.
 type bounded struct {

@@ -36,11 +36,12 @@ var pattern17 = newMatcher(`^(region|sku|node|tenant|project|user):[A-Za-z0-9][-
 var pattern18 = newMatcher(`^([a-z][A-Za-z0-9]{0,127}|\*)$`)
 var pattern19 = newMatcher(`^[A-Z]{3}$`)
 var pattern20 = newMatcher(`^sha256:[0-9a-f]{64}$`)
-var pattern21 = newMatcher(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-var pattern22 = newMatcher(`^(GPU|MIG)-[-0-9A-Za-z/]{1,80}$`)
-var pattern23 = newMatcher(`^[a-z_][-a-z0-9_]{0,31}$`)
+var pattern21 = newMatcher(`^[A-Za-z0-9-]{1,64}$`)
+var pattern22 = newMatcher(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+var pattern23 = newMatcher(`^(GPU|MIG)-[-0-9A-Za-z/]{1,80}$`)
+var pattern24 = newMatcher(`^[a-z_][-a-z0-9_]{0,31}$`)
 
-var matchers = []*matcher{pattern0, pattern1, pattern2, pattern3, pattern4, pattern5, pattern6, pattern7, pattern8, pattern9, pattern10, pattern11, pattern12, pattern13, pattern14, pattern15, pattern16, pattern17, pattern18, pattern19, pattern20, pattern21, pattern22, pattern23}
+var matchers = []*matcher{pattern0, pattern1, pattern2, pattern3, pattern4, pattern5, pattern6, pattern7, pattern8, pattern9, pattern10, pattern11, pattern12, pattern13, pattern14, pattern15, pattern16, pattern17, pattern18, pattern19, pattern20, pattern21, pattern22, pattern23, pattern24}
 
 func checkMetadataLabels(d *draft, n *node) bool {
 	return d.free(n, checkMetadataLabelsName, checkMetadataLabelsValue)
@@ -1659,7 +1660,7 @@ func checkNodeSpec(d *draft, n *node) bool {
 	if n.kind != kindObject {
 		return false
 	}
-	var f0, f1, f2, f3, f4, f5, f6 *node
+	var f0, f1, f2, f3, f4, f5, f6, f7 *node
 	for i := range n.members {
 		m := &n.members[i]
 		switch m.name {
@@ -1673,10 +1674,12 @@ func checkNodeSpec(d *draft, n *node) bool {
 			f3 = &m.value
 		case "region":
 			f4 = &m.value
-		case "sku":
+		case "serials":
 			f5 = &m.value
-		case "slicing":
+		case "sku":
 			f6 = &m.value
+		case "slicing":
+			f7 = &m.value
 		default:
 			return false
 		}
@@ -1731,19 +1734,26 @@ func checkNodeSpec(d *draft, n *node) bool {
 	if !checkNodeSpecRegion(d, f4) {
 		return false
 	}
+	// serials
+	if f5 != nil {
+		d.raw(",\"serials\":")
+		if !checkNodeSpecSerials(d, f5) {
+			return false
+		}
+	}
 	// sku
-	if f5 == nil {
+	if f6 == nil {
 		return false
 	}
 	d.raw(",\"sku\":")
-	if !checkNodeSpecSku(d, f5) {
+	if !checkNodeSpecSku(d, f6) {
 		return false
 	}
 	// slicing
 	d.raw(",\"slicing\":")
-	if f6 == nil {
+	if f7 == nil {
 		d.raw("\"whole_gpu\"")
-	} else if !checkNodeSpecSlicing(d, f6) {
+	} else if !checkNodeSpecSlicing(d, f7) {
 		return false
 	}
 	d.raw("}")
@@ -1792,6 +1802,18 @@ func checkNodeSpecOnboarding(d *draft, n *node) bool {
 
 func checkNodeSpecRegion(d *draft, n *node) bool {
 	if n.kind == kindText && pattern0.match(n.text) {
+		d.put(n)
+		return true
+	}
+	return false
+}
+
+func checkNodeSpecSerials(d *draft, n *node) bool {
+	return d.list(n, 0, checkNodeSpecSerialsItem)
+}
+
+func checkNodeSpecSerialsItem(d *draft, n *node) bool {
+	if n.kind == kindText && pattern21.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2075,7 +2097,7 @@ func checkAllocationSpecGpuUUIDs(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecGpuUUIDsItem(d *draft, n *node) bool {
-	if n.kind == kindText && pattern22.match(n.text) {
+	if n.kind == kindText && pattern23.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2103,7 +2125,7 @@ func checkAllocationSpecKeysItem(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecLogin(d *draft, n *node) bool {
-	if n.kind == kindText && pattern23.match(n.text) {
+	if n.kind == kindText && pattern24.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2111,7 +2133,7 @@ func checkAllocationSpecLogin(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecNode(d *draft, n *node) bool {
-	if n.kind == kindText && pattern21.match(n.text) {
+	if n.kind == kindText && pattern22.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2119,7 +2141,7 @@ func checkAllocationSpecNode(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecProject(d *draft, n *node) bool {
-	if n.kind == kindText && pattern21.match(n.text) {
+	if n.kind == kindText && pattern22.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2155,7 +2177,7 @@ func checkAllocationSpecSlots(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecSlotsItem(d *draft, n *node) bool {
-	if n.kind == kindText && pattern21.match(n.text) {
+	if n.kind == kindText && pattern22.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2163,7 +2185,7 @@ func checkAllocationSpecSlotsItem(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecTenant(d *draft, n *node) bool {
-	if n.kind == kindText && pattern21.match(n.text) {
+	if n.kind == kindText && pattern22.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2179,7 +2201,7 @@ func checkAllocationSpecUid(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecUser(d *draft, n *node) bool {
-	if n.kind == kindText && pattern21.match(n.text) {
+	if n.kind == kindText && pattern22.match(n.text) {
 		d.put(n)
 		return true
 	}

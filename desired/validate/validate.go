@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gpuaas/gpuaas/desired"
 )
@@ -29,6 +30,7 @@ const SourceEmpty = "SourceEmpty"
 type Result struct {
 	Objects  []desired.Object  `json:"objects"`
 	Findings []desired.Finding `json:"findings"`
+	Delta    *Delta            `json:"-"` // of a Cache
 }
 
 // OK says that the tree may be applied.
@@ -58,13 +60,31 @@ func evaluate(files map[string][]byte, progress func(unit string)) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	t := tree{names: map[string]bool{}}
+	parts := map[string]*part{}
 	for _, u := range unitsOf(files) {
 		progress(u.name)
-		t.add(u.evaluate(c, files))
+		parts[u.name] = u.evaluate(c, files).wire(u.name).part(u.name)
 	}
-	t.crossCheck()
-	return t.result(), nil
+	return together(parts), nil
+}
+
+// together holds the rules between objects against all parts of a tree.
+func together(parts map[string]*part) Result {
+	r := newRules()
+	for _, p := range parts {
+		r.add(p)
+	}
+	if findings := r.check(); len(findings) > 0 {
+		return Result{Findings: findings}
+	}
+	var result Result
+	for _, p := range parts {
+		for i := range p.objects {
+			result.Objects = append(result.Objects, p.objects[i].object)
+		}
+	}
+	inApplyOrder(result.Objects)
+	return result
 }
 
 // unit is what is evaluated together: one YAML or JSON file, or the CUE files
@@ -95,6 +115,15 @@ func unitsOf(files map[string][]byte) []unit {
 }
 
 func (u unit) evaluate(c *Checker, files map[string][]byte) part {
+	p := part{}
+	for _, name := range u.paths {
+		if at := firstInvalid(files[name]); at >= 0 {
+			p.failAt(desired.CodeNotUTF8, linesOf(name, files[name]).place(at), "", "is not UTF-8", "a file in UTF-8")
+		}
+	}
+	if p.broken {
+		return p
+	}
 	switch path.Ext(u.name) {
 	case ".cue":
 		return cueFolder(c, u.paths, files)
@@ -102,6 +131,21 @@ func (u unit) evaluate(c *Checker, files map[string][]byte) part {
 		return jsonFile(c, u.name, files[u.name])
 	default:
 		return yamlFile(c, u.name, files[u.name])
+	}
+}
+
+// firstInvalid is the offset of the first byte that is not UTF-8; -1 without one.
+func firstInvalid(src []byte) int {
+	if utf8.Valid(src) {
+		return -1
+	}
+	at := 0
+	for {
+		r, size := utf8.DecodeRune(src[at:])
+		if r == utf8.RuneError && size < 2 {
+			return at
+		}
+		at += size
 	}
 }
 
