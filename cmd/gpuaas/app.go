@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -55,7 +56,14 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	f := a.explain(ctx, err)
+	if f.Silent {
+		return f.Exit
+	}
 	f.print(a.Err)
+	// Here 2 is an answer, so no failure may end with it.
+	if f.Exit == exitUsage && slices.Contains(args, "--"+detailedExit) {
+		return exitFailure
+	}
 	return f.Exit
 }
 
@@ -70,6 +78,7 @@ const (
 	groupAccount  = "account"
 	groupPeople   = "people"
 	groupOperator = "operator"
+	groupChange   = "change"
 	groupHouse    = "house"
 )
 
@@ -102,6 +111,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 		&cobra.Group{ID: groupAccount, Title: "Come and go:"},
 		&cobra.Group{ID: groupPeople, Title: "People, projects and keys:"},
 		&cobra.Group{ID: groupOperator, Title: "Look and understand:"},
+		&cobra.Group{ID: groupChange, Title: "Change what is declared:"},
 		&cobra.Group{ID: groupHouse, Title: "Run and care:"},
 	)
 	flags := root.PersistentFlags()
@@ -111,7 +121,9 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	flags.StringVarP(&a.output, "output", "o", "", "output: "+strings.Join(outputs(), ", ")+" (GPUAAS_OUTPUT)")
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "tables without their first line")
 	flags.BoolVar(&a.noInput, "no-input", false, "never ask (GPUAAS_NO_INPUT)")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs(), cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return append(outputs(), strings.FieldsFunc(cmd.Annotations[moreOutputs], func(r rune) bool { return r == ',' })...), cobra.ShellCompDirectiveNoFileComp
+	})
 
 	in := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -123,7 +135,9 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	in(groupMoney, newBalance(a), newUsage(a), newLedger(a), newStatement(a), newPayment(a), newRefund(a))
 	in(groupAccount, newLogin(a), newLogout(a), newWhoami(a))
 	in(groupPeople, newTenant(a), newProject(a), newServiceAccount(a), newAPIKey(a), newSession(a), newAudit(a), newAdmin(a))
-	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a))
+	in(groupOperator, newGet(a), newDescribe(a), newWait(a), newEvents(a), newDrift(a), newTrace(a), newPolicy(a))
+	in(groupChange, newValidate(a), newDiff(a), newPlan(a), newApply(a), newApprove(a), newReject(a), newRollback(a), newExport(a), newAdopt(a),
+		newSuspend(a), newResume(a), newReconcile(a), newPut(a), newDelete(a))
 	in(groupHouse, newUp(), newServer(), newInit(a), newFirstAdmin(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)

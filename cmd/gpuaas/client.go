@@ -266,7 +266,7 @@ func (c *client) problem(resp *http.Response, body []byte) error {
 	code := errs.Code(p.Code)
 	return &failure{
 		Message: text, Code: string(code), Try: cmp.Or(suggestion, remedy(code, exitOf(code))),
-		Correlation: cmp.Or(p.CorrelationId, c.correlation), Exit: exitOf(code),
+		Correlation: cmp.Or(p.CorrelationId, c.correlation), Exit: exitOf(code), Details: p.Details,
 	}
 }
 

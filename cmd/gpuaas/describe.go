@@ -29,10 +29,17 @@ func newDescribe(a *app) *cobra.Command {
 			},
 		}
 	}
-	return group("describe", "Everything about one thing, and why it is so",
+	describe := group("describe", "Everything about one thing, and why it is so",
 		one("alloc", []string{"allocation"}, "An allocation: conditions, timeline, the loop's reasons", a.describeAllocation),
 		one("node", nil, "A machine: its GPUs, slots, where it is declared, the loop's reasons", a.describeNode),
-		one("sku", nil, "A SKU: price, capacity, where it is declared", a.describeSku))
+		one("sku", nil, "A SKU: price, capacity, where it is declared", a.describeSku),
+		one("source", []string{"git-source"}, "A Git source: conditions, what it stands on, its revisions", a.describeSource),
+		one("revision", []string{"rev"}, "A revision: author, findings with file and line, what it waits for", a.describeRevision),
+		one("plan", nil, "A plan: what the loop decided, or what a change would do", a.describePlan))
+	describe.Example = "  gpuaas describe node gpu-07\n  gpuaas describe revision/12"
+	describe.ValidArgsFunction = a.completeThings(wordSource, wordRevision, wordPlan)
+	describe.RunE = a.named(a.describeThing)
+	return describe
 }
 
 // section is a part of a description: a title over facts or over a table.
@@ -160,6 +167,7 @@ func (a *app) describeNode(ctx context.Context, c *client, name string) error {
 		{"Region", n.Region},
 		{"Onboarding", string(n.Onboarding)},
 		{"Declared in", origin(declared.Value)},
+		{"Suspended", suspensionOf(declared.Value.Metadata.Suspended)},
 		{"Message", n.Message},
 	}
 	gpus := table{head: []string{"INDEX", "UUID", "MODEL", "HEALTH", "SLOT", "HOLDER", "REASONS"}}
@@ -176,6 +184,7 @@ func (a *app) describeNode(ctx context.Context, c *client, name string) error {
 	return a.describe("node/"+n.Name,
 		map[string]json.RawMessage{"node": found.Raw, "desired": orNull(declared.Raw), "plans": reasons.raw},
 		section{facts: facts},
+		section{title: "Conditions:", table: conditionTable(deref(declared.Value.Status).Conditions)},
 		section{title: "GPUs:", table: gpus},
 		section{title: "Why (plans of the loop, last day):", table: reasons.table, facts: reasons.note})
 }
@@ -201,6 +210,7 @@ func (a *app) describeSku(ctx context.Context, c *client, name string) error {
 		{"Free", strconv.Itoa(s.Free)},
 		{"Most", fmt.Sprintf("%d in one allocation", s.MaxGpus)},
 		{"Declared in", origin(declared.Value)},
+		{"Suspended", suspensionOf(declared.Value.Metadata.Suspended)},
 	}
 	regions := table{head: []string{"REGION", "GPUS", "FREE"}}
 	for _, r := range s.Regions {
@@ -221,6 +231,20 @@ func (c *client) declared(ctx context.Context, kind oapi.Kind, name string) (ans
 	return got, err
 }
 
+// describeThing is describe with KIND/NAME.
+func (a *app) describeThing(ctx context.Context, c *client, t thing) error {
+	do, ok := map[string]func(context.Context, *client, string) error{
+		string(oapi.KindNode): a.describeNode, string(oapi.KindSKU): a.describeSku, string(oapi.KindAllocation): a.describeAllocation,
+		wordSource: a.describeSource, wordRevision: a.describeRevision, wordPlan: a.describePlan,
+		wordDrift: func(context.Context, *client, string) error { return noSingleDrift() },
+	}[t.word]
+	if ok && t.scope == "" {
+		return do(ctx, c, t.name)
+	}
+	return a.describeObject(ctx, c, t)
+}
+
+// origin is where one edits an object.
 func origin(o oapi.DesiredObject) string {
 	s := o.Metadata.Source
 	if s.Path == nil {
@@ -259,7 +283,7 @@ const plansRead = 40
 func (a *app) reasons(ctx context.Context, c *client, since time.Time, about func(oapi.PlanAction) bool) (why, error) {
 	w := why{table: table{head: []string{"AT", "VERB", "FENCE", "REASON", "PLAN"}}}
 	found := []json.RawMessage{}
-	plans, err := c.plans(ctx, plansRead)
+	plans, err := c.plans(ctx, plansRead, oapi.ListPlansParams{Origin: set(oapi.ListPlansParamsOriginLoop)})
 	if forbidden(err) {
 		w.raw, w.note = json.RawMessage("null"), [][2]string{{"", "  The loop's plans are for operators" + a.asOperator() + "."}}
 		return w, nil

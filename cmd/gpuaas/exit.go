@@ -20,6 +20,8 @@ const (
 	exitConflict    = 6
 	exitDenied      = 7
 	exitLimit       = 8
+	exitDiffers     = 1   // diff: an answer, and no failure
+	exitChanges     = 2   // plan --detailed-exitcode: the same
 	exitInterrupted = 130 // 128 + SIGINT, as shells count
 )
 
@@ -62,8 +64,8 @@ func exitOf(code errs.Code) int {
 func meanings() [][2]string {
 	return [][2]string{
 		{"0", "done"},
-		{"1", "failed: the message says why; doctor, validate, audit verify and ledger verify: something was found"},
-		{"2", "usage: the command line or a value in it was not understood"},
+		{"1", "failed: the message says why; doctor, validate, audit verify and ledger verify: something was found; diff: something differs"},
+		{"2", "usage: the command line or a value in it was not understood; diff: failed; plan --detailed-exitcode: something would change"},
 		{"3", "a wait timed out; what was waited for goes on"},
 		{"4", "not signed in"},
 		{"5", "not found"},

@@ -40,6 +40,7 @@ type fake struct {
 	changed chan struct{}
 	people  people
 	purse   purse
+	changes changes
 
 	provider provider
 }
@@ -70,7 +71,7 @@ func newFake(t reporter) (*fake, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, router: router, looks: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100), people: newPeople(), purse: newPurse()}
+	f := &fake{t: t, router: router, looks: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100), people: newPeople(), purse: newPurse(), changes: newChanges()}
 	return f, httptest.NewServer(f)
 }
 
@@ -199,14 +200,15 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 			return
 		}
 		reply(w, http.StatusOK, fakeNode(true))
-	case "getDesired":
-		f.desired(w, r, params)
 	case "listPlans":
+		f.people.asked = append(f.people.asked, operation+"?"+r.URL.RawQuery)
 		f.page(w, r, []any{oapi.Plan{Id: id(7), CreatedAt: time.Now().UTC(), Status: "applied", Hash: "3f0a", Actions: 1}}, 50)
 	case "getPlan":
+		if p := f.planned(params); p != nil {
+			reply(w, http.StatusOK, p)
+			return
+		}
 		f.plan(w)
-	case "listRevisions":
-		reply(w, http.StatusOK, oapi.RevisionList{Items: fakeRevisions()})
 	case "listSshKeys":
 		f.page(w, r, toAny(f.keys), 50)
 	case "createSshKey":
@@ -215,7 +217,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 		f.keys = nil
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		if !f.manage(w, r, operation, params) {
+		if !f.change(w, r, operation, params) && !f.manage(w, r, operation, params) {
 			f.allocations(w, r, operation, params)
 		}
 	}

@@ -47,22 +47,6 @@ func (f *fake) looksAt(name string) int {
 	return f.looks[name]
 }
 
-func (f *fake) desired(w http.ResponseWriter, r *http.Request, params map[string]string) {
-	if params["name"] == "sold-out" {
-		f.problem(w, r, http.StatusNotFound, "not_found", "there is no such object", nil)
-		return
-	}
-	path, line, commit := "environments/dev/nodes.cue", 12, "9f3c2d1e00000000"
-	w.Header().Set("ETag", `"5"`)
-	reply(w, http.StatusOK, oapi.DesiredObject{
-		ApiVersion: "gpuaas/v1alpha1", Kind: oapi.Kind(params["kind"]), Spec: map[string]any{},
-		Metadata: oapi.DesiredMetadata{
-			Name: params["name"], Uid: id(20), Urn: "u", Labels: map[string]string{}, Annotations: map[string]string{}, Generation: 2, ResourceVersion: "5",
-			Source: oapi.Source{Owner: "git", Path: &path, Line: &line, Commit: &commit},
-		},
-	})
-}
-
 func (f *fake) plan(w http.ResponseWriter) {
 	object := id(99)
 	if len(f.items) > 0 {

@@ -17,7 +17,12 @@ import (
 func newGet(a *app) *cobra.Command {
 	allocations := newAllocList(a, "allocations")
 	allocations.Aliases = []string{"allocation", "alloc", "allocs"}
-	return group("get", "List things", newGetNodes(a), newGetSkus(a), allocations, newGetPlans(a), newGetRevisions(a))
+	get := group("get", "List things, or show one by KIND/NAME", newGetNodes(a), newGetSkus(a), allocations, newGetPlans(a), newGetRevisions(a),
+		newGetSources(a), newDriftList(a, "drift"), newPolicyList(a, "policies"), newGetObjects(a))
+	get.Example = "  gpuaas get nodes\n  gpuaas get node/gpu-07 -o yaml"
+	get.ValidArgsFunction = a.completeThings(wordSource, wordRevision, wordPlan)
+	get.RunE = a.named(a.getOne)
+	return get
 }
 
 func newGetSkus(a *app) *cobra.Command {
@@ -136,38 +141,55 @@ func (a *app) capacity(ctx context.Context, c *client) error {
 
 func newGetPlans(a *app) *cobra.Command {
 	limit := 50
+	var origin, source, status string
 	cmd := &cobra.Command{
-		Use: "plans", Aliases: []string{"plan"}, Short: "What the loop decided, newest first", Args: cobra.NoArgs,
+		Use: "plans", Aliases: []string{"plan"}, Short: "What the loop decided and what changes would do, newest first", Args: cobra.NoArgs,
+		Example: "  gpuaas get plans --origin change --status proposed",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			all, err := c.plans(cmd.Context(), limit)
+			all, err := c.plans(cmd.Context(), limit, oapi.ListPlansParams{
+				Origin: set(oapi.ListPlansParamsOrigin(origin)), Source: set(source), Status: set(oapi.ListPlansParamsStatus(status)),
+			})
 			if err != nil {
 				return err
 			}
 			a.moreThan(limit, all.More)
-			t := table{head: []string{"NAME", "STATUS", "ACTIONS", "HELD", "AGE"}, wide: []string{"HASH"}}
-			for _, p := range all.Items {
-				t.add("plan/"+p.Id.String(), p.Id.String(), string(p.Status), strconv.Itoa(p.Actions), strconv.Itoa(p.Held),
-					age(a.Clock.Now(), p.CreatedAt), p.Hash)
-			}
-			return a.show(all.Raw, t)
+			return a.show(all.Raw, planTable(a.Clock.Now(), all.Items))
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many; 0 for all")
+	cmd.Flags().StringVar(&origin, "origin", "", "only plans of the loop, or only those of a change")
+	cmd.Flags().StringVar(&source, "source", "", "only of this source")
+	cmd.Flags().StringVar(&status, "status", "", "only in this state: proposed, approved, applied, stale, rejected")
 	return cmd
 }
 
-func (c *client) plans(ctx context.Context, limit int) (list[oapi.Plan], error) {
+func planTable(now time.Time, all []oapi.Plan) table {
+	t := table{head: []string{"NAME", "STATUS", "ACTIONS", "HELD", "AGE", "SOURCE", "COMMIT", "SUMMARY"}, wide: []string{"PULL", "AUTHOR", "DECIDED BY", "HASH"}}
+	for _, p := range all {
+		pull := "-"
+		if p.Pull != nil {
+			pull = strconv.Itoa(*p.Pull)
+		}
+		t.add("plan/"+p.Id.String(), p.Id.String(), string(p.Status), strconv.Itoa(p.Actions), strconv.Itoa(p.Held), age(now, p.CreatedAt),
+			cell(deref(p.Source)), short(deref(p.Commit)), cell(deref(p.Summary)), pull, cell(deref(p.Author)), cell(deref(p.DecidedBy)), p.Hash)
+	}
+	return t
+}
+
+func (c *client) plans(ctx context.Context, limit int, which oapi.ListPlansParams) (list[oapi.Plan], error) {
 	return readAll[oapi.Plan](ctx, c, limit, func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
-		return c.ListPlans(ctx, &oapi.ListPlansParams{Limit: size, Cursor: cursor})
+		which.Limit, which.Cursor = size, cursor
+		return c.ListPlans(ctx, &which)
 	})
 }
 
 func newGetRevisions(a *app) *cobra.Command {
 	limit := 20
+	var source, status string
 	cmd := &cobra.Command{
 		Use: "revisions", Aliases: []string{"revision"}, Short: "What was read from the sources of desired state, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -175,9 +197,7 @@ func newGetRevisions(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := readAll[oapi.Revision](cmd.Context(), c, limit, func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
-				return c.ListRevisions(ctx, &oapi.ListRevisionsParams{Limit: size, Cursor: cursor})
-			})
+			all, err := c.revisions(cmd.Context(), limit, oapi.ListRevisionsParams{Source: set(source), Status: set(oapi.ListRevisionsParamsStatus(status))})
 			if err != nil {
 				return err
 			}
@@ -186,28 +206,119 @@ func newGetRevisions(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many; 0 for all")
+	cmd.Flags().StringVar(&source, "source", "", "only of this source")
+	cmd.Flags().StringVar(&status, "status", "", "only in this state: applied, invalid, waiting_approval, rejected")
 	return cmd
 }
 
+func (c *client) revisions(ctx context.Context, limit int, which oapi.ListRevisionsParams) (list[oapi.Revision], error) {
+	return readAll[oapi.Revision](ctx, c, limit, func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+		which.Limit, which.Cursor = size, cursor
+		return c.ListRevisions(ctx, &which)
+	})
+}
+
 func revisionTable(now time.Time, all []oapi.Revision) table {
-	t := table{head: []string{"REVISION", "CURRENT", "STATUS", "SOURCE", "COMMIT", "OBJECTS", "CHANGES", "AGE", "MESSAGE"}}
+	t := table{
+		head: []string{"REVISION", "CURRENT", "STATUS", "SOURCE", "COMMIT", "OBJECTS", "CHANGES", "AGE", "MESSAGE"},
+		wide: []string{"AUTHOR", "SIGNER", "COMMIT MESSAGE"},
+	}
 	for _, r := range all {
-		current, message := "-", "-"
+		current := "-"
 		if r.Current {
 			current = symbolGood + " yes"
 		}
-		if len(r.Findings) > 0 {
-			f := r.Findings[0]
-			message = fmt.Sprintf("%s:%d:%d: %s", f.Path, f.Line, f.Column, f.Message)
-			if more := len(r.Findings) - 1; more > 0 {
-				message += fmt.Sprintf(" (and %d more)", more)
-			}
-		}
-		number := strconv.FormatInt(r.Revision, 10)
-		t.add("revision/"+number, number, current, string(r.Status), r.Source, r.Commit[:min(10, len(r.Commit))],
-			strconv.Itoa(r.Objects), fmt.Sprintf("+%d ~%d -%d", r.Created, r.Changed, r.Deleted), age(now, r.CreatedAt), message)
+		number := itoa(r.Revision)
+		t.add("revision/"+number, number, current, string(r.Status), r.Source, short(r.Commit),
+			strconv.Itoa(r.Objects), fmt.Sprintf("+%d ~%d -%d", r.Created, r.Changed, r.Deleted), age(now, r.CreatedAt), cell(verdictOf(r)),
+			cell(deref(r.Author)), cell(deref(r.Signer)), cell(deref(r.Message)))
 	}
 	return t
+}
+
+// verdictOf says why a revision is not applied: its first finding, or its first wait.
+func verdictOf(r oapi.Revision) string {
+	text, more := "", 0
+	switch waits := deref(r.Waits); {
+	case len(r.Findings) > 0:
+		text, more = findingText(r.Findings[0]), len(r.Findings)-1
+	case len(waits) > 0 && r.Status == oapi.RevisionStatusWaitingApproval:
+		text, more = waits[0].Message, len(waits)-1
+	}
+	if more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+func findingText(f oapi.Finding) string {
+	return fmt.Sprintf("%s:%d:%d: %s", f.Path, f.Line, f.Column, f.Message)
+}
+
+// named completes a group of commands that also takes KIND/NAME.
+func (a *app) named(do func(ctx context.Context, c *client, t thing) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || !strings.Contains(args[0], "/") {
+			return overview(cmd, args)
+		}
+		t, err := parseThing(args[0])
+		if err != nil {
+			return err
+		}
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), c, t)
+	}
+}
+
+// getOne shows what KIND/NAME names; of a declared object the declaration.
+func (a *app) getOne(ctx context.Context, c *client, t thing) error {
+	switch t.word {
+	case wordSource:
+		got, err := c.source(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		return a.show(got.Raw, sourceTable(a, got.Value))
+	case wordRevision:
+		got, err := c.revision(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		return a.show(got.Raw, revisionTable(a.Clock.Now(), []oapi.Revision{got.Value}))
+	case wordPlan:
+		got, err := c.planNamed(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		return a.showPlan(got)
+	case wordDrift:
+		return noSingleDrift()
+	}
+	t, err := c.placed(ctx, t)
+	if err != nil {
+		return err
+	}
+	got, err := c.desired(ctx, t)
+	if err != nil {
+		return err
+	}
+	return a.show(got.Raw, objectTable(a, got.Value))
+}
+
+func newGetObjects(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "objects KIND", Aliases: []string{"object"}, Short: "All objects of a kind as they are declared", Args: cobra.ExactArgs(1),
+		Example: "  gpuaas get objects policy", ValidArgs: kindWords(),
+	}
+	return lists(a, cmd, func(_ context.Context, c *client, args []string) (pager, error) {
+		kind, err := kindNamed(args[0])
+		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+			return c.ListDesired(ctx, kind, &oapi.ListDesiredParams{Limit: size, Cursor: cursor})
+		}, err
+	}, objectTable)
 }
 
 // asOperator is a hint in brackets, where there is somebody to be instead.

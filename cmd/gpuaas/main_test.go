@@ -116,6 +116,21 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				ts.Fatalf("asked was %q", f.people.asked)
 			}
 		}),
+		// applied: revision 7 is the commit that the checkout here stands at.
+		"applied": with(func(ts *testscript.TestScript, f *fake, _ []string) {
+			ts.Check(ts.Exec("git", "rev-parse", "HEAD"))
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.changes.commit = strings.TrimSpace(ts.ReadFile("stdout"))
+		}),
+		// sent TEXT: the last files that were planned hold it.
+		"sent": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if got := f.sentFiles(); !strings.Contains(got, args[0]) {
+				ts.Fatalf("sent was %s", got)
+			}
+		}),
 		// provider: the installation has an OpenID provider from now on.
 		"provider": with(func(ts *testscript.TestScript, f *fake, _ []string) {
 			f.mu.Lock()

@@ -146,7 +146,12 @@ func (w *watch) print() {
 		w.printed["status"] = string(one.Status)
 		w.line(symbolBusy+" "+string(one.Status), fmt.Sprintf("%s, %s", one.Name, whatOf(one)))
 	}
-	for _, c := range one.Conditions {
+	w.conditions(one.Conditions)
+}
+
+// conditions writes those that have changed.
+func (w *watch) conditions(all []oapi.Condition) {
+	for _, c := range all {
 		text := fmt.Sprintf("%s %s", c.Reason, c.Message)
 		if w.printed[c.Type] != string(c.Status)+text {
 			w.printed[c.Type] = string(c.Status) + text

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,6 +67,8 @@ func bornAt(id uuid.UUID) time.Time {
 	seconds, nanos := id.Time().UnixTime()
 	return time.Unix(seconds, nanos).UTC()
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 func orDash(s string) string { return cmp.Or(s, "-") }
 
@@ -134,3 +138,5 @@ func parseSpan(text string) (time.Duration, error) {
 	}
 	return time.Duration(days)*24*time.Hour + d, nil
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+)
+
+const adoptText = `An object has one owner: files in Git, or the API. To git: the next revision of the
+source that declares the object may take it over, for a day. To api: it is the API's
+at once, and the files must stop to declare it, else the next commit is refused.`
+
+func newAdopt(a *app) *cobra.Command {
+	var to, source string
+	cmd := &cobra.Command{
+		Use: "adopt KIND/NAME", Short: "Move an object to its other owner", Long: adoptText, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeThings(),
+		Example: "  gpuaas export node/gpu-07 > fleet/gpu-07.yaml\n  gpuaas adopt node/gpu-07 --to git --source fleet",
+	}
+	makes(a, cmd, func(ctx context.Context, c *client, args []string) (sending, error) {
+		owner := oapi.AdoptOwner(strings.ToLower(to))
+		switch {
+		case owner != oapi.AdoptOwnerGit && owner != oapi.AdoptOwnerApi:
+			return nil, usage("--to %q: an object is owned by git or by api", to)
+		case owner == oapi.AdoptOwnerGit && source == "":
+			f := usage("--to git needs --source: who takes it over")
+			f.Try = "gpuaas get sources"
+			return nil, f
+		}
+		t, err := c.object(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		now, err := c.desired(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.AdoptDesired(ctx, t.kind(), t.name, nil, oapi.Adopt{Owner: owner, Source: set(source)}, asSeen(now.Value), once)
+		}, nil
+	}, objectTable)
+	cmd.Flags().StringVar(&to, "to", "", "git or api; required")
+	cmd.Flags().StringVar(&source, "source", "", "with --to git: the source that takes it over")
+	_ = cmd.MarkFlagRequired("to")
+	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]string{"git", "api"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// asSeen says that an object is changed as it was seen.
+func asSeen(o oapi.DesiredObject) oapi.RequestEditorFn {
+	return func(_ context.Context, r *http.Request) error {
+		r.Header.Set("If-Match", `"`+o.Metadata.ResourceVersion+`"`)
+		return nil
+	}
+}

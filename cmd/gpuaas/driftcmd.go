@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+)
+
+func newDrift(a *app) *cobra.Command {
+	cmd := newDriftList(a, "drift")
+	cmd.Example = "  gpuaas drift --kind node\n  gpuaas drift ignore 01990f41-… --reason \"the vendor replaces the card\" --until 7d"
+	cmd.AddCommand(newDriftIgnore(a))
+	return cmd
+}
+
+const driftText = `Lists each field in which observed differs from desired: since when, whose it is, why,
+what is done about it, until when, and what it costs in an hour. Open ones first.`
+
+func newDriftList(a *app, use string) *cobra.Command {
+	var kind, status string
+	cmd := &cobra.Command{Use: use, Short: "Where observed differs from desired", Long: driftText, Args: cobra.NoArgs}
+	lists(a, cmd, func(_ context.Context, c *client, _ []string) (pager, error) {
+		which := oapi.ListDriftParams{Status: set(oapi.ListDriftParamsStatus(status))}
+		if kind != "" {
+			k, err := kindNamed(kind)
+			if err != nil {
+				return nil, err
+			}
+			which.Kind = &k
+		}
+		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+			which.Limit, which.Cursor = size, cursor
+			return c.ListDrift(ctx, &which)
+		}, nil
+	}, driftTable)
+	cmd.Flags().StringVar(&kind, "kind", "", "only of this kind")
+	cmd.Flags().StringVar(&status, "status", "", "only in this state: open, healed, ignored")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindWords(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func driftTable(a *app, all ...oapi.Drift) table {
+	t := table{
+		head: []string{"OBJECT", "FIELD", "DESIRED", "OBSERVED", "STATUS", "POLICY", "OWNER", "SINCE", "DEADLINE", "COST/H", "CAUSE"},
+		wide: []string{"SEEN", "IGNORED BY", "UNTIL", "ID"},
+	}
+	now := a.Clock.Now()
+	for _, d := range all {
+		cost, by, end := "-", "-", "-"
+		if d.CostPerHour != nil {
+			cost = amount(*d.CostPerHour)
+		}
+		if d.Ignored != nil {
+			by, end = cell(d.Ignored.By+": "+d.Ignored.Reason), stamp(d.Ignored.Until)
+		}
+		t.add("drift/"+d.Id.String(), string(d.Kind)+"/"+d.Name, cell(d.Field), cell(d.Desired), cell(d.Observed), driftState(d.Status), string(d.Policy), cell(d.Owner),
+			age(now, d.Since), due(now, d.DeadlineAt), cost, cell(d.Cause), age(now, d.SeenAt), by, end, d.Id.String())
+	}
+	return t
+}
+
+func driftState(s oapi.DriftStatus) string {
+	symbol, ok := map[oapi.DriftStatus]string{oapi.DriftStatusOpen: symbolBad, oapi.DriftStatusHealed: symbolGood, oapi.DriftStatusIgnored: symbolWarn}[s]
+	if !ok {
+		return string(s)
+	}
+	return symbol + " " + string(s)
+}
+
+// due is how long there is until a deadline.
+func due(now time.Time, at *time.Time) string {
+	switch {
+	case at == nil:
+		return "-"
+	case at.Before(now):
+		return "over since " + age(now, *at)
+	default:
+		return "in " + lasting(int64(at.Sub(now)/time.Second))
+	}
+}
+
+func noSingleDrift() error {
+	f := usage("differences are only listed")
+	f.Try = "gpuaas drift -o wide"
+	return f
+}
+
+func newDriftIgnore(a *app) *cobra.Command {
+	var reason, end string
+	cmd := &cobra.Command{
+		Use: "ignore ID", Short: "Live with a difference until a time, with a reason; then it is open again", Args: cobra.ExactArgs(1),
+	}
+	makes(a, cmd, func(_ context.Context, c *client, args []string) (sending, error) {
+		id, ref, ok := idOf(args[0])
+		if !ok {
+			f := usage("%q is no id of a difference", ref)
+			f.Try = "gpuaas drift -o wide"
+			return nil, f
+		}
+		at, err := a.later("--until", end)
+		if err != nil {
+			return nil, err
+		}
+		return ignoring(c, id, oapi.Ignore{Reason: reason, Until: at}), nil
+	}, driftTable)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd.Flags().StringVar(&end, "until", "", "RFC 3339, a day, or a length of time like 7d; at most 90 days; required")
+	_ = cmd.MarkFlagRequired("reason")
+	_ = cmd.MarkFlagRequired("until")
+	return cmd
+}
+
+func ignoring(c *client, id uuid.UUID, what oapi.Ignore) sending {
+	return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+		return c.IgnoreDrift(ctx, id, nil, what, once)
+	}
+}
+
+// later reads a time to come: RFC 3339, a day, or a length of time from now.
+func (a *app) later(flag, text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	span, err := parseSpan(text)
+	if err != nil {
+		return time.Time{}, usage("%s: %q is neither a time, a day, nor a length of time like 2h or 7d", flag, text)
+	}
+	return a.Clock.Now().Add(span).UTC(), nil
+}
+
+func pairs(all map[string]string) string {
+	var lines []string
+	for _, key := range sortedKeys(all) {
+		lines = append(lines, fmt.Sprintf("%s=%s", key, all[key]))
+	}
+	return cell(some(lines))
+}
