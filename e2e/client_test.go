@@ -88,6 +88,25 @@ func (h *house) create(t testing.TB, sku string, gpus int) allocation {
 	return h.stubborn(t, "POST", "/api/v1/allocations", "create-"+name, map[string]any{"sku": sku, "gpus": gpus, "name": name}, 201)
 }
 
+// queue asks for what is taken, and sees why it waits.
+func (h *house) queue(t testing.TB, sku string, gpus int) allocation {
+	t.Helper()
+	h.names++
+	name := fmt.Sprintf("a-%d", h.names)
+	a := h.stubborn(t, "POST", "/api/v1/allocations", "queue-"+name, map[string]any{"sku": sku, "gpus": gpus, "name": name, "queue": true}, 201)
+	var shown struct {
+		Pending struct {
+			Position int
+			Filters  []struct{ Filter string }
+			Fits     []struct{ Text string }
+		}
+	}
+	if _, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &shown); err != nil || shown.Pending.Position != 1 || len(shown.Pending.Filters) != 1 || len(shown.Pending.Fits) != 1 {
+		t.Errorf("a request that waits says %+v: %v", shown, err)
+	}
+	return a
+}
+
 func (h *house) release(t testing.TB, a allocation) {
 	t.Helper()
 	h.stubborn(t, "POST", "/api/v1/allocations/"+a.ID+"/release", "release-"+a.ID, map[string]any{}, 202)

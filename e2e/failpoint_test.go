@@ -31,6 +31,7 @@ const (
 	charge  moment = "charge"      // of an allocation that has been active for a while
 	commits moment = "commit"      // to the repository that is followed
 	tenancy moment = "tenancy"     // a project is made
+	waits   moment = "queue"       // what comes free goes to a request that waits for it
 )
 
 func (c crash) String() string { return fmt.Sprintf("%s:%d at %s", c.point, c.hit, c.when) }
@@ -58,6 +59,8 @@ func crashes() (list []crash) {
 		switch {
 		case strings.HasPrefix(p, "identity.change."):
 			list = append(list, crash{p, 1, tenancy})
+		case strings.HasPrefix(p, "allocation.place."):
+			list = append(list, crash{p, 1, waits})
 		case strings.HasPrefix(p, "runway."):
 			list = append(list, crash{p, 1, charge})
 		case strings.HasPrefix(p, "job.accrue."), strings.HasPrefix(p, "metering.cut."):
@@ -164,6 +167,18 @@ func (l *track) suffer(t *testing.T, c crash) {
 		h.start(gated...)
 		open()
 		h.makesOneProject(t)
+	case waits:
+		h.stop()
+		h.start(gated...)
+		holds := h.create(t, "h100-sxm", 8)
+		h.becomes(t, holds, "active")
+		waiting := h.queue(t, "h100-sxm", 8)
+		open()
+		h.release(t, holds)
+		if h.becomes(t, waiting, "active") {
+			h.release(t, waiting)
+			h.becomes(t, waiting, "released")
+		}
 	case charge:
 		h.stop()
 		h.start()
