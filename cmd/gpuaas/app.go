@@ -55,6 +55,9 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	f := a.explain(ctx, err)
+	if f.Silent {
+		return f.Exit
+	}
 	f.print(a.Err)
 	return f.Exit
 }
@@ -123,7 +126,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	in(groupMoney, newBalance(a), newUsage(a), newLedger(a), newStatement(a), newPayment(a), newRefund(a))
 	in(groupAccount, newLogin(a), newLogout(a), newWhoami(a))
 	in(groupPeople, newTenant(a), newProject(a), newServiceAccount(a), newAPIKey(a), newSession(a), newAudit(a), newAdmin(a))
-	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a))
+	in(groupOperator, newGet(a), newDescribe(a), newEvents(a), newValidate(a), newEnv(a))
 	in(groupHouse, newUp(), newServer(), newInit(a), newFirstAdmin(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)

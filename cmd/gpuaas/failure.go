@@ -27,6 +27,10 @@ const (
 type failure struct {
 	Message, Code, Try, Correlation string
 	Exit                            int
+	// Details are what the server said besides.
+	Details map[string]any
+	// Silent is an exit code that is an answer, and no error.
+	Silent bool
 }
 
 func (f *failure) Error() string { return f.Message }
