@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
 
@@ -38,7 +39,10 @@ type Service struct {
 	Desired  *desired.Store
 	Identity *identity.Service // whose idempotency keys are used; nil where no request is answered
 	World    World
+	History  *reconciler.History
 	Rules    func() preview.Rules
+	// Normal checks one object and fills in what its spec leaves out; nil: as it is.
+	Normal func(desired.Object) (desired.Object, error)
 	// Validate evaluates files as a commit's are.
 	Validate func(ctx context.Context, files map[string][]byte) (validate.Result, error)
 	Naming   ids.Naming

@@ -66,6 +66,13 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	if err := writable(w.Object.Kind); err != nil {
 		return made, nil, err
 	}
+	// What is left out has its default here as in a file: whoever carries it out
+	// reads the spec as it stands.
+	if s.Normal != nil {
+		if w.Object, err = s.Normal(w.Object); err != nil {
+			return made, nil, err
+		}
+	}
 	have, err := s.Desired.LockNamed(ctx, tx, []desired.Name{w.Object.Key()})
 	switch {
 	case err != nil:

@@ -3,6 +3,7 @@ package serve
 import (
 	"time"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
@@ -33,11 +34,27 @@ func (p policy) loop() reconciler.Limits {
 			ProvisionAttempts: int(v.Int(policies.AllocationProvisionAttempts)),
 			ReleaseAttempts:   int(v.Int(policies.AllocationReleaseAttempts)),
 			AskAgain:          askAgain,
+			Drift:             p.drift(),
 		},
 		Enabled:      v.Bool(policies.ReconcileEnabled),
 		SweepEvery:   seconds(v.Int(policies.ReconcileSweepSeconds)),
 		MassReleases: int(v.Int(policies.NodeMassReleaseLimit)),
+		MassNodes:    int(v.Int(policies.NodeMassActionMinimum)),
+		MassPercent:  int(v.Int(policies.NodeMassActionPercent)),
 	}
+}
+
+// drift is what drift of each kind leads to.
+func (p policy) drift() map[desired.Kind]plan.Rule {
+	v, rules := p.view(), map[desired.Kind]plan.Rule{}
+	for kind, key := range map[desired.Kind]policies.TextKey{
+		desired.KindEnvironment: policies.GitOpsDriftPolicyEnvironment, desired.KindPolicy: policies.GitOpsDriftPolicyPolicy,
+		desired.KindRole: policies.GitOpsDriftPolicyRole, desired.KindSKU: policies.GitOpsDriftPolicySKU, desired.KindOSImage: policies.GitOpsDriftPolicyOSImage,
+		desired.KindNode: policies.GitOpsDriftPolicyNode, desired.KindAllocation: policies.GitOpsDriftPolicyAllocation,
+	} {
+		rules[kind] = plan.Rule(v.String(key))
+	}
+	return rules
 }
 
 // of reads along a caller's scopes.
@@ -76,6 +93,7 @@ func (p policy) request(c identity.Caller) allocation.Limits {
 		MinimumRunway: minutes(v.Int(policies.BillingMinimumRunwayMinutes)),
 		HourlyProject: v.Minor(policies.BillingHourlySpendLimitMinor), HourlyTenant: tenant.Minor(policies.BillingHourlySpendLimitMinor),
 		MonthlyProject: v.Minor(policies.BillingMonthlyBudgetMinor), MonthlyTenant: tenant.Minor(policies.BillingMonthlyBudgetMinor),
+		QueueWait:  time.Duration(v.Int(policies.AllocationQueueMaxWaitHours)) * time.Hour,
 		DefaultTTL: time.Duration(v.Int(policies.AllocationDefaultTTLHours)) * time.Hour,
 		MaxTTL:     time.Duration(v.Int(policies.AllocationMaxTTLHours)) * time.Hour,
 	}
