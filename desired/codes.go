@@ -159,7 +159,7 @@ var rules = []Rule{
 	{CodeKindNotAllowed, "This source may not declare objects of this kind.", "Declare it in the first source."},
 	{CodeNeedsReplacement, "The field cannot change in place.", "Declare a new object under another name, and remove the old one."},
 	{CodeNodeInUse, "A node is removed while allocations stand on it.", "Drain it first, or have the change approved."},
-	{CodePruneCap, "The change removes more objects than `gitops.prune_max_*` allows without approval.", "Have it approved by another person, or by what the policy demands."},
+	{CodePruneCap, "The change removes more objects than `gitops.prune_cap_objects` and `gitops.prune_cap_percent` allow without approval.", "Have it approved by another person, or by what the policy demands."},
 	{CodePruneDisabled, "An object is removed that is marked `gpuaas/prune: disabled`.", "Change the mark first."},
 	{CodeUnderAllocations, "The change takes away what live allocations stand on.", "Have it approved; tenants stay until they release."},
 	{CodeMassAction, "The change cordons or removes a large part of the fleet at once.", "Split it, or have it approved."},

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-//go:embed dev/*.cue
+//go:embed */*.cue
 var folders embed.FS
 
 // Files returns the files of one environment by their path in the repository,
@@ -30,4 +30,17 @@ func Files(name string) (map[string][]byte, error) {
 		files["environments/"+name+"/"+e.Name()] = body
 	}
 	return files, nil
+}
+
+// Names lists the environments that there are.
+func Names() []string {
+	entries, err := folders.ReadDir(".")
+	if err != nil {
+		return nil // embedded: it is there
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
 }

@@ -4,26 +4,33 @@ import (
 	"os"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// The binary carries every declaration of the folder, under its path.
+// The binary carries every declaration of each folder, under its path.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	files, err := Files("dev")
-	if err != nil {
-		t.Fatal(err)
+	if diff := cmp.Diff([]string{"demo", "dev", "kind", "production", "staging"}, Names()); diff != "" {
+		t.Error(diff)
 	}
-	entries, err := os.ReadDir("dev")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(entries) != len(files) {
-		t.Errorf("%d files embedded, %d in the folder", len(files), len(entries))
-	}
-	for _, e := range entries {
-		if len(files["environments/dev/"+e.Name()]) == 0 {
-			t.Errorf("%s is not embedded", e.Name())
+	for _, name := range Names() {
+		files, err := Files(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) != len(files) {
+			t.Errorf("%d files of %s embedded, %d in the folder", len(files), name, len(entries))
+		}
+		for _, e := range entries {
+			if len(files["environments/"+name+"/"+e.Name()]) == 0 {
+				t.Errorf("%s/%s is not embedded", name, e.Name())
+			}
 		}
 	}
 	if _, err := Files("nowhere"); errs.CodeOf(err) != errs.NotFound {

@@ -59,7 +59,15 @@ func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 		}
 		f, err := parser.ParseFile(name, files[name])
 		if err != nil {
-			p.fail(evaluationFindings(desired.CodeCUESyntax, errors.Promote(err, "syntax"), at))
+			code := desired.CodeCUESyntax
+			if strings.Contains(err.Error(), "maximum nesting depth") {
+				code = desired.CodeTooDeep
+			}
+			p.fail(evaluationFindings(code, errors.Promote(err, "syntax"), at))
+			continue
+		}
+		if where, deep := tooDeep(f); deep {
+			p.failAt(desired.CodeTooDeep, where, "", fmt.Sprintf("is nested more than %d deep", deepestSyntax), "less nesting, shorter expressions")
 			continue
 		}
 		if len(parsed) > 0 && f.PackageName() != parsed[0].PackageName() {
@@ -70,6 +78,25 @@ func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 		parsed = append(parsed, f)
 	}
 	return parsed
+}
+
+// deepestSyntax is more than a person writes. The parser goes on to 10,000, and
+// evaluating that takes more memory than a child has.
+const deepestSyntax = 256
+
+// tooDeep finds the first place that is.
+func tooDeep(f *ast.File) (at place, deep bool) {
+	depth := 0
+	ast.Walk(f, func(n ast.Node) bool {
+		if depth++; depth > deepestSyntax && !deep {
+			deep = true
+			if at, deep = placeAt(n.Pos()); !deep {
+				at, deep = place{f.Filename, 1, 1}, true
+			}
+		}
+		return !deep
+	}, func(ast.Node) { depth-- })
+	return at, deep
 }
 
 func (p *part) refuseImports(f *ast.File) {

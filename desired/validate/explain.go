@@ -210,10 +210,7 @@ func shown(v cue.Value) string {
 		if err != nil {
 			return "text"
 		}
-		if r := []rune(s); len(r) > shownRunes {
-			s = string(r[:shownRunes]) + "…"
-		}
-		return "the text " + quoted(s)
+		return shownText(s)
 	case cue.IntKind, cue.FloatKind, cue.NumberKind, cue.BoolKind:
 		return fmt.Sprint(v)
 	}
@@ -221,6 +218,13 @@ func shown(v cue.Value) string {
 		return "an empty list"
 	}
 	return kindName(v)
+}
+
+func shownText(s string) string {
+	if r := []rune(s); len(r) > shownRunes {
+		s = string(r[:shownRunes]) + "…"
+	}
+	return "the text " + quoted(s)
 }
 
 func kindName(v cue.Value) string {

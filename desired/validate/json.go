@@ -17,14 +17,19 @@ import (
 func jsonFile(c *Checker, name string, src []byte) part {
 	p := part{}
 	at := place{name, 1, 1}
-	root, stopped, err := scan(string(src))
+	text := linesOf(name, src)
+	root, stopped, unread := scan(string(src))
 	switch {
-	case errors.Is(err, errDeep):
-		return p.failAt(desired.CodeTooDeep, linesOf(name, src).place(stopped), "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
-	case err == nil && c.quickJSON(&p, &root, linesOf(name, src)):
+	case errors.Is(unread, errDeep):
+		return p.failAt(desired.CodeTooDeep, text.place(stopped), "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
+	case errors.Is(unread, errHalf):
+		return p.failAt(desired.CodeNotUTF8, text.place(stopped), "", "has half of a pair of surrogates", "whole characters")
+	case errors.Is(unread, errLong):
+		return p.failAt(desired.CodeAmbiguousValue, text.place(stopped), "", fmt.Sprintf("is a number of more than %d digits", mostDigits), "a number that readers can hold")
+	case unread == nil && c.quickJSON(&p, &root, text):
 		return p
 	}
-	if err := stdjson.Unmarshal(src, new(any)); err != nil {
+	if err := stdjson.Unmarshal(src, new(stdjson.RawMessage)); err != nil {
 		return p.failAt(desired.CodeJSONSyntax, offsetPlace(name, src, err), "", err.Error(), "JSON")
 	}
 	expr, err := json.Extract(name, src)
@@ -38,7 +43,17 @@ func jsonFile(c *Checker, name string, src []byte) part {
 	if list, ok := expr.(*ast.ListLit); ok {
 		documents = list.Elts
 	}
-	for _, d := range documents {
+	for i, d := range documents {
+		if len(p.findings) >= mostFindings {
+			break
+		}
+		if unread == nil {
+			read := &root.documents()[i]
+			if f := read.unfit(text.place(int(read.at.a))); f != nil {
+				p.fail([]desired.Finding{*f})
+				continue
+			}
+		}
 		where := at
 		if begin, ok := placeAt(d.Pos()); ok {
 			where = begin
@@ -51,10 +66,7 @@ func jsonFile(c *Checker, name string, src []byte) part {
 // quickJSON keeps all documents of a file, or none: a refused one takes the whole
 // file to CUE, which has the words.
 func (c *Checker) quickJSON(p *part, root *node, at lines) bool {
-	documents := []node{*root}
-	if root.kind == kindList {
-		documents = root.items
-	}
+	documents := root.documents()
 	var kept []checked
 	for i := range documents {
 		// CUE places a name behind its quote.
@@ -68,6 +80,14 @@ func (c *Checker) quickJSON(p *part, root *node, at lines) bool {
 		p.keep(o)
 	}
 	return true
+}
+
+// documents of a file: itself, or the elements of a list.
+func (n *node) documents() []node {
+	if n.kind == kindList {
+		return n.items
+	}
+	return []node{*n}
 }
 
 // lines turns offsets into places.

@@ -3,8 +3,11 @@ package validate
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/gpuaas/gpuaas/desired"
 )
 
 // node is one value of a document, as YAML and JSON have it in common. It is what
@@ -65,6 +68,60 @@ func (n *node) path(names ...string) *node {
 		n = n.get(name)
 	}
 	return n
+}
+
+// mostValues of one document are far more than any kind has. Explaining a refusal
+// takes CUE time by the square of them.
+const mostValues = 5000
+
+// unfit says what need not be asked of CUE: a document that is no object, or that
+// is one of very many fields.
+func (n *node) unfit(at place) *desired.Finding {
+	var f desired.Finding
+	switch {
+	case n.kind != kindObject:
+		f = at.finding(desired.CodeNotAnObject, "", "", "is "+n.shown()+", not an object", "a document with apiVersion, kind, metadata and spec")
+	case n.values(mostValues) > mostValues:
+		f = at.finding(desired.CodeEvaluationLimit, "", "", fmt.Sprintf("has more than %d values", mostValues), "objects as the kinds describe them")
+	default:
+		return nil
+	}
+	return &f
+}
+
+// values counts them, up to a limit.
+func (n *node) values(most int) int {
+	count := 1
+	for i := 0; i < len(n.members) && count <= most; i++ {
+		count += n.members[i].value.values(most - count)
+	}
+	for i := 0; i < len(n.items) && count <= most; i++ {
+		count += n.items[i].values(most - count)
+	}
+	return count
+}
+
+// shown is the value, as findings speak of it.
+func (n *node) shown() string {
+	switch n.kind {
+	case kindNull:
+		return "empty"
+	case kindTrue:
+		return "true"
+	case kindFalse:
+		return "false"
+	case kindInt, kindFloat:
+		return n.text
+	case kindText:
+		return shownText(n.text)
+	case kindList:
+		if len(n.items) == 0 {
+			return "an empty list"
+		}
+		return "a list"
+	case kindObject:
+	}
+	return "an object"
 }
 
 // texts reads an object of texts, such as labels; nil when there is none.

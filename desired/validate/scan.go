@@ -12,6 +12,8 @@ import (
 var (
 	errDeep     = errors.New("nested too deep")
 	errRepeated = errors.New("a key stands twice")
+	errHalf     = errors.New("half of a pair of surrogates")
+	errLong     = errors.New("a number of too many digits")
 	errNotJSON  = errors.New("not JSON, or text that readers take differently")
 )
 
@@ -237,12 +239,19 @@ func (s *scanner) number(n *node) error {
 			return errNotJSON
 		}
 	}
+	if s.at-begin > mostDigits {
+		s.at = begin
+		return errLong
+	}
 	n.text = s.src[begin:s.at]
 	if n.text == "-0" {
 		n.text = "0"
 	}
 	return nil
 }
+
+// mostDigits is more than any number needs; parsing takes time by their square.
+const mostDigits = 400
 
 func (s *scanner) digits() int {
 	begin := s.at
@@ -293,7 +302,7 @@ func (s *scanner) escaped(begin int, to *string) error {
 		case c == '\\' && s.at+1 < len(s.src) && s.src[s.at+1] == 'u':
 			r := s.unicode()
 			if r == utf8.RuneError {
-				return errNotJSON
+				return errHalf
 			}
 			text = utf8.AppendRune(text, r)
 		case c == '\\':

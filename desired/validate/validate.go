@@ -157,9 +157,24 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.path, p.line, p.column) }
 
+// longest is what a person reads of one sentence.
+const longest = 800
+
+// short cuts what an author has made too long to be shown.
+func short(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	cut := longest
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
 func (p place) finding(code, object, field, message, expected string) desired.Finding {
 	return desired.Finding{
 		Code: code, Path: p.path, Line: p.line, Column: p.column,
-		Object: object, Field: field, Message: message, Expected: expected,
+		Object: short(object), Field: short(field), Message: short(message), Expected: short(expected),
 	}
 }

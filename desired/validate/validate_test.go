@@ -102,28 +102,43 @@ func objectsText(r Result) string {
 	return out.String()
 }
 
-func TestDevelopmentEnvironmentIsValid(t *testing.T) {
+// Each environment is a profile with a fleet and a catalogue that fit together.
+func TestEnvironmentsAreValid(t *testing.T) {
 	t.Parallel()
 
-	files, err := environments.Files("dev")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Run(t.Context(), files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.OK() {
-		t.Fatal(findingsText(r))
-	}
-	count := map[desired.Kind]int{}
-	for _, o := range r.Objects {
-		count[o.Kind]++
-	}
-	want := map[desired.Kind]int{
-		desired.KindEnvironment: 1, desired.KindPolicy: 4, desired.KindSKU: 4, desired.KindOSImage: 1, desired.KindNode: 3,
-	}
-	if diff := cmp.Diff(want, count); diff != "" {
-		t.Error(diff)
+	for _, name := range environments.Names() {
+		files, err := environments.Files(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.OK() {
+			t.Fatal(findingsText(r))
+		}
+		count := map[desired.Kind]int{}
+		development := false
+		for _, o := range r.Objects {
+			count[o.Kind]++
+			switch o.Kind {
+			case desired.KindEnvironment:
+				development = strings.Contains(string(o.Spec), `"development":true`)
+				if o.Name != name {
+					t.Errorf("the profile of %s is called %s", name, o.Name)
+				}
+			case desired.KindNode:
+				// A simulated machine that is sold would be a lie.
+				if simulated := strings.Contains(string(o.Spec), `"onboarding":"simulated"`); simulated != development {
+					t.Errorf("%s of %s is simulated: %v", o.Name, name, simulated)
+				}
+			}
+		}
+		for _, kind := range []desired.Kind{desired.KindEnvironment, desired.KindPolicy, desired.KindSKU, desired.KindNode} {
+			if count[kind] == 0 {
+				t.Errorf("%s declares no %s", name, kind)
+			}
+		}
 	}
 }

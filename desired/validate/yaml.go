@@ -52,6 +52,10 @@ func yamlFile(c *Checker, name string, src []byte) part {
 			continue
 		}
 		o, ok := c.quickly(&n, y.place(first), y.located)
+		if f := n.unfit(y.place(first)); !ok && f != nil {
+			p.fail([]desired.Finding{*f})
+			continue
+		}
 		if !ok {
 			o = c.data(y.expr(&n), y.place(first))
 		}

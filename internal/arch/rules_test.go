@@ -90,6 +90,7 @@ var fences = []struct {
 	{library: []string{"github.com/gin-gonic/gin", "go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic"}, only: []string{"api"}},
 	// Handlers without a door before them are for measuring the door.
 	{library: []string{module + "/api/rest/bare"}, only: []string{"e2e/bench"}},
+	{library: []string{module + "/desired/validate/bare"}, only: []string{"e2e/bench"}},
 	// internal/checkout plays Stripe, and both it and who runs it are tested by Stripe's own client.
 	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "internal/checkout", "cmd/gpuaas/up"}},
 	// The gens turn definitions and keys into Go when make runs them; nothing links them.

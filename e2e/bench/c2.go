@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/cue"
+)
+
+const (
+	fullCheck   = 10_000
+	checkedEach = 500 // objects of one file
+)
+
+// wholeCheck compares gpuaas validate with cue vet on the same files of nodes.
+// Ours reads one file more, with the SKU that the nodes name, and holds the rules
+// between objects, which the peer does not know.
+func wholeCheck(ctx context.Context, l *lab) ([]row, error) {
+	n := l.scaled(fullCheck, 20)
+	dir := filepath.Join(l.dir, "c2", "fleet")
+	nodes, err := writeFleet(dir, n)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := l.cueCommand(ctx)
+	if err != nil {
+		return []row{{ID: "C2", Path: "gpuaas validate / cue vet", Skipped: err.Error()}}, nil //nolint:nilerr // a missing peer skips the row
+	}
+	binary, err := l.gpuaas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	schemas, err := writeSchema(filepath.Join(l.dir, "c2", "schema"))
+	if err != nil {
+		return nil, err
+	}
+	run := func(name string, args ...string) side {
+		return func(ctx context.Context) (time.Duration, error) {
+			if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil { //nolint:gosec // our own paths
+				return 0, fmt.Errorf("%s: %w: %.300s", filepath.Base(name), err, out)
+			}
+			return 0, nil
+		}
+	}
+	vet := append(append([]string{"vet", "-c", "-d", "#Node"}, schemas...), nodes...)
+	p, err := l.alternate(ctx, leastPairs, nothing, run(binary, "validate", dir), run(peer, vet...))
+	if err != nil {
+		return nil, err
+	}
+	r := p.row("C2", "gpuaas validate / cue vet", n).atMost(0.5)
+	r.Note = fmt.Sprintf("%d nodes in %d YAML files", n, len(nodes))
+	return []row{r}, nil
+}
+
+func writeFleet(dir string, n int) (nodes []string, err error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("making the fleet: %w", err)
+	}
+	write := func(name, text string) (string, error) {
+		path := filepath.Join(dir, name)
+		return path, os.WriteFile(path, []byte(text), 0o644) //nolint:gosec // read by the binaries
+	}
+	if _, err := write("skus.yaml", "apiVersion: gpuaas/v1alpha1\nkind: SKU\nmetadata: {name: h100}\nspec: {gpuModel: H100, memoryGiB: 80, price: {currency: EUR, amountMinor: 249}}\n"); err != nil {
+		return nil, err
+	}
+	for i := 0; i < n; {
+		var text strings.Builder
+		for ; i < n && text.Len() == 0 || i < n && i%checkedEach != 0; i++ {
+			fmt.Fprintf(&text, "---\napiVersion: gpuaas/v1alpha1\nkind: Node\nmetadata:\n  name: gpu-%d\n  labels: {rack: r%d, row: a}\nspec:\n  sku: h100\n  region: eu-1\n  onboarding: manual\n  gpus: 8\n  slicing: whole_gpu\n  cordoned: false\n", i, i%100)
+		}
+		path, err := write(fmt.Sprintf("nodes-%d.yaml", i), text.String())
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, path)
+	}
+	return nodes, nil
+}
+
+func writeSchema(dir string) (paths []string, err error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("making the schema: %w", err)
+	}
+	names, err := fs.Glob(cue.Schema, "schema/*.cue")
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema: %w", err)
+	}
+	for _, name := range names {
+		src, err := fs.ReadFile(cue.Schema, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the schema: %w", err)
+		}
+		path := filepath.Join(dir, filepath.Base(name))
+		if err := os.WriteFile(path, src, 0o644); err != nil { //nolint:gosec // read by the peer
+			return nil, fmt.Errorf("writing the schema: %w", err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// cueCommand builds the peer from its own module.
+func (l *lab) cueCommand(ctx context.Context) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module: %w", err)
+	}
+	path := filepath.Join(l.dir, "cue")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "cuelang.org/go/cmd/cue") //nolint:gosec // our own path
+	cmd.Dir = filepath.Join(strings.TrimSpace(string(root)), "e2e", "bench", "cuevet")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("the cue command cannot be built: %.200s", out)
+	}
+	return path, nil
+}
