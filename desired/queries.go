@@ -179,7 +179,7 @@ const (
 
 	sawSource = `
 		UPDATE git_sources
-		SET checked_at = now(), head = coalesce(nullif($2, ''), head), tree_hash = coalesce(nullif($3, ''), tree_hash),
+		SET checked_at = now(), head = coalesce(nullif($2, ''), head), tree_hash = CASE WHEN $3 <> '' AND tree_hash = $6 THEN $3 ELSE tree_hash END,
 			fetched_at = CASE WHEN $4 = '' THEN now() ELSE fetched_at END,
 			fault_since = CASE WHEN $4 = '' THEN NULL ELSE coalesce(fault_since, now()) END, fault_code = $4, fault = $5
 		WHERE name = $1`

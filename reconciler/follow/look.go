@@ -38,7 +38,7 @@ func (w *watcher) once(ctx context.Context) (seen desired.Seen, rev desired.Revi
 	if err != nil {
 		return seen, rev, err
 	}
-	seen = desired.Seen{Head: tree.Commit, TreeHash: tree.TreeHash}
+	seen = desired.Seen{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
 	failpoint.Hit("git.apply.fetched")
 	if stands(state, tree) {
 		w.held = nil

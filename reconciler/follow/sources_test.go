@@ -310,6 +310,9 @@ func TestAdoptRoundTrip(t *testing.T) {
 		}
 		return err
 	})
+	if rev := h.sync(); rev.Status != desired.StatusInvalid || codes(rev) != desired.CodeManagedByAPI || h.source("fleet").Conditions(time.Now())[0].Reason != "Invalid" {
+		t.Errorf("declared still: %s %v", statusOf(rev), rev.Findings)
+	}
 	h.repo.commit(without(files, "s001.yaml"))
 	if rev := h.sync(); statusOf(rev) != "applied +0 ~0 -0" {
 		t.Errorf("out of the files: %s %v", statusOf(rev), rev.Findings)
