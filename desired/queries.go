@@ -241,6 +241,15 @@ const (
 		WHERE kind = ANY ($1::text[]) AND deleted_at IS NULL AND ($2 = '' OR owner = $2) AND ($3 = '' OR source = $3)
 		ORDER BY array_position($1::text[], kind), name, uid`
 
+	// The newest word of the commit that it stands at.
+	selectWritten = `
+		SELECT o.created_at, o.updated_at, coalesce(r.revision, 0), coalesce(r.status, ''), coalesce(r.author, ''), coalesce(r.message, '')
+		FROM desired_objects o LEFT JOIN LATERAL (
+			SELECT revision, status, author, message FROM desired_revisions
+			WHERE o.owner = 'git' AND source = o.source AND commit = o.commit ORDER BY revision DESC LIMIT 1
+		) AS r ON true
+		WHERE o.uid = $1`
+
 	// Slices of the key space for the sweep, in key order.
 	selectSlice  = `SELECT kind, uid FROM desired_objects WHERE uid > $1 ORDER BY uid LIMIT $2`
 	countRoughly = `SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'desired_objects'::regclass`

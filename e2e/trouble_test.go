@@ -46,36 +46,72 @@ func one[T any](t *testing.T, h *house, sql string, args ...any) (v T) {
 	return v
 }
 
+// INV-17 gives a minute to see what differs and two to put it right.
+const (
+	seenWithin  = time.Minute
+	actedWithin = 2 * time.Minute
+)
+
+// INV-17: whatever is changed by hand, on a host, in a machine, or in a row, is seen
+// and put right in time, or told to whoever must.
 func drifts(t *testing.T) {
 	h := newHouse(t)
 	h.start()
 	a := h.create(t, "t4", 2)
 	h.becomes(t, a, "active")
 	dir := h.agents() + "/gpu-t4-01"
-	for i, way := range []string{sim.DriftKeys, sim.DriftAccount} {
+	node := one[string](t, h, `SELECT id::text FROM nodes WHERE name = 'gpu-t4-01'`)
+	policy := one[string](t, h, `SELECT uid::text FROM desired_objects WHERE kind = 'Policy' AND spec->>'key' = 'node.report_seconds'`)
+	for _, c := range []struct{ object, field, way, edit string }{
+		{a.ID, "keys", sim.DriftKeys, ""}, {a.ID, "account", sim.DriftAccount, ""}, {a.ID, "access", sim.DriftAccess, ""}, {a.ID, "process", sim.DriftProcess, ""},
+		{node, "spec.cordoned", "", `UPDATE nodes SET cordoned = true WHERE name = 'gpu-t4-01'`},
+		{policy, "spec.value", "", `UPDATE policy_values SET value = '7' WHERE key = 'node.report_seconds'`},
+	} {
 		before, err := sim.Read(sim.Path(dir))
 		must(t, err)
-		h.dev(t, "drift", "gpu-t4-01", "--way", way)
-		until(t, patience, way+" is healed", func() error {
-			now, err := sim.Read(sim.Path(dir))
-			if err != nil {
-				return err
-			}
-			for name, was := range before.Accounts {
-				if is := now.Accounts[name]; is == nil || is.UID != was.UID || len(is.Keys) != len(was.Keys) {
-					return fmt.Errorf("%s is %+v", name, is)
-				}
-			}
-			if n := one[int](t, h, `SELECT count(*) FROM drift WHERE object_id = $1 AND status = 'healed'`, a.ID); n != i+1 {
-				return fmt.Errorf("%d drifts are written down as healed", n)
+		began := time.Now()
+		if c.way != "" {
+			h.dev(t, "drift", "gpu-t4-01", "--way", c.way)
+		} else {
+			h.edit(t, c.edit)
+		}
+		until(t, actedWithin, c.field+" is healed", func() error {
+			if n := one[int](t, h, `SELECT count(*) FROM drift WHERE object_id = $1 AND field = $2 AND status = 'healed' AND healed_at > $3`, c.object, c.field, began); n != 1 {
+				return fmt.Errorf("%d are written down as healed", n)
 			}
 			return nil
 		})
+		if late := one[time.Time](t, h, `SELECT max(opened_at) FROM drift WHERE object_id = $1 AND field = $2`, c.object, c.field).Sub(began); late > seenWithin {
+			t.Errorf("%s was seen after %s", c.field, late)
+		}
+		now, err := sim.Read(sim.Path(dir))
+		must(t, err)
+		for name, was := range before.Accounts {
+			if is := now.Accounts[name]; is == nil || is.UID != was.UID || len(is.Keys) != len(was.Keys) {
+				t.Errorf("%s: %s is %+v", c.field, name, is)
+			}
+		}
 	}
 	h.converges(t, patience, check.Expect{Live: []string{a.Name}})
+	h.dev(t, "drift", "gpu-t4-01", "--way", sim.DriftGPU)
+	until(t, seenWithin, "an operator is told of the missing GPU", func() error {
+		if n := one[int](t, h, `SELECT count(*) FROM drift WHERE object_id = $1 AND field = 'gpus' AND status = 'open' AND (desired, observed, owner) = ('4', '3', 'operator') AND cost_minor > 0`, node); n != 1 {
+			return fmt.Errorf("%d drifts are open", n)
+		}
+		return nil
+	})
 	h.release(t, a)
 	h.becomes(t, a, "released")
-	h.converges(t, patience, check.Expect{Rested: true})
+}
+
+// edit is a hand in the database.
+func (h *house) edit(t *testing.T, sql string) {
+	t.Helper()
+	db, err := h.sql(t.Context())
+	must(t, err)
+	defer db.Close(t.Context())
+	_, err = db.Exec(t.Context(), sql)
+	must(t, err)
 }
 
 func breaks(t *testing.T) {

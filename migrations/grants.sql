@@ -29,7 +29,7 @@ BEGIN
 
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
 		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
-		('observed_objects',         '',     '',    'r',    'raw',  ''),
+		('observed_objects',         'r',    '',    'r',    'raw',  ''),
 
 		('reconcile_due',            '',     '',    'rawd', '',     ''), -- the others: mark_due
 		('plans',                    'raw',  '',    'raw',  '',     ''),
@@ -125,6 +125,8 @@ END $$;
 
 -- Single columns: a release ends the interval; the loop's views run with its own rights.
 GRANT UPDATE (end_s, closed_by, closed_seen) ON usage_records TO gpuaas_api;
+-- How an order fared is shown to operators; what it says, with keys in it, is not.
+GRANT SELECT (id, node_id, allocation_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at) ON node_tasks TO gpuaas_api;
 -- Who names a tenant in a policy names it by its name.
 GRANT SELECT (id, name) ON tenants TO gpuaas_work, gpuaas_reconcile;
 -- The planner of changes says whom a change touches, and what it costs them.

@@ -33,6 +33,32 @@ func (s *Store) Allocations(ctx context.Context, of []ids.Allocation) (map[ids.A
 	return seen, nil
 }
 
+// Carried is what a room has last carried out of a declaration.
+type Carried struct {
+	Applied
+
+	SeenAt time.Time
+}
+
+// Carried reads it for several declarations; those of which nothing was carried
+// out are left out.
+func (s *Store) Carried(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]Carried, error) {
+	rows, err := s.DB.Query(ctx, selectCarried, of)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was carried out: %w", err)
+	}
+	all := make(map[uuid.UUID]Carried, len(of))
+	var c Carried
+	_, err = pgx.ForEachRow(rows, []any{&c.UID, &c.Generation, &c.SpecHash, &c.Gone, &c.SeenAt}, func() error {
+		all[c.UID] = c
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading what was carried out: %w", err)
+	}
+	return all, nil
+}
+
 // Old lists the allocations, by id after the given one, of whose node nothing was
 // heard for longer than that.
 func (s *Store) Old(ctx context.Context, than time.Duration, after ids.Allocation, limit int) ([]ids.Allocation, error) {

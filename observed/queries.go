@@ -100,10 +100,11 @@ const (
 			SELECT complete, stale_at FROM observed_nodes WHERE node_id = a.node_id OFFSET 0) n ON true
 		WHERE a.allocation_id = ANY($1)`
 
-	selectApplied = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
-	selectHeard   = `SELECT node_id, stale_at, CASE WHEN complete THEN devices END FROM observed_nodes WHERE node_id = ANY($1)`
-	selectSilent  = `SELECT stale_at <= now() FROM observed_nodes WHERE node_id = $1`
-	selectNode    = `
+	selectApplied    = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
+	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, seen_at FROM observed_objects WHERE uid = $1`
+	selectHeard      = `SELECT node_id, stale_at, CASE WHEN complete THEN devices END FROM observed_nodes WHERE node_id = ANY($1)`
+	selectSilent     = `SELECT stale_at <= now() FROM observed_nodes WHERE node_id = $1`
+	selectNode       = `
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, seen_at, stale_at
 		FROM observed_nodes WHERE node_id = $1`
 	held = `
@@ -112,9 +113,10 @@ const (
 			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(n.seen_at, a.seen_at), now() - coalesce(n.seen_at, a.seen_at)
 		FROM observed_allocations a LEFT JOIN observed_nodes n ON n.node_id = a.node_id`
 
-	selectHeld = held + ` WHERE a.allocation_id = $1`
-	selectMany = held + ` WHERE a.allocation_id = ANY($1)`
-	selectOld  = `
+	selectHeld    = held + ` WHERE a.allocation_id = $1`
+	selectMany    = held + ` WHERE a.allocation_id = ANY($1)`
+	selectCarried = `SELECT uid, generation, spec_hash, gone, seen_at FROM observed_objects WHERE uid = ANY($1)`
+	selectOld     = `
 		SELECT a.allocation_id FROM observed_nodes n JOIN observed_allocations a ON a.node_id = n.node_id
 		WHERE n.seen_at < now() - $1::interval AND a.phase <> 'gone' AND a.allocation_id > $2 ORDER BY a.allocation_id LIMIT $3`
 	countSilent = `SELECT count(*) FILTER (WHERE stale_at <= now()), count(*) FROM observed_nodes`

@@ -96,6 +96,23 @@ func (h *History) DriftOf(ctx context.Context, object uuid.UUID, limit int) ([]D
 	return h.Drifts(ctx, DriftFilter{Object: object, Limit: limit})
 }
 
+// Standing reads what is open of several objects, by their ids.
+func (h *History) Standing(ctx context.Context, of []uuid.UUID) (map[uuid.UUID][]Drift, error) {
+	rows, err := h.DB.Query(ctx, selectOpenOf, of)
+	if err != nil {
+		return nil, fmt.Errorf("reading standing drift: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Drift])
+	if err != nil {
+		return nil, fmt.Errorf("reading standing drift: %w", err)
+	}
+	all := map[uuid.UUID][]Drift{}
+	for _, d := range list {
+		all[d.Object] = append(all[d.Object], d)
+	}
+	return all, nil
+}
+
 // Drift reads one.
 func (h *History) Drift(ctx context.Context, id uuid.UUID) (Drift, error) {
 	return oneDrift(h.DB.Query(ctx, selectDrift, id))

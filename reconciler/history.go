@@ -47,12 +47,13 @@ type StoredAction struct {
 // lastPlan is after every id; a first page starts there.
 var lastPlan = ids.Plan{UUID: uuid.Max}
 
-// Plans lists plans from the newest, before one (zero: from the newest).
-func (h *History) Plans(ctx context.Context, before ids.Plan, limit int) ([]StoredPlan, error) {
+// Plans lists the loop's plans from the newest, before one (zero: from the newest);
+// those of one status, where it is given.
+func (h *History) Plans(ctx context.Context, status string, before ids.Plan, limit int) ([]StoredPlan, error) {
 	if before == (ids.Plan{}) {
 		before = lastPlan
 	}
-	rows, err := h.DB.Query(ctx, selectPlans, before, limit)
+	rows, err := h.DB.Query(ctx, selectPlans, before, limit, status)
 	if err != nil {
 		return nil, fmt.Errorf("listing plans: %w", err)
 	}
@@ -95,6 +96,7 @@ type Load struct {
 	Due       int64
 	OldestFor time.Duration
 	Drifting  int64
+	Overdue   int64 // of these, past the deadline of whoever must act
 }
 
 // Load counts it by kind.

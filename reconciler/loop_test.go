@@ -325,11 +325,11 @@ func TestHistory(t *testing.T) {
 	s.pass()
 	s.line("due x kind=SKU")
 	s.pass()
-	plans, err := h.Plans(t.Context(), ids.Plan{}, 10)
+	plans, err := h.Plans(t.Context(), "", ids.Plan{}, 10)
 	if err != nil || len(plans) != 2 || plans[0].Actions != 1 || plans[0].Status != "applied" {
 		t.Fatalf("%+v, %v", plans, err)
 	}
-	older, err := h.Plans(t.Context(), plans[0].ID, 10)
+	older, err := h.Plans(t.Context(), "", plans[0].ID, 10)
 	if err != nil || len(older) != 1 || older[0].ID != plans[1].ID {
 		t.Errorf("%+v, %v", older, err)
 	}

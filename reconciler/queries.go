@@ -25,7 +25,7 @@ const (
 	// The inventory's published view.
 	selectKept     = `SELECT node_id, reachable, on_market FROM node_progress WHERE node_id = ANY($1)`
 	countNodes     = `SELECT count(*) FROM node_progress WHERE listed`
-	selectStanding = `
+	selectFindings = `
 		SELECT object_id, id, field, desired, observed, cause, policy, owner, opened_at, deadline_at, status = 'ignored', ignored_by, ignored_reason,
 			ignored_until, cost_minor, currency, version
 		FROM drift WHERE object_id = ANY($1) AND status IN ('open', 'ignored') ORDER BY object_id, field`
@@ -64,8 +64,10 @@ const (
 			JOIN plans p ON p.origin = 'change' AND (p.source, p.commit) = (asked.source, asked.commit)
 		WHERE p.decided_at IS NOT NULL AND p.status IN ('approved', 'applied')`
 
-	selectPlans   = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE origin = 'loop' AND id < $1 ORDER BY id DESC LIMIT $2`
-	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE id = $1`
+	selectPlans = `
+		SELECT id, created_at, hash, status, actions, held FROM plans
+		WHERE origin = 'loop' AND ($3 = '' OR status = $3) AND id < $1 ORDER BY id DESC LIMIT $2`
+	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE origin = 'loop' AND id = $1`
 	selectActions = `
 		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.event, a.fence, a.generation, a.epoch, a.reason, a.held
 		FROM plan_actions a JOIN plans p ON p.id = a.plan_id`
@@ -77,7 +79,9 @@ const (
 	selectDrifts   = driftColumns + ` WHERE (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5)` + driftPage
 	selectDriftsIn = driftColumns + ` WHERE status = $6 AND (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5)` + driftPage
 	selectDriftsOf = driftColumns + ` WHERE object_id = $7 AND (status, opened_at, id) < ($1, $2, $3) AND ($5 = '' OR kind = $5) AND ($6 = '' OR status = $6)` + driftPage
-	driftPage      = ` ORDER BY status DESC, opened_at DESC, id DESC LIMIT $4`
+	// Of several objects at once, what is open.
+	selectOpenOf = driftColumns + ` WHERE object_id = ANY($1) AND status = 'open' ORDER BY field`
+	driftPage    = ` ORDER BY status DESC, opened_at DESC, id DESC LIMIT $4`
 	// Due at once, so that the next look waits for the end of it.
 	ignoreDrift = `
 		WITH put AS (
@@ -90,10 +94,10 @@ const (
 		SELECT put.* FROM put, due`
 
 	selectLoad = `
-		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint FROM (
-			SELECT kind, count(*) AS due, now() - min(due_at) AS age, 0 AS drifting FROM reconcile_due WHERE due_at <= now() GROUP BY kind
+		SELECT kind, sum(due)::bigint, coalesce(max(age), interval '0'), sum(drifting)::bigint, sum(overdue)::bigint FROM (
+			SELECT kind, count(*) AS due, now() - min(due_at) AS age, 0 AS drifting, 0 AS overdue FROM reconcile_due WHERE due_at <= now() GROUP BY kind
 			UNION ALL
-			SELECT kind, 0, NULL, count(*) FROM drift WHERE status = 'open' GROUP BY kind
+			SELECT kind, 0, NULL, count(*), count(*) FILTER (WHERE deadline_at < now()) FROM drift WHERE status = 'open' GROUP BY kind
 		) AS both_sides GROUP BY kind ORDER BY kind`
 
 	// Two who find the same at once differ in who is first; the other looks again.

@@ -10,10 +10,10 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"reconcile_due", "plans", "plan_actions", "drift"}, map[string]string{
 		"selectDue": selectDue, "selectSwept": selectSwept, "selectProgress": selectProgress, "selectKept": selectKept, "countNodes": countNodes,
-		"selectStanding": selectStanding, "selectApproved": selectApproved, "settleDue": settleDue, "keepDue": keepDue, "addDue": addDue, "insertPlan": insertPlan,
+		"selectFindings": selectFindings, "selectApproved": selectApproved, "settleDue": settleDue, "keepDue": keepDue, "addDue": addDue, "insertPlan": insertPlan,
 		"insertActions": insertActions, "lockJudged": lockJudged, "selectJudged": selectJudged, "selectPlans": selectPlans,
 		"selectPlan": selectPlan, "selectActions": selectActions, "selectDrift": selectDrift, "selectDrifts": selectDrifts,
-		"selectDriftsIn": selectDriftsIn, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
+		"selectDriftsIn": selectDriftsIn, "selectOpenOf": selectOpenOf, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
 		"openDrift": openDrift, "changeDrift": changeDrift, "healDrift": healDrift,
 	})
 }

@@ -21,7 +21,7 @@ type Standing map[uuid.UUID][]plan.Standing
 // QueueStanding reads what stands of exactly these objects.
 func QueueStanding(b *pgx.Batch, keys []uuid.UUID) Standing {
 	s := Standing{}
-	b.Queue(selectStanding, keys).Query(func(rows pgx.Rows) error {
+	b.Queue(selectFindings, keys).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var object uuid.UUID
 			var deadline, until *time.Time

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -151,7 +152,7 @@ func (s *scene) line(text string) {
 				CASE WHEN $7 = 'open' THEN 'platform' ELSE 'operator' END, now() - interval '1 h')`,
 			w.or("kind", "Allocation"), id, name, w.or("field", "keys"), strings.ReplaceAll(w.or("desired", "as ordered"), "_", " "), strings.ReplaceAll(w.or("observed", "2"), "_", " "), status, by, w["until"])
 	case "rule":
-		s.limits.Limits.Drift[desired.Kind(name)] = plan.Rule(fields[2])
+		s.limits.Drift[desired.Kind(name)] = plan.Rule(fields[2])
 	case "change": // a person has decided about it
 		s.exec(`INSERT INTO plans (id, hash, status, actions, origin, source, commit, decided_by, decided_at) VALUES ($1, 'h', $2, 0, 'change', $3, $4, 'user:ada', now())`,
 			id, w.or("status", "applied"), name, w["commit"])
@@ -263,7 +264,18 @@ func (s *scene) drifts() string {
 		|| CASE WHEN status = 'ignored' THEN ' ignored by ' || ignored_by || ' for ' || round(extract(epoch FROM ignored_until - now())) || 's' ELSE '' END FROM drift`)
 }
 
+// facts are held against their contract, too.
 func (s *scene) facts() string {
+	s.t.Helper()
+	rows, err := s.db.Query(s.t.Context(), `SELECT subject, payload FROM outbox_events`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var subject string
+	var payload []byte
+	if _, err := pgx.ForEachRow(rows, []any{&subject, &payload}, func() error { return asyncapi.Validate(subject, payload) }); err != nil {
+		s.t.Error(err)
+	}
 	return s.listed(`SELECT subject || ' ' || (payload->>'name') || ' ' || (payload->>'field') FROM outbox_events`)
 }
 

@@ -31,6 +31,10 @@ var good = map[string]map[string]any{
 	"fleet.revision_applied":               revision("applied"),
 	"fleet.revision_waiting":               revision("waiting_approval"),
 	"fleet.revision_refused":               revision("invalid"),
+	"fleet.plan_decided":                   {"plan_id": id, "status": "approved", "hash": "9f3c", "source": "fleet", "commit": "9f3c2d1e", "summary": "Plan: 1 to create", "decided_by": "user:" + id, "reason": ""},
+	"fleet.declaration_changed":            {"object_id": id, "kind": "Node", "name": "n7", "change": "put", "generation": 3, "version": 5, "changed_by": "user:" + id, "reason": ""},
+	"fleet.drift_opened":                   drift(),
+	"fleet.drift_closed":                   drift(),
 	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
 	"billing.balance_depleted":             {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
 }
@@ -39,6 +43,13 @@ func revision(status string) map[string]any {
 	return map[string]any{
 		"revision": 7, "source": "fleet", "commit": "9f3c2d1e", "status": status, "plan_id": id, "author": "ada@example.com", "created": 1, "changed": 0, "deleted": 0,
 		"adopted": 0, "findings": []string{"nodes.cue:3:1: unknown field"}, "waits": []string{"prune_cap"},
+	}
+}
+
+func drift() map[string]any {
+	return map[string]any{
+		"drift_id": id, "kind": "Node", "object_id": id, "name": "n7", "field": "gpus", "desired": "8", "observed": "7", "policy": "heal", "owner": "operator",
+		"cause": "hardware", "since": "2026-01-02T03:04:05Z", "cost_per_hour_minor": 299, "currency": "EUR",
 	}
 }
 

@@ -21,6 +21,24 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AdoptOwner.
+const (
+	AdoptOwnerApi AdoptOwner = "api"
+	AdoptOwnerGit AdoptOwner = "git"
+)
+
+// Valid indicates whether the value is a known member of the AdoptOwner enum.
+func (e AdoptOwner) Valid() bool {
+	switch e {
+	case AdoptOwnerApi:
+		return true
+	case AdoptOwnerGit:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AliveStatus.
 const (
 	AliveStatusOk AliveStatus = "ok"
@@ -69,6 +87,30 @@ func (e AllocationStatus) Valid() bool {
 	}
 }
 
+// Defines values for ChangeStepAction.
+const (
+	ChangeStepActionAdopt  ChangeStepAction = "adopt"
+	ChangeStepActionChange ChangeStepAction = "change"
+	ChangeStepActionCreate ChangeStepAction = "create"
+	ChangeStepActionDelete ChangeStepAction = "delete"
+)
+
+// Valid indicates whether the value is a known member of the ChangeStepAction enum.
+func (e ChangeStepAction) Valid() bool {
+	switch e {
+	case ChangeStepActionAdopt:
+		return true
+	case ChangeStepActionChange:
+		return true
+	case ChangeStepActionCreate:
+		return true
+	case ChangeStepActionDelete:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CheckStatus.
 const (
 	CheckStatusDegraded CheckStatus = "degraded"
@@ -105,6 +147,48 @@ func (e ConditionStatus) Valid() bool {
 	case ConditionStatusTrue:
 		return true
 	case ConditionStatusUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DriftPolicy.
+const (
+	DriftPolicyHeal   DriftPolicy = "heal"
+	DriftPolicyIgnore DriftPolicy = "ignore"
+	DriftPolicyWarn   DriftPolicy = "warn"
+)
+
+// Valid indicates whether the value is a known member of the DriftPolicy enum.
+func (e DriftPolicy) Valid() bool {
+	switch e {
+	case DriftPolicyHeal:
+		return true
+	case DriftPolicyIgnore:
+		return true
+	case DriftPolicyWarn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DriftStatus.
+const (
+	DriftStatusHealed  DriftStatus = "healed"
+	DriftStatusIgnored DriftStatus = "ignored"
+	DriftStatusOpen    DriftStatus = "open"
+)
+
+// Valid indicates whether the value is a known member of the DriftStatus enum.
+func (e DriftStatus) Valid() bool {
+	switch e {
+	case DriftStatusHealed:
+		return true
+	case DriftStatusIgnored:
+		return true
+	case DriftStatusOpen:
 		return true
 	default:
 		return false
@@ -333,6 +417,45 @@ func (e ErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for ForgeInfoKind.
+const (
+	Gitea  ForgeInfoKind = "gitea"
+	Github ForgeInfoKind = "github"
+	Gitlab ForgeInfoKind = "gitlab"
+)
+
+// Valid indicates whether the value is a known member of the ForgeInfoKind enum.
+func (e ForgeInfoKind) Valid() bool {
+	switch e {
+	case Gitea:
+		return true
+	case Github:
+		return true
+	case Gitlab:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GitSourceDeclaredBy.
+const (
+	GitSourceDeclaredByEnvironment GitSourceDeclaredBy = "environment"
+	GitSourceDeclaredByServer      GitSourceDeclaredBy = "server"
+)
+
+// Valid indicates whether the value is a known member of the GitSourceDeclaredBy enum.
+func (e GitSourceDeclaredBy) Valid() bool {
+	switch e {
+	case GitSourceDeclaredByEnvironment:
+		return true
+	case GitSourceDeclaredByServer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthStatus.
 const (
 	HealthStatusDegraded HealthStatus = "degraded"
@@ -543,6 +666,57 @@ func (e NodeReachability) Valid() bool {
 	}
 }
 
+// Defines values for ObjectStatusHealth.
+const (
+	ObjectStatusHealthDegraded    ObjectStatusHealth = "Degraded"
+	ObjectStatusHealthHealthy     ObjectStatusHealth = "Healthy"
+	ObjectStatusHealthMissing     ObjectStatusHealth = "Missing"
+	ObjectStatusHealthProgressing ObjectStatusHealth = "Progressing"
+	ObjectStatusHealthSuspended   ObjectStatusHealth = "Suspended"
+	ObjectStatusHealthUnknown     ObjectStatusHealth = "Unknown"
+)
+
+// Valid indicates whether the value is a known member of the ObjectStatusHealth enum.
+func (e ObjectStatusHealth) Valid() bool {
+	switch e {
+	case ObjectStatusHealthDegraded:
+		return true
+	case ObjectStatusHealthHealthy:
+		return true
+	case ObjectStatusHealthMissing:
+		return true
+	case ObjectStatusHealthProgressing:
+		return true
+	case ObjectStatusHealthSuspended:
+		return true
+	case ObjectStatusHealthUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ObjectStatusSync.
+const (
+	ObjectStatusSyncOutOfSync ObjectStatusSync = "OutOfSync"
+	ObjectStatusSyncSynced    ObjectStatusSync = "Synced"
+	ObjectStatusSyncUnknown   ObjectStatusSync = "Unknown"
+)
+
+// Valid indicates whether the value is a known member of the ObjectStatusSync enum.
+func (e ObjectStatusSync) Valid() bool {
+	switch e {
+	case ObjectStatusSyncOutOfSync:
+		return true
+	case ObjectStatusSyncSynced:
+		return true
+	case ObjectStatusSyncUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PaymentStatus.
 const (
 	PaymentStatusCheckoutCompleted PaymentStatus = "checkout_completed"
@@ -594,6 +768,24 @@ func (e PersonRole) Valid() bool {
 	}
 }
 
+// Defines values for PlanOrigin.
+const (
+	PlanOriginChange PlanOrigin = "change"
+	PlanOriginLoop   PlanOrigin = "loop"
+)
+
+// Valid indicates whether the value is a known member of the PlanOrigin enum.
+func (e PlanOrigin) Valid() bool {
+	switch e {
+	case PlanOriginChange:
+		return true
+	case PlanOriginLoop:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PlanStatus.
 const (
 	PlanStatusApplied  PlanStatus = "applied"
@@ -615,6 +807,24 @@ func (e PlanStatus) Valid() bool {
 	case PlanStatusRejected:
 		return true
 	case PlanStatusStale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PlanDetailOrigin.
+const (
+	PlanDetailOriginChange PlanDetailOrigin = "change"
+	PlanDetailOriginLoop   PlanDetailOrigin = "loop"
+)
+
+// Valid indicates whether the value is a known member of the PlanDetailOrigin enum.
+func (e PlanDetailOrigin) Valid() bool {
+	switch e {
+	case PlanDetailOriginChange:
+		return true
+	case PlanDetailOriginLoop:
 		return true
 	default:
 		return false
@@ -800,40 +1010,40 @@ func (e RevisionStatus) Valid() bool {
 
 // Defines values for Scope.
 const (
-	AllocationsRead  Scope = "allocations:read"
-	AllocationsWrite Scope = "allocations:write"
-	AppsRead         Scope = "apps:read"
-	AppsWrite        Scope = "apps:write"
-	BillingRead      Scope = "billing:read"
-	BillingWrite     Scope = "billing:write"
-	DesiredRead      Scope = "desired:read"
-	DesiredWrite     Scope = "desired:write"
-	StorageRead      Scope = "storage:read"
-	StorageWrite     Scope = "storage:write"
+	ScopeAllocationsRead  Scope = "allocations:read"
+	ScopeAllocationsWrite Scope = "allocations:write"
+	ScopeAppsRead         Scope = "apps:read"
+	ScopeAppsWrite        Scope = "apps:write"
+	ScopeBillingRead      Scope = "billing:read"
+	ScopeBillingWrite     Scope = "billing:write"
+	ScopeDesiredRead      Scope = "desired:read"
+	ScopeDesiredWrite     Scope = "desired:write"
+	ScopeStorageRead      Scope = "storage:read"
+	ScopeStorageWrite     Scope = "storage:write"
 )
 
 // Valid indicates whether the value is a known member of the Scope enum.
 func (e Scope) Valid() bool {
 	switch e {
-	case AllocationsRead:
+	case ScopeAllocationsRead:
 		return true
-	case AllocationsWrite:
+	case ScopeAllocationsWrite:
 		return true
-	case AppsRead:
+	case ScopeAppsRead:
 		return true
-	case AppsWrite:
+	case ScopeAppsWrite:
 		return true
-	case BillingRead:
+	case ScopeBillingRead:
 		return true
-	case BillingWrite:
+	case ScopeBillingWrite:
 		return true
-	case DesiredRead:
+	case ScopeDesiredRead:
 		return true
-	case DesiredWrite:
+	case ScopeDesiredWrite:
 		return true
-	case StorageRead:
+	case ScopeStorageRead:
 		return true
-	case StorageWrite:
+	case ScopeStorageWrite:
 		return true
 	default:
 		return false
@@ -881,16 +1091,16 @@ func (e SkuIsolation) Valid() bool {
 
 // Defines values for SourceOwner.
 const (
-	Api SourceOwner = "api"
-	Git SourceOwner = "git"
+	SourceOwnerApi SourceOwner = "api"
+	SourceOwnerGit SourceOwner = "git"
 )
 
 // Valid indicates whether the value is a known member of the SourceOwner enum.
 func (e SourceOwner) Valid() bool {
 	switch e {
-	case Api:
+	case SourceOwnerApi:
 		return true
-	case Git:
+	case SourceOwnerGit:
 		return true
 	default:
 		return false
@@ -915,6 +1125,39 @@ func (e TenantRole) Valid() bool {
 	case TenantRoleOwner:
 		return true
 	case TenantRoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TraceStepStage.
+const (
+	TraceStepStageDesired  TraceStepStage = "desired"
+	TraceStepStageDrift    TraceStepStage = "drift"
+	TraceStepStageJob      TraceStepStage = "job"
+	TraceStepStageObserved TraceStepStage = "observed"
+	TraceStepStagePlan     TraceStepStage = "plan"
+	TraceStepStageRequest  TraceStepStage = "request"
+	TraceStepStageTask     TraceStepStage = "task"
+)
+
+// Valid indicates whether the value is a known member of the TraceStepStage enum.
+func (e TraceStepStage) Valid() bool {
+	switch e {
+	case TraceStepStageDesired:
+		return true
+	case TraceStepStageDrift:
+		return true
+	case TraceStepStageJob:
+		return true
+	case TraceStepStageObserved:
+		return true
+	case TraceStepStagePlan:
+		return true
+	case TraceStepStageRequest:
+		return true
+	case TraceStepStageTask:
 		return true
 	default:
 		return false
@@ -1086,6 +1329,57 @@ func (e UserDetailRoleFrom) Valid() bool {
 	}
 }
 
+// Defines values for WaitReason.
+const (
+	WaitReasonConfirm          WaitReason = "confirm"
+	WaitReasonDiverged         WaitReason = "diverged"
+	WaitReasonMassAction       WaitReason = "mass_action"
+	WaitReasonPruneCap         WaitReason = "prune_cap"
+	WaitReasonRejected         WaitReason = "rejected"
+	WaitReasonUnderAllocations WaitReason = "under_allocations"
+)
+
+// Valid indicates whether the value is a known member of the WaitReason enum.
+func (e WaitReason) Valid() bool {
+	switch e {
+	case WaitReasonConfirm:
+		return true
+	case WaitReasonDiverged:
+		return true
+	case WaitReasonMassAction:
+		return true
+	case WaitReasonPruneCap:
+		return true
+	case WaitReasonRejected:
+		return true
+	case WaitReasonUnderAllocations:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListDriftParamsStatus.
+const (
+	ListDriftParamsStatusHealed  ListDriftParamsStatus = "healed"
+	ListDriftParamsStatusIgnored ListDriftParamsStatus = "ignored"
+	ListDriftParamsStatusOpen    ListDriftParamsStatus = "open"
+)
+
+// Valid indicates whether the value is a known member of the ListDriftParamsStatus enum.
+func (e ListDriftParamsStatus) Valid() bool {
+	switch e {
+	case ListDriftParamsStatusHealed:
+		return true
+	case ListDriftParamsStatusIgnored:
+		return true
+	case ListDriftParamsStatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListAdminPaymentSessionsParamsStatus.
 const (
 	ListAdminPaymentSessionsParamsStatusCheckoutCompleted ListAdminPaymentSessionsParamsStatus = "checkout_completed"
@@ -1110,6 +1404,81 @@ func (e ListAdminPaymentSessionsParamsStatus) Valid() bool {
 	case ListAdminPaymentSessionsParamsStatusInitiated:
 		return true
 	case ListAdminPaymentSessionsParamsStatusStuck:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListPlansParamsOrigin.
+const (
+	ListPlansParamsOriginChange ListPlansParamsOrigin = "change"
+	ListPlansParamsOriginLoop   ListPlansParamsOrigin = "loop"
+)
+
+// Valid indicates whether the value is a known member of the ListPlansParamsOrigin enum.
+func (e ListPlansParamsOrigin) Valid() bool {
+	switch e {
+	case ListPlansParamsOriginChange:
+		return true
+	case ListPlansParamsOriginLoop:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListPlansParamsStatus.
+const (
+	ListPlansParamsStatusApplied  ListPlansParamsStatus = "applied"
+	ListPlansParamsStatusApproved ListPlansParamsStatus = "approved"
+	ListPlansParamsStatusProposed ListPlansParamsStatus = "proposed"
+	ListPlansParamsStatusRejected ListPlansParamsStatus = "rejected"
+	ListPlansParamsStatusStale    ListPlansParamsStatus = "stale"
+)
+
+// Valid indicates whether the value is a known member of the ListPlansParamsStatus enum.
+func (e ListPlansParamsStatus) Valid() bool {
+	switch e {
+	case ListPlansParamsStatusApplied:
+		return true
+	case ListPlansParamsStatusApproved:
+		return true
+	case ListPlansParamsStatusProposed:
+		return true
+	case ListPlansParamsStatusRejected:
+		return true
+	case ListPlansParamsStatusStale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListRevisionsParamsStatus.
+const (
+	ListRevisionsParamsStatusApplied         ListRevisionsParamsStatus = "applied"
+	ListRevisionsParamsStatusFetched         ListRevisionsParamsStatus = "fetched"
+	ListRevisionsParamsStatusInvalid         ListRevisionsParamsStatus = "invalid"
+	ListRevisionsParamsStatusPlanned         ListRevisionsParamsStatus = "planned"
+	ListRevisionsParamsStatusRejected        ListRevisionsParamsStatus = "rejected"
+	ListRevisionsParamsStatusWaitingApproval ListRevisionsParamsStatus = "waiting_approval"
+)
+
+// Valid indicates whether the value is a known member of the ListRevisionsParamsStatus enum.
+func (e ListRevisionsParamsStatus) Valid() bool {
+	switch e {
+	case ListRevisionsParamsStatusApplied:
+		return true
+	case ListRevisionsParamsStatusFetched:
+		return true
+	case ListRevisionsParamsStatusInvalid:
+		return true
+	case ListRevisionsParamsStatusPlanned:
+		return true
+	case ListRevisionsParamsStatusRejected:
+		return true
+	case ListRevisionsParamsStatusWaitingApproval:
 		return true
 	default:
 		return false
@@ -1219,6 +1588,23 @@ type AdminPaymentSessionList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// Adopt defines model for Adopt.
+type Adopt struct {
+	Owner AdoptOwner `json:"owner"`
+
+	// Source Which source takes it over, with owner git.
+	Source *string `json:"source,omitempty"`
+}
+
+// AdoptOwner defines model for Adopt.Owner.
+type AdoptOwner string
+
+// Adoption The source whose next revision may take the object over.
+type Adoption struct {
+	Source string    `json:"source"`
+	Until  time.Time `json:"until"`
+}
+
 // Alive defines model for Alive.
 type Alive struct {
 	Status AliveStatus `json:"status"`
@@ -1252,6 +1638,9 @@ type Allocation struct {
 
 	// NodeId Which machine, by an id that says nothing about it.
 	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Pending Why a request waits, and what would let it through.
+	Pending *Pending `json:"pending,omitempty"`
 
 	// Price Per GPU and hour, as agreed when asked for.
 	Price     Money              `json:"price"`
@@ -1296,6 +1685,9 @@ type AllocationRequest struct {
 
 	// Name Unique among what lives in the project; one is made up when left out.
 	Name *string `json:"name,omitempty"`
+
+	// Queue Wait for capacity instead of being refused with `sku_unavailable`.
+	Queue *bool `json:"queue,omitempty"`
 
 	// Region Any region when left out.
 	Region *string `json:"region,omitempty"`
@@ -1354,6 +1746,12 @@ type ApiKeyRequest struct {
 
 	// TtlSeconds Without it the key has no end.
 	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
+// ApplyRequest defines model for ApplyRequest.
+type ApplyRequest struct {
+	// Hash Of the plan that you have read; another one is refused.
+	Hash *string `json:"hash,omitempty"`
 }
 
 // AuditList defines model for AuditList.
@@ -1453,6 +1851,21 @@ type BillingLimitsRequest struct {
 	MonthlyBudgetMinor *int64 `json:"monthly_budget_minor,omitempty"`
 }
 
+// Blast What is touched.
+type Blast struct {
+	// Agents Nodes whose agent has reported.
+	Agents      int     `json:"agents"`
+	Allocations int     `json:"allocations"`
+	Drains      []Drain `json:"drains"`
+
+	// Names Of the tenants.
+	Names    []string  `json:"names"`
+	Nodes    int       `json:"nodes"`
+	OverCaps []OverCap `json:"over_caps"`
+	Projects int       `json:"projects"`
+	Tenants  int       `json:"tenants"`
+}
+
 // Capacity defines model for Capacity.
 type Capacity struct {
 	// Free GPUs that are free now.
@@ -1469,6 +1882,52 @@ type Capacity struct {
 type CapacityList struct {
 	Items []Capacity `json:"items"`
 }
+
+// ChangePlan What a change does, to whom, and what it comes to.
+type ChangePlan struct {
+	Adopts int `json:"adopts"`
+
+	// Base The commit that the source stands at.
+	Base string `json:"base"`
+
+	// Blast What is touched.
+	Blast   Blast  `json:"blast"`
+	Changes int    `json:"changes"`
+	Commit  string `json:"commit"`
+	Creates int    `json:"creates"`
+	Deletes int    `json:"deletes"`
+
+	// Findings Why it cannot be applied at all.
+	Findings []Finding `json:"findings"`
+
+	// Money One for each currency.
+	Money      []MoneyChange `json:"money"`
+	Objects    int           `json:"objects"`
+	Repository string        `json:"repository"`
+	Source     string        `json:"source"`
+	Steps      []ChangeStep  `json:"steps"`
+	Summary    string        `json:"summary"`
+	Waits      []Wait        `json:"waits"`
+}
+
+// ChangeStep defines model for ChangeStep.
+type ChangeStep struct {
+	Action ChangeStepAction `json:"action"`
+	Fields []FieldChange    `json:"fields"`
+
+	// Generation That it has now.
+	Generation int64  `json:"generation"`
+	Kind       Kind   `json:"kind"`
+	Name       string `json:"name"`
+
+	// Place Who may write the object, and where it stands.
+	Place Source             `json:"place"`
+	Scope *string            `json:"scope,omitempty"`
+	Uid   openapi_types.UUID `json:"uid"`
+}
+
+// ChangeStepAction defines model for ChangeStep.Action.
+type ChangeStepAction string
 
 // Check defines model for Check.
 type Check struct {
@@ -1535,6 +1994,13 @@ type CredentialRequest struct {
 	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
 }
 
+// Decision defines model for Decision.
+type Decision struct {
+	// Hash Of the plan that you have read; another one is refused.
+	Hash   *string `json:"hash,omitempty"`
+	Reason *string `json:"reason,omitempty"`
+}
+
 // DesiredList defines model for DesiredList.
 type DesiredList struct {
 	Items []DesiredObject `json:"items"`
@@ -1545,6 +2011,8 @@ type DesiredList struct {
 
 // DesiredMetadata defines model for DesiredMetadata.
 type DesiredMetadata struct {
+	// Adopt The source whose next revision may take the object over.
+	Adopt       *Adoption         `json:"adopt,omitempty"`
 	Annotations map[string]string `json:"annotations"`
 
 	// Generation Rises with the spec.
@@ -1559,9 +2027,10 @@ type DesiredMetadata struct {
 	Scope *string `json:"scope,omitempty"`
 
 	// Source Who may write the object, and where it stands.
-	Source Source             `json:"source"`
-	Uid    openapi_types.UUID `json:"uid"`
-	Urn    string             `json:"urn"`
+	Source    Source             `json:"source"`
+	Suspended *Suspension        `json:"suspended,omitempty"`
+	Uid       openapi_types.UUID `json:"uid"`
+	Urn       string             `json:"urn"`
 }
 
 // DesiredObject An object document, with the words of the files that declare such objects.
@@ -1570,6 +2039,65 @@ type DesiredObject struct {
 	Kind       Kind                   `json:"kind"`
 	Metadata   DesiredMetadata        `json:"metadata"`
 	Spec       map[string]interface{} `json:"spec"`
+
+	// Status Computed when read; never declared.
+	Status *ObjectStatus `json:"status,omitempty"`
+}
+
+// DesiredWrite defines model for DesiredWrite.
+type DesiredWrite struct {
+	Annotations *map[string]string `json:"annotations,omitempty"`
+	Labels      *map[string]string `json:"labels,omitempty"`
+
+	// Spec As the schema of the kind says.
+	Spec map[string]interface{} `json:"spec"`
+}
+
+// Drain defines model for Drain.
+type Drain struct {
+	Allocations int    `json:"allocations"`
+	Node        string `json:"node"`
+	Slots       int    `json:"slots"`
+}
+
+// Drift defines model for Drift.
+type Drift struct {
+	Cause string `json:"cause"`
+
+	// CostPerHour An amount.
+	CostPerHour *Money             `json:"cost_per_hour,omitempty"`
+	DeadlineAt  *time.Time         `json:"deadline_at,omitempty"`
+	Desired     string             `json:"desired"`
+	Field       string             `json:"field"`
+	HealedAt    *time.Time         `json:"healed_at,omitempty"`
+	Id          openapi_types.UUID `json:"id"`
+	Ignored     *Ignored           `json:"ignored,omitempty"`
+	Kind        Kind               `json:"kind"`
+	Name        string             `json:"name"`
+	ObjectId    openapi_types.UUID `json:"object_id"`
+	Observed    string             `json:"observed"`
+
+	// Owner Who must act: platform, operator, tenant.
+	Owner   string      `json:"owner"`
+	Policy  DriftPolicy `json:"policy"`
+	SeenAt  time.Time   `json:"seen_at"`
+	Since   time.Time   `json:"since"`
+	Status  DriftStatus `json:"status"`
+	Version int64       `json:"version"`
+}
+
+// DriftPolicy defines model for Drift.Policy.
+type DriftPolicy string
+
+// DriftStatus defines model for Drift.Status.
+type DriftStatus string
+
+// DriftList defines model for DriftList.
+type DriftList struct {
+	Items []Drift `json:"items"`
+
+	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // Email defines model for Email.
@@ -1596,8 +2124,28 @@ type ExchangeRequest struct {
 	State   *string `json:"state,omitempty"`
 }
 
+// FieldChange defines model for FieldChange.
+type FieldChange struct {
+	// From As JSON; left out where there was none.
+	From *string `json:"from,omitempty"`
+
+	// Path A JSON pointer into the object document.
+	Path string `json:"path"`
+
+	// To As JSON; left out where there is none.
+	To *string `json:"to,omitempty"`
+}
+
+// FilterCount How many nodes one rule leaves out.
+type FilterCount struct {
+	Filter string `json:"filter"`
+	Nodes  int    `json:"nodes"`
+}
+
 // Finding One fault, at a place in its author's own file.
 type Finding struct {
+	// Code The rule, by a name that stays.
+	Code     *string `json:"code,omitempty"`
 	Column   int     `json:"column"`
 	Expected *string `json:"expected,omitempty"`
 	Field    *string `json:"field,omitempty"`
@@ -1605,6 +2153,60 @@ type Finding struct {
 	Message  string  `json:"message"`
 	Object   *string `json:"object,omitempty"`
 	Path     string  `json:"path"`
+}
+
+// Fit defines model for Fit.
+type Fit struct {
+	// At When it happens by itself.
+	At *time.Time `json:"at,omitempty"`
+
+	// Text What would let it through.
+	Text string `json:"text"`
+}
+
+// ForgeInfo defines model for ForgeInfo.
+type ForgeInfo struct {
+	Kind    ForgeInfoKind `json:"kind"`
+	Project string        `json:"project"`
+	Url     string        `json:"url"`
+}
+
+// ForgeInfoKind defines model for ForgeInfo.Kind.
+type ForgeInfoKind string
+
+// GitSource defines model for GitSource.
+type GitSource struct {
+	AppliedCommit *string             `json:"applied_commit,omitempty"`
+	CheckedAt     *time.Time          `json:"checked_at,omitempty"`
+	Conditions    []Condition         `json:"conditions"`
+	DeclaredBy    GitSourceDeclaredBy `json:"declared_by"`
+	Dirs          []string            `json:"dirs"`
+	FetchedAt     *time.Time          `json:"fetched_at,omitempty"`
+	Forge         *ForgeInfo          `json:"forge,omitempty"`
+
+	// GoneAt Since when it is no longer declared.
+	GoneAt *time.Time `json:"gone_at,omitempty"`
+
+	// Head The commit that the branch names.
+	Head       *string     `json:"head,omitempty"`
+	Name       string      `json:"name"`
+	Ref        string      `json:"ref"`
+	Repository string      `json:"repository"`
+	Revision   *int64      `json:"revision,omitempty"`
+	Suspended  *Suspension `json:"suspended,omitempty"`
+	Verify     VerifyInfo  `json:"verify"`
+	Version    int64       `json:"version"`
+}
+
+// GitSourceDeclaredBy defines model for GitSource.DeclaredBy.
+type GitSourceDeclaredBy string
+
+// GitSourceList defines model for GitSourceList.
+type GitSourceList struct {
+	Items []GitSource `json:"items"`
+
+	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // Gpu One device and the slot that sells it.
@@ -1636,6 +2238,21 @@ type Health struct {
 
 // HealthStatus The worst of the checks.
 type HealthStatus string
+
+// Ignore defines model for Ignore.
+type Ignore struct {
+	Reason string `json:"reason"`
+
+	// Until At most 90 days from now.
+	Until time.Time `json:"until"`
+}
+
+// Ignored defines model for Ignored.
+type Ignored struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	Until  time.Time `json:"until"`
+}
 
 // Invitation defines model for Invitation.
 type Invitation struct {
@@ -1766,6 +2383,20 @@ type Money struct {
 	Currency string `json:"currency"`
 }
 
+// MoneyChange defines model for MoneyChange.
+type MoneyChange struct {
+	BurnAfterMinor int64 `json:"burn_after_minor"`
+
+	// BurnBeforeMinor What all tenants pay in an hour.
+	BurnBeforeMinor    int64 `json:"burn_before_minor"`
+	CapacityAfterMinor int64 `json:"capacity_after_minor"`
+
+	// CapacityBeforeMinor What all slots for sale come to in an hour.
+	CapacityBeforeMinor int64         `json:"capacity_before_minor"`
+	Currency            string        `json:"currency"`
+	Tenants             []TenantMoney `json:"tenants"`
+}
+
 // NextCursor Pass it as `cursor` to read on; missing on the last page.
 type NextCursor = string
 
@@ -1826,6 +2457,20 @@ type NodeList struct {
 // Nothing No fields.
 type Nothing = map[string]interface{}
 
+// ObjectStatus Computed when read; never declared.
+type ObjectStatus struct {
+	Conditions         []Condition        `json:"conditions"`
+	Health             ObjectStatusHealth `json:"health"`
+	ObservedGeneration int64              `json:"observed_generation"`
+	Sync               ObjectStatusSync   `json:"sync"`
+}
+
+// ObjectStatusHealth defines model for ObjectStatus.Health.
+type ObjectStatusHealth string
+
+// ObjectStatusSync defines model for ObjectStatus.Sync.
+type ObjectStatusSync string
+
 // OidcOptions defines model for OidcOptions.
 type OidcOptions struct {
 	// Audience What an access token must be for.
@@ -1837,6 +2482,15 @@ type OidcOptions struct {
 	// Issuer Where discovery begins.
 	Issuer string   `json:"issuer"`
 	Scopes []string `json:"scopes"`
+}
+
+// OverCap Somebody who already has more than the new cap. Nothing is taken away; nothing more is given.
+type OverCap struct {
+	Key   string  `json:"key"`
+	Limit int64   `json:"limit"`
+	Name  *string `json:"name,omitempty"`
+	Scope string  `json:"scope"`
+	Used  int64   `json:"used"`
 }
 
 // PasswordChange defines model for PasswordChange.
@@ -1879,6 +2533,20 @@ type PaymentSessionList struct {
 // PaymentStatus `initiated`: to be paid. `checkout_completed`: the money is on its way. `credited`: it is on the balance. `failed_reconcile`: what came is not what was asked for, a person looks. `expired`: it ended without a payment.
 type PaymentStatus string
 
+// Pending Why a request waits, and what would let it through.
+type Pending struct {
+	// DeadlineAt When it is given up.
+	DeadlineAt *time.Time    `json:"deadline_at,omitempty"`
+	Filters    []FilterCount `json:"filters"`
+	Fits       []Fit         `json:"fits"`
+	Message    string        `json:"message"`
+
+	// Position In the queue for this SKU; 1 is next.
+	Position *int      `json:"position,omitempty"`
+	Reason   string    `json:"reason"`
+	Since    time.Time `json:"since"`
+}
+
 // Person defines model for Person.
 type Person struct {
 	Email string             `json:"email"`
@@ -1903,15 +2571,40 @@ type PersonalLogin struct {
 
 // Plan defines model for Plan.
 type Plan struct {
-	Actions   int       `json:"actions"`
-	CreatedAt time.Time `json:"created_at"`
-	Hash      string    `json:"hash"`
+	Actions   int        `json:"actions"`
+	AppliedAt *time.Time `json:"applied_at,omitempty"`
+
+	// Author Who wrote the change.
+	Author    *string    `json:"author,omitempty"`
+	Commit    *string    `json:"commit,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	DecidedAt *time.Time `json:"decided_at,omitempty"`
+	DecidedBy *string    `json:"decided_by,omitempty"`
+
+	// Decision The reason that was given.
+	Decision *string `json:"decision,omitempty"`
+	Hash     string  `json:"hash"`
 
 	// Held Actions that the check held back.
-	Held   int                `json:"held"`
-	Id     openapi_types.UUID `json:"id"`
-	Status PlanStatus         `json:"status"`
+	Held int                `json:"held"`
+	Id   openapi_types.UUID `json:"id"`
+
+	// Origin The loop made it, or somebody asked what a change would do.
+	Origin *PlanOrigin `json:"origin,omitempty"`
+
+	// Pull Number of the pull request at the forge.
+	Pull *int `json:"pull,omitempty"`
+
+	// Source The Git source; none where the API owns the objects.
+	Source *string    `json:"source,omitempty"`
+	Status PlanStatus `json:"status"`
+
+	// Summary Counts, blast radius and money in a line.
+	Summary *string `json:"summary,omitempty"`
 }
+
+// PlanOrigin The loop made it, or somebody asked what a change would do.
+type PlanOrigin string
 
 // PlanStatus defines model for Plan.Status.
 type PlanStatus string
@@ -1937,14 +2630,42 @@ type PlanAction struct {
 
 // PlanDetail defines model for PlanDetail.
 type PlanDetail struct {
-	Actions   int                `json:"actions"`
-	CreatedAt time.Time          `json:"created_at"`
-	Hash      string             `json:"hash"`
-	Held      int                `json:"held"`
-	Id        openapi_types.UUID `json:"id"`
-	Status    PlanDetailStatus   `json:"status"`
-	Steps     []PlanAction       `json:"steps"`
+	Actions   int        `json:"actions"`
+	AppliedAt *time.Time `json:"applied_at,omitempty"`
+
+	// Author Who wrote the change.
+	Author *string `json:"author,omitempty"`
+
+	// Change What a change does, to whom, and what it comes to.
+	Change    *ChangePlan `json:"change,omitempty"`
+	Commit    *string     `json:"commit,omitempty"`
+	CreatedAt time.Time   `json:"created_at"`
+	DecidedAt *time.Time  `json:"decided_at,omitempty"`
+	DecidedBy *string     `json:"decided_by,omitempty"`
+
+	// Decision The reason that was given.
+	Decision *string            `json:"decision,omitempty"`
+	Hash     string             `json:"hash"`
+	Held     int                `json:"held"`
+	Id       openapi_types.UUID `json:"id"`
+
+	// Origin The loop made it, or somebody asked what a change would do.
+	Origin *PlanDetailOrigin `json:"origin,omitempty"`
+
+	// Pull Number of the pull request at the forge.
+	Pull *int `json:"pull,omitempty"`
+
+	// Source The Git source; none where the API owns the objects.
+	Source *string          `json:"source,omitempty"`
+	Status PlanDetailStatus `json:"status"`
+	Steps  []PlanAction     `json:"steps"`
+
+	// Summary Counts, blast radius and money in a line.
+	Summary *string `json:"summary,omitempty"`
 }
+
+// PlanDetailOrigin The loop made it, or somebody asked what a change would do.
+type PlanDetailOrigin string
 
 // PlanDetailStatus defines model for PlanDetail.Status.
 type PlanDetailStatus string
@@ -1957,8 +2678,85 @@ type PlanList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// PlanRequest defines model for PlanRequest.
+type PlanRequest struct {
+	// Author Who wrote the change, for the record.
+	Author *string `json:"author,omitempty"`
+
+	// Commit The commit that they are of, for the record.
+	Commit *string `json:"commit,omitempty"`
+
+	// Files Text by path within the repository.
+	Files map[string]string `json:"files"`
+
+	// Source The Git source that the files are of.
+	Source *string `json:"source,omitempty"`
+}
+
 // PlatformRole Role on the platform.
 type PlatformRole string
+
+// PolicyKey defines model for PolicyKey.
+type PolicyKey struct {
+	// Default As the key says: true or false, an integer, text, or a list of words.
+	Default PolicyValue     `json:"default"`
+	Key     string          `json:"key"`
+	Maximum *int64          `json:"maximum,omitempty"`
+	Meaning string          `json:"meaning"`
+	Minimum *int64          `json:"minimum,omitempty"`
+	Scopes  []string        `json:"scopes"`
+	Set     []PolicySetting `json:"set"`
+	Type    string          `json:"type"`
+	Unit    *string         `json:"unit,omitempty"`
+	Values  *[]string       `json:"values,omitempty"`
+}
+
+// PolicyList defines model for PolicyList.
+type PolicyList struct {
+	Items []PolicyKey `json:"items"`
+
+	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// PolicySetting defines model for PolicySetting.
+type PolicySetting struct {
+	// Object Name of the Policy object.
+	Object string `json:"object"`
+	Scope  string `json:"scope"`
+
+	// Source Who may write the object, and where it stands.
+	Source Source `json:"source"`
+
+	// Value As the key says: true or false, an integer, text, or a list of words.
+	Value   PolicyValue `json:"value"`
+	Version int64       `json:"version"`
+}
+
+// PolicyValue As the key says: true or false, an integer, text, or a list of words.
+type PolicyValue struct {
+	union json.RawMessage
+}
+
+// PolicyValue0 defines model for PolicyValue.0.
+type PolicyValue0 = bool
+
+// PolicyValue1 defines model for PolicyValue.1.
+type PolicyValue1 = int64
+
+// PolicyValue2 defines model for PolicyValue.2.
+type PolicyValue2 = string
+
+// PolicyValue3 defines model for PolicyValue.3.
+type PolicyValue3 = []string
+
+// PolicyWrite defines model for PolicyWrite.
+type PolicyWrite struct {
+	Scope *string `json:"scope,omitempty"`
+
+	// Value As the key says: true or false, an integer, text, or a list of words.
+	Value PolicyValue `json:"value"`
+}
 
 // PortalRequest defines model for PortalRequest.
 type PortalRequest struct {
@@ -2050,6 +2848,11 @@ type Received struct {
 	Received bool `json:"received"`
 }
 
+// ReconcileRequest defines model for ReconcileRequest.
+type ReconcileRequest struct {
+	Reason string `json:"reason"`
+}
+
 // RefreshRequest defines model for RefreshRequest.
 type RefreshRequest struct {
 	RefreshToken *string `json:"refresh_token,omitempty"`
@@ -2121,19 +2924,35 @@ type RefundRequestKind string
 
 // Revision defines model for Revision.
 type Revision struct {
-	Changed   int       `json:"changed"`
-	Commit    string    `json:"commit"`
-	Created   int       `json:"created"`
-	CreatedAt time.Time `json:"created_at"`
+	Adopted     *int       `json:"adopted,omitempty"`
+	Author      *string    `json:"author,omitempty"`
+	Changed     int        `json:"changed"`
+	Commit      string     `json:"commit"`
+	CommittedAt *time.Time `json:"committed_at,omitempty"`
+	Created     int        `json:"created"`
+	CreatedAt   time.Time  `json:"created_at"`
 
 	// Current The system stands on it.
-	Current  bool           `json:"current"`
-	Deleted  int            `json:"deleted"`
-	Findings []Finding      `json:"findings"`
-	Objects  int            `json:"objects"`
-	Revision int64          `json:"revision"`
-	Source   string         `json:"source"`
-	Status   RevisionStatus `json:"status"`
+	Current  bool      `json:"current"`
+	Deleted  int       `json:"deleted"`
+	Findings []Finding `json:"findings"`
+
+	// Message The first line of the commit message.
+	Message *string `json:"message,omitempty"`
+	Objects int     `json:"objects"`
+
+	// Parent The commit that the source stood at before.
+	Parent     *string             `json:"parent,omitempty"`
+	PlanId     *openapi_types.UUID `json:"plan_id,omitempty"`
+	Repository *string             `json:"repository,omitempty"`
+	Revision   int64               `json:"revision"`
+
+	// Signer Whose signature was verified.
+	Signer    *string        `json:"signer,omitempty"`
+	Source    string         `json:"source"`
+	Status    RevisionStatus `json:"status"`
+	UpdatedAt *time.Time     `json:"updated_at,omitempty"`
+	Waits     *[]Wait        `json:"waits,omitempty"`
 }
 
 // RevisionStatus defines model for Revision.Status.
@@ -2304,6 +3123,9 @@ type Source struct {
 	Owner      SourceOwner `json:"owner"`
 	Path       *string     `json:"path,omitempty"`
 	Repository *string     `json:"repository,omitempty"`
+
+	// Source Name of the Git source.
+	Source *string `json:"source,omitempty"`
 }
 
 // SourceOwner defines model for Source.Owner.
@@ -2447,6 +3269,22 @@ type StatementUsage struct {
 	Sku       string             `json:"sku"`
 }
 
+// Suspend defines model for Suspend.
+type Suspend struct {
+	Reason string `json:"reason"`
+
+	// Until When it ends by itself; without it, when somebody resumes.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// Suspension defines model for Suspension.
+type Suspension struct {
+	At     time.Time  `json:"at"`
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+	Until  *time.Time `json:"until,omitempty"`
+}
+
 // Tenant defines model for Tenant.
 type Tenant struct {
 	CreatedAt time.Time          `json:"created_at"`
@@ -2467,6 +3305,19 @@ type TenantList struct {
 
 	// NextCursor Pass it as `cursor` to read on; missing on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// TenantMoney defines model for TenantMoney.
+type TenantMoney struct {
+	BalanceMinor       int64  `json:"balance_minor"`
+	BurnAfterMinor     int64  `json:"burn_after_minor"`
+	BurnBeforeMinor    int64  `json:"burn_before_minor"`
+	Name               string `json:"name"`
+	RunwayAfterMinutes *int64 `json:"runway_after_minutes,omitempty"`
+
+	// RunwayBeforeMinutes Left out while nothing burns.
+	RunwayBeforeMinutes *int64             `json:"runway_before_minutes,omitempty"`
+	TenantId            openapi_types.UUID `json:"tenant_id"`
 }
 
 // TenantPatch defines model for TenantPatch.
@@ -2523,6 +3374,27 @@ type TokenRequest struct {
 	// Secret The credential's.
 	Secret string `json:"secret"`
 }
+
+// Trace defines model for Trace.
+type Trace struct {
+	// Object An object document, with the words of the files that declare such objects.
+	Object DesiredObject `json:"object"`
+	Steps  []TraceStep   `json:"steps"`
+}
+
+// TraceStep defines model for TraceStep.
+type TraceStep struct {
+	At time.Time `json:"at"`
+
+	// Reference A correlation id, commit, plan, job or task.
+	Reference *string        `json:"reference,omitempty"`
+	Stage     TraceStepStage `json:"stage"`
+	State     string         `json:"state"`
+	Text      string         `json:"text"`
+}
+
+// TraceStepStage defines model for TraceStep.Stage.
+type TraceStepStage string
 
 // TransferKind defines model for TransferKind.
 type TransferKind string
@@ -2750,6 +3622,25 @@ type UserRequest struct {
 	TenantRole *TenantRole         `json:"tenant_role,omitempty"`
 }
 
+// VerifyInfo defines model for VerifyInfo.
+type VerifyInfo struct {
+	// Required Only signed commits are applied.
+	Required bool `json:"required"`
+	Signers  int  `json:"signers"`
+}
+
+// Wait Why a change needs a person's word.
+type Wait struct {
+	Message string `json:"message"`
+
+	// Objects Kind/name.
+	Objects []string   `json:"objects"`
+	Reason  WaitReason `json:"reason"`
+}
+
+// WaitReason defines model for Wait.Reason.
+type WaitReason string
+
 // AllocationID defines model for AllocationID.
 type AllocationID = openapi_types.UUID
 
@@ -2761,6 +3652,15 @@ type CredentialID = openapi_types.UUID
 
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// DriftID defines model for DriftID.
+type DriftID = openapi_types.UUID
+
+// GitSourceName defines model for GitSourceName.
+type GitSourceName = string
+
+// HookSource defines model for HookSource.
+type HookSource = string
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -2801,11 +3701,17 @@ type PaymentSessionID = openapi_types.UUID
 // PlanID defines model for PlanID.
 type PlanID = openapi_types.UUID
 
+// PolicyName defines model for PolicyName.
+type PolicyName = string
+
 // ProjectHeader defines model for ProjectHeader.
 type ProjectHeader = string
 
 // ProjectPath defines model for ProjectPath.
 type ProjectPath = openapi_types.UUID
+
+// RevisionNumber defines model for RevisionNumber.
+type RevisionNumber = int64
 
 // ServiceAccountID defines model for ServiceAccountID.
 type ServiceAccountID = openapi_types.UUID
@@ -2885,10 +3791,154 @@ type ListDesiredParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// DeleteDesiredParams defines parameters for DeleteDesired.
+type DeleteDesiredParams struct {
+	// IfMatch The `ETag` of the copy that you have changed, or `*`. Without it: `version_required`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // GetDesiredParams defines parameters for GetDesired.
 type GetDesiredParams struct {
 	// Scope The project id, for an allocation.
 	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
+}
+
+// PutDesiredParams defines parameters for PutDesired.
+type PutDesiredParams struct {
+	// DryRun Check and answer; write nothing.
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// AdoptDesiredParams defines parameters for AdoptDesired.
+type AdoptDesiredParams struct {
+	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ReconcileDesiredParams defines parameters for ReconcileDesired.
+type ReconcileDesiredParams struct {
+	// Scope The project id, for an allocation.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
+
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ResumeDesiredParams defines parameters for ResumeDesired.
+type ResumeDesiredParams struct {
+	// Scope The project id, for an allocation.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
+
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// SuspendDesiredParams defines parameters for SuspendDesired.
+type SuspendDesiredParams struct {
+	// Scope The project id, for an allocation.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
+
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// TraceDesiredParams defines parameters for TraceDesired.
+type TraceDesiredParams struct {
+	// Scope The project id, for an allocation.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
+}
+
+// ListDriftParams defines parameters for ListDrift.
+type ListDriftParams struct {
+	// Limit How many items a page holds at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Only in this state.
+	Status *ListDriftParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Kind Only of this kind.
+	Kind *Kind `form:"kind,omitempty" json:"kind,omitempty"`
+}
+
+// ListDriftParamsStatus defines parameters for ListDrift.
+type ListDriftParamsStatus string
+
+// IgnoreDriftParams defines parameters for IgnoreDrift.
+type IgnoreDriftParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListGitSourcesParams defines parameters for ListGitSources.
+type ListGitSourcesParams struct {
+	// Limit How many items a page holds at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ResumeGitSourceParams defines parameters for ResumeGitSource.
+type ResumeGitSourceParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// SuspendGitSourceParams defines parameters for SuspendGitSource.
+type SuspendGitSourceParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// SyncGitSourceParams defines parameters for SyncGitSource.
+type SyncGitSourceParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAdminNodesParams defines parameters for ListAdminNodes.
@@ -2943,6 +3993,81 @@ type ListPlansParams struct {
 
 	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Origin Only plans of the loop or only changes.
+	Origin *ListPlansParamsOrigin `form:"origin,omitempty" json:"origin,omitempty"`
+
+	// Source Only changes of this source.
+	Source *string `form:"source,omitempty" json:"source,omitempty"`
+
+	// Status Only in this state.
+	Status *ListPlansParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListPlansParamsOrigin defines parameters for ListPlans.
+type ListPlansParamsOrigin string
+
+// ListPlansParamsStatus defines parameters for ListPlans.
+type ListPlansParamsStatus string
+
+// CreatePlanParams defines parameters for CreatePlan.
+type CreatePlanParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ApplyPlanParams defines parameters for ApplyPlan.
+type ApplyPlanParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ApprovePlanParams defines parameters for ApprovePlan.
+type ApprovePlanParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// RejectPlanParams defines parameters for RejectPlan.
+type RejectPlanParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListPoliciesParams defines parameters for ListPolicies.
+type ListPoliciesParams struct {
+	// Limit How many items a page holds at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Prefix Only keys that begin so, like `billing.`.
+	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
+}
+
+// PutPolicyParams defines parameters for PutPolicy.
+type PutPolicyParams struct {
+	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAdminRefundsParams defines parameters for ListAdminRefunds.
@@ -2964,7 +4089,16 @@ type ListRevisionsParams struct {
 
 	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Source Only of this source.
+	Source *string `form:"source,omitempty" json:"source,omitempty"`
+
+	// Status Only in this state.
+	Status *ListRevisionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 }
+
+// ListRevisionsParamsStatus defines parameters for ListRevisions.
+type ListRevisionsParamsStatus string
 
 // ListAllSessionsParams defines parameters for ListAllSessions.
 type ListAllSessionsParams struct {
@@ -3467,6 +4601,27 @@ type ListEventsParams struct {
 // ListEventsParamsScope defines parameters for ListEvents.
 type ListEventsParamsScope string
 
+// ReceiveGitHookParams defines parameters for ReceiveGitHook.
+type ReceiveGitHookParams struct {
+	// XHubSignature256 The signature of GitHub and of Gitea.
+	XHubSignature256 *string `json:"X-Hub-Signature-256,omitempty"`
+
+	// XGiteaSignature The signature of Gitea.
+	XGiteaSignature *string `json:"X-Gitea-Signature,omitempty"`
+
+	// XGitlabToken The secret that GitLab repeats.
+	XGitlabToken *string `json:"X-Gitlab-Token,omitempty"`
+
+	// XGitHubEvent What happened.
+	XGitHubEvent *string `json:"X-GitHub-Event,omitempty"`
+
+	// XGiteaEvent What happened.
+	XGiteaEvent *string `json:"X-Gitea-Event,omitempty"`
+
+	// XGitlabEvent What happened.
+	XGitlabEvent *string `json:"X-Gitlab-Event,omitempty"`
+}
+
 // CreateCheckoutSessionParams defines parameters for CreateCheckoutSession.
 type CreateCheckoutSessionParams struct {
 	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
@@ -3794,8 +4949,41 @@ type SetPasswordParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// PutDesiredJSONRequestBody defines body for PutDesired for application/json ContentType.
+type PutDesiredJSONRequestBody = DesiredWrite
+
+// AdoptDesiredJSONRequestBody defines body for AdoptDesired for application/json ContentType.
+type AdoptDesiredJSONRequestBody = Adopt
+
+// ReconcileDesiredJSONRequestBody defines body for ReconcileDesired for application/json ContentType.
+type ReconcileDesiredJSONRequestBody = ReconcileRequest
+
+// SuspendDesiredJSONRequestBody defines body for SuspendDesired for application/json ContentType.
+type SuspendDesiredJSONRequestBody = Suspend
+
+// IgnoreDriftJSONRequestBody defines body for IgnoreDrift for application/json ContentType.
+type IgnoreDriftJSONRequestBody = Ignore
+
+// SuspendGitSourceJSONRequestBody defines body for SuspendGitSource for application/json ContentType.
+type SuspendGitSourceJSONRequestBody = Suspend
+
 // CreateEnrolmentTokenJSONRequestBody defines body for CreateEnrolmentToken for application/json ContentType.
 type CreateEnrolmentTokenJSONRequestBody = Nothing
+
+// CreatePlanJSONRequestBody defines body for CreatePlan for application/json ContentType.
+type CreatePlanJSONRequestBody = PlanRequest
+
+// ApplyPlanJSONRequestBody defines body for ApplyPlan for application/json ContentType.
+type ApplyPlanJSONRequestBody = ApplyRequest
+
+// ApprovePlanJSONRequestBody defines body for ApprovePlan for application/json ContentType.
+type ApprovePlanJSONRequestBody = Decision
+
+// RejectPlanJSONRequestBody defines body for RejectPlan for application/json ContentType.
+type RejectPlanJSONRequestBody = Decision
+
+// PutPolicyJSONRequestBody defines body for PutPolicy for application/json ContentType.
+type PutPolicyJSONRequestBody = PolicyWrite
 
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
 type CreateTenantJSONRequestBody = TenantRequest
@@ -3883,6 +5071,120 @@ type UpdateMeJSONRequestBody = MePatch
 
 // SetPasswordJSONRequestBody defines body for SetPassword for application/json ContentType.
 type SetPasswordJSONRequestBody = PasswordChange
+
+// AsPolicyValue0 returns the union data inside the PolicyValue as a PolicyValue0
+func (t PolicyValue) AsPolicyValue0() (PolicyValue0, error) {
+	var body PolicyValue0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromPolicyValue0 overwrites any union data inside the PolicyValue as the provided PolicyValue0
+func (t *PolicyValue) FromPolicyValue0(v PolicyValue0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergePolicyValue0 performs a merge with any union data inside the PolicyValue, using the provided PolicyValue0
+func (t *PolicyValue) MergePolicyValue0(v PolicyValue0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsPolicyValue1 returns the union data inside the PolicyValue as a PolicyValue1
+func (t PolicyValue) AsPolicyValue1() (PolicyValue1, error) {
+	var body PolicyValue1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromPolicyValue1 overwrites any union data inside the PolicyValue as the provided PolicyValue1
+func (t *PolicyValue) FromPolicyValue1(v PolicyValue1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergePolicyValue1 performs a merge with any union data inside the PolicyValue, using the provided PolicyValue1
+func (t *PolicyValue) MergePolicyValue1(v PolicyValue1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsPolicyValue2 returns the union data inside the PolicyValue as a PolicyValue2
+func (t PolicyValue) AsPolicyValue2() (PolicyValue2, error) {
+	var body PolicyValue2
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromPolicyValue2 overwrites any union data inside the PolicyValue as the provided PolicyValue2
+func (t *PolicyValue) FromPolicyValue2(v PolicyValue2) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergePolicyValue2 performs a merge with any union data inside the PolicyValue, using the provided PolicyValue2
+func (t *PolicyValue) MergePolicyValue2(v PolicyValue2) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsPolicyValue3 returns the union data inside the PolicyValue as a PolicyValue3
+func (t PolicyValue) AsPolicyValue3() (PolicyValue3, error) {
+	var body PolicyValue3
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromPolicyValue3 overwrites any union data inside the PolicyValue as the provided PolicyValue3
+func (t *PolicyValue) FromPolicyValue3(v PolicyValue3) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergePolicyValue3 performs a merge with any union data inside the PolicyValue, using the provided PolicyValue3
+func (t *PolicyValue) MergePolicyValue3(v PolicyValue3) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t PolicyValue) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *PolicyValue) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -3986,12 +5288,176 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/desired/{kind} (the `ListDesired` operationId).
 	ListDesired(ctx context.Context, kind KindName, params *ListDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteDesired Declare an object no more
+	//
+	// What stands for it in the world is let go by the loop. Not under a live allocation, and not what Git owns.
+	//
+	// Corresponds with DELETE /api/v1/admin/desired/{kind}/{name} (the `DeleteDesired` operationId).
+	DeleteDesired(ctx context.Context, kind KindName, name ObjectName, params *DeleteDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetDesired One declared object
 	//
 	// The object of this kind and name. Allocations are named within their project: give its id as `scope`.
 	//
 	// Corresponds with GET /api/v1/admin/desired/{kind}/{name} (the `GetDesired` operationId).
 	GetDesired(ctx context.Context, kind KindName, name ObjectName, params *GetDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutDesiredWithBody Declare an object
+	//
+	// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
+	PutDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutDesired Declare an object
+	//
+	// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
+	PutDesired(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, body PutDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptDesiredWithBody Move an object to its other owner
+	//
+	// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
+	AdoptDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptDesired Move an object to its other owner
+	//
+	// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
+	AdoptDesired(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, body AdoptDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReconcileDesiredWithBody Work an object anew
+	//
+	// The same generation is carried out again, as though nothing had been done for it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
+	ReconcileDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReconcileDesired Work an object anew
+	//
+	// The same generation is carried out again, as though nothing had been done for it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
+	ReconcileDesired(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, body ReconcileDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeDesired Take an object up again
+	//
+	// Ends a suspension now.
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/resume (the `ResumeDesired` operationId).
+	ResumeDesired(ctx context.Context, kind KindName, name ObjectName, params *ResumeDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SuspendDesiredWithBody Leave an object alone
+	//
+	// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
+	SuspendDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SuspendDesired Leave an object alone
+	//
+	// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
+	SuspendDesired(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, body SuspendDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TraceDesired How an object came to be as it is
+	//
+	// From the request to the last observation: who asked, what was declared, planned, enqueued, ordered of a node, and seen. Oldest first.
+	//
+	// Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
+	TraceDesired(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDrift Where observed differs from desired
+	//
+	// Open differences first, the newest before; with what is done about each, by whom and until when.
+	//
+	// Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
+	ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// IgnoreDriftWithBody Live with a difference for a while
+	//
+	// Nothing is done about it until the time given; then it is open again if it is still there.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
+	IgnoreDriftWithBody(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// IgnoreDrift Live with a difference for a while
+	//
+	// Nothing is done about it until the time given; then it is open again if it is still there.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
+	IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListGitSources Where declarations are kept
+	//
+	// All sources, by name, with what was last seen of each.
+	//
+	// Corresponds with GET /api/v1/admin/git-sources (the `ListGitSources` operationId).
+	ListGitSources(ctx context.Context, params *ListGitSourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetGitSource One source
+	//
+	// With its conditions: fetched, validated, applied.
+	//
+	// Corresponds with GET /api/v1/admin/git-sources/{name} (the `GetGitSource` operationId).
+	GetGitSource(ctx context.Context, name GitSourceName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeGitSource Apply a source again
+	//
+	// The branch as it is then.
+	//
+	// Corresponds with POST /api/v1/admin/git-sources/{name}/resume (the `ResumeGitSource` operationId).
+	ResumeGitSource(ctx context.Context, name GitSourceName, params *ResumeGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SuspendGitSourceWithBody Apply nothing more of a source
+	//
+	// Commits are still read and judged.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
+	SuspendGitSourceWithBody(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SuspendGitSource Apply nothing more of a source
+	//
+	// Commits are still read and judged.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
+	SuspendGitSource(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, body SuspendGitSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SyncGitSource Look at a source now
+	//
+	// It is polled anyway; this only makes the next look come sooner.
+	//
+	// Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
+	SyncGitSource(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAdminNodes The machines
 	//
@@ -4039,12 +5505,30 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/payments/sessions/{id}/reconcile (the `ReconcilePaymentSession` operationId).
 	ReconcilePaymentSession(ctx context.Context, id PaymentSessionID, params *ReconcilePaymentSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListPlans What the loop decided
+	// ListPlans What the loop decided, and what changes would do
 	//
 	// Plans that were not empty, newest first. An empty plan leaves nothing behind.
 	//
 	// Corresponds with GET /api/v1/admin/plans (the `ListPlans` operationId).
 	ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePlanWithBody What a change would do
+	//
+	// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
+	CreatePlanWithBody(ctx context.Context, params *CreatePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePlan What a change would do
+	//
+	// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
+	CreatePlan(ctx context.Context, params *CreatePlanParams, body CreatePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPlan One plan, with its reasons
 	//
@@ -4052,6 +5536,85 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/plans/{id} (the `GetPlan` operationId).
 	GetPlan(ctx context.Context, id PlanID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyPlanWithBody Carry out a plan of files
+	//
+	// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
+	ApplyPlanWithBody(ctx context.Context, id PlanID, params *ApplyPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyPlan Carry out a plan of files
+	//
+	// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
+	ApplyPlan(ctx context.Context, id PlanID, params *ApplyPlanParams, body ApplyPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApprovePlanWithBody Let a waiting change through
+	//
+	// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
+	ApprovePlanWithBody(ctx context.Context, id PlanID, params *ApprovePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApprovePlan Let a waiting change through
+	//
+	// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
+	ApprovePlan(ctx context.Context, id PlanID, params *ApprovePlanParams, body ApprovePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RejectPlanWithBody Turn a change down
+	//
+	// Its commit is not applied; the next one may be.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
+	RejectPlanWithBody(ctx context.Context, id PlanID, params *RejectPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RejectPlan Turn a change down
+	//
+	// Its commit is not applied; the next one may be.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
+	RejectPlan(ctx context.Context, id PlanID, params *RejectPlanParams, body RejectPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListPolicies What is allowed, and who says so
+	//
+	// Every key with its default and bounds, and each value that is set, with its scope and source.
+	//
+	// Corresponds with GET /api/v1/admin/policies (the `ListPolicies` operationId).
+	ListPolicies(ctx context.Context, params *ListPoliciesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutPolicyWithBody Set a value
+	//
+	// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
+	PutPolicyWithBody(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutPolicy Set a value
+	//
+	// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
+	PutPolicy(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAdminRefunds Refunds of all tenants
 	//
@@ -4067,6 +5630,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/revisions (the `ListRevisions` operationId).
 	ListRevisions(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRevision One revision
+	//
+	// With its findings, or with what it waits for.
+	//
+	// Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
+	GetRevision(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAllSessions Sessions
 	//
@@ -4562,6 +6132,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReceiveGitHookWithBody What a forge says
+	//
+	// For GitHub, GitLab and Gitea alone: the body as it was signed, at most 256 KiB. A push or a pull request makes the next look come sooner; nothing in the body is believed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
+	ReceiveGitHookWithBody(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetHealthz Every dependency
 	//
@@ -5094,6 +6673,23 @@ func (c *Client) ListDesired(ctx context.Context, kind KindName, params *ListDes
 	return c.Client.Do(req)
 }
 
+// DeleteDesired Declare an object no more
+//
+// What stands for it in the world is let go by the loop. Not under a live allocation, and not what Git owns.
+//
+// Corresponds with DELETE /api/v1/admin/desired/{kind}/{name} (the `DeleteDesired` operationId).
+func (c *Client) DeleteDesired(ctx context.Context, kind KindName, name ObjectName, params *DeleteDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteDesiredRequest(c.Server, kind, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetDesired One declared object
 //
 // The object of this kind and name. Allocations are named within their project: give its id as `scope`.
@@ -5101,6 +6697,353 @@ func (c *Client) ListDesired(ctx context.Context, kind KindName, params *ListDes
 // Corresponds with GET /api/v1/admin/desired/{kind}/{name} (the `GetDesired` operationId).
 func (c *Client) GetDesired(ctx context.Context, kind KindName, name ObjectName, params *GetDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetDesiredRequest(c.Server, kind, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutDesiredWithBody Declare an object
+//
+// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
+func (c *Client) PutDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutDesiredRequestWithBody(c.Server, kind, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutDesired Declare an object
+//
+// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
+func (c *Client) PutDesired(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, body PutDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutDesiredRequest(c.Server, kind, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptDesiredWithBody Move an object to its other owner
+//
+// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
+func (c *Client) AdoptDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptDesiredRequestWithBody(c.Server, kind, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptDesired Move an object to its other owner
+//
+// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
+func (c *Client) AdoptDesired(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, body AdoptDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptDesiredRequest(c.Server, kind, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReconcileDesiredWithBody Work an object anew
+//
+// The same generation is carried out again, as though nothing had been done for it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
+func (c *Client) ReconcileDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReconcileDesiredRequestWithBody(c.Server, kind, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReconcileDesired Work an object anew
+//
+// The same generation is carried out again, as though nothing had been done for it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
+func (c *Client) ReconcileDesired(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, body ReconcileDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReconcileDesiredRequest(c.Server, kind, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeDesired Take an object up again
+//
+// Ends a suspension now.
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/resume (the `ResumeDesired` operationId).
+func (c *Client) ResumeDesired(ctx context.Context, kind KindName, name ObjectName, params *ResumeDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeDesiredRequest(c.Server, kind, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SuspendDesiredWithBody Leave an object alone
+//
+// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
+func (c *Client) SuspendDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSuspendDesiredRequestWithBody(c.Server, kind, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SuspendDesired Leave an object alone
+//
+// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
+func (c *Client) SuspendDesired(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, body SuspendDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSuspendDesiredRequest(c.Server, kind, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TraceDesired How an object came to be as it is
+//
+// From the request to the last observation: who asked, what was declared, planned, enqueued, ordered of a node, and seen. Oldest first.
+//
+// Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
+func (c *Client) TraceDesired(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTraceDesiredRequest(c.Server, kind, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDrift Where observed differs from desired
+//
+// Open differences first, the newest before; with what is done about each, by whom and until when.
+//
+// Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
+func (c *Client) ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDriftRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// IgnoreDriftWithBody Live with a difference for a while
+//
+// Nothing is done about it until the time given; then it is open again if it is still there.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
+func (c *Client) IgnoreDriftWithBody(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIgnoreDriftRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// IgnoreDrift Live with a difference for a while
+//
+// Nothing is done about it until the time given; then it is open again if it is still there.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
+func (c *Client) IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIgnoreDriftRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListGitSources Where declarations are kept
+//
+// All sources, by name, with what was last seen of each.
+//
+// Corresponds with GET /api/v1/admin/git-sources (the `ListGitSources` operationId).
+func (c *Client) ListGitSources(ctx context.Context, params *ListGitSourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListGitSourcesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetGitSource One source
+//
+// With its conditions: fetched, validated, applied.
+//
+// Corresponds with GET /api/v1/admin/git-sources/{name} (the `GetGitSource` operationId).
+func (c *Client) GetGitSource(ctx context.Context, name GitSourceName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitSourceRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeGitSource Apply a source again
+//
+// The branch as it is then.
+//
+// Corresponds with POST /api/v1/admin/git-sources/{name}/resume (the `ResumeGitSource` operationId).
+func (c *Client) ResumeGitSource(ctx context.Context, name GitSourceName, params *ResumeGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeGitSourceRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SuspendGitSourceWithBody Apply nothing more of a source
+//
+// Commits are still read and judged.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
+func (c *Client) SuspendGitSourceWithBody(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSuspendGitSourceRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SuspendGitSource Apply nothing more of a source
+//
+// Commits are still read and judged.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
+func (c *Client) SuspendGitSource(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, body SuspendGitSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSuspendGitSourceRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SyncGitSource Look at a source now
+//
+// It is polled anyway; this only makes the next look come sooner.
+//
+// Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
+func (c *Client) SyncGitSource(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSyncGitSourceRequest(c.Server, name, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5217,13 +7160,51 @@ func (c *Client) ReconcilePaymentSession(ctx context.Context, id PaymentSessionI
 	return c.Client.Do(req)
 }
 
-// ListPlans What the loop decided
+// ListPlans What the loop decided, and what changes would do
 //
 // Plans that were not empty, newest first. An empty plan leaves nothing behind.
 //
 // Corresponds with GET /api/v1/admin/plans (the `ListPlans` operationId).
 func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListPlansRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePlanWithBody What a change would do
+//
+// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
+func (c *Client) CreatePlanWithBody(ctx context.Context, params *CreatePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePlanRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePlan What a change would do
+//
+// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
+func (c *Client) CreatePlan(ctx context.Context, params *CreatePlanParams, body CreatePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePlanRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5241,6 +7222,175 @@ func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEdit
 // Corresponds with GET /api/v1/admin/plans/{id} (the `GetPlan` operationId).
 func (c *Client) GetPlan(ctx context.Context, id PlanID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlanRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyPlanWithBody Carry out a plan of files
+//
+// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
+func (c *Client) ApplyPlanWithBody(ctx context.Context, id PlanID, params *ApplyPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyPlanRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyPlan Carry out a plan of files
+//
+// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
+func (c *Client) ApplyPlan(ctx context.Context, id PlanID, params *ApplyPlanParams, body ApplyPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyPlanRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApprovePlanWithBody Let a waiting change through
+//
+// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
+func (c *Client) ApprovePlanWithBody(ctx context.Context, id PlanID, params *ApprovePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApprovePlanRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApprovePlan Let a waiting change through
+//
+// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
+func (c *Client) ApprovePlan(ctx context.Context, id PlanID, params *ApprovePlanParams, body ApprovePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApprovePlanRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RejectPlanWithBody Turn a change down
+//
+// Its commit is not applied; the next one may be.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
+func (c *Client) RejectPlanWithBody(ctx context.Context, id PlanID, params *RejectPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRejectPlanRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RejectPlan Turn a change down
+//
+// Its commit is not applied; the next one may be.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
+func (c *Client) RejectPlan(ctx context.Context, id PlanID, params *RejectPlanParams, body RejectPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRejectPlanRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListPolicies What is allowed, and who says so
+//
+// Every key with its default and bounds, and each value that is set, with its scope and source.
+//
+// Corresponds with GET /api/v1/admin/policies (the `ListPolicies` operationId).
+func (c *Client) ListPolicies(ctx context.Context, params *ListPoliciesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPoliciesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutPolicyWithBody Set a value
+//
+// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
+func (c *Client) PutPolicyWithBody(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutPolicyRequestWithBody(c.Server, key, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutPolicy Set a value
+//
+// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
+func (c *Client) PutPolicy(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutPolicyRequest(c.Server, key, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5276,6 +7426,23 @@ func (c *Client) ListAdminRefunds(ctx context.Context, params *ListAdminRefundsP
 // Corresponds with GET /api/v1/admin/revisions (the `ListRevisions` operationId).
 func (c *Client) ListRevisions(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRevisionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRevision One revision
+//
+// With its findings, or with what it waits for.
+//
+// Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
+func (c *Client) GetRevision(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRevisionRequest(c.Server, revision)
 	if err != nil {
 		return nil, err
 	}
@@ -6381,6 +8548,25 @@ func (c *Client) GetUsageSummary(ctx context.Context, params *GetUsageSummaryPar
 // Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReceiveGitHookWithBody What a forge says
+//
+// For GitHub, GitLab and Gitea alone: the body as it was signed, at most 256 KiB. A push or a pull request makes the next look come sooner; nothing in the body is believed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
+func (c *Client) ReceiveGitHookWithBody(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReceiveGitHookRequestWithBody(c.Server, source, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7775,6 +9961,84 @@ func NewListDesiredRequest(server string, kind KindName, params *ListDesiredPara
 	return req, nil
 }
 
+// NewDeleteDesiredRequest constructs an http.Request for the DeleteDesired method
+func NewDeleteDesiredRequest(server string, kind KindName, name ObjectName, params *DeleteDesiredParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/desired/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetDesiredRequest constructs an http.Request for the GetDesired method
 func NewGetDesiredRequest(server string, kind KindName, name ObjectName, params *GetDesiredParams) (*http.Request, error) {
 	var err error
@@ -7838,6 +10102,1047 @@ func NewGetDesiredRequest(server string, kind KindName, name ObjectName, params 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutDesiredRequest calls the generic PutDesired builder with application/json body
+func NewPutDesiredRequest(server string, kind KindName, name ObjectName, params *PutDesiredParams, body PutDesiredJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutDesiredRequestWithBody(server, kind, name, params, "application/json", bodyReader)
+}
+
+// NewPutDesiredRequestWithBody constructs an http.Request for the PutDesired method, with any body, and a specified content type
+func NewPutDesiredRequestWithBody(server string, kind KindName, name ObjectName, params *PutDesiredParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/desired/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAdoptDesiredRequest calls the generic AdoptDesired builder with application/json body
+func NewAdoptDesiredRequest(server string, kind KindName, name ObjectName, params *AdoptDesiredParams, body AdoptDesiredJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAdoptDesiredRequestWithBody(server, kind, name, params, "application/json", bodyReader)
+}
+
+// NewAdoptDesiredRequestWithBody constructs an http.Request for the AdoptDesired method, with any body, and a specified content type
+func NewAdoptDesiredRequestWithBody(server string, kind KindName, name ObjectName, params *AdoptDesiredParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/desired/%s/%s/adopt", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReconcileDesiredRequest calls the generic ReconcileDesired builder with application/json body
+func NewReconcileDesiredRequest(server string, kind KindName, name ObjectName, params *ReconcileDesiredParams, body ReconcileDesiredJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReconcileDesiredRequestWithBody(server, kind, name, params, "application/json", bodyReader)
+}
+
+// NewReconcileDesiredRequestWithBody constructs an http.Request for the ReconcileDesired method, with any body, and a specified content type
+func NewReconcileDesiredRequestWithBody(server string, kind KindName, name ObjectName, params *ReconcileDesiredParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/desired/%s/%s/reconcile", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResumeDesiredRequest constructs an http.Request for the ResumeDesired method
+func NewResumeDesiredRequest(server string, kind KindName, name ObjectName, params *ResumeDesiredParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/desired/%s/%s/resume", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSuspendDesiredRequest calls the generic SuspendDesired builder with application/json body
+func NewSuspendDesiredRequest(server string, kind KindName, name ObjectName, params *SuspendDesiredParams, body SuspendDesiredJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSuspendDesiredRequestWithBody(server, kind, name, params, "application/json", bodyReader)
+}
+
+// NewSuspendDesiredRequestWithBody constructs an http.Request for the SuspendDesired method, with any body, and a specified content type
+func NewSuspendDesiredRequestWithBody(server string, kind KindName, name ObjectName, params *SuspendDesiredParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/desired/%s/%s/suspend", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTraceDesiredRequest constructs an http.Request for the TraceDesired method
+func NewTraceDesiredRequest(server string, kind KindName, name ObjectName, params *TraceDesiredParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/desired/%s/%s/trace", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListDriftRequest constructs an http.Request for the ListDrift method
+func NewListDriftRequest(server string, params *ListDriftParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/drift")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewIgnoreDriftRequest calls the generic IgnoreDrift builder with application/json body
+func NewIgnoreDriftRequest(server string, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewIgnoreDriftRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewIgnoreDriftRequestWithBody constructs an http.Request for the IgnoreDrift method, with any body, and a specified content type
+func NewIgnoreDriftRequestWithBody(server string, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/drift/%s/ignore", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListGitSourcesRequest constructs an http.Request for the ListGitSources method
+func NewListGitSourcesRequest(server string, params *ListGitSourcesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/git-sources")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetGitSourceRequest constructs an http.Request for the GetGitSource method
+func NewGetGitSourceRequest(server string, name GitSourceName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/git-sources/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeGitSourceRequest constructs an http.Request for the ResumeGitSource method
+func NewResumeGitSourceRequest(server string, name GitSourceName, params *ResumeGitSourceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/git-sources/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSuspendGitSourceRequest calls the generic SuspendGitSource builder with application/json body
+func NewSuspendGitSourceRequest(server string, name GitSourceName, params *SuspendGitSourceParams, body SuspendGitSourceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSuspendGitSourceRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewSuspendGitSourceRequestWithBody constructs an http.Request for the SuspendGitSource method, with any body, and a specified content type
+func NewSuspendGitSourceRequestWithBody(server string, name GitSourceName, params *SuspendGitSourceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/git-sources/%s/suspend", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSyncGitSourceRequest constructs an http.Request for the SyncGitSource method
+func NewSyncGitSourceRequest(server string, name GitSourceName, params *SyncGitSourceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/git-sources/%s/sync", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
 	}
 
 	return req, nil
@@ -8218,6 +11523,42 @@ func NewListPlansRequest(server string, params *ListPlansParams) (*http.Request,
 
 		}
 
+		if params.Origin != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "origin", *params.Origin, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Source != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -8227,6 +11568,72 @@ func NewListPlansRequest(server string, params *ListPlansParams) (*http.Request,
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreatePlanRequest calls the generic CreatePlan builder with application/json body
+func NewCreatePlanRequest(server string, params *CreatePlanParams, body CreatePlanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreatePlanRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreatePlanRequestWithBody constructs an http.Request for the CreatePlan method, with any body, and a specified content type
+func NewCreatePlanRequestWithBody(server string, params *CreatePlanParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/plans")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
 	}
 
 	return req, nil
@@ -8261,6 +11668,387 @@ func NewGetPlanRequest(server string, id PlanID) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewApplyPlanRequest calls the generic ApplyPlan builder with application/json body
+func NewApplyPlanRequest(server string, id PlanID, params *ApplyPlanParams, body ApplyPlanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApplyPlanRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewApplyPlanRequestWithBody constructs an http.Request for the ApplyPlan method, with any body, and a specified content type
+func NewApplyPlanRequestWithBody(server string, id PlanID, params *ApplyPlanParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/plans/%s/apply", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewApprovePlanRequest calls the generic ApprovePlan builder with application/json body
+func NewApprovePlanRequest(server string, id PlanID, params *ApprovePlanParams, body ApprovePlanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApprovePlanRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewApprovePlanRequestWithBody constructs an http.Request for the ApprovePlan method, with any body, and a specified content type
+func NewApprovePlanRequestWithBody(server string, id PlanID, params *ApprovePlanParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/plans/%s/approve", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRejectPlanRequest calls the generic RejectPlan builder with application/json body
+func NewRejectPlanRequest(server string, id PlanID, params *RejectPlanParams, body RejectPlanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRejectPlanRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRejectPlanRequestWithBody constructs an http.Request for the RejectPlan method, with any body, and a specified content type
+func NewRejectPlanRequestWithBody(server string, id PlanID, params *RejectPlanParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/plans/%s/reject", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListPoliciesRequest constructs an http.Request for the ListPolicies method
+func NewListPoliciesRequest(server string, params *ListPoliciesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/policies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Prefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", *params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutPolicyRequest calls the generic PutPolicy builder with application/json body
+func NewPutPolicyRequest(server string, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutPolicyRequestWithBody(server, key, params, "application/json", bodyReader)
+}
+
+// NewPutPolicyRequestWithBody constructs an http.Request for the PutPolicy method, with any body, and a specified content type
+func NewPutPolicyRequestWithBody(server string, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "key", key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/policies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -8396,10 +12184,68 @@ func NewListRevisionsRequest(server string, params *ListRevisionsParams) (*http.
 
 		}
 
+		if params.Source != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRevisionRequest constructs an http.Request for the GetRevision method
+func NewGetRevisionRequest(server string, revision RevisionNumber) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "revision", revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/revisions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -11839,6 +15685,112 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 	return req, nil
 }
 
+// NewReceiveGitHookRequestWithBody constructs an http.Request for the ReceiveGitHook method, with any body, and a specified content type
+func NewReceiveGitHookRequestWithBody(server string, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "source", source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/git/webhook/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XHubSignature256 != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Hub-Signature-256", *params.XHubSignature256, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Hub-Signature-256", headerParam0)
+		}
+
+		if params.XGiteaSignature != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Gitea-Signature", *params.XGiteaSignature, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Gitea-Signature", headerParam1)
+		}
+
+		if params.XGitlabToken != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Gitlab-Token", *params.XGitlabToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Gitlab-Token", headerParam2)
+		}
+
+		if params.XGitHubEvent != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-GitHub-Event", *params.XGitHubEvent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-GitHub-Event", headerParam3)
+		}
+
+		if params.XGiteaEvent != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Gitea-Event", *params.XGiteaEvent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Gitea-Event", headerParam4)
+		}
+
+		if params.XGitlabEvent != nil {
+			var headerParam5 string
+
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Gitlab-Event", *params.XGitlabEvent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Gitlab-Event", headerParam5)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetHealthzRequest constructs an http.Request for the GetHealthz method
 func NewGetHealthzRequest(server string) (*http.Request, error) {
 	var err error
@@ -14475,6 +18427,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/desired/{kind} (the `ListDesired` operationId).
 	ListDesiredWithResponse(ctx context.Context, kind KindName, params *ListDesiredParams, reqEditors ...RequestEditorFn) (*ListDesiredResponse, error)
 
+	// DeleteDesiredWithResponse Declare an object no more
+	//
+	// What stands for it in the world is let go by the loop. Not under a live allocation, and not what Git owns.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/desired/{kind}/{name} (the `DeleteDesired` operationId).
+	DeleteDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *DeleteDesiredParams, reqEditors ...RequestEditorFn) (*DeleteDesiredResponse, error)
+
 	// GetDesiredWithResponse One declared object
 	//
 	// The object of this kind and name. Allocations are named within their project: give its id as `scope`.
@@ -14483,6 +18444,177 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/desired/{kind}/{name} (the `GetDesired` operationId).
 	GetDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *GetDesiredParams, reqEditors ...RequestEditorFn) (*GetDesiredResponse, error)
+
+	// PutDesiredWithBodyWithResponse Declare an object
+	//
+	// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
+	PutDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutDesiredResponse, error)
+
+	// PutDesiredWithResponse Declare an object
+	//
+	// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
+	PutDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, body PutDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*PutDesiredResponse, error)
+
+	// AdoptDesiredWithBodyWithResponse Move an object to its other owner
+	//
+	// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
+	AdoptDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptDesiredResponse, error)
+
+	// AdoptDesiredWithResponse Move an object to its other owner
+	//
+	// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
+	AdoptDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, body AdoptDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptDesiredResponse, error)
+
+	// ReconcileDesiredWithBodyWithResponse Work an object anew
+	//
+	// The same generation is carried out again, as though nothing had been done for it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
+	ReconcileDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReconcileDesiredResponse, error)
+
+	// ReconcileDesiredWithResponse Work an object anew
+	//
+	// The same generation is carried out again, as though nothing had been done for it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
+	ReconcileDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, body ReconcileDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*ReconcileDesiredResponse, error)
+
+	// ResumeDesiredWithResponse Take an object up again
+	//
+	// Ends a suspension now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/resume (the `ResumeDesired` operationId).
+	ResumeDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ResumeDesiredParams, reqEditors ...RequestEditorFn) (*ResumeDesiredResponse, error)
+
+	// SuspendDesiredWithBodyWithResponse Leave an object alone
+	//
+	// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
+	SuspendDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SuspendDesiredResponse, error)
+
+	// SuspendDesiredWithResponse Leave an object alone
+	//
+	// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
+	SuspendDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, body SuspendDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*SuspendDesiredResponse, error)
+
+	// TraceDesiredWithResponse How an object came to be as it is
+	//
+	// From the request to the last observation: who asked, what was declared, planned, enqueued, ordered of a node, and seen. Oldest first.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
+	TraceDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*TraceDesiredResponse, error)
+
+	// ListDriftWithResponse Where observed differs from desired
+	//
+	// Open differences first, the newest before; with what is done about each, by whom and until when.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
+	ListDriftWithResponse(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*ListDriftResponse, error)
+
+	// IgnoreDriftWithBodyWithResponse Live with a difference for a while
+	//
+	// Nothing is done about it until the time given; then it is open again if it is still there.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
+	IgnoreDriftWithBodyWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error)
+
+	// IgnoreDriftWithResponse Live with a difference for a while
+	//
+	// Nothing is done about it until the time given; then it is open again if it is still there.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
+	IgnoreDriftWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error)
+
+	// ListGitSourcesWithResponse Where declarations are kept
+	//
+	// All sources, by name, with what was last seen of each.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/git-sources (the `ListGitSources` operationId).
+	ListGitSourcesWithResponse(ctx context.Context, params *ListGitSourcesParams, reqEditors ...RequestEditorFn) (*ListGitSourcesResponse, error)
+
+	// GetGitSourceWithResponse One source
+	//
+	// With its conditions: fetched, validated, applied.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/git-sources/{name} (the `GetGitSource` operationId).
+	GetGitSourceWithResponse(ctx context.Context, name GitSourceName, reqEditors ...RequestEditorFn) (*GetGitSourceResponse, error)
+
+	// ResumeGitSourceWithResponse Apply a source again
+	//
+	// The branch as it is then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/git-sources/{name}/resume (the `ResumeGitSource` operationId).
+	ResumeGitSourceWithResponse(ctx context.Context, name GitSourceName, params *ResumeGitSourceParams, reqEditors ...RequestEditorFn) (*ResumeGitSourceResponse, error)
+
+	// SuspendGitSourceWithBodyWithResponse Apply nothing more of a source
+	//
+	// Commits are still read and judged.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
+	SuspendGitSourceWithBodyWithResponse(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SuspendGitSourceResponse, error)
+
+	// SuspendGitSourceWithResponse Apply nothing more of a source
+	//
+	// Commits are still read and judged.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
+	SuspendGitSourceWithResponse(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, body SuspendGitSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*SuspendGitSourceResponse, error)
+
+	// SyncGitSourceWithResponse Look at a source now
+	//
+	// It is polled anyway; this only makes the next look come sooner.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
+	SyncGitSourceWithResponse(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*SyncGitSourceResponse, error)
 
 	// ListAdminNodesWithResponse The machines
 	//
@@ -14538,7 +18670,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/admin/payments/sessions/{id}/reconcile (the `ReconcilePaymentSession` operationId).
 	ReconcilePaymentSessionWithResponse(ctx context.Context, id PaymentSessionID, params *ReconcilePaymentSessionParams, reqEditors ...RequestEditorFn) (*ReconcilePaymentSessionResponse, error)
 
-	// ListPlansWithResponse What the loop decided
+	// ListPlansWithResponse What the loop decided, and what changes would do
 	//
 	// Plans that were not empty, newest first. An empty plan leaves nothing behind.
 	//
@@ -14546,6 +18678,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/plans (the `ListPlans` operationId).
 	ListPlansWithResponse(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*ListPlansResponse, error)
+
+	// CreatePlanWithBodyWithResponse What a change would do
+	//
+	// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
+	CreatePlanWithBodyWithResponse(ctx context.Context, params *CreatePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePlanResponse, error)
+
+	// CreatePlanWithResponse What a change would do
+	//
+	// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
+	CreatePlanWithResponse(ctx context.Context, params *CreatePlanParams, body CreatePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePlanResponse, error)
 
 	// GetPlanWithResponse One plan, with its reasons
 	//
@@ -14555,6 +18705,87 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/plans/{id} (the `GetPlan` operationId).
 	GetPlanWithResponse(ctx context.Context, id PlanID, reqEditors ...RequestEditorFn) (*GetPlanResponse, error)
+
+	// ApplyPlanWithBodyWithResponse Carry out a plan of files
+	//
+	// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
+	ApplyPlanWithBodyWithResponse(ctx context.Context, id PlanID, params *ApplyPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPlanResponse, error)
+
+	// ApplyPlanWithResponse Carry out a plan of files
+	//
+	// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
+	ApplyPlanWithResponse(ctx context.Context, id PlanID, params *ApplyPlanParams, body ApplyPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPlanResponse, error)
+
+	// ApprovePlanWithBodyWithResponse Let a waiting change through
+	//
+	// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
+	ApprovePlanWithBodyWithResponse(ctx context.Context, id PlanID, params *ApprovePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApprovePlanResponse, error)
+
+	// ApprovePlanWithResponse Let a waiting change through
+	//
+	// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
+	ApprovePlanWithResponse(ctx context.Context, id PlanID, params *ApprovePlanParams, body ApprovePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*ApprovePlanResponse, error)
+
+	// RejectPlanWithBodyWithResponse Turn a change down
+	//
+	// Its commit is not applied; the next one may be.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
+	RejectPlanWithBodyWithResponse(ctx context.Context, id PlanID, params *RejectPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RejectPlanResponse, error)
+
+	// RejectPlanWithResponse Turn a change down
+	//
+	// Its commit is not applied; the next one may be.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
+	RejectPlanWithResponse(ctx context.Context, id PlanID, params *RejectPlanParams, body RejectPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*RejectPlanResponse, error)
+
+	// ListPoliciesWithResponse What is allowed, and who says so
+	//
+	// Every key with its default and bounds, and each value that is set, with its scope and source.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/policies (the `ListPolicies` operationId).
+	ListPoliciesWithResponse(ctx context.Context, params *ListPoliciesParams, reqEditors ...RequestEditorFn) (*ListPoliciesResponse, error)
+
+	// PutPolicyWithBodyWithResponse Set a value
+	//
+	// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
+	PutPolicyWithBodyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error)
+
+	// PutPolicyWithResponse Set a value
+	//
+	// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
+	PutPolicyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error)
 
 	// ListAdminRefundsWithResponse Refunds of all tenants
 	//
@@ -14574,6 +18805,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/revisions (the `ListRevisions` operationId).
 	ListRevisionsWithResponse(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*ListRevisionsResponse, error)
+
+	// GetRevisionWithResponse One revision
+	//
+	// With its findings, or with what it waits for.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
+	GetRevisionWithResponse(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*GetRevisionResponse, error)
 
 	// ListAllSessionsWithResponse Sessions
 	//
@@ -15135,6 +19375,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 	ListEventsWithResponse(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResponse, error)
+
+	// ReceiveGitHookWithBodyWithResponse What a forge says
+	//
+	// For GitHub, GitLab and Gitea alone: the body as it was signed, at most 256 KiB. A push or a pull request makes the next look come sooner; nothing in the body is believed.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
+	ReceiveGitHookWithBodyWithResponse(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveGitHookResponse, error)
 
 	// GetHealthzWithResponse Every dependency
 	//
@@ -15878,6 +20127,68 @@ func (r ListDesiredResponse) ContentType() string {
 	return ""
 }
 
+// DeleteDesiredResponse202Headers the declared response headers of an HTTP 202 response for DeleteDesired
+type DeleteDesiredResponse202Headers struct {
+	IdempotencyReplayed *string
+}
+
+// DeleteDesiredResponse503Headers the declared response headers of an HTTP 503 response for DeleteDesired
+type DeleteDesiredResponse503Headers struct {
+	RetryAfter *int
+}
+
+type DeleteDesiredResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DesiredObject
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *DeleteDesiredResponse202Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteDesiredResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r DeleteDesiredResponse) GetJSON202() *DesiredObject {
+	return r.JSON202
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteDesiredResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteDesiredResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteDesiredResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteDesiredResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteDesiredResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetDesiredResponse200Headers the declared response headers of an HTTP 200 response for GetDesired
 type GetDesiredResponse200Headers struct {
 	ETag string
@@ -15934,6 +20245,823 @@ func (r GetDesiredResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetDesiredResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutDesiredResponse200Headers the declared response headers of an HTTP 200 response for PutDesired
+type PutDesiredResponse200Headers struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+// PutDesiredResponse201Headers the declared response headers of an HTTP 201 response for PutDesired
+type PutDesiredResponse201Headers struct {
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+}
+
+// PutDesiredResponse503Headers the declared response headers of an HTTP 503 response for PutDesired
+type PutDesiredResponse503Headers struct {
+	RetryAfter *int
+}
+
+type PutDesiredResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DesiredObject
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *DesiredObject
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PutDesiredResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *PutDesiredResponse201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PutDesiredResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutDesiredResponse) GetJSON200() *DesiredObject {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutDesiredResponse) GetJSON201() *DesiredObject {
+	return r.JSON201
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutDesiredResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutDesiredResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutDesiredResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutDesiredResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutDesiredResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AdoptDesiredResponse200Headers the declared response headers of an HTTP 200 response for AdoptDesired
+type AdoptDesiredResponse200Headers struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+// AdoptDesiredResponse503Headers the declared response headers of an HTTP 503 response for AdoptDesired
+type AdoptDesiredResponse503Headers struct {
+	RetryAfter *int
+}
+
+type AdoptDesiredResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DesiredObject
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *AdoptDesiredResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AdoptDesiredResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AdoptDesiredResponse) GetJSON200() *DesiredObject {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AdoptDesiredResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AdoptDesiredResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AdoptDesiredResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AdoptDesiredResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AdoptDesiredResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReconcileDesiredResponse202Headers the declared response headers of an HTTP 202 response for ReconcileDesired
+type ReconcileDesiredResponse202Headers struct {
+	IdempotencyReplayed *string
+}
+
+// ReconcileDesiredResponse503Headers the declared response headers of an HTTP 503 response for ReconcileDesired
+type ReconcileDesiredResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ReconcileDesiredResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DesiredObject
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *ReconcileDesiredResponse202Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReconcileDesiredResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ReconcileDesiredResponse) GetJSON202() *DesiredObject {
+	return r.JSON202
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReconcileDesiredResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReconcileDesiredResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReconcileDesiredResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReconcileDesiredResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReconcileDesiredResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResumeDesiredResponse200Headers the declared response headers of an HTTP 200 response for ResumeDesired
+type ResumeDesiredResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// ResumeDesiredResponse503Headers the declared response headers of an HTTP 503 response for ResumeDesired
+type ResumeDesiredResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ResumeDesiredResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DesiredObject
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ResumeDesiredResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResumeDesiredResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeDesiredResponse) GetJSON200() *DesiredObject {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeDesiredResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeDesiredResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeDesiredResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeDesiredResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeDesiredResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SuspendDesiredResponse200Headers the declared response headers of an HTTP 200 response for SuspendDesired
+type SuspendDesiredResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// SuspendDesiredResponse503Headers the declared response headers of an HTTP 503 response for SuspendDesired
+type SuspendDesiredResponse503Headers struct {
+	RetryAfter *int
+}
+
+type SuspendDesiredResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DesiredObject
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *SuspendDesiredResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SuspendDesiredResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SuspendDesiredResponse) GetJSON200() *DesiredObject {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SuspendDesiredResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SuspendDesiredResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SuspendDesiredResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SuspendDesiredResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SuspendDesiredResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TraceDesiredResponse503Headers the declared response headers of an HTTP 503 response for TraceDesired
+type TraceDesiredResponse503Headers struct {
+	RetryAfter *int
+}
+
+type TraceDesiredResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Trace
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TraceDesiredResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TraceDesiredResponse) GetJSON200() *Trace {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TraceDesiredResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TraceDesiredResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TraceDesiredResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TraceDesiredResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TraceDesiredResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListDriftResponse200Headers the declared response headers of an HTTP 200 response for ListDrift
+type ListDriftResponse200Headers struct {
+	Link *string
+}
+
+// ListDriftResponse503Headers the declared response headers of an HTTP 503 response for ListDrift
+type ListDriftResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ListDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DriftList
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListDriftResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListDriftResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDriftResponse) GetJSON200() *DriftList {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListDriftResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDriftResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// IgnoreDriftResponse200Headers the declared response headers of an HTTP 200 response for IgnoreDrift
+type IgnoreDriftResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// IgnoreDriftResponse503Headers the declared response headers of an HTTP 503 response for IgnoreDrift
+type IgnoreDriftResponse503Headers struct {
+	RetryAfter *int
+}
+
+type IgnoreDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Drift
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *IgnoreDriftResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *IgnoreDriftResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r IgnoreDriftResponse) GetJSON200() *Drift {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r IgnoreDriftResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r IgnoreDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r IgnoreDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r IgnoreDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r IgnoreDriftResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListGitSourcesResponse200Headers the declared response headers of an HTTP 200 response for ListGitSources
+type ListGitSourcesResponse200Headers struct {
+	Link *string
+}
+
+// ListGitSourcesResponse503Headers the declared response headers of an HTTP 503 response for ListGitSources
+type ListGitSourcesResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ListGitSourcesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GitSourceList
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListGitSourcesResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListGitSourcesResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListGitSourcesResponse) GetJSON200() *GitSourceList {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListGitSourcesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListGitSourcesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListGitSourcesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListGitSourcesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListGitSourcesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetGitSourceResponse200Headers the declared response headers of an HTTP 200 response for GetGitSource
+type GetGitSourceResponse200Headers struct {
+	ETag string
+}
+
+// GetGitSourceResponse503Headers the declared response headers of an HTTP 503 response for GetGitSource
+type GetGitSourceResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetGitSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GitSource
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetGitSourceResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetGitSourceResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetGitSourceResponse) GetJSON200() *GitSource {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetGitSourceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetGitSourceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetGitSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetGitSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetGitSourceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResumeGitSourceResponse200Headers the declared response headers of an HTTP 200 response for ResumeGitSource
+type ResumeGitSourceResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// ResumeGitSourceResponse503Headers the declared response headers of an HTTP 503 response for ResumeGitSource
+type ResumeGitSourceResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ResumeGitSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GitSource
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ResumeGitSourceResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResumeGitSourceResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeGitSourceResponse) GetJSON200() *GitSource {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeGitSourceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeGitSourceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeGitSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeGitSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeGitSourceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SuspendGitSourceResponse200Headers the declared response headers of an HTTP 200 response for SuspendGitSource
+type SuspendGitSourceResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// SuspendGitSourceResponse503Headers the declared response headers of an HTTP 503 response for SuspendGitSource
+type SuspendGitSourceResponse503Headers struct {
+	RetryAfter *int
+}
+
+type SuspendGitSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GitSource
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *SuspendGitSourceResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SuspendGitSourceResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SuspendGitSourceResponse) GetJSON200() *GitSource {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SuspendGitSourceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SuspendGitSourceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SuspendGitSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SuspendGitSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SuspendGitSourceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SyncGitSourceResponse202Headers the declared response headers of an HTTP 202 response for SyncGitSource
+type SyncGitSourceResponse202Headers struct {
+	IdempotencyReplayed *string
+}
+
+// SyncGitSourceResponse503Headers the declared response headers of an HTTP 503 response for SyncGitSource
+type SyncGitSourceResponse503Headers struct {
+	RetryAfter *int
+}
+
+type SyncGitSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *GitSource
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *SyncGitSourceResponse202Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SyncGitSourceResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SyncGitSourceResponse) GetJSON202() *GitSource {
+	return r.JSON202
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SyncGitSourceResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SyncGitSourceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SyncGitSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SyncGitSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SyncGitSourceResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -16305,6 +21433,69 @@ func (r ListPlansResponse) ContentType() string {
 	return ""
 }
 
+// CreatePlanResponse201Headers the declared response headers of an HTTP 201 response for CreatePlan
+type CreatePlanResponse201Headers struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+// CreatePlanResponse503Headers the declared response headers of an HTTP 503 response for CreatePlan
+type CreatePlanResponse503Headers struct {
+	RetryAfter *int
+}
+
+type CreatePlanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *PlanDetail
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreatePlanResponse201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreatePlanResponse503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreatePlanResponse) GetJSON201() *PlanDetail {
+	return r.JSON201
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreatePlanResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreatePlanResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreatePlanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreatePlanResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreatePlanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetPlanResponse503Headers the declared response headers of an HTTP 503 response for GetPlan
 type GetPlanResponse503Headers struct {
 	RetryAfter *int
@@ -16354,6 +21545,316 @@ func (r GetPlanResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetPlanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ApplyPlanResponse200Headers the declared response headers of an HTTP 200 response for ApplyPlan
+type ApplyPlanResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// ApplyPlanResponse503Headers the declared response headers of an HTTP 503 response for ApplyPlan
+type ApplyPlanResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ApplyPlanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PlanDetail
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ApplyPlanResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ApplyPlanResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ApplyPlanResponse) GetJSON200() *PlanDetail {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ApplyPlanResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ApplyPlanResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ApplyPlanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApplyPlanResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ApplyPlanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ApprovePlanResponse200Headers the declared response headers of an HTTP 200 response for ApprovePlan
+type ApprovePlanResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// ApprovePlanResponse503Headers the declared response headers of an HTTP 503 response for ApprovePlan
+type ApprovePlanResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ApprovePlanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PlanDetail
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ApprovePlanResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ApprovePlanResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ApprovePlanResponse) GetJSON200() *PlanDetail {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ApprovePlanResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ApprovePlanResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ApprovePlanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApprovePlanResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ApprovePlanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RejectPlanResponse200Headers the declared response headers of an HTTP 200 response for RejectPlan
+type RejectPlanResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// RejectPlanResponse503Headers the declared response headers of an HTTP 503 response for RejectPlan
+type RejectPlanResponse503Headers struct {
+	RetryAfter *int
+}
+
+type RejectPlanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PlanDetail
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RejectPlanResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RejectPlanResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RejectPlanResponse) GetJSON200() *PlanDetail {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RejectPlanResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RejectPlanResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RejectPlanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RejectPlanResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RejectPlanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListPoliciesResponse200Headers the declared response headers of an HTTP 200 response for ListPolicies
+type ListPoliciesResponse200Headers struct {
+	Link *string
+}
+
+// ListPoliciesResponse503Headers the declared response headers of an HTTP 503 response for ListPolicies
+type ListPoliciesResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ListPoliciesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyList
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListPoliciesResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListPoliciesResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListPoliciesResponse) GetJSON200() *PolicyList {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListPoliciesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListPoliciesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListPoliciesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListPoliciesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListPoliciesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutPolicyResponse200Headers the declared response headers of an HTTP 200 response for PutPolicy
+type PutPolicyResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// PutPolicyResponse503Headers the declared response headers of an HTTP 503 response for PutPolicy
+type PutPolicyResponse503Headers struct {
+	RetryAfter *int
+}
+
+type PutPolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyKey
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PutPolicyResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PutPolicyResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutPolicyResponse) GetJSON200() *PolicyKey {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutPolicyResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutPolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutPolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutPolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutPolicyResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -16478,6 +21979,61 @@ func (r ListRevisionsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListRevisionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetRevisionResponse503Headers the declared response headers of an HTTP 503 response for GetRevision
+type GetRevisionResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetRevisionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Revision
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetRevisionResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRevisionResponse) GetJSON200() *Revision {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetRevisionResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRevisionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRevisionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRevisionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRevisionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -19229,6 +24785,61 @@ func (r ListEventsResponse) ContentType() string {
 	return ""
 }
 
+// ReceiveGitHookResponse503Headers the declared response headers of an HTTP 503 response for ReceiveGitHook
+type ReceiveGitHookResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ReceiveGitHookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Received
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReceiveGitHookResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ReceiveGitHookResponse) GetJSON202() *Received {
+	return r.JSON202
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReceiveGitHookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReceiveGitHookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReceiveGitHookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReceiveGitHookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReceiveGitHookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetHealthzResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -21743,6 +27354,21 @@ func (c *ClientWithResponses) ListDesiredWithResponse(ctx context.Context, kind 
 	return ParseListDesiredResponse(rsp)
 }
 
+// DeleteDesiredWithResponse Declare an object no more
+//
+// What stands for it in the world is let go by the loop. Not under a live allocation, and not what Git owns.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/desired/{kind}/{name} (the `DeleteDesired` operationId).
+func (c *ClientWithResponses) DeleteDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *DeleteDesiredParams, reqEditors ...RequestEditorFn) (*DeleteDesiredResponse, error) {
+	rsp, err := c.DeleteDesired(ctx, kind, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteDesiredResponse(rsp)
+}
+
 // GetDesiredWithResponse One declared object
 //
 // The object of this kind and name. Allocations are named within their project: give its id as `scope`.
@@ -21756,6 +27382,291 @@ func (c *ClientWithResponses) GetDesiredWithResponse(ctx context.Context, kind K
 		return nil, err
 	}
 	return ParseGetDesiredResponse(rsp)
+}
+
+// PutDesiredWithBodyWithResponse Declare an object
+//
+// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
+func (c *ClientWithResponses) PutDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutDesiredResponse, error) {
+	rsp, err := c.PutDesiredWithBody(ctx, kind, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutDesiredResponse(rsp)
+}
+
+// PutDesiredWithResponse Declare an object
+//
+// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
+func (c *ClientWithResponses) PutDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, body PutDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*PutDesiredResponse, error) {
+	rsp, err := c.PutDesired(ctx, kind, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutDesiredResponse(rsp)
+}
+
+// AdoptDesiredWithBodyWithResponse Move an object to its other owner
+//
+// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
+func (c *ClientWithResponses) AdoptDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptDesiredResponse, error) {
+	rsp, err := c.AdoptDesiredWithBody(ctx, kind, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptDesiredResponse(rsp)
+}
+
+// AdoptDesiredWithResponse Move an object to its other owner
+//
+// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
+func (c *ClientWithResponses) AdoptDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, body AdoptDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptDesiredResponse, error) {
+	rsp, err := c.AdoptDesired(ctx, kind, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptDesiredResponse(rsp)
+}
+
+// ReconcileDesiredWithBodyWithResponse Work an object anew
+//
+// The same generation is carried out again, as though nothing had been done for it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
+func (c *ClientWithResponses) ReconcileDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReconcileDesiredResponse, error) {
+	rsp, err := c.ReconcileDesiredWithBody(ctx, kind, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReconcileDesiredResponse(rsp)
+}
+
+// ReconcileDesiredWithResponse Work an object anew
+//
+// The same generation is carried out again, as though nothing had been done for it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
+func (c *ClientWithResponses) ReconcileDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, body ReconcileDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*ReconcileDesiredResponse, error) {
+	rsp, err := c.ReconcileDesired(ctx, kind, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReconcileDesiredResponse(rsp)
+}
+
+// ResumeDesiredWithResponse Take an object up again
+//
+// Ends a suspension now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/resume (the `ResumeDesired` operationId).
+func (c *ClientWithResponses) ResumeDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ResumeDesiredParams, reqEditors ...RequestEditorFn) (*ResumeDesiredResponse, error) {
+	rsp, err := c.ResumeDesired(ctx, kind, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeDesiredResponse(rsp)
+}
+
+// SuspendDesiredWithBodyWithResponse Leave an object alone
+//
+// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
+func (c *ClientWithResponses) SuspendDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SuspendDesiredResponse, error) {
+	rsp, err := c.SuspendDesiredWithBody(ctx, kind, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSuspendDesiredResponse(rsp)
+}
+
+// SuspendDesiredWithResponse Leave an object alone
+//
+// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
+func (c *ClientWithResponses) SuspendDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, body SuspendDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*SuspendDesiredResponse, error) {
+	rsp, err := c.SuspendDesired(ctx, kind, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSuspendDesiredResponse(rsp)
+}
+
+// TraceDesiredWithResponse How an object came to be as it is
+//
+// From the request to the last observation: who asked, what was declared, planned, enqueued, ordered of a node, and seen. Oldest first.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
+func (c *ClientWithResponses) TraceDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*TraceDesiredResponse, error) {
+	rsp, err := c.TraceDesired(ctx, kind, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTraceDesiredResponse(rsp)
+}
+
+// ListDriftWithResponse Where observed differs from desired
+//
+// Open differences first, the newest before; with what is done about each, by whom and until when.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
+func (c *ClientWithResponses) ListDriftWithResponse(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*ListDriftResponse, error) {
+	rsp, err := c.ListDrift(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDriftResponse(rsp)
+}
+
+// IgnoreDriftWithBodyWithResponse Live with a difference for a while
+//
+// Nothing is done about it until the time given; then it is open again if it is still there.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
+func (c *ClientWithResponses) IgnoreDriftWithBodyWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error) {
+	rsp, err := c.IgnoreDriftWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIgnoreDriftResponse(rsp)
+}
+
+// IgnoreDriftWithResponse Live with a difference for a while
+//
+// Nothing is done about it until the time given; then it is open again if it is still there.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
+func (c *ClientWithResponses) IgnoreDriftWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error) {
+	rsp, err := c.IgnoreDrift(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIgnoreDriftResponse(rsp)
+}
+
+// ListGitSourcesWithResponse Where declarations are kept
+//
+// All sources, by name, with what was last seen of each.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/git-sources (the `ListGitSources` operationId).
+func (c *ClientWithResponses) ListGitSourcesWithResponse(ctx context.Context, params *ListGitSourcesParams, reqEditors ...RequestEditorFn) (*ListGitSourcesResponse, error) {
+	rsp, err := c.ListGitSources(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListGitSourcesResponse(rsp)
+}
+
+// GetGitSourceWithResponse One source
+//
+// With its conditions: fetched, validated, applied.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/git-sources/{name} (the `GetGitSource` operationId).
+func (c *ClientWithResponses) GetGitSourceWithResponse(ctx context.Context, name GitSourceName, reqEditors ...RequestEditorFn) (*GetGitSourceResponse, error) {
+	rsp, err := c.GetGitSource(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetGitSourceResponse(rsp)
+}
+
+// ResumeGitSourceWithResponse Apply a source again
+//
+// The branch as it is then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/git-sources/{name}/resume (the `ResumeGitSource` operationId).
+func (c *ClientWithResponses) ResumeGitSourceWithResponse(ctx context.Context, name GitSourceName, params *ResumeGitSourceParams, reqEditors ...RequestEditorFn) (*ResumeGitSourceResponse, error) {
+	rsp, err := c.ResumeGitSource(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeGitSourceResponse(rsp)
+}
+
+// SuspendGitSourceWithBodyWithResponse Apply nothing more of a source
+//
+// Commits are still read and judged.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
+func (c *ClientWithResponses) SuspendGitSourceWithBodyWithResponse(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SuspendGitSourceResponse, error) {
+	rsp, err := c.SuspendGitSourceWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSuspendGitSourceResponse(rsp)
+}
+
+// SuspendGitSourceWithResponse Apply nothing more of a source
+//
+// Commits are still read and judged.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
+func (c *ClientWithResponses) SuspendGitSourceWithResponse(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, body SuspendGitSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*SuspendGitSourceResponse, error) {
+	rsp, err := c.SuspendGitSource(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSuspendGitSourceResponse(rsp)
+}
+
+// SyncGitSourceWithResponse Look at a source now
+//
+// It is polled anyway; this only makes the next look come sooner.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
+func (c *ClientWithResponses) SyncGitSourceWithResponse(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*SyncGitSourceResponse, error) {
+	rsp, err := c.SyncGitSource(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSyncGitSourceResponse(rsp)
 }
 
 // ListAdminNodesWithResponse The machines
@@ -21848,7 +27759,7 @@ func (c *ClientWithResponses) ReconcilePaymentSessionWithResponse(ctx context.Co
 	return ParseReconcilePaymentSessionResponse(rsp)
 }
 
-// ListPlansWithResponse What the loop decided
+// ListPlansWithResponse What the loop decided, and what changes would do
 //
 // Plans that were not empty, newest first. An empty plan leaves nothing behind.
 //
@@ -21861,6 +27772,36 @@ func (c *ClientWithResponses) ListPlansWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseListPlansResponse(rsp)
+}
+
+// CreatePlanWithBodyWithResponse What a change would do
+//
+// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
+func (c *ClientWithResponses) CreatePlanWithBodyWithResponse(ctx context.Context, params *CreatePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePlanResponse, error) {
+	rsp, err := c.CreatePlanWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePlanResponse(rsp)
+}
+
+// CreatePlanWithResponse What a change would do
+//
+// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
+func (c *ClientWithResponses) CreatePlanWithResponse(ctx context.Context, params *CreatePlanParams, body CreatePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePlanResponse, error) {
+	rsp, err := c.CreatePlan(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePlanResponse(rsp)
 }
 
 // GetPlanWithResponse One plan, with its reasons
@@ -21876,6 +27817,141 @@ func (c *ClientWithResponses) GetPlanWithResponse(ctx context.Context, id PlanID
 		return nil, err
 	}
 	return ParseGetPlanResponse(rsp)
+}
+
+// ApplyPlanWithBodyWithResponse Carry out a plan of files
+//
+// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
+func (c *ClientWithResponses) ApplyPlanWithBodyWithResponse(ctx context.Context, id PlanID, params *ApplyPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPlanResponse, error) {
+	rsp, err := c.ApplyPlanWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyPlanResponse(rsp)
+}
+
+// ApplyPlanWithResponse Carry out a plan of files
+//
+// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
+func (c *ClientWithResponses) ApplyPlanWithResponse(ctx context.Context, id PlanID, params *ApplyPlanParams, body ApplyPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPlanResponse, error) {
+	rsp, err := c.ApplyPlan(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyPlanResponse(rsp)
+}
+
+// ApprovePlanWithBodyWithResponse Let a waiting change through
+//
+// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
+func (c *ClientWithResponses) ApprovePlanWithBodyWithResponse(ctx context.Context, id PlanID, params *ApprovePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApprovePlanResponse, error) {
+	rsp, err := c.ApprovePlanWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApprovePlanResponse(rsp)
+}
+
+// ApprovePlanWithResponse Let a waiting change through
+//
+// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
+func (c *ClientWithResponses) ApprovePlanWithResponse(ctx context.Context, id PlanID, params *ApprovePlanParams, body ApprovePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*ApprovePlanResponse, error) {
+	rsp, err := c.ApprovePlan(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApprovePlanResponse(rsp)
+}
+
+// RejectPlanWithBodyWithResponse Turn a change down
+//
+// Its commit is not applied; the next one may be.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
+func (c *ClientWithResponses) RejectPlanWithBodyWithResponse(ctx context.Context, id PlanID, params *RejectPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RejectPlanResponse, error) {
+	rsp, err := c.RejectPlanWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRejectPlanResponse(rsp)
+}
+
+// RejectPlanWithResponse Turn a change down
+//
+// Its commit is not applied; the next one may be.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
+func (c *ClientWithResponses) RejectPlanWithResponse(ctx context.Context, id PlanID, params *RejectPlanParams, body RejectPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*RejectPlanResponse, error) {
+	rsp, err := c.RejectPlan(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRejectPlanResponse(rsp)
+}
+
+// ListPoliciesWithResponse What is allowed, and who says so
+//
+// Every key with its default and bounds, and each value that is set, with its scope and source.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/policies (the `ListPolicies` operationId).
+func (c *ClientWithResponses) ListPoliciesWithResponse(ctx context.Context, params *ListPoliciesParams, reqEditors ...RequestEditorFn) (*ListPoliciesResponse, error) {
+	rsp, err := c.ListPolicies(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListPoliciesResponse(rsp)
+}
+
+// PutPolicyWithBodyWithResponse Set a value
+//
+// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
+func (c *ClientWithResponses) PutPolicyWithBodyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error) {
+	rsp, err := c.PutPolicyWithBody(ctx, key, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutPolicyResponse(rsp)
+}
+
+// PutPolicyWithResponse Set a value
+//
+// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
+func (c *ClientWithResponses) PutPolicyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error) {
+	rsp, err := c.PutPolicy(ctx, key, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutPolicyResponse(rsp)
 }
 
 // ListAdminRefundsWithResponse Refunds of all tenants
@@ -21907,6 +27983,21 @@ func (c *ClientWithResponses) ListRevisionsWithResponse(ctx context.Context, par
 		return nil, err
 	}
 	return ParseListRevisionsResponse(rsp)
+}
+
+// GetRevisionWithResponse One revision
+//
+// With its findings, or with what it waits for.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
+func (c *ClientWithResponses) GetRevisionWithResponse(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*GetRevisionResponse, error) {
+	rsp, err := c.GetRevision(ctx, revision, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRevisionResponse(rsp)
 }
 
 // ListAllSessionsWithResponse Sessions
@@ -22834,6 +28925,21 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params
 		return nil, err
 	}
 	return ParseListEventsResponse(rsp)
+}
+
+// ReceiveGitHookWithBodyWithResponse What a forge says
+//
+// For GitHub, GitLab and Gitea alone: the body as it was signed, at most 256 KiB. A push or a pull request makes the next look come sooner; nothing in the body is believed.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
+func (c *ClientWithResponses) ReceiveGitHookWithBodyWithResponse(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveGitHookResponse, error) {
+	rsp, err := c.ReceiveGitHookWithBody(ctx, source, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReceiveGitHookResponse(rsp)
 }
 
 // GetHealthzWithResponse Every dependency
@@ -23889,6 +29995,62 @@ func ParseListDesiredResponse(rsp *http.Response) (*ListDesiredResponse, error) 
 	return response, nil
 }
 
+// ParseDeleteDesiredResponse parses an HTTP response from a DeleteDesiredWithResponse call
+func ParseDeleteDesiredResponse(rsp *http.Response) (*DeleteDesiredResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteDesiredResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers DeleteDesiredResponse202Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers202 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteDesiredResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetDesiredResponse parses an HTTP response from a GetDesiredWithResponse call
 func ParseGetDesiredResponse(rsp *http.Response) (*GetDesiredResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -23932,6 +30094,769 @@ func ParseGetDesiredResponse(rsp *http.Response) (*GetDesiredResponse, error) {
 		response.Headers200 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetDesiredResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutDesiredResponse parses an HTTP response from a PutDesiredWithResponse call
+func ParsePutDesiredResponse(rsp *http.Response) (*PutDesiredResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutDesiredResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PutDesiredResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers PutDesiredResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers PutDesiredResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAdoptDesiredResponse parses an HTTP response from a AdoptDesiredWithResponse call
+func ParseAdoptDesiredResponse(rsp *http.Response) (*AdoptDesiredResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AdoptDesiredResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers AdoptDesiredResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers AdoptDesiredResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReconcileDesiredResponse parses an HTTP response from a ReconcileDesiredWithResponse call
+func ParseReconcileDesiredResponse(rsp *http.Response) (*ReconcileDesiredResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReconcileDesiredResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers ReconcileDesiredResponse202Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers202 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReconcileDesiredResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResumeDesiredResponse parses an HTTP response from a ResumeDesiredWithResponse call
+func ParseResumeDesiredResponse(rsp *http.Response) (*ResumeDesiredResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeDesiredResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ResumeDesiredResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResumeDesiredResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSuspendDesiredResponse parses an HTTP response from a SuspendDesiredWithResponse call
+func ParseSuspendDesiredResponse(rsp *http.Response) (*SuspendDesiredResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SuspendDesiredResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers SuspendDesiredResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers SuspendDesiredResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTraceDesiredResponse parses an HTTP response from a TraceDesiredWithResponse call
+func ParseTraceDesiredResponse(rsp *http.Response) (*TraceDesiredResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TraceDesiredResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Trace
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers TraceDesiredResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListDriftResponse parses an HTTP response from a ListDriftWithResponse call
+func ParseListDriftResponse(rsp *http.Response) (*ListDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DriftList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListDriftResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListDriftResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseIgnoreDriftResponse parses an HTTP response from a IgnoreDriftWithResponse call
+func ParseIgnoreDriftResponse(rsp *http.Response) (*IgnoreDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &IgnoreDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Drift
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers IgnoreDriftResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers IgnoreDriftResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListGitSourcesResponse parses an HTTP response from a ListGitSourcesWithResponse call
+func ParseListGitSourcesResponse(rsp *http.Response) (*ListGitSourcesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListGitSourcesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GitSourceList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListGitSourcesResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListGitSourcesResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetGitSourceResponse parses an HTTP response from a GetGitSourceWithResponse call
+func ParseGetGitSourceResponse(rsp *http.Response) (*GetGitSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetGitSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GitSource
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetGitSourceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetGitSourceResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResumeGitSourceResponse parses an HTTP response from a ResumeGitSourceWithResponse call
+func ParseResumeGitSourceResponse(rsp *http.Response) (*ResumeGitSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeGitSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GitSource
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ResumeGitSourceResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResumeGitSourceResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSuspendGitSourceResponse parses an HTTP response from a SuspendGitSourceWithResponse call
+func ParseSuspendGitSourceResponse(rsp *http.Response) (*SuspendGitSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SuspendGitSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GitSource
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers SuspendGitSourceResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers SuspendGitSourceResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSyncGitSourceResponse parses an HTTP response from a SyncGitSourceWithResponse call
+func ParseSyncGitSourceResponse(rsp *http.Response) (*SyncGitSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SyncGitSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest GitSource
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers SyncGitSourceResponse202Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers202 = &headers
+	case rsp.StatusCode == 503:
+		var headers SyncGitSourceResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -24271,6 +31196,69 @@ func ParseListPlansResponse(rsp *http.Response) (*ListPlansResponse, error) {
 	return response, nil
 }
 
+// ParseCreatePlanResponse parses an HTTP response from a CreatePlanWithResponse call
+func ParseCreatePlanResponse(rsp *http.Response) (*CreatePlanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreatePlanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest PlanDetail
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreatePlanResponse201Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreatePlanResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetPlanResponse parses an HTTP response from a GetPlanWithResponse call
 func ParseGetPlanResponse(rsp *http.Response) (*GetPlanResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -24304,6 +31292,286 @@ func ParseGetPlanResponse(rsp *http.Response) (*GetPlanResponse, error) {
 	switch {
 	case rsp.StatusCode == 503:
 		var headers GetPlanResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseApplyPlanResponse parses an HTTP response from a ApplyPlanWithResponse call
+func ParseApplyPlanResponse(rsp *http.Response) (*ApplyPlanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApplyPlanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PlanDetail
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ApplyPlanResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers ApplyPlanResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseApprovePlanResponse parses an HTTP response from a ApprovePlanWithResponse call
+func ParseApprovePlanResponse(rsp *http.Response) (*ApprovePlanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApprovePlanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PlanDetail
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ApprovePlanResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers ApprovePlanResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRejectPlanResponse parses an HTTP response from a RejectPlanWithResponse call
+func ParseRejectPlanResponse(rsp *http.Response) (*RejectPlanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RejectPlanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PlanDetail
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RejectPlanResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers RejectPlanResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListPoliciesResponse parses an HTTP response from a ListPoliciesWithResponse call
+func ParseListPoliciesResponse(rsp *http.Response) (*ListPoliciesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListPoliciesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListPoliciesResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListPoliciesResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutPolicyResponse parses an HTTP response from a PutPolicyWithResponse call
+func ParsePutPolicyResponse(rsp *http.Response) (*PutPolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutPolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyKey
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PutPolicyResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers PutPolicyResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -24416,6 +31684,52 @@ func ParseListRevisionsResponse(rsp *http.Response) (*ListRevisionsResponse, err
 		response.Headers200 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListRevisionsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetRevisionResponse parses an HTTP response from a GetRevisionWithResponse call
+func ParseGetRevisionResponse(rsp *http.Response) (*GetRevisionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRevisionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Revision
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetRevisionResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -26949,6 +34263,52 @@ func ParseListEventsResponse(rsp *http.Response) (*ListEventsResponse, error) {
 	return response, nil
 }
 
+// ParseReceiveGitHookResponse parses an HTTP response from a ReceiveGitHookWithResponse call
+func ParseReceiveGitHookResponse(rsp *http.Response) (*ReceiveGitHookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReceiveGitHookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Received
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ReceiveGitHookResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetHealthzResponse parses an HTTP response from a GetHealthzWithResponse call
 func ParseGetHealthzResponse(rsp *http.Response) (*GetHealthzResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -29216,9 +36576,51 @@ type ServerInterface interface {
 	// ListDesired Declared objects of a kind
 	// (GET /api/v1/admin/desired/{kind})
 	ListDesired(c *gin.Context, kind KindName, params ListDesiredParams)
+	// DeleteDesired Declare an object no more
+	// (DELETE /api/v1/admin/desired/{kind}/{name})
+	DeleteDesired(c *gin.Context, kind KindName, name ObjectName, params DeleteDesiredParams)
 	// GetDesired One declared object
 	// (GET /api/v1/admin/desired/{kind}/{name})
 	GetDesired(c *gin.Context, kind KindName, name ObjectName, params GetDesiredParams)
+	// PutDesired Declare an object
+	// (PUT /api/v1/admin/desired/{kind}/{name})
+	PutDesired(c *gin.Context, kind KindName, name ObjectName, params PutDesiredParams)
+	// AdoptDesired Move an object to its other owner
+	// (POST /api/v1/admin/desired/{kind}/{name}/adopt)
+	AdoptDesired(c *gin.Context, kind KindName, name ObjectName, params AdoptDesiredParams)
+	// ReconcileDesired Work an object anew
+	// (POST /api/v1/admin/desired/{kind}/{name}/reconcile)
+	ReconcileDesired(c *gin.Context, kind KindName, name ObjectName, params ReconcileDesiredParams)
+	// ResumeDesired Take an object up again
+	// (POST /api/v1/admin/desired/{kind}/{name}/resume)
+	ResumeDesired(c *gin.Context, kind KindName, name ObjectName, params ResumeDesiredParams)
+	// SuspendDesired Leave an object alone
+	// (POST /api/v1/admin/desired/{kind}/{name}/suspend)
+	SuspendDesired(c *gin.Context, kind KindName, name ObjectName, params SuspendDesiredParams)
+	// TraceDesired How an object came to be as it is
+	// (GET /api/v1/admin/desired/{kind}/{name}/trace)
+	TraceDesired(c *gin.Context, kind KindName, name ObjectName, params TraceDesiredParams)
+	// ListDrift Where observed differs from desired
+	// (GET /api/v1/admin/drift)
+	ListDrift(c *gin.Context, params ListDriftParams)
+	// IgnoreDrift Live with a difference for a while
+	// (POST /api/v1/admin/drift/{id}/ignore)
+	IgnoreDrift(c *gin.Context, id DriftID, params IgnoreDriftParams)
+	// ListGitSources Where declarations are kept
+	// (GET /api/v1/admin/git-sources)
+	ListGitSources(c *gin.Context, params ListGitSourcesParams)
+	// GetGitSource One source
+	// (GET /api/v1/admin/git-sources/{name})
+	GetGitSource(c *gin.Context, name GitSourceName)
+	// ResumeGitSource Apply a source again
+	// (POST /api/v1/admin/git-sources/{name}/resume)
+	ResumeGitSource(c *gin.Context, name GitSourceName, params ResumeGitSourceParams)
+	// SuspendGitSource Apply nothing more of a source
+	// (POST /api/v1/admin/git-sources/{name}/suspend)
+	SuspendGitSource(c *gin.Context, name GitSourceName, params SuspendGitSourceParams)
+	// SyncGitSource Look at a source now
+	// (POST /api/v1/admin/git-sources/{name}/sync)
+	SyncGitSource(c *gin.Context, name GitSourceName, params SyncGitSourceParams)
 	// ListAdminNodes The machines
 	// (GET /api/v1/admin/nodes)
 	ListAdminNodes(c *gin.Context, params ListAdminNodesParams)
@@ -29234,18 +36636,39 @@ type ServerInterface interface {
 	// ReconcilePaymentSession Ask the provider again
 	// (POST /api/v1/admin/payments/sessions/{id}/reconcile)
 	ReconcilePaymentSession(c *gin.Context, id PaymentSessionID, params ReconcilePaymentSessionParams)
-	// ListPlans What the loop decided
+	// ListPlans What the loop decided, and what changes would do
 	// (GET /api/v1/admin/plans)
 	ListPlans(c *gin.Context, params ListPlansParams)
+	// CreatePlan What a change would do
+	// (POST /api/v1/admin/plans)
+	CreatePlan(c *gin.Context, params CreatePlanParams)
 	// GetPlan One plan, with its reasons
 	// (GET /api/v1/admin/plans/{id})
 	GetPlan(c *gin.Context, id PlanID)
+	// ApplyPlan Carry out a plan of files
+	// (POST /api/v1/admin/plans/{id}/apply)
+	ApplyPlan(c *gin.Context, id PlanID, params ApplyPlanParams)
+	// ApprovePlan Let a waiting change through
+	// (POST /api/v1/admin/plans/{id}/approve)
+	ApprovePlan(c *gin.Context, id PlanID, params ApprovePlanParams)
+	// RejectPlan Turn a change down
+	// (POST /api/v1/admin/plans/{id}/reject)
+	RejectPlan(c *gin.Context, id PlanID, params RejectPlanParams)
+	// ListPolicies What is allowed, and who says so
+	// (GET /api/v1/admin/policies)
+	ListPolicies(c *gin.Context, params ListPoliciesParams)
+	// PutPolicy Set a value
+	// (PUT /api/v1/admin/policies/{key})
+	PutPolicy(c *gin.Context, key PolicyName, params PutPolicyParams)
 	// ListAdminRefunds Refunds of all tenants
 	// (GET /api/v1/admin/refunds)
 	ListAdminRefunds(c *gin.Context, params ListAdminRefundsParams)
 	// ListRevisions What was read from the sources
 	// (GET /api/v1/admin/revisions)
 	ListRevisions(c *gin.Context, params ListRevisionsParams)
+	// GetRevision One revision
+	// (GET /api/v1/admin/revisions/{revision})
+	GetRevision(c *gin.Context, revision RevisionNumber)
 	// ListAllSessions Sessions
 	// (GET /api/v1/admin/sessions)
 	ListAllSessions(c *gin.Context, params ListAllSessionsParams)
@@ -29387,6 +36810,9 @@ type ServerInterface interface {
 	// ListEvents Facts as they happen
 	// (GET /api/v1/events)
 	ListEvents(c *gin.Context, params ListEventsParams)
+	// ReceiveGitHook What a forge says
+	// (POST /api/v1/git/webhook/{source})
+	ReceiveGitHook(c *gin.Context, source HookSource, params ReceiveGitHookParams)
 	// GetHealthz Every dependency
 	// (GET /api/v1/healthz)
 	GetHealthz(c *gin.Context)
@@ -29731,6 +37157,102 @@ func (siw *ServerInterfaceWrapper) ListDesired(c *gin.Context) {
 	siw.Handler.ListDesired(c, kind, params)
 }
 
+// DeleteDesired operation middleware
+func (siw *ServerInterfaceWrapper) DeleteDesired(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind KindName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", c.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ObjectName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteDesiredParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteDesired(c, kind, name, params)
+}
+
 // GetDesired operation middleware
 func (siw *ServerInterfaceWrapper) GetDesired(c *gin.Context) {
 
@@ -29774,6 +37296,889 @@ func (siw *ServerInterfaceWrapper) GetDesired(c *gin.Context) {
 	}
 
 	siw.Handler.GetDesired(c, kind, name, params)
+}
+
+// PutDesired operation middleware
+func (siw *ServerInterfaceWrapper) PutDesired(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind KindName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", c.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ObjectName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutDesiredParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PutDesired(c, kind, name, params)
+}
+
+// AdoptDesired operation middleware
+func (siw *ServerInterfaceWrapper) AdoptDesired(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind KindName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", c.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ObjectName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AdoptDesiredParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AdoptDesired(c, kind, name, params)
+}
+
+// ReconcileDesired operation middleware
+func (siw *ServerInterfaceWrapper) ReconcileDesired(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind KindName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", c.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ObjectName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReconcileDesiredParams
+
+	// ------------- Optional query parameter "scope" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scope", c.Request.URL.Query(), &params.Scope, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter scope: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReconcileDesired(c, kind, name, params)
+}
+
+// ResumeDesired operation middleware
+func (siw *ServerInterfaceWrapper) ResumeDesired(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind KindName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", c.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ObjectName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeDesiredParams
+
+	// ------------- Optional query parameter "scope" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scope", c.Request.URL.Query(), &params.Scope, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter scope: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResumeDesired(c, kind, name, params)
+}
+
+// SuspendDesired operation middleware
+func (siw *ServerInterfaceWrapper) SuspendDesired(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind KindName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", c.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ObjectName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SuspendDesiredParams
+
+	// ------------- Optional query parameter "scope" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scope", c.Request.URL.Query(), &params.Scope, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter scope: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SuspendDesired(c, kind, name, params)
+}
+
+// TraceDesired operation middleware
+func (siw *ServerInterfaceWrapper) TraceDesired(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind KindName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", c.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ObjectName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TraceDesiredParams
+
+	// ------------- Optional query parameter "scope" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scope", c.Request.URL.Query(), &params.Scope, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter scope: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.TraceDesired(c, kind, name, params)
+}
+
+// ListDrift operation middleware
+func (siw *ServerInterfaceWrapper) ListDrift(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDriftParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", c.Request.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListDrift(c, params)
+}
+
+// IgnoreDrift operation middleware
+func (siw *ServerInterfaceWrapper) IgnoreDrift(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id DriftID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params IgnoreDriftParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.IgnoreDrift(c, id, params)
+}
+
+// ListGitSources operation middleware
+func (siw *ServerInterfaceWrapper) ListGitSources(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListGitSourcesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListGitSources(c, params)
+}
+
+// GetGitSource operation middleware
+func (siw *ServerInterfaceWrapper) GetGitSource(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name GitSourceName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetGitSource(c, name)
+}
+
+// ResumeGitSource operation middleware
+func (siw *ServerInterfaceWrapper) ResumeGitSource(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name GitSourceName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeGitSourceParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResumeGitSource(c, name, params)
+}
+
+// SuspendGitSource operation middleware
+func (siw *ServerInterfaceWrapper) SuspendGitSource(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name GitSourceName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SuspendGitSourceParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SuspendGitSource(c, name, params)
+}
+
+// SyncGitSource operation middleware
+func (siw *ServerInterfaceWrapper) SyncGitSource(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name GitSourceName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SyncGitSourceParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SyncGitSource(c, name, params)
 }
 
 // ListAdminNodes operation middleware
@@ -30048,6 +38453,30 @@ func (siw *ServerInterfaceWrapper) ListPlans(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "origin" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "origin", c.Request.URL.Query(), &params.Origin, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter origin: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "source" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "source", c.Request.URL.Query(), &params.Source, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter source: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -30056,6 +38485,65 @@ func (siw *ServerInterfaceWrapper) ListPlans(c *gin.Context) {
 	}
 
 	siw.Handler.ListPlans(c, params)
+}
+
+// CreatePlan operation middleware
+func (siw *ServerInterfaceWrapper) CreatePlan(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreatePlanParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreatePlan(c, params)
 }
 
 // GetPlan operation middleware
@@ -30081,6 +38569,340 @@ func (siw *ServerInterfaceWrapper) GetPlan(c *gin.Context) {
 	}
 
 	siw.Handler.GetPlan(c, id)
+}
+
+// ApplyPlan operation middleware
+func (siw *ServerInterfaceWrapper) ApplyPlan(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id PlanID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApplyPlanParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ApplyPlan(c, id, params)
+}
+
+// ApprovePlan operation middleware
+func (siw *ServerInterfaceWrapper) ApprovePlan(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id PlanID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApprovePlanParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ApprovePlan(c, id, params)
+}
+
+// RejectPlan operation middleware
+func (siw *ServerInterfaceWrapper) RejectPlan(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id PlanID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RejectPlanParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RejectPlan(c, id, params)
+}
+
+// ListPolicies operation middleware
+func (siw *ServerInterfaceWrapper) ListPolicies(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPoliciesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", c.Request.URL.Query(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter prefix: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListPolicies(c, params)
+}
+
+// PutPolicy operation middleware
+func (siw *ServerInterfaceWrapper) PutPolicy(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "key" -------------
+	var key PolicyName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "key", c.Param("key"), &key, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter key: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutPolicyParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PutPolicy(c, key, params)
 }
 
 // ListAdminRefunds operation middleware
@@ -30151,6 +38973,22 @@ func (siw *ServerInterfaceWrapper) ListRevisions(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "source" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "source", c.Request.URL.Query(), &params.Source, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter source: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -30159,6 +38997,31 @@ func (siw *ServerInterfaceWrapper) ListRevisions(c *gin.Context) {
 	}
 
 	siw.Handler.ListRevisions(c, params)
+}
+
+// GetRevision operation middleware
+func (siw *ServerInterfaceWrapper) GetRevision(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "revision" -------------
+	var revision RevisionNumber
+
+	err = runtime.BindStyledParameterWithOptions("simple", "revision", c.Param("revision"), &revision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter revision: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetRevision(c, revision)
 }
 
 // ListAllSessions operation middleware
@@ -32799,6 +41662,150 @@ func (siw *ServerInterfaceWrapper) ListEvents(c *gin.Context) {
 	siw.Handler.ListEvents(c, params)
 }
 
+// ReceiveGitHook operation middleware
+func (siw *ServerInterfaceWrapper) ReceiveGitHook(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "source" -------------
+	var source HookSource
+
+	err = runtime.BindStyledParameterWithOptions("simple", "source", c.Param("source"), &source, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter source: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReceiveGitHookParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Hub-Signature-256" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Hub-Signature-256")]; found {
+		var XHubSignature256 string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Hub-Signature-256, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Hub-Signature-256", valueList[0], &XHubSignature256, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Hub-Signature-256: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XHubSignature256 = &XHubSignature256
+
+	}
+
+	// ------------- Optional header parameter "X-Gitea-Signature" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Gitea-Signature")]; found {
+		var XGiteaSignature string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Gitea-Signature, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Gitea-Signature", valueList[0], &XGiteaSignature, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Gitea-Signature: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XGiteaSignature = &XGiteaSignature
+
+	}
+
+	// ------------- Optional header parameter "X-Gitlab-Token" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Gitlab-Token")]; found {
+		var XGitlabToken string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Gitlab-Token, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Gitlab-Token", valueList[0], &XGitlabToken, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Gitlab-Token: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XGitlabToken = &XGitlabToken
+
+	}
+
+	// ------------- Optional header parameter "X-GitHub-Event" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-GitHub-Event")]; found {
+		var XGitHubEvent string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-GitHub-Event, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-GitHub-Event", valueList[0], &XGitHubEvent, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-GitHub-Event: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XGitHubEvent = &XGitHubEvent
+
+	}
+
+	// ------------- Optional header parameter "X-Gitea-Event" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Gitea-Event")]; found {
+		var XGiteaEvent string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Gitea-Event, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Gitea-Event", valueList[0], &XGiteaEvent, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Gitea-Event: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XGiteaEvent = &XGiteaEvent
+
+	}
+
+	// ------------- Optional header parameter "X-Gitlab-Event" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Gitlab-Event")]; found {
+		var XGitlabEvent string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Gitlab-Event, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Gitlab-Event", valueList[0], &XGitlabEvent, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Gitlab-Event: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XGitlabEvent = &XGitlabEvent
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReceiveGitHook(c, source, params)
+}
+
 // GetHealthz operation middleware
 func (siw *ServerInterfaceWrapper) GetHealthz(c *gin.Context) {
 
@@ -35048,16 +44055,37 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/admin/audit-logs", wrapper.ListAdminAuditLogs)
 	router.GET(options.BaseURL+"/api/v1/admin/audit-logs/export", wrapper.ExportAdminAuditLogs)
 	router.GET(options.BaseURL+"/api/v1/admin/desired/:kind", wrapper.ListDesired)
+	router.DELETE(options.BaseURL+"/api/v1/admin/desired/:kind/:name", wrapper.DeleteDesired)
 	router.GET(options.BaseURL+"/api/v1/admin/desired/:kind/:name", wrapper.GetDesired)
+	router.PUT(options.BaseURL+"/api/v1/admin/desired/:kind/:name", wrapper.PutDesired)
+	router.POST(options.BaseURL+"/api/v1/admin/desired/:kind/:name/adopt", wrapper.AdoptDesired)
+	router.POST(options.BaseURL+"/api/v1/admin/desired/:kind/:name/reconcile", wrapper.ReconcileDesired)
+	router.POST(options.BaseURL+"/api/v1/admin/desired/:kind/:name/resume", wrapper.ResumeDesired)
+	router.POST(options.BaseURL+"/api/v1/admin/desired/:kind/:name/suspend", wrapper.SuspendDesired)
+	router.GET(options.BaseURL+"/api/v1/admin/desired/:kind/:name/trace", wrapper.TraceDesired)
+	router.GET(options.BaseURL+"/api/v1/admin/drift", wrapper.ListDrift)
+	router.POST(options.BaseURL+"/api/v1/admin/drift/:id/ignore", wrapper.IgnoreDrift)
+	router.GET(options.BaseURL+"/api/v1/admin/git-sources", wrapper.ListGitSources)
+	router.GET(options.BaseURL+"/api/v1/admin/git-sources/:name", wrapper.GetGitSource)
+	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/resume", wrapper.ResumeGitSource)
+	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/suspend", wrapper.SuspendGitSource)
+	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/sync", wrapper.SyncGitSource)
 	router.GET(options.BaseURL+"/api/v1/admin/nodes", wrapper.ListAdminNodes)
 	router.GET(options.BaseURL+"/api/v1/admin/nodes/:name", wrapper.GetAdminNode)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/enrolment-token", wrapper.CreateEnrolmentToken)
 	router.GET(options.BaseURL+"/api/v1/admin/payments/sessions", wrapper.ListAdminPaymentSessions)
 	router.POST(options.BaseURL+"/api/v1/admin/payments/sessions/:id/reconcile", wrapper.ReconcilePaymentSession)
 	router.GET(options.BaseURL+"/api/v1/admin/plans", wrapper.ListPlans)
+	router.POST(options.BaseURL+"/api/v1/admin/plans", wrapper.CreatePlan)
 	router.GET(options.BaseURL+"/api/v1/admin/plans/:id", wrapper.GetPlan)
+	router.POST(options.BaseURL+"/api/v1/admin/plans/:id/apply", wrapper.ApplyPlan)
+	router.POST(options.BaseURL+"/api/v1/admin/plans/:id/approve", wrapper.ApprovePlan)
+	router.POST(options.BaseURL+"/api/v1/admin/plans/:id/reject", wrapper.RejectPlan)
+	router.GET(options.BaseURL+"/api/v1/admin/policies", wrapper.ListPolicies)
+	router.PUT(options.BaseURL+"/api/v1/admin/policies/:key", wrapper.PutPolicy)
 	router.GET(options.BaseURL+"/api/v1/admin/refunds", wrapper.ListAdminRefunds)
 	router.GET(options.BaseURL+"/api/v1/admin/revisions", wrapper.ListRevisions)
+	router.GET(options.BaseURL+"/api/v1/admin/revisions/:revision", wrapper.GetRevision)
 	router.GET(options.BaseURL+"/api/v1/admin/sessions", wrapper.ListAllSessions)
 	router.DELETE(options.BaseURL+"/api/v1/admin/sessions/:id", wrapper.EndAnySession)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants", wrapper.ListTenants)
@@ -35105,6 +44133,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/billing/usage/intervals", wrapper.ListUsageIntervals)
 	router.GET(options.BaseURL+"/api/v1/billing/usage/summary", wrapper.GetUsageSummary)
 	router.GET(options.BaseURL+"/api/v1/events", wrapper.ListEvents)
+	router.POST(options.BaseURL+"/api/v1/git/webhook/:source", wrapper.ReceiveGitHook)
 	router.GET(options.BaseURL+"/api/v1/healthz", wrapper.GetHealthz)
 	router.GET(options.BaseURL+"/api/v1/nodes", wrapper.GetNodeCapacity)
 	router.POST(options.BaseURL+"/api/v1/payments/checkout-session", wrapper.CreateCheckoutSession)
@@ -35340,6 +44369,57 @@ func (response ListDesired503JSONResponse) VisitListDesiredResponse(w http.Respo
 	return err
 }
 
+type DeleteDesiredRequestObject struct {
+	Kind   KindName   `json:"kind"`
+	Name   ObjectName `json:"name"`
+	Params DeleteDesiredParams
+}
+
+type DeleteDesiredResponseObject interface {
+	VisitDeleteDesiredResponse(w http.ResponseWriter) error
+}
+
+type DeleteDesired202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type DeleteDesired202JSONResponse struct {
+	Body    DesiredObject
+	Headers DeleteDesired202ResponseHeaders
+}
+
+func (response DeleteDesired202JSONResponse) VisitDeleteDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteDesired503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteDesired503JSONResponse) VisitDeleteDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetDesiredRequestObject struct {
 	Kind   KindName   `json:"kind"`
 	Name   ObjectName `json:"name"`
@@ -35375,6 +44455,685 @@ func (response GetDesired200JSONResponse) VisitGetDesiredResponse(w http.Respons
 type GetDesired503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetDesired503JSONResponse) VisitGetDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutDesiredRequestObject struct {
+	Kind   KindName   `json:"kind"`
+	Name   ObjectName `json:"name"`
+	Params PutDesiredParams
+	Body   *PutDesiredJSONRequestBody
+}
+
+type PutDesiredResponseObject interface {
+	VisitPutDesiredResponse(w http.ResponseWriter) error
+}
+
+type PutDesired200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type PutDesired200JSONResponse struct {
+	Body    DesiredObject
+	Headers PutDesired200ResponseHeaders
+}
+
+func (response PutDesired200JSONResponse) VisitPutDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutDesired201ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type PutDesired201JSONResponse struct {
+	Body    DesiredObject
+	Headers PutDesired201ResponseHeaders
+}
+
+func (response PutDesired201JSONResponse) VisitPutDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutDesired503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutDesired503JSONResponse) VisitPutDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptDesiredRequestObject struct {
+	Kind   KindName   `json:"kind"`
+	Name   ObjectName `json:"name"`
+	Params AdoptDesiredParams
+	Body   *AdoptDesiredJSONRequestBody
+}
+
+type AdoptDesiredResponseObject interface {
+	VisitAdoptDesiredResponse(w http.ResponseWriter) error
+}
+
+type AdoptDesired200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type AdoptDesired200JSONResponse struct {
+	Body    DesiredObject
+	Headers AdoptDesired200ResponseHeaders
+}
+
+func (response AdoptDesired200JSONResponse) VisitAdoptDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptDesired503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response AdoptDesired503JSONResponse) VisitAdoptDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReconcileDesiredRequestObject struct {
+	Kind   KindName   `json:"kind"`
+	Name   ObjectName `json:"name"`
+	Params ReconcileDesiredParams
+	Body   *ReconcileDesiredJSONRequestBody
+}
+
+type ReconcileDesiredResponseObject interface {
+	VisitReconcileDesiredResponse(w http.ResponseWriter) error
+}
+
+type ReconcileDesired202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ReconcileDesired202JSONResponse struct {
+	Body    DesiredObject
+	Headers ReconcileDesired202ResponseHeaders
+}
+
+func (response ReconcileDesired202JSONResponse) VisitReconcileDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReconcileDesired503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReconcileDesired503JSONResponse) VisitReconcileDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeDesiredRequestObject struct {
+	Kind   KindName   `json:"kind"`
+	Name   ObjectName `json:"name"`
+	Params ResumeDesiredParams
+}
+
+type ResumeDesiredResponseObject interface {
+	VisitResumeDesiredResponse(w http.ResponseWriter) error
+}
+
+type ResumeDesired200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ResumeDesired200JSONResponse struct {
+	Body    DesiredObject
+	Headers ResumeDesired200ResponseHeaders
+}
+
+func (response ResumeDesired200JSONResponse) VisitResumeDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeDesired503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeDesired503JSONResponse) VisitResumeDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendDesiredRequestObject struct {
+	Kind   KindName   `json:"kind"`
+	Name   ObjectName `json:"name"`
+	Params SuspendDesiredParams
+	Body   *SuspendDesiredJSONRequestBody
+}
+
+type SuspendDesiredResponseObject interface {
+	VisitSuspendDesiredResponse(w http.ResponseWriter) error
+}
+
+type SuspendDesired200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type SuspendDesired200JSONResponse struct {
+	Body    DesiredObject
+	Headers SuspendDesired200ResponseHeaders
+}
+
+func (response SuspendDesired200JSONResponse) VisitSuspendDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendDesired503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SuspendDesired503JSONResponse) VisitSuspendDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TraceDesiredRequestObject struct {
+	Kind   KindName   `json:"kind"`
+	Name   ObjectName `json:"name"`
+	Params TraceDesiredParams
+}
+
+type TraceDesiredResponseObject interface {
+	VisitTraceDesiredResponse(w http.ResponseWriter) error
+}
+
+type TraceDesired200JSONResponse Trace
+
+func (response TraceDesired200JSONResponse) VisitTraceDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TraceDesired503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TraceDesired503JSONResponse) VisitTraceDesiredResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDriftRequestObject struct {
+	Params ListDriftParams
+}
+
+type ListDriftResponseObject interface {
+	VisitListDriftResponse(w http.ResponseWriter) error
+}
+
+type ListDrift200ResponseHeaders struct {
+	Link *string
+}
+
+type ListDrift200JSONResponse struct {
+	Body    DriftList
+	Headers ListDrift200ResponseHeaders
+}
+
+func (response ListDrift200JSONResponse) VisitListDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDrift503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListDrift503JSONResponse) VisitListDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IgnoreDriftRequestObject struct {
+	Id     DriftID `json:"id"`
+	Params IgnoreDriftParams
+	Body   *IgnoreDriftJSONRequestBody
+}
+
+type IgnoreDriftResponseObject interface {
+	VisitIgnoreDriftResponse(w http.ResponseWriter) error
+}
+
+type IgnoreDrift200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type IgnoreDrift200JSONResponse struct {
+	Body    Drift
+	Headers IgnoreDrift200ResponseHeaders
+}
+
+func (response IgnoreDrift200JSONResponse) VisitIgnoreDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IgnoreDrift503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response IgnoreDrift503JSONResponse) VisitIgnoreDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListGitSourcesRequestObject struct {
+	Params ListGitSourcesParams
+}
+
+type ListGitSourcesResponseObject interface {
+	VisitListGitSourcesResponse(w http.ResponseWriter) error
+}
+
+type ListGitSources200ResponseHeaders struct {
+	Link *string
+}
+
+type ListGitSources200JSONResponse struct {
+	Body    GitSourceList
+	Headers ListGitSources200ResponseHeaders
+}
+
+func (response ListGitSources200JSONResponse) VisitListGitSourcesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListGitSources503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListGitSources503JSONResponse) VisitListGitSourcesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetGitSourceRequestObject struct {
+	Name GitSourceName `json:"name"`
+}
+
+type GetGitSourceResponseObject interface {
+	VisitGetGitSourceResponse(w http.ResponseWriter) error
+}
+
+type GetGitSource200ResponseHeaders struct {
+	ETag string
+}
+
+type GetGitSource200JSONResponse struct {
+	Body    GitSource
+	Headers GetGitSource200ResponseHeaders
+}
+
+func (response GetGitSource200JSONResponse) VisitGetGitSourceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetGitSource503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetGitSource503JSONResponse) VisitGetGitSourceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeGitSourceRequestObject struct {
+	Name   GitSourceName `json:"name"`
+	Params ResumeGitSourceParams
+}
+
+type ResumeGitSourceResponseObject interface {
+	VisitResumeGitSourceResponse(w http.ResponseWriter) error
+}
+
+type ResumeGitSource200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ResumeGitSource200JSONResponse struct {
+	Body    GitSource
+	Headers ResumeGitSource200ResponseHeaders
+}
+
+func (response ResumeGitSource200JSONResponse) VisitResumeGitSourceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeGitSource503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeGitSource503JSONResponse) VisitResumeGitSourceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendGitSourceRequestObject struct {
+	Name   GitSourceName `json:"name"`
+	Params SuspendGitSourceParams
+	Body   *SuspendGitSourceJSONRequestBody
+}
+
+type SuspendGitSourceResponseObject interface {
+	VisitSuspendGitSourceResponse(w http.ResponseWriter) error
+}
+
+type SuspendGitSource200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type SuspendGitSource200JSONResponse struct {
+	Body    GitSource
+	Headers SuspendGitSource200ResponseHeaders
+}
+
+func (response SuspendGitSource200JSONResponse) VisitSuspendGitSourceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendGitSource503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SuspendGitSource503JSONResponse) VisitSuspendGitSourceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SyncGitSourceRequestObject struct {
+	Name   GitSourceName `json:"name"`
+	Params SyncGitSourceParams
+}
+
+type SyncGitSourceResponseObject interface {
+	VisitSyncGitSourceResponse(w http.ResponseWriter) error
+}
+
+type SyncGitSource202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type SyncGitSource202JSONResponse struct {
+	Body    GitSource
+	Headers SyncGitSource202ResponseHeaders
+}
+
+func (response SyncGitSource202JSONResponse) VisitSyncGitSourceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SyncGitSource503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SyncGitSource503JSONResponse) VisitSyncGitSourceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -35674,6 +45433,58 @@ func (response ListPlans503JSONResponse) VisitListPlansResponse(w http.ResponseW
 	return err
 }
 
+type CreatePlanRequestObject struct {
+	Params CreatePlanParams
+	Body   *CreatePlanJSONRequestBody
+}
+
+type CreatePlanResponseObject interface {
+	VisitCreatePlanResponse(w http.ResponseWriter) error
+}
+
+type CreatePlan201ResponseHeaders struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreatePlan201JSONResponse struct {
+	Body    PlanDetail
+	Headers CreatePlan201ResponseHeaders
+}
+
+func (response CreatePlan201JSONResponse) VisitCreatePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePlan503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreatePlan503JSONResponse) VisitCreatePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetPlanRequestObject struct {
 	Id PlanID `json:"id"`
 }
@@ -35699,6 +45510,259 @@ func (response GetPlan200JSONResponse) VisitGetPlanResponse(w http.ResponseWrite
 type GetPlan503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetPlan503JSONResponse) VisitGetPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApplyPlanRequestObject struct {
+	Id     PlanID `json:"id"`
+	Params ApplyPlanParams
+	Body   *ApplyPlanJSONRequestBody
+}
+
+type ApplyPlanResponseObject interface {
+	VisitApplyPlanResponse(w http.ResponseWriter) error
+}
+
+type ApplyPlan200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ApplyPlan200JSONResponse struct {
+	Body    PlanDetail
+	Headers ApplyPlan200ResponseHeaders
+}
+
+func (response ApplyPlan200JSONResponse) VisitApplyPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApplyPlan503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ApplyPlan503JSONResponse) VisitApplyPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlanRequestObject struct {
+	Id     PlanID `json:"id"`
+	Params ApprovePlanParams
+	Body   *ApprovePlanJSONRequestBody
+}
+
+type ApprovePlanResponseObject interface {
+	VisitApprovePlanResponse(w http.ResponseWriter) error
+}
+
+type ApprovePlan200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ApprovePlan200JSONResponse struct {
+	Body    PlanDetail
+	Headers ApprovePlan200ResponseHeaders
+}
+
+func (response ApprovePlan200JSONResponse) VisitApprovePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlan503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ApprovePlan503JSONResponse) VisitApprovePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlanRequestObject struct {
+	Id     PlanID `json:"id"`
+	Params RejectPlanParams
+	Body   *RejectPlanJSONRequestBody
+}
+
+type RejectPlanResponseObject interface {
+	VisitRejectPlanResponse(w http.ResponseWriter) error
+}
+
+type RejectPlan200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type RejectPlan200JSONResponse struct {
+	Body    PlanDetail
+	Headers RejectPlan200ResponseHeaders
+}
+
+func (response RejectPlan200JSONResponse) VisitRejectPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlan503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RejectPlan503JSONResponse) VisitRejectPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPoliciesRequestObject struct {
+	Params ListPoliciesParams
+}
+
+type ListPoliciesResponseObject interface {
+	VisitListPoliciesResponse(w http.ResponseWriter) error
+}
+
+type ListPolicies200ResponseHeaders struct {
+	Link *string
+}
+
+type ListPolicies200JSONResponse struct {
+	Body    PolicyList
+	Headers ListPolicies200ResponseHeaders
+}
+
+func (response ListPolicies200JSONResponse) VisitListPoliciesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPolicies503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListPolicies503JSONResponse) VisitListPoliciesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutPolicyRequestObject struct {
+	Key    PolicyName `json:"key"`
+	Params PutPolicyParams
+	Body   *PutPolicyJSONRequestBody
+}
+
+type PutPolicyResponseObject interface {
+	VisitPutPolicyResponse(w http.ResponseWriter) error
+}
+
+type PutPolicy200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type PutPolicy200JSONResponse struct {
+	Body    PolicyKey
+	Headers PutPolicy200ResponseHeaders
+}
+
+func (response PutPolicy200JSONResponse) VisitPutPolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutPolicy503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutPolicy503JSONResponse) VisitPutPolicyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -35797,6 +45861,45 @@ func (response ListRevisions200JSONResponse) VisitListRevisionsResponse(w http.R
 type ListRevisions503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListRevisions503JSONResponse) VisitListRevisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRevisionRequestObject struct {
+	Revision RevisionNumber `json:"revision"`
+}
+
+type GetRevisionResponseObject interface {
+	VisitGetRevisionResponse(w http.ResponseWriter) error
+}
+
+type GetRevision200JSONResponse Revision
+
+func (response GetRevision200JSONResponse) VisitGetRevisionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRevision503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetRevision503JSONResponse) VisitGetRevisionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -38046,6 +48149,48 @@ func (response ListEvents503JSONResponse) VisitListEventsResponse(w http.Respons
 	return err
 }
 
+type ReceiveGitHookRequestObject struct {
+	Source      HookSource `json:"source"`
+	Params      ReceiveGitHookParams
+	ContentType string
+	Body        io.Reader
+}
+
+type ReceiveGitHookResponseObject interface {
+	VisitReceiveGitHookResponse(w http.ResponseWriter) error
+}
+
+type ReceiveGitHook202JSONResponse Received
+
+func (response ReceiveGitHook202JSONResponse) VisitReceiveGitHookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveGitHook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReceiveGitHook503JSONResponse) VisitReceiveGitHookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetHealthzRequestObject struct {
 }
 
@@ -39987,9 +50132,51 @@ type StrictServerInterface interface {
 	// ListDesired Declared objects of a kind
 	// (GET /api/v1/admin/desired/{kind})
 	ListDesired(ctx context.Context, request ListDesiredRequestObject) (ListDesiredResponseObject, error)
+	// DeleteDesired Declare an object no more
+	// (DELETE /api/v1/admin/desired/{kind}/{name})
+	DeleteDesired(ctx context.Context, request DeleteDesiredRequestObject) (DeleteDesiredResponseObject, error)
 	// GetDesired One declared object
 	// (GET /api/v1/admin/desired/{kind}/{name})
 	GetDesired(ctx context.Context, request GetDesiredRequestObject) (GetDesiredResponseObject, error)
+	// PutDesired Declare an object
+	// (PUT /api/v1/admin/desired/{kind}/{name})
+	PutDesired(ctx context.Context, request PutDesiredRequestObject) (PutDesiredResponseObject, error)
+	// AdoptDesired Move an object to its other owner
+	// (POST /api/v1/admin/desired/{kind}/{name}/adopt)
+	AdoptDesired(ctx context.Context, request AdoptDesiredRequestObject) (AdoptDesiredResponseObject, error)
+	// ReconcileDesired Work an object anew
+	// (POST /api/v1/admin/desired/{kind}/{name}/reconcile)
+	ReconcileDesired(ctx context.Context, request ReconcileDesiredRequestObject) (ReconcileDesiredResponseObject, error)
+	// ResumeDesired Take an object up again
+	// (POST /api/v1/admin/desired/{kind}/{name}/resume)
+	ResumeDesired(ctx context.Context, request ResumeDesiredRequestObject) (ResumeDesiredResponseObject, error)
+	// SuspendDesired Leave an object alone
+	// (POST /api/v1/admin/desired/{kind}/{name}/suspend)
+	SuspendDesired(ctx context.Context, request SuspendDesiredRequestObject) (SuspendDesiredResponseObject, error)
+	// TraceDesired How an object came to be as it is
+	// (GET /api/v1/admin/desired/{kind}/{name}/trace)
+	TraceDesired(ctx context.Context, request TraceDesiredRequestObject) (TraceDesiredResponseObject, error)
+	// ListDrift Where observed differs from desired
+	// (GET /api/v1/admin/drift)
+	ListDrift(ctx context.Context, request ListDriftRequestObject) (ListDriftResponseObject, error)
+	// IgnoreDrift Live with a difference for a while
+	// (POST /api/v1/admin/drift/{id}/ignore)
+	IgnoreDrift(ctx context.Context, request IgnoreDriftRequestObject) (IgnoreDriftResponseObject, error)
+	// ListGitSources Where declarations are kept
+	// (GET /api/v1/admin/git-sources)
+	ListGitSources(ctx context.Context, request ListGitSourcesRequestObject) (ListGitSourcesResponseObject, error)
+	// GetGitSource One source
+	// (GET /api/v1/admin/git-sources/{name})
+	GetGitSource(ctx context.Context, request GetGitSourceRequestObject) (GetGitSourceResponseObject, error)
+	// ResumeGitSource Apply a source again
+	// (POST /api/v1/admin/git-sources/{name}/resume)
+	ResumeGitSource(ctx context.Context, request ResumeGitSourceRequestObject) (ResumeGitSourceResponseObject, error)
+	// SuspendGitSource Apply nothing more of a source
+	// (POST /api/v1/admin/git-sources/{name}/suspend)
+	SuspendGitSource(ctx context.Context, request SuspendGitSourceRequestObject) (SuspendGitSourceResponseObject, error)
+	// SyncGitSource Look at a source now
+	// (POST /api/v1/admin/git-sources/{name}/sync)
+	SyncGitSource(ctx context.Context, request SyncGitSourceRequestObject) (SyncGitSourceResponseObject, error)
 	// ListAdminNodes The machines
 	// (GET /api/v1/admin/nodes)
 	ListAdminNodes(ctx context.Context, request ListAdminNodesRequestObject) (ListAdminNodesResponseObject, error)
@@ -40005,18 +50192,39 @@ type StrictServerInterface interface {
 	// ReconcilePaymentSession Ask the provider again
 	// (POST /api/v1/admin/payments/sessions/{id}/reconcile)
 	ReconcilePaymentSession(ctx context.Context, request ReconcilePaymentSessionRequestObject) (ReconcilePaymentSessionResponseObject, error)
-	// ListPlans What the loop decided
+	// ListPlans What the loop decided, and what changes would do
 	// (GET /api/v1/admin/plans)
 	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
+	// CreatePlan What a change would do
+	// (POST /api/v1/admin/plans)
+	CreatePlan(ctx context.Context, request CreatePlanRequestObject) (CreatePlanResponseObject, error)
 	// GetPlan One plan, with its reasons
 	// (GET /api/v1/admin/plans/{id})
 	GetPlan(ctx context.Context, request GetPlanRequestObject) (GetPlanResponseObject, error)
+	// ApplyPlan Carry out a plan of files
+	// (POST /api/v1/admin/plans/{id}/apply)
+	ApplyPlan(ctx context.Context, request ApplyPlanRequestObject) (ApplyPlanResponseObject, error)
+	// ApprovePlan Let a waiting change through
+	// (POST /api/v1/admin/plans/{id}/approve)
+	ApprovePlan(ctx context.Context, request ApprovePlanRequestObject) (ApprovePlanResponseObject, error)
+	// RejectPlan Turn a change down
+	// (POST /api/v1/admin/plans/{id}/reject)
+	RejectPlan(ctx context.Context, request RejectPlanRequestObject) (RejectPlanResponseObject, error)
+	// ListPolicies What is allowed, and who says so
+	// (GET /api/v1/admin/policies)
+	ListPolicies(ctx context.Context, request ListPoliciesRequestObject) (ListPoliciesResponseObject, error)
+	// PutPolicy Set a value
+	// (PUT /api/v1/admin/policies/{key})
+	PutPolicy(ctx context.Context, request PutPolicyRequestObject) (PutPolicyResponseObject, error)
 	// ListAdminRefunds Refunds of all tenants
 	// (GET /api/v1/admin/refunds)
 	ListAdminRefunds(ctx context.Context, request ListAdminRefundsRequestObject) (ListAdminRefundsResponseObject, error)
 	// ListRevisions What was read from the sources
 	// (GET /api/v1/admin/revisions)
 	ListRevisions(ctx context.Context, request ListRevisionsRequestObject) (ListRevisionsResponseObject, error)
+	// GetRevision One revision
+	// (GET /api/v1/admin/revisions/{revision})
+	GetRevision(ctx context.Context, request GetRevisionRequestObject) (GetRevisionResponseObject, error)
 	// ListAllSessions Sessions
 	// (GET /api/v1/admin/sessions)
 	ListAllSessions(ctx context.Context, request ListAllSessionsRequestObject) (ListAllSessionsResponseObject, error)
@@ -40158,6 +50366,9 @@ type StrictServerInterface interface {
 	// ListEvents Facts as they happen
 	// (GET /api/v1/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
+	// ReceiveGitHook What a forge says
+	// (POST /api/v1/git/webhook/{source})
+	ReceiveGitHook(ctx context.Context, request ReceiveGitHookRequestObject) (ReceiveGitHookResponseObject, error)
 	// GetHealthz Every dependency
 	// (GET /api/v1/healthz)
 	GetHealthz(ctx context.Context, request GetHealthzRequestObject) (GetHealthzResponseObject, error)
@@ -40446,6 +50657,34 @@ func (sh *strictHandler) ListDesired(ctx *gin.Context, kind KindName, params Lis
 	}
 }
 
+// DeleteDesired operation middleware
+func (sh *strictHandler) DeleteDesired(ctx *gin.Context, kind KindName, name ObjectName, params DeleteDesiredParams) {
+	var request DeleteDesiredRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteDesired(ctx, request.(DeleteDesiredRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteDesired")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteDesiredResponseObject); ok {
+		if err := validResponse.VisitDeleteDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetDesired operation middleware
 func (sh *strictHandler) GetDesired(ctx *gin.Context, kind KindName, name ObjectName, params GetDesiredParams) {
 	var request GetDesiredRequestObject
@@ -40467,6 +50706,468 @@ func (sh *strictHandler) GetDesired(ctx *gin.Context, kind KindName, name Object
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetDesiredResponseObject); ok {
 		if err := validResponse.VisitGetDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutDesired operation middleware
+func (sh *strictHandler) PutDesired(ctx *gin.Context, kind KindName, name ObjectName, params PutDesiredParams) {
+	var request PutDesiredRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	var body PutDesiredJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutDesired(ctx, request.(PutDesiredRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutDesired")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(PutDesiredResponseObject); ok {
+		if err := validResponse.VisitPutDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AdoptDesired operation middleware
+func (sh *strictHandler) AdoptDesired(ctx *gin.Context, kind KindName, name ObjectName, params AdoptDesiredParams) {
+	var request AdoptDesiredRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	var body AdoptDesiredJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AdoptDesired(ctx, request.(AdoptDesiredRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AdoptDesired")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(AdoptDesiredResponseObject); ok {
+		if err := validResponse.VisitAdoptDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReconcileDesired operation middleware
+func (sh *strictHandler) ReconcileDesired(ctx *gin.Context, kind KindName, name ObjectName, params ReconcileDesiredParams) {
+	var request ReconcileDesiredRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	var body ReconcileDesiredJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReconcileDesired(ctx, request.(ReconcileDesiredRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReconcileDesired")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ReconcileDesiredResponseObject); ok {
+		if err := validResponse.VisitReconcileDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeDesired operation middleware
+func (sh *strictHandler) ResumeDesired(ctx *gin.Context, kind KindName, name ObjectName, params ResumeDesiredParams) {
+	var request ResumeDesiredRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeDesired(ctx, request.(ResumeDesiredRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeDesired")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ResumeDesiredResponseObject); ok {
+		if err := validResponse.VisitResumeDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SuspendDesired operation middleware
+func (sh *strictHandler) SuspendDesired(ctx *gin.Context, kind KindName, name ObjectName, params SuspendDesiredParams) {
+	var request SuspendDesiredRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	var body SuspendDesiredJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SuspendDesired(ctx, request.(SuspendDesiredRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SuspendDesired")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(SuspendDesiredResponseObject); ok {
+		if err := validResponse.VisitSuspendDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TraceDesired operation middleware
+func (sh *strictHandler) TraceDesired(ctx *gin.Context, kind KindName, name ObjectName, params TraceDesiredParams) {
+	var request TraceDesiredRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TraceDesired(ctx, request.(TraceDesiredRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TraceDesired")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(TraceDesiredResponseObject); ok {
+		if err := validResponse.VisitTraceDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListDrift operation middleware
+func (sh *strictHandler) ListDrift(ctx *gin.Context, params ListDriftParams) {
+	var request ListDriftRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDrift(ctx, request.(ListDriftRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDrift")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListDriftResponseObject); ok {
+		if err := validResponse.VisitListDriftResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// IgnoreDrift operation middleware
+func (sh *strictHandler) IgnoreDrift(ctx *gin.Context, id DriftID, params IgnoreDriftParams) {
+	var request IgnoreDriftRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body IgnoreDriftJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.IgnoreDrift(ctx, request.(IgnoreDriftRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "IgnoreDrift")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(IgnoreDriftResponseObject); ok {
+		if err := validResponse.VisitIgnoreDriftResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListGitSources operation middleware
+func (sh *strictHandler) ListGitSources(ctx *gin.Context, params ListGitSourcesParams) {
+	var request ListGitSourcesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListGitSources(ctx, request.(ListGitSourcesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListGitSources")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListGitSourcesResponseObject); ok {
+		if err := validResponse.VisitListGitSourcesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetGitSource operation middleware
+func (sh *strictHandler) GetGitSource(ctx *gin.Context, name GitSourceName) {
+	var request GetGitSourceRequestObject
+
+	request.Name = name
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetGitSource(ctx, request.(GetGitSourceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetGitSource")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetGitSourceResponseObject); ok {
+		if err := validResponse.VisitGetGitSourceResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeGitSource operation middleware
+func (sh *strictHandler) ResumeGitSource(ctx *gin.Context, name GitSourceName, params ResumeGitSourceParams) {
+	var request ResumeGitSourceRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeGitSource(ctx, request.(ResumeGitSourceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeGitSource")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ResumeGitSourceResponseObject); ok {
+		if err := validResponse.VisitResumeGitSourceResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SuspendGitSource operation middleware
+func (sh *strictHandler) SuspendGitSource(ctx *gin.Context, name GitSourceName, params SuspendGitSourceParams) {
+	var request SuspendGitSourceRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body SuspendGitSourceJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SuspendGitSource(ctx, request.(SuspendGitSourceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SuspendGitSource")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(SuspendGitSourceResponseObject); ok {
+		if err := validResponse.VisitSuspendGitSourceResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SyncGitSource operation middleware
+func (sh *strictHandler) SyncGitSource(ctx *gin.Context, name GitSourceName, params SyncGitSourceParams) {
+	var request SyncGitSourceRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SyncGitSource(ctx, request.(SyncGitSourceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SyncGitSource")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(SyncGitSourceResponseObject); ok {
+		if err := validResponse.VisitSyncGitSourceResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -40653,6 +51354,50 @@ func (sh *strictHandler) ListPlans(ctx *gin.Context, params ListPlansParams) {
 	}
 }
 
+// CreatePlan operation middleware
+func (sh *strictHandler) CreatePlan(ctx *gin.Context, params CreatePlanParams) {
+	var request CreatePlanRequestObject
+
+	request.Params = params
+
+	var body CreatePlanJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreatePlan(ctx, request.(CreatePlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreatePlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreatePlanResponseObject); ok {
+		if err := validResponse.VisitCreatePlanResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetPlan operation middleware
 func (sh *strictHandler) GetPlan(ctx *gin.Context, id PlanID) {
 	var request GetPlanRequestObject
@@ -40672,6 +51417,212 @@ func (sh *strictHandler) GetPlan(ctx *gin.Context, id PlanID) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetPlanResponseObject); ok {
 		if err := validResponse.VisitGetPlanResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ApplyPlan operation middleware
+func (sh *strictHandler) ApplyPlan(ctx *gin.Context, id PlanID, params ApplyPlanParams) {
+	var request ApplyPlanRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ApplyPlanJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ApplyPlan(ctx, request.(ApplyPlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ApplyPlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ApplyPlanResponseObject); ok {
+		if err := validResponse.VisitApplyPlanResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ApprovePlan operation middleware
+func (sh *strictHandler) ApprovePlan(ctx *gin.Context, id PlanID, params ApprovePlanParams) {
+	var request ApprovePlanRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ApprovePlanJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ApprovePlan(ctx, request.(ApprovePlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ApprovePlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ApprovePlanResponseObject); ok {
+		if err := validResponse.VisitApprovePlanResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RejectPlan operation middleware
+func (sh *strictHandler) RejectPlan(ctx *gin.Context, id PlanID, params RejectPlanParams) {
+	var request RejectPlanRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body RejectPlanJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RejectPlan(ctx, request.(RejectPlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RejectPlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RejectPlanResponseObject); ok {
+		if err := validResponse.VisitRejectPlanResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListPolicies operation middleware
+func (sh *strictHandler) ListPolicies(ctx *gin.Context, params ListPoliciesParams) {
+	var request ListPoliciesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPolicies(ctx, request.(ListPoliciesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPolicies")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListPoliciesResponseObject); ok {
+		if err := validResponse.VisitListPoliciesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutPolicy operation middleware
+func (sh *strictHandler) PutPolicy(ctx *gin.Context, key PolicyName, params PutPolicyParams) {
+	var request PutPolicyRequestObject
+
+	request.Key = key
+	request.Params = params
+
+	var body PutPolicyJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutPolicy(ctx, request.(PutPolicyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutPolicy")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(PutPolicyResponseObject); ok {
+		if err := validResponse.VisitPutPolicyResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -40724,6 +51675,32 @@ func (sh *strictHandler) ListRevisions(ctx *gin.Context, params ListRevisionsPar
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ListRevisionsResponseObject); ok {
 		if err := validResponse.VisitListRevisionsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetRevision operation middleware
+func (sh *strictHandler) GetRevision(ctx *gin.Context, revision RevisionNumber) {
+	var request GetRevisionRequestObject
+
+	request.Revision = revision
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRevision(ctx, request.(GetRevisionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRevision")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetRevisionResponseObject); ok {
+		if err := validResponse.VisitGetRevisionResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -42219,6 +53196,36 @@ func (sh *strictHandler) ListEvents(ctx *gin.Context, params ListEventsParams) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ListEventsResponseObject); ok {
 		if err := validResponse.VisitListEventsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReceiveGitHook operation middleware
+func (sh *strictHandler) ReceiveGitHook(ctx *gin.Context, source HookSource, params ReceiveGitHookParams) {
+	var request ReceiveGitHookRequestObject
+
+	request.Source = source
+	request.Params = params
+	request.ContentType = ctx.ContentType()
+
+	request.Body = ctx.Request.Body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReceiveGitHook(ctx, request.(ReceiveGitHookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReceiveGitHook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ReceiveGitHookResponseObject); ok {
+		if err := validResponse.VisitReceiveGitHookResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

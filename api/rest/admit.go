@@ -20,8 +20,9 @@ func (s *Server) admit(c *gin.Context) {
 		s.noRoute(c)
 		return
 	}
+	defer r.leave()
 	for _, step := range [...]func(*gin.Context, *call) error{
-		s.authenticate, s.limitRate, s.authorise, s.confine, s.validate, s.takeKey,
+		s.authenticate, s.limitRate, s.authorise, s.confine, s.takeTurn, s.validate, s.takeKey,
 	} {
 		if err := step(c, r); err != nil {
 			if !s.repeatedUnseen(c, r, err) {

@@ -45,7 +45,7 @@ func TestWhatIsWorthGuessingIsStrict(t *testing.T) {
 		"exchangeOidc": ClassSignIn, "loginPersonal": ClassSignIn, "setPassword": ClassSignIn, "authorizeOidc": ClassAnonymous,
 		"refreshToken": ClassToken, "mintServiceAccountToken": ClassToken, "createApiKey": ClassToken, "createCredential": ClassToken,
 		"createCheckoutSession": ClassPayment, "createPortalSession": ClassPayment, "createRefund": ClassPayment, "adjustBalance": ClassPayment,
-		"receivePaymentEvent": ClassNone, "createEnrolmentToken": ClassEnrolment, "getLivez": ClassNone, "listSkus": ClassRead, "createAllocation": ClassWrite,
+		"receivePaymentEvent": ClassNone, "receiveGitHook": ClassNone, "createPlan": ClassPlan, "createEnrolmentToken": ClassEnrolment, "getLivez": ClassNone, "listSkus": ClassRead, "createAllocation": ClassWrite,
 	}
 	for _, op := range all {
 		if class, ok := want[op.id]; ok && op.class != class {

@@ -27,6 +27,7 @@ type call struct {
 	byCookie                 bool
 	body                     []byte
 	key                      identity.Key
+	turn                     turns // that was taken
 
 	rule     string // which one decided
 	platform bool   // the caller may for being an operator: no tenant bounds what is read

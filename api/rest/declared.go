@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
 // ListDesired handles GET /api/v1/admin/desired/{kind}.
@@ -28,11 +29,9 @@ func (s *Server) ListDesired(ctx context.Context, req oapi.ListDesiredRequestObj
 	if err != nil {
 		return nil, err
 	}
-	items := make([]oapi.DesiredObject, len(objects))
-	for i, o := range objects {
-		if items[i], err = s.toDesired(o); err != nil {
-			return nil, err
-		}
+	items, err := s.withState(ctx, objects...)
+	if err != nil {
+		return nil, err
 	}
 	return oapi.ListDesired200JSONResponse{
 		Body:    oapi.DesiredList{Items: items, NextCursor: next},
@@ -47,14 +46,11 @@ func (s *Server) GetDesired(ctx context.Context, req oapi.GetDesiredRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.toDesired(o)
+	shown, err := s.withState(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.GetDesired200JSONResponse{
-		Body:    shown,
-		Headers: oapi.GetDesired200ResponseHeaders{ETag: `"` + shown.Metadata.ResourceVersion + `"`},
-	}, nil
+	return oapi.GetDesired200JSONResponse{Body: shown[0], Headers: oapi.GetDesired200ResponseHeaders{ETag: tagOf(o.ResourceVersion)}}, nil
 }
 
 // ListRevisions handles GET /api/v1/admin/revisions.
@@ -65,7 +61,8 @@ func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsReques
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
-	revisions, err := s.Desired.Revisions(ctx, desired.RevisionFilter{}, below, limit+1)
+	f := desired.RevisionFilter{Source: or(req.Params.Source, ""), Status: string(or(req.Params.Status, ""))}
+	revisions, err := s.Desired.Revisions(ctx, f, below, limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +70,32 @@ func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsReques
 	if err != nil {
 		return nil, err
 	}
+	items, err := s.withCurrent(ctx, revisions...)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListRevisions200JSONResponse{
+		Body:    oapi.RevisionList{Items: items, NextCursor: next},
+		Headers: oapi.ListRevisions200ResponseHeaders{Link: link},
+	}, nil
+}
+
+// GetRevision handles GET /api/v1/admin/revisions/{revision}.
+func (s *Server) GetRevision(ctx context.Context, req oapi.GetRevisionRequestObject) (oapi.GetRevisionResponseObject, error) {
+	ctx, _ = of(ctx)
+	v, err := s.Desired.RevisionAt(ctx, s.DB, req.Revision)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := s.withCurrent(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.GetRevision200JSONResponse(shown[0]), nil
+}
+
+// withCurrent marks the revisions that their sources stand at.
+func (s *Server) withCurrent(ctx context.Context, revisions ...desired.Revision) ([]oapi.Revision, error) {
 	current, err := s.current(ctx, revisions)
 	if err != nil {
 		return nil, err
@@ -81,10 +104,7 @@ func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsReques
 	for i, v := range revisions {
 		items[i] = toRevision(v, current[v.Source] == v.Revision)
 	}
-	return oapi.ListRevisions200JSONResponse{
-		Body:    oapi.RevisionList{Items: items, NextCursor: next},
-		Headers: oapi.ListRevisions200ResponseHeaders{Link: link},
-	}, nil
+	return items, nil
 }
 
 // current is where each source stands; one without an applied revision nowhere.
@@ -117,13 +137,56 @@ func (s *Server) toDesired(o desired.Object) (oapi.DesiredObject, error) {
 		Metadata: oapi.DesiredMetadata{
 			Name: o.Name, Scope: filled(o.Scope), Uid: o.UID.UUID, Urn: urn.String(), Labels: words(o.Labels), Annotations: words(o.Annotations),
 			Generation: o.Generation, ResourceVersion: strconv.FormatInt(o.ResourceVersion, 10),
-			Source: oapi.Source{
-				Owner: oapi.SourceOwner(o.Source.Owner), Repository: filled(o.Source.Repository), Commit: filled(o.Source.Commit),
-				Path: filled(o.Source.Path), Line: filled(o.Source.Line), Column: filled(o.Source.Column),
-			},
+			Source: toSource(o.Source), Suspended: toSuspension(o.Suspended), Adopt: toAdoption(o.Adopt),
 		},
 		Spec: spec,
 	}, nil
+}
+
+func toAdoption(a *desired.Adoption) *oapi.Adoption {
+	if a == nil {
+		return nil
+	}
+	return &oapi.Adoption{Source: a.Source, Until: a.Until.UTC()}
+}
+
+func toSource(p desired.Source) oapi.Source {
+	return oapi.Source{
+		Owner: oapi.SourceOwner(p.Owner), Source: filled(p.Name), Repository: filled(p.Repository), Commit: filled(p.Commit),
+		Path: filled(p.Path), Line: filled(p.Line), Column: filled(p.Column),
+	}
+}
+
+// withState shows objects with how it stands with them, in one question for all.
+func (s *Server) withState(ctx context.Context, objects ...desired.Object) ([]oapi.DesiredObject, error) {
+	var seen map[ids.Object]ObjectSeen
+	if len(objects) > 0 {
+		var err error
+		if seen, err = s.Known(ctx, objects); err != nil {
+			return nil, err
+		}
+	}
+	items := make([]oapi.DesiredObject, len(objects))
+	for i, o := range objects {
+		var err error
+		if items[i], err = s.toDesired(o); err != nil {
+			return nil, err
+		}
+		at := stateOf(o, seen[o.UID])
+		items[i].Status = &at
+	}
+	return items, nil
+}
+
+func shownConditions(list []desired.Condition) []oapi.Condition {
+	shown := make([]oapi.Condition, len(list))
+	for i, c := range list {
+		shown[i] = oapi.Condition{
+			Type: c.Type, Status: oapi.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime.UTC(),
+		}
+	}
+	return shown
 }
 
 func toRevision(v desired.Revision, current bool) oapi.Revision {
@@ -131,11 +194,24 @@ func toRevision(v desired.Revision, current bool) oapi.Revision {
 	for i, f := range v.Findings {
 		findings[i] = oapi.Finding{
 			Path: f.Path, Line: f.Line, Column: f.Column, Object: filled(f.Object), Field: filled(f.Field),
-			Message: f.Message, Expected: filled(f.Expected),
+			Message: f.Message, Expected: filled(f.Expected), Code: filled(f.Code),
 		}
 	}
-	return oapi.Revision{
-		Revision: v.Revision, Source: v.Source, Commit: v.Commit, Status: oapi.RevisionStatus(v.Status), Current: current,
-		Objects: v.Objects, Created: v.Created, Changed: v.Changed, Deleted: v.Deleted, Findings: findings, CreatedAt: v.At.UTC(),
+	waits := make([]oapi.Wait, len(v.Waits))
+	for i, w := range v.Waits {
+		waits[i] = oapi.Wait{Reason: oapi.WaitReason(w.Reason), Message: w.Message, Objects: orEmpty(w.Objects)}
 	}
+	shown := oapi.Revision{
+		Revision: v.Revision, Source: v.Source, Repository: filled(v.Repository), Commit: v.Commit, Parent: filled(v.Parent),
+		Status: oapi.RevisionStatus(v.Status), Current: current, Objects: v.Objects, Created: v.Created, Changed: v.Changed, Deleted: v.Deleted,
+		Adopted: &v.Adopted, Findings: findings, Waits: &waits, Author: filled(v.Author), Message: filled(v.Message), Signer: filled(v.Signer),
+		CommittedAt: utc(v.CommittedAt), CreatedAt: v.At.UTC(),
+	}
+	if v.Plan != (ids.Plan{}) {
+		shown.PlanId = &v.Plan.UUID
+	}
+	if !v.UpdatedAt.IsZero() {
+		shown.UpdatedAt = utc(&v.UpdatedAt)
+	}
+	return shown
 }

@@ -85,8 +85,8 @@ func newTenancy(p *people) tenancy {
 	return t
 }
 
-// change does what a use-case does in one transaction: the key, then the effect.
-func change[T any](p *people, ch identity.Change[T], effect func() (T, error)) (T, error) {
+// effectOf does what a use-case does in one transaction: the key, then the effect.
+func effectOf[T any](p *people, ch identity.Change[T], effect func() (T, error)) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := ch.Key.Method + ch.Key.Route + ch.Key.Key
@@ -141,7 +141,7 @@ func (p *people) Tenants(_ context.Context, after string, limit int) ([]identity
 }
 
 func (p *people) CreateTenant(_ context.Context, ch identity.Change[identity.Tenant], name, currency string) (identity.Tenant, error) {
-	return change(p, ch, func() (identity.Tenant, error) {
+	return effectOf(p, ch, func() (identity.Tenant, error) {
 		t := identity.Tenant{ID: ids.New[ids.Tenant](), Name: name, Currency: currency, Version: 1, CreatedAt: t0}
 		p.tenants[t.ID], p.members[t.ID.UUID] = t, shelf[ids.User, identity.Member]{}
 		return t, nil
@@ -149,7 +149,7 @@ func (p *people) CreateTenant(_ context.Context, ch identity.Change[identity.Ten
 }
 
 func (p *people) UpdateTenant(_ context.Context, ch identity.Change[identity.Tenant], version int64, name string) (identity.Tenant, error) {
-	return change(p, ch, func() (identity.Tenant, error) {
+	return effectOf(p, ch, func() (identity.Tenant, error) {
 		t, err := p.tenants.get(ch.Caller.Tenant)
 		if err = cmp.Or(err, unless(version, t.Version)); err != nil {
 			return t, err
@@ -171,7 +171,7 @@ func (p *people) membersOf(of uuid.UUID, from ids.User, limit int) ([]identity.M
 }
 
 func (p *people) putMember(ch identity.Change[identity.Member], of uuid.UUID, user ids.User, role string) (identity.Member, error) {
-	return change(p, ch, func() (identity.Member, error) {
+	return effectOf(p, ch, func() (identity.Member, error) {
 		u, err := p.users.get(user)
 		all, ok := p.members[of]
 		if err != nil || !ok {
@@ -183,7 +183,7 @@ func (p *people) putMember(ch identity.Change[identity.Member], of uuid.UUID, us
 }
 
 func (p *people) removeMember(ch identity.Change[struct{}], of uuid.UUID, user ids.User) error {
-	_, err := change(p, ch, func() (struct{}, error) { return p.members[of].drop(user) })
+	_, err := effectOf(p, ch, func() (struct{}, error) { return p.members[of].drop(user) })
 	return err
 }
 
@@ -218,7 +218,7 @@ func (p *people) Invitations(_ context.Context, _ identity.Caller, from ids.Invi
 }
 
 func (p *people) Invite(_ context.Context, ch identity.Change[identity.Invitation], email, role string) (identity.Invitation, error) {
-	return change(p, ch, func() (identity.Invitation, error) {
+	return effectOf(p, ch, func() (identity.Invitation, error) {
 		i := identity.Invitation{ID: ids.New[ids.Invitation](), Email: email, Role: role, CreatedAt: t0, ExpiresAt: t0.Add(7 * 24 * time.Hour)}
 		p.invitations[i.ID] = i
 		return i, nil
@@ -226,7 +226,7 @@ func (p *people) Invite(_ context.Context, ch identity.Change[identity.Invitatio
 }
 
 func (p *people) RevokeInvitation(_ context.Context, ch identity.Change[struct{}], id ids.Invitation) error {
-	_, err := change(p, ch, func() (struct{}, error) { return p.invitations.drop(id) })
+	_, err := effectOf(p, ch, func() (struct{}, error) { return p.invitations.drop(id) })
 	return err
 }
 
@@ -256,7 +256,7 @@ func (p *people) ProjectByID(_ context.Context, _ identity.Caller, id ids.Projec
 }
 
 func (p *people) CreateProject(_ context.Context, ch identity.Change[identity.Project], name, description string) (identity.Project, error) {
-	return change(p, ch, func() (identity.Project, error) {
+	return effectOf(p, ch, func() (identity.Project, error) {
 		for _, have := range p.projects {
 			if have.Name == name {
 				return have, errs.New(errs.AlreadyExists, "there is a project %s", name)
@@ -269,7 +269,7 @@ func (p *people) CreateProject(_ context.Context, ch identity.Change[identity.Pr
 }
 
 func (p *people) UpdateProject(_ context.Context, ch identity.Change[identity.Project], id ids.Project, version int64, patch identity.ProjectPatch) (identity.Project, error) {
-	return change(p, ch, func() (identity.Project, error) {
+	return effectOf(p, ch, func() (identity.Project, error) {
 		v, err := p.projects.get(id)
 		if err = cmp.Or(err, unless(version, v.Version)); err != nil {
 			return v, err
@@ -283,7 +283,7 @@ func (p *people) UpdateProject(_ context.Context, ch identity.Change[identity.Pr
 }
 
 func (r *rooms) CloseProject(_ context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error {
-	_, err := change(r.people, ch, func() (struct{}, error) {
+	_, err := effectOf(r.people, ch, func() (struct{}, error) {
 		v, err := r.people.projects.get(id)
 		if err = cmp.Or(err, unless(version, v.Version)); err != nil {
 			return struct{}{}, err
@@ -308,7 +308,7 @@ func (p *people) ServiceAccountByID(_ context.Context, _ identity.Caller, id ids
 }
 
 func (p *people) CreateServiceAccount(_ context.Context, ch identity.Change[identity.ServiceAccount], project ids.Project, n identity.NewServiceAccount) (identity.ServiceAccount, error) {
-	return change(p, ch, func() (identity.ServiceAccount, error) {
+	return effectOf(p, ch, func() (identity.ServiceAccount, error) {
 		a := identity.ServiceAccount{
 			ID: ids.New[ids.ServiceAccount](), Tenant: ch.Caller.Tenant, Project: project, Name: n.Name, Description: n.Description, Scopes: n.Scopes,
 			Version: 1, CreatedAt: t0,
@@ -319,7 +319,7 @@ func (p *people) CreateServiceAccount(_ context.Context, ch identity.Change[iden
 }
 
 func (p *people) UpdateServiceAccount(_ context.Context, ch identity.Change[identity.ServiceAccount], id ids.ServiceAccount, version int64, patch identity.ServiceAccountPatch) (identity.ServiceAccount, error) {
-	return change(p, ch, func() (identity.ServiceAccount, error) {
+	return effectOf(p, ch, func() (identity.ServiceAccount, error) {
 		a, err := p.programs.get(id)
 		if err = cmp.Or(err, unless(version, a.Version)); err != nil {
 			return a, err
@@ -337,7 +337,7 @@ func (p *people) UpdateServiceAccount(_ context.Context, ch identity.Change[iden
 }
 
 func (p *people) DeleteServiceAccount(_ context.Context, ch identity.Change[struct{}], id ids.ServiceAccount, version int64) error {
-	_, err := change(p, ch, func() (struct{}, error) {
+	_, err := effectOf(p, ch, func() (struct{}, error) {
 		a, err := p.programs.get(id)
 		if err = cmp.Or(err, unless(version, a.Version)); err != nil {
 			return struct{}{}, err
@@ -354,7 +354,7 @@ func (p *people) Credentials(_ context.Context, _ identity.Caller, account ids.S
 }
 
 func (p *people) CreateCredential(_ context.Context, ch identity.Change[identity.Credential], account ids.ServiceAccount, ttl time.Duration) (identity.Credential, error) {
-	return change(p, ch, func() (identity.Credential, error) {
+	return effectOf(p, ch, func() (identity.Credential, error) {
 		c := identity.Credential{ID: ids.New[ids.Credential](), CreatedAt: t0}
 		if ttl > 0 {
 			end := t0.Add(ttl)
@@ -370,7 +370,7 @@ func (p *people) CreateCredential(_ context.Context, ch identity.Change[identity
 }
 
 func (p *people) RevokeCredential(_ context.Context, ch identity.Change[struct{}], account ids.ServiceAccount, id ids.Credential) error {
-	_, err := change(p, ch, func() (struct{}, error) { return p.credentials[account].drop(id) })
+	_, err := effectOf(p, ch, func() (struct{}, error) { return p.credentials[account].drop(id) })
 	return err
 }
 
@@ -381,7 +381,7 @@ func (p *people) APIKeys(_ context.Context, _ identity.Caller, from ids.APIKey, 
 }
 
 func (p *people) CreateAPIKey(_ context.Context, ch identity.Change[identity.APIKey], n identity.NewAPIKey) (identity.APIKey, error) {
-	return change(p, ch, func() (identity.APIKey, error) {
+	return effectOf(p, ch, func() (identity.APIKey, error) {
 		k := identity.APIKey{ID: ids.New[ids.APIKey](), Name: n.Name, Scopes: n.Scopes, CreatedAt: t0}
 		if n.TTL > 0 {
 			end := t0.Add(n.TTL)
@@ -394,7 +394,7 @@ func (p *people) CreateAPIKey(_ context.Context, ch identity.Change[identity.API
 }
 
 func (p *people) RevokeAPIKey(_ context.Context, ch identity.Change[struct{}], id ids.APIKey) error {
-	_, err := change(p, ch, func() (struct{}, error) { return p.apiKeys.drop(id) })
+	_, err := effectOf(p, ch, func() (struct{}, error) { return p.apiKeys.drop(id) })
 	return err
 }
 
@@ -413,7 +413,7 @@ func (p *people) UserByID(_ context.Context, id ids.User) (identity.User, error)
 }
 
 func (p *people) CreateUser(_ context.Context, ch identity.Change[identity.User], n identity.NewUser) (identity.User, error) {
-	return change(p, ch, func() (identity.User, error) {
+	return effectOf(p, ch, func() (identity.User, error) {
 		u := identity.User{
 			ID: ids.New[ids.User](), Email: n.Email, Name: n.Name, Role: n.Role, RoleFrom: "platform", Issuer: "local",
 			Tenant: n.Tenant, TenantRole: n.TenantRole, Version: 1, CreatedAt: t0,
@@ -424,7 +424,7 @@ func (p *people) CreateUser(_ context.Context, ch identity.Change[identity.User]
 }
 
 func (p *people) UpdateUser(_ context.Context, ch identity.Change[identity.User], id ids.User, version int64, patch identity.UserPatch) (identity.User, error) {
-	return change(p, ch, func() (identity.User, error) {
+	return effectOf(p, ch, func() (identity.User, error) {
 		u, err := p.users.get(id)
 		if err = cmp.Or(err, unless(version, u.Version)); err != nil {
 			return u, err
@@ -457,7 +457,7 @@ func (p *people) AllSessions(_ context.Context, user ids.User, from ids.Session,
 }
 
 func (p *people) EndSessionByID(_ context.Context, ch identity.Change[struct{}], id ids.Session, anyone bool) error {
-	_, err := change(p, ch, func() (struct{}, error) {
+	_, err := effectOf(p, ch, func() (struct{}, error) {
 		if i, err := p.starts.get(id); err != nil || i.User != ch.Caller.User && !anyone {
 			return struct{}{}, errs.New(errs.NotFound, "no such thing")
 		}

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/api/rest"
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -176,7 +174,7 @@ func (p *people) keep(ctx context.Context, k identity.Key, answer func(allocatio
 }
 
 func (p *people) AddSSHKey(_ context.Context, ch identity.Change[identity.SSHKey], name, line string) (identity.SSHKey, error) {
-	return change(p, ch, func() (identity.SSHKey, error) {
+	return effectOf(p, ch, func() (identity.SSHKey, error) {
 		k := identity.SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: "SHA256:x", CreatedAt: t0}
 		p.keys = append(p.keys, k)
 		return k, nil
@@ -342,45 +340,4 @@ func (facts) Open(_ context.Context, _ ids.Tenant, _ ids.Project, after string) 
 		_, err := w.Write([]byte("retry: 2000\n\n"))
 		return err
 	}, nil
-}
-
-type intent struct{}
-
-var declared = desired.Object{Kind: desired.KindNode, Name: "sim-1", UID: ids.New[ids.Object](), Generation: 2, ResourceVersion: 5, Spec: json.RawMessage(`{"sku":"h100-sxm"}`), Source: desired.Source{Owner: desired.OwnerGit, Path: "nodes.cue", Line: 12}}
-
-func (intent) Get(_ context.Context, _ desired.Kind, _, name string) (desired.Object, error) {
-	if name != declared.Name {
-		return desired.Object{}, errs.New(errs.NotFound, "no such declaration")
-	}
-	return declared, nil
-}
-
-func (intent) List(context.Context, desired.Kind, string, int) ([]desired.Object, error) {
-	return []desired.Object{declared}, nil
-}
-
-func (intent) Revisions(context.Context, desired.RevisionFilter, int64, int) ([]desired.Revision, error) {
-	return []desired.Revision{
-		{Revision: 8, Source: "fleet", Commit: "bad", Status: "invalid", Findings: []desired.Finding{{Path: "nodes.cue", Line: 3, Column: 1, Message: "negative price"}}, At: t0},
-		{Revision: 7, Source: "fleet", Commit: "good", Status: "applied", At: t0},
-	}, nil
-}
-
-func (intent) Pointer(context.Context, string) (desired.Pointer, error) {
-	return desired.Pointer{Revision: 7, Commit: "good"}, nil
-}
-
-type history struct{}
-
-var plan1 = rest.Plan{ID: ids.New[ids.Plan](), CreatedAt: t0, Status: "applied", Hash: "3f0a", Actions: 1}
-
-func (history) Plans(context.Context, ids.Plan, int) ([]rest.Plan, error) {
-	return []rest.Plan{plan1}, nil
-}
-
-func (history) Plan(_ context.Context, id ids.Plan) (rest.Plan, []rest.PlanAction, error) {
-	if id != plan1.ID {
-		return rest.Plan{}, nil, errs.New(errs.NotFound, "no such plan")
-	}
-	return plan1, []rest.PlanAction{{Number: 1, Kind: "Allocation", Object: declared.UID.UUID, Node: &node1.ID, Verb: "ensure", Reason: "never reported"}}, nil
 }

@@ -30,10 +30,11 @@ const (
 	ClassToken                  // minting tokens
 	ClassEnrolment              //
 	ClassPayment                //
+	ClassPlan                   // what is as much work as a commit
 	classes
 )
 
-var classNames = [classes]string{"none", "read", "write", "tenant", "anonymous", "sign-in", "token", "enrolment", "payment"}
+var classNames = [classes]string{"none", "read", "write", "tenant", "anonymous", "sign-in", "token", "enrolment", "payment", "plan"}
 
 func (c Class) String() string { return classNames[c] }
 
@@ -43,7 +44,7 @@ func (c Class) strict() bool {
 	switch c {
 	case ClassSignIn, ClassToken, ClassEnrolment, ClassPayment:
 		return true
-	case ClassNone, ClassRead, ClassWrite, ClassTenant, ClassAnonymous, classes:
+	case ClassNone, ClassRead, ClassWrite, ClassTenant, ClassAnonymous, ClassPlan, classes:
 	}
 	return false
 }
@@ -85,7 +86,7 @@ func LimitOf(class Class, v policies.View) Limit {
 	case ClassNone, classes:
 	case ClassRead:
 		l.PerMinute = int(v.Int(policies.RateLimitUserPerMinute))
-	case ClassWrite, ClassToken, ClassEnrolment, ClassPayment:
+	case ClassWrite, ClassToken, ClassEnrolment, ClassPayment, ClassPlan:
 		l.PerMinute = int(v.Int(policies.RateLimitMutationPerMinute))
 	case ClassTenant:
 		// As many people may begin at once as may go on at once.

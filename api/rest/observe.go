@@ -244,14 +244,23 @@ func (s *Server) limitSize(c *gin.Context) {
 		// us may have seen the end of the body elsewhere. So nothing follows it.
 		c.Header("Connection", "close")
 	}
-	if c.Request.ContentLength > maxBody {
-		s.fail(c, tooLarge(maxBody))
-		return
-	}
 	if c.Request.ContentLength != 0 {
-		c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
+		most := s.mostOf(c)
+		if c.Request.ContentLength > most {
+			s.fail(c, tooLarge(most))
+			return
+		}
+		c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, most)
 	}
 	c.Next()
+}
+
+// mostOf is how large a body may be here.
+func (s *Server) mostOf(c *gin.Context) int64 {
+	if op := s.operations[route{c.Request.Method, c.FullPath()}]; op != nil {
+		return op.most
+	}
+	return maxBody
 }
 
 // sizeOf is about how many bytes the request's head took.

@@ -26,6 +26,7 @@ type operation struct {
 	mayBe   []string // the roles among them that a tenant gives
 	scopes  policies.Scopes
 	class   Class
+	most    int64 // bytes of the body
 	project projectMode
 	// How often it was allowed and denied.
 	allows, denies atomic.Uint64
@@ -75,6 +76,7 @@ func operationsOf(doc *openapi3.T) (map[route]*operation, error) {
 			public:  o.Security != nil && len(*o.Security) == 0,
 			write:   o.Method != http.MethodGet && o.Method != http.MethodHead,
 			class:   ClassRead,
+			most:    maxBody,
 			query:   map[string]bool{},
 			bounded: map[string]bounds{},
 			route:   &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
@@ -124,6 +126,9 @@ func (op *operation) takeParameters(o openapi.Operation) {
 
 func (op *operation) takeBody(o openapi.Operation) {
 	op.signed = o.Extensions["x-signed"] != nil
+	if n, ok := o.Extensions["x-body"].(float64); ok {
+		op.most = int64(n)
+	}
 	if o.RequestBody == nil {
 		return
 	}

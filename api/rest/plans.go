@@ -1,65 +1,215 @@
 package rest
 
 import (
+	"bytes"
 	"context"
-
-	"github.com/google/uuid"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/change"
+)
+
+// The origins of plans: what the loop decided, and what somebody's change would do.
+const (
+	ofLoop   = "loop"
+	ofChange = "change"
 )
 
 // ListPlans handles GET /api/v1/admin/plans.
 func (s *Server) ListPlans(ctx context.Context, req oapi.ListPlansRequestObject) (oapi.ListPlansResponseObject, error) {
 	ctx, r := of(ctx)
-	var before ids.Plan
-	if err := s.cursors.open(r, req.Params.Cursor, &before); err != nil {
-		return nil, err
-	}
-	limit := limitOf(req.Params.Limit)
-	plans, err := s.Plans.Plans(ctx, before, limit+1)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(before ids.Plan, n int) ([]oapi.Plan, error) {
+		return s.plansBefore(ctx, req.Params, before, n)
+	}, func(p oapi.Plan) ids.Plan { return ids.From[ids.Plan](p.Id) }, func(p oapi.Plan) oapi.Plan { return p })
 	if err != nil {
 		return nil, err
-	}
-	plans, next, link, err := page(s, r, limit, plans, func(p Plan) any { return p.ID })
-	if err != nil {
-		return nil, err
-	}
-	items := make([]oapi.Plan, len(plans))
-	for i, p := range plans {
-		items[i] = oapi.Plan{
-			Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Status: oapi.PlanStatus(p.Status), Hash: p.Hash, Actions: p.Actions, Held: p.Held,
-		}
 	}
 	return oapi.ListPlans200JSONResponse{
-		Body:    oapi.PlanList{Items: items, NextCursor: next},
-		Headers: oapi.ListPlans200ResponseHeaders{Link: link},
+		Body:    oapi.PlanList{Items: l.items, NextCursor: l.next},
+		Headers: oapi.ListPlans200ResponseHeaders{Link: l.link},
 	}, nil
+}
+
+// plansBefore reads both kinds, which are one history by their ids. A source has
+// changes only.
+func (s *Server) plansBefore(ctx context.Context, q oapi.ListPlansParams, before ids.Plan, limit int) ([]oapi.Plan, error) {
+	source, status, origin := or(q.Source, ""), string(or(q.Status, "")), string(or(q.Origin, ""))
+	var all []oapi.Plan
+	if origin != ofChange && source == "" {
+		list, err := s.History.Plans(ctx, status, before, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list {
+			all = append(all, toLoopPlan(p))
+		}
+	}
+	if origin != ofLoop {
+		list, err := s.Changes.Plans(ctx, change.Filter{Source: source, Status: status, Before: before, Limit: limit})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list {
+			all = append(all, toChange(p))
+		}
+	}
+	slices.SortFunc(all, func(a, b oapi.Plan) int { return bytes.Compare(b.Id[:], a.Id[:]) })
+	return all[:min(len(all), limit)], nil
 }
 
 // GetPlan handles GET /api/v1/admin/plans/{id}.
 func (s *Server) GetPlan(ctx context.Context, req oapi.GetPlanRequestObject) (oapi.GetPlanResponseObject, error) {
 	ctx, _ = of(ctx)
-	p, actions, err := s.Plans.Plan(ctx, ids.From[ids.Plan](req.Id))
+	id := ids.From[ids.Plan](req.Id)
+	made, err := s.Changes.Plan(ctx, id)
+	if errs.CodeOf(err) == errs.NotFound {
+		p, actions, err := s.History.Plan(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return oapi.GetPlan200JSONResponse(withActions(p, actions)), nil
+	}
+	shown, err := shownChange(made, err)
 	if err != nil {
 		return nil, err
 	}
-	steps := make([]oapi.PlanAction, len(actions))
-	for i, a := range actions {
-		steps[i] = oapi.PlanAction{
-			Number: a.Number, Kind: a.Kind, ObjectId: a.Object, NodeId: nodeOf(a), Verb: a.Verb, Event: a.Event,
-			Fence: a.Fence, Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
-		}
-	}
-	return oapi.GetPlan200JSONResponse{
-		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Status: oapi.PlanDetailStatus(p.Status), Hash: p.Hash,
-		Actions: p.Actions, Held: p.Held, Steps: steps,
-	}, nil
+	return oapi.GetPlan200JSONResponse(shown), nil
 }
 
-func nodeOf(a PlanAction) *uuid.UUID {
-	if a.Node == nil {
-		return nil
+// CreatePlan handles POST /api/v1/admin/plans.
+func (s *Server) CreatePlan(ctx context.Context, req oapi.CreatePlanRequestObject) (oapi.CreatePlanResponseObject, error) {
+	ctx, r := of(ctx)
+	files := make(map[string][]byte, len(req.Body.Files))
+	for name, text := range req.Body.Files {
+		files[name] = []byte(text)
 	}
-	return &a.Node.UUID
+	made, err := s.Changes.Propose(ctx, keepPlan(r, http.StatusCreated), change.Request{
+		Source: or(req.Body.Source, ""), Commit: or(req.Body.Commit, ""), Author: or(req.Body.Author, ""), Files: files,
+	})
+	shown, err := shownChange(made, err)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.CreatePlan201JSONResponse{Body: shown, Headers: oapi.CreatePlan201ResponseHeaders{Location: planAt(made.ID)}}, nil
+}
+
+// ApprovePlan handles POST /api/v1/admin/plans/{id}/approve.
+func (s *Server) ApprovePlan(ctx context.Context, req oapi.ApprovePlanRequestObject) (oapi.ApprovePlanResponseObject, error) {
+	ctx, r := of(ctx)
+	shown, err := shownChange(s.Changes.Approve(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), or(req.Body.Hash, ""), or(req.Body.Reason, "")))
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ApprovePlan200JSONResponse{Body: shown}, nil
+}
+
+// RejectPlan handles POST /api/v1/admin/plans/{id}/reject.
+func (s *Server) RejectPlan(ctx context.Context, req oapi.RejectPlanRequestObject) (oapi.RejectPlanResponseObject, error) {
+	ctx, r := of(ctx)
+	shown, err := shownChange(s.Changes.Reject(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), or(req.Body.Hash, ""), or(req.Body.Reason, "")))
+	if err != nil {
+		return nil, err
+	}
+	return oapi.RejectPlan200JSONResponse{Body: shown}, nil
+}
+
+// ApplyPlan handles POST /api/v1/admin/plans/{id}/apply.
+func (s *Server) ApplyPlan(ctx context.Context, req oapi.ApplyPlanRequestObject) (oapi.ApplyPlanResponseObject, error) {
+	ctx, r := of(ctx)
+	shown, err := shownChange(s.Changes.Apply(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), or(req.Body.Hash, "")))
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ApplyPlan200JSONResponse{Body: shown}, nil
+}
+
+func keepPlan(r *call, status int) identity.Change[change.Stored] {
+	return keep(r, func(p change.Stored) identity.Reply {
+		shown, err := shownChange(p, nil)
+		if err != nil { // the room has just made this plan
+			panic(err)
+		}
+		at := ""
+		if status == http.StatusCreated {
+			at = planAt(p.ID)
+		}
+		return reply(status, shown, at, "")
+	})
+}
+
+func planAt(id ids.Plan) string { return "/api/v1/admin/plans/" + id.String() }
+
+func toLoopPlan(p reconciler.StoredPlan) oapi.Plan {
+	return oapi.Plan{
+		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofLoop)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
+		Actions: p.Actions, Held: p.Held,
+	}
+}
+
+func toChange(p change.Stored) oapi.Plan {
+	return oapi.Plan{
+		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofChange)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
+		Actions: p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts, Source: filled(p.Source), Commit: filled(p.Commit), Pull: filled(p.Pull),
+		Author: filled(p.Author), Summary: filled(p.Plan.Summary), DecidedBy: filled(p.DecidedBy), DecidedAt: utc(p.DecidedAt),
+		Decision: filled(p.Decision), AppliedAt: utc(p.AppliedAt),
+	}
+}
+
+// detail is a plan with what lists leave out.
+func detail(p oapi.Plan) oapi.PlanDetail {
+	return oapi.PlanDetail{
+		Id: p.Id, CreatedAt: p.CreatedAt, Origin: (*oapi.PlanDetailOrigin)(p.Origin), Status: oapi.PlanDetailStatus(p.Status), Hash: p.Hash,
+		Actions: p.Actions, Held: p.Held, Source: p.Source, Commit: p.Commit, Pull: p.Pull, Author: p.Author, Summary: p.Summary,
+		DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt, Steps: []oapi.PlanAction{},
+	}
+}
+
+func withActions(p reconciler.StoredPlan, actions []reconciler.StoredAction) oapi.PlanDetail {
+	shown := detail(toLoopPlan(p))
+	for _, a := range actions {
+		shown.Steps = append(shown.Steps, oapi.PlanAction{
+			Number: a.Number, Kind: a.Kind, ObjectId: a.Object, NodeId: a.Node, Verb: a.Verb, Event: a.Event,
+			Fence: a.Fence, Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
+		})
+	}
+	return shown
+}
+
+// shownChange shows the document of a change. Its form is the contract's already;
+// what is null in it is empty.
+func shownChange(p change.Stored, err error) (oapi.PlanDetail, error) {
+	if err != nil {
+		return oapi.PlanDetail{}, err
+	}
+	shown := detail(toChange(p))
+	text, err := json.Marshal(p.Plan)
+	if err == nil {
+		err = json.Unmarshal(text, &shown.Change)
+	}
+	if err != nil {
+		return shown, fmt.Errorf("showing plan %s: %w", p.ID, err)
+	}
+	fillPlan(shown.Change)
+	return shown, nil
+}
+
+func fillPlan(c *oapi.ChangePlan) {
+	c.Steps, c.Money, c.Waits, c.Findings = orEmpty(c.Steps), orEmpty(c.Money), orEmpty(c.Waits), orEmpty(c.Findings)
+	c.Blast.Drains, c.Blast.OverCaps, c.Blast.Names = orEmpty(c.Blast.Drains), orEmpty(c.Blast.OverCaps), orEmpty(c.Blast.Names)
+	for i := range c.Steps {
+		c.Steps[i].Fields = orEmpty(c.Steps[i].Fields)
+	}
+	for i := range c.Money {
+		c.Money[i].Tenants = orEmpty(c.Money[i].Tenants)
+	}
+	for i := range c.Waits {
+		c.Waits[i].Objects = orEmpty(c.Waits[i].Objects)
+	}
 }

@@ -30,15 +30,16 @@ import (
 
 // bundle is a door with fakes behind it.
 type bundle struct {
-	door   http.Handler
-	server *rest.Server
-	people *people
-	rooms  *rooms
-	doc    *openapi3.T
-	trail  *trail
-	till   *till
-	log    *bytes.Buffer
-	now    time.Time
+	door    http.Handler
+	server  *rest.Server
+	people  *people
+	rooms   *rooms
+	doc     *openapi3.T
+	trail   *trail
+	till    *till
+	archive *archive
+	log     *bytes.Buffer
+	now     time.Time
 }
 
 func setup(t testing.TB, change ...func(*rest.Config)) *bundle {
@@ -50,10 +51,11 @@ func setup(t testing.TB, change ...func(*rest.Config)) *bundle {
 	b := &bundle{people: newPeople(), doc: doc, log: &bytes.Buffer{}, now: t0}
 	b.trail = &trail{rows: records(b.people.tenant, 2)}
 	b.till = &till{}
+	b.archive = &archive{people: b.people}
 	b.rooms = &rooms{people: b.people, all: map[ids.Allocation]allocation.Allocation{}}
 	cfg := rest.Config{
 		Identity: b.people, Catalog: shop{}, Allocations: b.rooms, Inventory: machines{}, Metering: meter{}, Ledger: purse{}, Billing: office{}, Statements: office{}, Payments: b.till,
-		Events: facts{}, Desired: intent{}, Plans: history{}, AuditLog: b.trail, Currency: func() string { return "EUR" }, CursorKey: []byte("a key of a test, and of nothing else"),
+		Events: facts{}, Desired: b.archive, Changes: changes{b.archive}, History: history{b.archive}, Trace: b.archive.Trace, Hook: b.archive.Hook, Known: b.archive.Known, AuditLog: b.trail, Currency: func() string { return "EUR" }, CursorKey: []byte("a key of a test, and of nothing else"),
 		EnrolmentToken: func(context.Context, identity.Caller, ids.Node) (string, time.Time, error) {
 			return "gpe_secret", t0.Add(15 * time.Minute), nil
 		},
@@ -138,6 +140,12 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 	case strings.Contains(path, "{service_account_id}"):
 		account, credential := b.program(t)
 		return strings.NewReplacer("{service_account_id}", account.String(), "{credential_id}", credential.String()).Replace(path)
+	case strings.Contains(path, "/git-sources/{name}"):
+		return strings.Replace(path, "{name}", fleet.Name, 1)
+	case strings.Contains(path, "/plans/{id}/"):
+		return strings.Replace(path, "{id}", change1.ID.String(), 1)
+	case strings.Contains(path, "/drift/{id}"):
+		return strings.Replace(path, "{id}", drift1.ID.String(), 1)
 	}
 	made := map[string]func() string{
 		"/api/v1/skus/{sku}":                         func() string { return h100.Name },
@@ -162,6 +170,9 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		{"{month}", func() string { return "2026-01" }},
 		{"{kind}", func() string { return "Node" }},
 		{"{name}", func() string { return declared.Name }},
+		{"{revision}", func() string { return "7" }},
+		{"{key}", func() string { return windowKey }},
+		{"{source}", func() string { return fleet.Name }},
 	} {
 		if before, rest, has := strings.Cut(path, v.name); has {
 			path = before + v.make() + rest

@@ -40,7 +40,11 @@ type Config struct {
 	Payments    Payments
 	Events      Events
 	Desired     Desired
-	Plans       Plans
+	Changes     Changes
+	History     History
+	Trace       Trace
+	Hook        Hook
+	Known       Known
 	AuditLog    AuditLog
 	// DB is handed to reads that a room does on a connection of the caller's.
 	DB pg.Queryer
@@ -97,6 +101,7 @@ type Server struct {
 	limiter    limiter
 	settled    settled
 	health     health
+	turns      turns
 	pages      *pages
 	cookies    cipher.AEAD // of sign-ins under way
 	engine     *gin.Engine
@@ -122,6 +127,7 @@ func New(cfg Config) (*Server, error) {
 		cursors: cursors{key: cfg.CursorKey, clock: cfg.Clock},
 		limiter: limiter{clock: cfg.Clock, limits: cfg.Limits, shared: cfg.SharedLimits, shares: cfg.Clock.Now()},
 		health:  health{checks: cfg.Checks, clock: cfg.Clock},
+		turns:   make(turns, maxTurns),
 	}
 	if s.operations, err = operationsOf(doc); err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -241,35 +240,4 @@ type (
 	Events interface {
 		Open(ctx context.Context, tenant ids.Tenant, project ids.Project, after string) (func(http.ResponseWriter) error, error)
 	}
-	// Desired reads what was declared.
-	Desired interface {
-		Get(ctx context.Context, kind desired.Kind, scope, name string) (desired.Object, error)
-		List(ctx context.Context, kind desired.Kind, after string, limit int) ([]desired.Object, error)
-		Revisions(ctx context.Context, f desired.RevisionFilter, below int64, limit int) ([]desired.Revision, error)
-		Pointer(ctx context.Context, source string) (desired.Pointer, error)
-	}
-	// Plans reads what the loop decided, newest first.
-	Plans interface {
-		Plans(ctx context.Context, before ids.Plan, limit int) ([]Plan, error)
-		Plan(ctx context.Context, id ids.Plan) (Plan, []PlanAction, error)
-	}
 )
-
-// Plan is one answer of the planner that was not empty.
-type Plan struct {
-	ID            ids.Plan
-	CreatedAt     time.Time
-	Status, Hash  string
-	Actions, Held int
-}
-
-// PlanAction is one step of a plan; Held says why it was held back.
-type PlanAction struct {
-	Number                   int
-	Kind                     string
-	Object                   uuid.UUID
-	Node                     *ids.Node
-	Verb, Event              string
-	Fence, Generation, Epoch int64
-	Reason, Held             string
-}

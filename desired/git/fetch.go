@@ -104,6 +104,9 @@ func (s *Source) fetchOnce(ctx context.Context, st *store, ref string, depth int
 	}
 	if !st.packs.has(want) {
 		if err := s.bring(ctx, st, l, o, want, depth); err != nil {
+			if _, ok := errors.AsType[*errs.Error](err); ok && name == want.String() {
+				return plumbing.ZeroHash, errs.New(errs.NotFound, "the repository does not give the commit %s", want).Because(err)
+			}
 			if much, ok := errors.AsType[excessError](err); ok {
 				return plumbing.ZeroHash, tooMuchError{want, much}
 			}
@@ -269,5 +272,6 @@ func (s *Source) unreachable(err error) error {
 	case errors.As(err, &web):
 		err = web.Err
 	}
-	return errs.New(errs.Unavailable, "the repository %s gives no answer", redacted(s.remote)).Because(err)
+	// What the other side says may repaint the terminal that it is shown on.
+	return errs.New(errs.Unavailable, "the repository %s gives no answer", redacted(s.remote)).Because(errors.New(printable(err.Error())))
 }

@@ -101,11 +101,13 @@ func (x *indexer) children(base packed, kind plumbing.ObjectType, from []byte, l
 	if depth > longestChain {
 		return excess("differences are made of differences, more than %d times", longestChain)
 	}
-	for _, list := range [][]int{x.byBase[base.at], x.byHash[base.hash]} {
+	named := x.byHash[base.hash]
+	delete(x.byHash, base.hash) // or a difference that makes its own base would have itself as a child
+	for _, list := range [][]int{x.byBase[base.at], named} {
 		for _, i := range list {
 			p := &x.list[i]
 			if !p.hash.IsZero() {
-				continue // made already, from another copy of its base or from itself
+				continue // made already, from another copy of its base
 			}
 			if live+p.whole+p.size > x.chain {
 				return excess("an object is made of differences to more than %d bytes", x.chain)

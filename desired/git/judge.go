@@ -2,7 +2,6 @@ package git
 
 import (
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"unicode"
@@ -43,9 +42,9 @@ func (j *judge) refuse(code, name, message, expected string) {
 // full says that there is nothing to gain from looking further.
 func (j *judge) full() bool { return len(j.findings) >= mostFindings }
 
-// name judges one element of a path, and says whether to go on with it.
-func (j *judge) name(full string) bool {
-	base := path.Base(full)
+// name judges one element of a path, and says whether to go on with it. It is given
+// apart: a tree may name an entry a/../b.
+func (j *judge) name(full, base string) bool {
 	switch {
 	case !utf8.ValidString(base):
 		j.refuse(desired.CodeNameUnsafe, full, "the name is not UTF-8", "a name in UTF-8")

@@ -32,7 +32,7 @@ func (l Limits) bounds() bounds {
 		bytes:    64<<20 + 4*l.TreeBytes,
 		objects:  uint32(min(100_000+10*int64(l.Files), 1<<24)), //nolint:gosec // below 2^24
 		object:   max(16<<20, l.FileBytes),
-		inflated: 256<<20 + 16*l.TreeBytes,
+		inflated: 128<<20 + 8*l.TreeBytes,
 		chain:    32 << 20,
 	}
 }
@@ -71,7 +71,12 @@ type sieve struct {
 
 // scan finds the objects of a pack.
 func (b bounds) scan(ctx context.Context, pack *os.File) ([]packed, error) {
-	s := sieve{bounds: b, in: &offsetReader{r: bufio.NewReaderSize(pack, 64<<10)}}
+	info, err := pack.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("reading the pack: %w", err)
+	}
+	// The checksum at its end is no object.
+	s := sieve{bounds: b, in: &offsetReader{r: bufio.NewReaderSize(io.LimitReader(pack, info.Size()-20), 64<<10)}}
 	count, err := s.header()
 	if err != nil {
 		return nil, err

@@ -84,7 +84,10 @@ func (s *store) open() error {
 }
 
 func (s *store) release() {
-	_ = s.lock.Close() // and with it the lock
+	// Not by closing alone: a program that is being started elsewhere in this process
+	// holds a copy for a moment.
+	_ = syscall.Flock(int(s.lock.Fd()), syscall.LOCK_UN)
+	_ = s.lock.Close()
 	s.lock = nil
 }
 

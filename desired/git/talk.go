@@ -38,8 +38,8 @@ func (s *Source) call(ctx context.Context) (line, error) {
 	return map[string]func(context.Context, *url.URL) (line, error){"https": s.overHTTPS, "ssh": s.overSSH, "file": s.local}[u.Scheme](ctx, u)
 }
 
-// largestAdvertisement is that of some hundred thousand refs.
-const largestAdvertisement = 16 << 20
+// largestAdvertisement is that of a hundred thousand refs.
+const largestAdvertisement = 8 << 20
 
 // offer is what the other side says of itself.
 type offer struct {
@@ -133,11 +133,11 @@ func (r request) send(ctx context.Context, l line, o offer) (a answer, err error
 	if err != nil {
 		return a, err
 	}
-	in, err := l.ask(ctx, text)
+	from, err := l.ask(ctx, text)
 	if err != nil {
 		return a, err
 	}
-	in = bufio.NewReader(in)
+	in := bufio.NewReader(from)
 	s := pktline.NewScanner(in)
 	for deepened := r.depth > 0; s.Scan(); {
 		text := string(bytes.TrimSuffix(s.Bytes(), []byte("\n")))
@@ -149,9 +149,11 @@ func (r request) send(ctx context.Context, l line, o offer) (a answer, err error
 			a.unshallow = append(a.unshallow, plumbing.NewHash(rest))
 		case text == "" && deepened:
 			deepened = false
-		case word == "ERR":
-			return a, errs.New(errs.Unavailable, "the repository answers: %s", printable(rest))
-		case (word == "NAK" || word == "ACK") && !deepened:
+		case acknowledges(word) && !deepened:
+			// Of haves that are one another's parents each may be acknowledged.
+			if next, err := in.Peek(8); err == nil && acknowledges(string(next[4:7])) {
+				continue
+			}
 			a.pack = in
 			if o.caps.Supports(capability.Sideband64k) {
 				a.pack = sideband.NewDemuxer(sideband.Sideband64k, in)
@@ -161,8 +163,16 @@ func (r request) send(ctx context.Context, l line, o offer) (a answer, err error
 			return a, fmt.Errorf("the repository answers %q", printable(text))
 		}
 	}
-	return a, fmt.Errorf("reading the answer: %w", cut(errors.Join(s.Err(), io.EOF)))
+	if said, ok := errors.AsType[*pktline.ErrorLine](s.Err()); ok {
+		return a, errs.New(errs.Unavailable, "the repository answers: %s", printable(said.Text))
+	}
+	if s.Err() != nil {
+		return a, fmt.Errorf("reading the answer: %w", cut(s.Err()))
+	}
+	return a, fmt.Errorf("reading the answer: %w", io.ErrUnexpectedEOF)
 }
+
+func acknowledges(word string) bool { return word == "ACK" || word == "NAK" }
 
 // atMost fails where io.LimitReader would pretend an end.
 type atMost struct {

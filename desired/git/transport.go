@@ -159,7 +159,7 @@ func (s *Source) local(ctx context.Context, u *url.URL) (line, error) {
 		return nil, errs.New(errs.NotFound, "no repository at %s", u.Path).Because(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, "git", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "-c", "core.fsmonitor=false", "upload-pack", "--timeout=120", u.Path) //nolint:gosec // an absolute path
+	cmd := exec.CommandContext(ctx, "git", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "-c", "core.fsmonitor=false", "-c", "uploadpack.allowReachableSHA1InWant=true", "upload-pack", "--timeout=120", u.Path) //nolint:gosec // an absolute path
 	cmd.Env = append(without(os.Environ(), "GIT_"), "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=none")
 	in, err := cmd.StdinPipe()
 	if err != nil {

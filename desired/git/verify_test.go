@@ -40,12 +40,11 @@ func sshKey(t *testing.T, kind ...string) (file, public string) {
 }
 
 // signed commits a file with the real git, signed by an ssh key.
-func (b bundle) signed(key string) string {
+func (b bundle) signed(key string) {
 	b.t.Helper()
 	b.write("fleet/a.cue", "a")
 	b.git("add", "-A")
 	b.git("-c", "gpg.format=ssh", "-c", "user.signingkey="+key, "commit", "-q", "-S", "-m", "x")
-	return b.git("rev-parse", "HEAD")
 }
 
 // rewrite makes main a commit of other bytes.
@@ -315,7 +314,7 @@ func TestINV18RealGPG(t *testing.T) {
 	if _, err := exec.LookPath("gpg"); err != nil {
 		t.Skip("gpg is not installed")
 	}
-	home, err := os.MkdirTemp("", "gpg") // its sockets bear no long path
+	home, err := os.MkdirTemp("", "gpg") //nolint:usetesting // its sockets bear no long path
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (w *walker) tree(at string, hash, old plumbing.Hash, depth int) error {
 		if !w.judge.count(full, w.limits) || w.judge.full() {
 			return nil
 		}
-		if !familiar && !w.judge.name(full) {
+		if !familiar && !w.judge.name(full, e.name) {
 			continue
 		}
 		if err := w.entry(full, e, was[e.name], depth); err != nil {

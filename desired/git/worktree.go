@@ -148,7 +148,7 @@ func (r *folderReader) visit(name string, d fs.DirEntry, err error) error {
 		return fs.SkipDir // of the checkout itself
 	case !r.judge.count(name, r.limits) || r.judge.full():
 		return fs.SkipAll
-	case !r.judge.name(name):
+	case !r.judge.name(name, base):
 		return skip(d)
 	case d.IsDir():
 		return nil

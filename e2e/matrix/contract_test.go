@@ -107,7 +107,11 @@ func (w *world) bodyOf(o openapi.Operation) map[string]any {
 	if !takesJSON(o) {
 		return nil
 	}
-	return w.objectOf(o.RequestBody.Value.Content["application/json"].Schema.Value)
+	made := w.objectOf(o.RequestBody.Value.Content["application/json"].Schema.Value)
+	if o.OperationID == "adoptDesired" {
+		made["source"] = source // goes with the owner that is drawn
+	}
+	return made
 }
 
 func (w *world) objectOf(s *openapi3.Schema) map[string]any {
@@ -122,6 +126,9 @@ func (w *world) objectOf(s *openapi3.Schema) map[string]any {
 }
 
 func (w *world) valueOf(name string, s *openapi3.Schema) any {
+	if value, known := w.valuesOf(name); known {
+		return value
+	}
 	switch {
 	case name == "name":
 		return w.unique("made")

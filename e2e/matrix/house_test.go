@@ -26,12 +26,14 @@ import (
 
 	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
 func TestMain(m *testing.M) {
+	validate.Child() // does not return in the child that evaluates files
 	pgtest.Keep()
 	os.Exit(m.Run())
 }

@@ -41,13 +41,13 @@ func (w *world) cells() (all []cell) {
 		for _, a := range w.actors {
 			all = append(all, cell{op: o, actor: a, at: own})
 			for _, s := range slotsOf(w, o) {
-				if _, ownerless := global[s.kind]; !ownerless && s.kind != "PlanID" {
+				if _, ownerless := global[s.kind]; !ownerless && !platforms[s.kind] {
 					all = append(all, cell{o, a, foreign, s})
 				}
 				if s.kind == "ProjectHeader" {
 					all = append(all, cell{o, a, absent, s})
 				}
-				if s.kind != "KindName" && s.kind != "Month" { // no ids
+				if !unguessed[s.kind] {
 					all = append(all, cell{o, a, random, s})
 				}
 			}
@@ -86,6 +86,8 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 			// Has no project to name.
 		case c.at == foreign && one == c.slot && (!by.operates() || personal[one.kind] && !strings.HasPrefix(c.op.Path, adminPaths)):
 			ids[one] = w.otherOf(s).standing[one.kind]
+		case consumed && one == last && (one.kind == "ObjectName" || platforms[one.kind]):
+			ids[one] = w.fresh(one.kind, s, c.actor)
 		case ownerless:
 			ids[one] = global[one.kind]
 		case consumed && one == last || personal[one.kind]:
@@ -99,7 +101,7 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 
 // mine is an object of the actor; the same one for cells that consume nothing.
 func (w *world) mine(kind string, s *side, by *actor, consumed bool) string {
-	if consumed && kind != "PlanID" {
+	if consumed {
 		return w.fresh(kind, s, by)
 	}
 	key := kind + " of " + by.user.String()

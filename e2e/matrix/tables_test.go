@@ -40,6 +40,23 @@ var changes = map[string][]string{
 	"placeTenantMember":    {"tenant_memberships"},
 	"createEnrolmentToken": {"enrolment_tokens"},
 
+	// What people do to declarations; the loop carries it out.
+	"putDesired":       {"desired_objects", "reconcile_due"},
+	"deleteDesired":    {"desired_objects", "reconcile_due"},
+	"adoptDesired":     {"desired_objects"},
+	"suspendDesired":   {"desired_objects", "reconcile_due"},
+	"resumeDesired":    {"desired_objects", "reconcile_due"},
+	"reconcileDesired": {"desired_objects", "reconcile_due"},
+	"createPlan":       {"plans"},
+	"approvePlan":      {"plans"},
+	"rejectPlan":       {"plans"},
+	"applyPlan":        {"plans", "desired_objects", "reconcile_due"},
+	"syncGitSource":    {"git_sources"},
+	"suspendGitSource": {"git_sources"},
+	"resumeGitSource":  {"git_sources"},
+	"ignoreDrift":      {"drift", "reconcile_due"},
+	"putPolicy":        {"desired_objects", "reconcile_due"},
+
 	// What the loop carries out, and what a worker looks at afterwards.
 	"putBillingLimits":        {"desired_objects", "reconcile_due"},
 	"createCheckoutSession":   {"payment_sessions", "payment_customers"},

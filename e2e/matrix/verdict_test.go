@@ -45,6 +45,7 @@ var doors = map[string]verdict{
 	"refreshToken":            {statuses: []int{401, 404}, codes: []string{"token_missing", "token_invalid", "not_found"}},
 	"mintServiceAccountToken": {statuses: []int{401}, codes: []string{"token_invalid"}},
 	"receivePaymentEvent":     {statuses: []int{400}, codes: []string{"signature_invalid"}},
+	"receiveGitHook":          {statuses: []int{400}, codes: []string{"signature_invalid"}}, // of no source, too
 }
 
 // aboutOwnTenant are the calls about the caller's own tenant that no id names.

@@ -77,6 +77,7 @@ type world struct {
 	a, b     *side
 	actors   []*actor
 	admin    *actor
+	operator *actor
 	provider *provider
 	counts   map[string]int // answers of the fuzzer by status
 	made     int
@@ -95,6 +96,7 @@ func furnish(t testing.TB, prepare ...func(*house)) *world {
 	}), provider: p, counts: map[string]int{}}
 	w.a, w.b = w.newSide("alpha"), w.newSide("beta")
 	w.fleet()
+	w.declare()
 	w.people()
 	w.programs()
 	w.strangers()
@@ -151,8 +153,11 @@ func (w *world) people() {
 		switch r.Scope {
 		case "platform":
 			if r.Name != "anonymous" && r.Name != "user" {
-				if a := w.newActor(r.Name, nil, r.Name); r.Name == "admin" {
+				switch a := w.newActor(r.Name, nil, r.Name); r.Name {
+				case "admin":
 					w.admin = a
+				case "operator":
+					w.operator = a
 				}
 			}
 		case "tenant", "project":
@@ -312,7 +317,11 @@ func (w *world) stand(s *side) {
 // global are the names that no tenant owns.
 var global = map[string]string{
 	"SkuName": sku, "NodeName": node, "KindName": "Node", "ObjectName": node, "Month": time.Now().UTC().Format("2006-01"),
+	"GitSourceName": source, "HookSource": source, "PolicyName": key, "RevisionNumber": "1",
 }
+
+// unguessed are names that are no ids: nobody can be told one from another by them.
+var unguessed = map[string]bool{"KindName": true, "Month": true, "RevisionNumber": true}
 
 // personal are the objects that nobody but their person has.
 var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true}
@@ -325,6 +334,12 @@ func (w *world) fresh(kind string, s *side, by *actor) string {
 		by = s.owner // a program has no sessions and no keys of its own
 	}
 	switch kind {
+	case "ObjectName":
+		return w.object()
+	case "PlanID":
+		return w.plan(by)
+	case "DriftID":
+		return w.drift()
 	case "AllocationID":
 		return w.allocate(s)
 	case "PaymentSessionID":

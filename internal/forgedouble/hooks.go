@@ -21,6 +21,14 @@ type Delivery struct {
 	Status int
 }
 
+// HookTo has hooks go there from now on: a server that was started again may
+// listen elsewhere.
+func (d *Double) HookTo(url string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cfg.HookURL = url
+}
+
 // Deliveries lists the hooks so far.
 func (d *Double) Deliveries() []Delivery {
 	d.mu.Lock()

@@ -69,6 +69,7 @@ const (
 	selectCommitted  = `SELECT org_id, id FROM allocations WHERE org_id = ANY ($1::uuid[]) AND ` + committed + ` ORDER BY org_id, id`
 	lockAllocation   = `SELECT ` + columns + ` FROM allocations WHERE id = $1 FOR UPDATE`
 	selectAllocation = `SELECT ` + columns + ` FROM allocations WHERE id = $1 AND org_id = $2`
+	selectSome       = `SELECT ` + columns + ` FROM allocations WHERE id = ANY($1)`
 	selectPage       = `
 		SELECT ` + columns + ` FROM allocations
 		WHERE org_id = $1 AND ($2::uuid IS NULL OR project_id = $2) AND ($3 = '' OR status = $3) AND ($4 = '' OR sku = $4) AND ($5 = '' OR name = $5)

@@ -49,6 +49,23 @@ func (s *Service) Get(ctx context.Context, c identity.Caller, id ids.Allocation)
 	return a, err
 }
 
+// Some reads these allocations, whosever they are in the scope of ctx.
+func (s *Service) Some(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]Allocation, error) {
+	rows, err := s.DB.Query(ctx, selectSome, of)
+	if err != nil {
+		return nil, fmt.Errorf("reading allocations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("reading allocations: %w", err)
+	}
+	all := make(map[uuid.UUID]Allocation, len(list))
+	for _, a := range list {
+		all[a.ID.UUID] = a
+	}
+	return all, nil
+}
+
 // endOfTime is after every row; a first page starts there.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 

@@ -169,7 +169,8 @@ const (
 			n.version, n.updated_at,
 			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined')
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
-	selectKept = `
+	selectNodesOf = selectNodes + ` WHERE n.id = ANY($1) GROUP BY n.id`
+	selectKept    = `
 		SELECT id, name, sku, region, onboarding, expected_gpus, hardware, cordoned FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`
 	selectDevices = `
 		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, coalesce(s.status, ''), coalesce(s.reason, ''),

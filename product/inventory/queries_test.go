@@ -15,6 +15,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"setEnrolled": setEnrolled, "selectFree": selectFree, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
 		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectUnhealthy": selectUnhealthy, "selectUnhealthySince": selectUnhealthySince, "selectCapacity": selectCapacity,
 		"selectStanding": selectStanding, "selectStock": selectStock, "countFleet": countFleet,
-		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "selectDevices": selectDevices, "selectKept": selectKept,
+		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "selectDevices": selectDevices, "selectNodesOf": selectNodesOf, "selectKept": selectKept,
 	})
 }

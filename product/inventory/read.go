@@ -94,6 +94,24 @@ func (s *Service) Nodes(ctx context.Context, after string, limit int) ([]Node, e
 	return list, nil
 }
 
+// NodesOf reads these nodes, retired ones as well; those that are not known yet
+// are left out.
+func (s *Service) NodesOf(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]Node, error) {
+	rows, err := s.DB.Query(ctx, selectNodesOf, of)
+	if err != nil {
+		return nil, fmt.Errorf("reading nodes: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Node])
+	if err != nil {
+		return nil, fmt.Errorf("reading nodes: %w", err)
+	}
+	all := make(map[uuid.UUID]Node, len(list))
+	for _, n := range list {
+		all[n.ID.UUID] = n
+	}
+	return all, nil
+}
+
 // Node reads one node and its devices by name.
 func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error) {
 	rows, err := s.DB.Query(ctx, selectNodes+` WHERE n.name = $1 GROUP BY n.id`, name)

@@ -2,23 +2,26 @@ package change
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
 
-// asked is what a plan asks for, as it is kept: only what differs from where the
-// source stood, so that a plan costs what it changes. Made again, it is compared
-// with what is declared then.
+// asked is what a plan asks for, as it is kept. Of a source that is only what
+// differs from where it stood, so that a plan costs what it changes. Made again, it
+// is compared with what is declared then.
 type asked struct {
 	By       string         `json:"by,omitempty"` // who asked for the plan, where it was a request
 	Diverged bool           `json:"diverged,omitempty"`
@@ -37,12 +40,16 @@ type want struct {
 	Source      desired.Source    `json:"source"`
 }
 
-func askedBy(c preview.Change, from Origin) asked {
-	a := asked{By: from.Actor, Diverged: c.Diverged, Wanted: []want{}, Removed: []desired.Name{}}
-	for _, o := range wanted(c.Diff) {
+func askedBy(p Proposal, from Origin) asked {
+	a := asked{By: from.Actor, Diverged: p.Change.Diverged, Wanted: []want{}, Removed: []desired.Name{}}
+	objects := p.Asked
+	if objects == nil {
+		objects = wanted(p.Change.Diff)
+	}
+	for _, o := range objects {
 		a.Wanted = append(a.Wanted, want{o.Kind, o.Scope, o.Name, o.Labels, o.Annotations, string(o.Spec), o.Source})
 	}
-	for _, o := range c.Diff.Deleted {
+	for _, o := range p.Change.Diff.Deleted {
 		a.Removed = append(a.Removed, o.Key())
 	}
 	return a
@@ -80,6 +87,9 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 		snap.Repository, files = state.Repository, within(r.Files, state.Dirs)
 	}
 	result, err := s.Validate(ctx, files)
+	if err == nil && r.Source == "" {
+		result, err = s.beside(ctx, files, result)
+	}
 	switch {
 	case err != nil:
 		return desired.Snapshot{}, fmt.Errorf("validating files: %w", err)
@@ -97,6 +107,41 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 	}
 	snap.Objects, snap.Total = result.Objects, len(result.Objects)
 	return snap, nil
+}
+
+// besideFile holds what objects of the API name and do not declare themselves. No
+// file of a request is called so: it would hide it, and be hidden.
+const besideFile = "declared-beside.json"
+
+// beside validates objects that name others which are declared already. A source is
+// a whole by itself; what the API owns stands beside everything else.
+func (s *Service) beside(ctx context.Context, files map[string][]byte, alone validate.Result) (validate.Result, error) {
+	var missing []desired.Name
+	for _, f := range alone.Findings {
+		if _, quoted, ok := strings.Cut(f.Message, "no SKU is named "); ok && f.Code == desired.CodeUnresolvedReference {
+			if name, err := strconv.Unquote(quoted); err == nil {
+				missing = append(missing, desired.Name{Kind: desired.KindSKU, Name: name})
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return alone, nil
+	}
+	have, err := s.Desired.Named(ctx, s.DB, missing)
+	if err != nil || len(have) == 0 {
+		return alone, err
+	}
+	documents := make([]map[string]any, len(have))
+	for i, o := range have {
+		documents[i] = map[string]any{"apiVersion": "gpuaas/v1alpha1", "kind": o.Kind, "metadata": map[string]any{"name": o.Name}, "spec": o.Spec}
+	}
+	all := maps.Clone(files)
+	if all[besideFile], err = json.Marshal(documents); err != nil {
+		return alone, fmt.Errorf("encoding what is named: %w", err)
+	}
+	result, err := s.Validate(ctx, all)
+	result.Objects = slices.DeleteFunc(result.Objects, func(o desired.Object) bool { return o.Source.Path == besideFile })
+	return result, err
 }
 
 // within leaves out what the source does not declare from.

@@ -7,19 +7,23 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
 
@@ -35,7 +39,10 @@ type Service struct {
 	Desired  *desired.Store
 	Identity *identity.Service // whose idempotency keys are used; nil where no request is answered
 	World    World
+	History  *reconciler.History
 	Rules    func() preview.Rules
+	// Normal checks one object and fills in what its spec leaves out; nil: as it is.
+	Normal func(desired.Object) (desired.Object, error)
 	// Validate evaluates files as a commit's are.
 	Validate func(ctx context.Context, files map[string][]byte) (validate.Result, error)
 	Naming   ids.Naming
@@ -45,7 +52,7 @@ type Service struct {
 
 // do makes one change: the key first, so that a repetition waits for nothing; then
 // the work, which says what its audit row holds; then what it is answered.
-func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func(pgx.Tx) (T, audit.Entry, error)) (T, error) {
+func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func(pgx.Tx) (T, record, error)) (T, error) {
 	var made, none T
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
@@ -53,14 +60,13 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 		if err := send(ctx, tx, b); err != nil {
 			return err
 		}
-		var e audit.Entry
+		var beside record
 		var err error
-		if made, e, err = work(tx); err != nil {
+		if made, beside, err = work(tx); err != nil {
 			return err
 		}
-		e.Actor, e.CorrelationID = ch.Caller.Actor(), ch.Caller.CorrelationID
 		b = &pgx.Batch{}
-		audit.Queue(b, e)
+		beside.queue(b, ch.Caller)
 		if ch.Answer != nil {
 			s.Identity.QueueReply(b, ch.Key, ch.Answer(made))
 		}
@@ -71,10 +77,24 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 		return nil
 	})
 	if err != nil {
-		return none, err
+		return none, refusal(err)
 	}
 	failpoint.Hit("change.apply.after_commit")
 	return made, nil
+}
+
+// refusal: what is not there cannot be locked, so only the index refuses the later
+// of two who declare one name.
+func refusal(err error) error {
+	var broken *pgconn.PgError
+	if errors.As(err, &broken) && broken.ConstraintName == "desired_objects_one_name" {
+		return raced()
+	}
+	return err
+}
+
+func raced() error {
+	return errs.New(errs.Conflict, "somebody declared this name at the same moment").Try("read it and decide again")
 }
 
 func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
@@ -85,8 +105,8 @@ func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
 }
 
 // entry is the audit row of something done to a thing.
-func (s *Service) entry(action, kind, id string, before, after any) audit.Entry {
-	return audit.Entry{Action: action, Target: s.Naming.Name("", "", kind, id).String(), Before: before, After: after}
+func (s *Service) entry(action, kind, id string, before, after any) record {
+	return record{Entry: audit.Entry{Action: action, Target: s.Naming.Name("", "", kind, id).String(), Before: before, After: after}}
 }
 
 // types are the words of resource names.
@@ -95,7 +115,7 @@ var types = map[desired.Kind]string{
 	desired.KindOSImage: "os-image", desired.KindNode: "node", desired.KindAllocation: "allocation",
 }
 
-func (s *Service) about(action string, o desired.Object, before, after any) audit.Entry {
+func (s *Service) about(action string, o desired.Object, before, after any) record {
 	return s.entry(action, types[o.Kind], o.UID.String(), before, after)
 }
 

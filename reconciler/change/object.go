@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
@@ -31,25 +31,47 @@ var errDry = errors.New("only tried")
 // Put declares an object that the API owns. One that is new has version 1.
 func (s *Service) Put(ctx context.Context, ch identity.Change[desired.Object], w Write) (desired.Object, error) {
 	var tried desired.Object
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.Object, audit.Entry, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.Object, record, error) {
 		o, before, err := s.put(ctx, tx, w)
 		if err == nil && w.DryRun {
 			tried, err = o, errDry
 		}
-		return o, s.about("desired.put", o, before, declared(o)), err
+		return o, s.changed("put", o, ch.Caller, before, declared(o), ""), err
 	})
 	if errors.Is(err, errDry) {
 		return tried, nil
 	}
 	if err == nil {
-		s.Desired.Hint()
+		s.wake()
 	}
 	return made, err
+}
+
+func (s *Service) wake() {
+	s.Desired.Hint()
+	s.Hints.Send(event.Topic)
+}
+
+// changed is what stands beside a change of one object. What is the same as before
+// is audited, since somebody asked for it, and told to nobody.
+func (s *Service) changed(what string, o desired.Object, by identity.Caller, before, after any, reason string) record {
+	r := s.about("desired."+what, o, before, after)
+	if was, ok := before.(map[string]any); !ok || was["version"] != o.ResourceVersion {
+		r.facts = []event.Fact{s.changedFact(o, what, by, reason)}
+	}
+	return r
 }
 
 func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Object, before any, err error) {
 	if err := writable(w.Object.Kind); err != nil {
 		return made, nil, err
+	}
+	// What is left out has its default here as in a file: whoever carries it out
+	// reads the spec as it stands.
+	if s.Normal != nil {
+		if w.Object, err = s.Normal(w.Object); err != nil {
+			return made, nil, err
+		}
 	}
 	have, err := s.Desired.LockNamed(ctx, tx, []desired.Name{w.Object.Key()})
 	switch {
@@ -66,6 +88,9 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	}
 	if made, err = s.Desired.PutVersion(ctx, tx, w.Object, w.Version); err != nil {
 		return made, nil, err
+	}
+	if len(have) == 0 && made.ResourceVersion > 1 {
+		return made, nil, raced() // it was not there to be locked
 	}
 	if len(have) == 1 {
 		err = s.free(ctx, tx, desired.Difference{Changed: []desired.Pair{{Old: have[0], New: made}}})
@@ -147,7 +172,7 @@ func (s *Service) free(ctx context.Context, tx pgx.Tx, d desired.Difference) err
 
 // Delete declares an object no more. What stands for it is let go by the loop.
 func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, version int64) (desired.Object, error) {
-	return s.touch(ctx, ch, "desired.delete", func(tx pgx.Tx) (desired.Object, any, error) {
+	return s.touch(ctx, ch, "delete", "", func(tx pgx.Tx) (desired.Object, any, error) {
 		if err := writable(n.Kind); err != nil {
 			return desired.Object{}, nil, err
 		}
@@ -162,7 +187,7 @@ func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object]
 // Adopt moves an object to its other owner: to a source, whose next revision may
 // take it over within a day; to the API at once.
 func (s *Service) Adopt(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, to desired.Owner, source string, version int64) (desired.Object, error) {
-	return s.touch(ctx, ch, "desired.adopt", func(tx pgx.Tx) (desired.Object, any, error) {
+	return s.touch(ctx, ch, "adopt", "", func(tx pgx.Tx) (desired.Object, any, error) {
 		if to == desired.OwnerAPI {
 			o, err := s.Desired.Take(ctx, tx, n, version)
 			return o, map[string]any{"owner": to}, err
@@ -179,7 +204,7 @@ func (s *Service) Suspend(ctx context.Context, ch identity.Change[desired.Object
 	if err != nil {
 		return desired.Object{}, err
 	}
-	return s.touch(ctx, ch, "desired.suspend", func(tx pgx.Tx) (desired.Object, any, error) {
+	return s.touch(ctx, ch, "suspend", reason, func(tx pgx.Tx) (desired.Object, any, error) {
 		o, err := s.Desired.Suspend(ctx, tx, n, by)
 		return o, map[string]any{"reason": reason, "until": until}, err
 	})
@@ -194,7 +219,7 @@ func (s *Service) suspension(c identity.Caller, reason string, until *time.Time)
 
 // Resume ends a suspension.
 func (s *Service) Resume(ctx context.Context, ch identity.Change[desired.Object], n desired.Name) (desired.Object, error) {
-	return s.touch(ctx, ch, "desired.resume", func(tx pgx.Tx) (desired.Object, any, error) {
+	return s.touch(ctx, ch, "resume", "", func(tx pgx.Tx) (desired.Object, any, error) {
 		o, err := s.Desired.Resume(ctx, tx, n)
 		return o, nil, err
 	})
@@ -202,7 +227,7 @@ func (s *Service) Resume(ctx context.Context, ch identity.Change[desired.Object]
 
 // Reconcile has the same generation worked anew.
 func (s *Service) Reconcile(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, reason string) (desired.Object, error) {
-	return s.touch(ctx, ch, "desired.reconcile", func(tx pgx.Tx) (desired.Object, any, error) {
+	return s.touch(ctx, ch, "reconcile", reason, func(tx pgx.Tx) (desired.Object, any, error) {
 		o, err := s.Desired.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
 		if err == nil {
 			err = s.Desired.Rework(ctx, tx, o.Kind, o.UID, "asked for: "+reason)
@@ -214,13 +239,13 @@ func (s *Service) Reconcile(ctx context.Context, ch identity.Change[desired.Obje
 	})
 }
 
-func (s *Service) touch(ctx context.Context, ch identity.Change[desired.Object], action string, work func(pgx.Tx) (desired.Object, any, error)) (desired.Object, error) {
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.Object, audit.Entry, error) {
+func (s *Service) touch(ctx context.Context, ch identity.Change[desired.Object], what, reason string, work func(pgx.Tx) (desired.Object, any, error)) (desired.Object, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.Object, record, error) {
 		o, after, err := work(tx)
-		return o, s.about(action, o, nil, after), err
+		return o, s.changed(what, o, ch.Caller, nil, after, reason), err
 	})
 	if err == nil {
-		s.Desired.Hint()
+		s.wake()
 	}
 	return made, err
 }
@@ -255,7 +280,7 @@ func (s *Service) AskSource(ctx context.Context, ch identity.Change[desired.Sour
 }
 
 func (s *Service) turn(ctx context.Context, ch identity.Change[desired.SourceState], action string, after any, work func(pgx.Tx) (desired.SourceState, error)) (desired.SourceState, error) {
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.SourceState, audit.Entry, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.SourceState, record, error) {
 		state, err := work(tx)
 		return state, s.entry(action, "source", state.Name, nil, after), err
 	})

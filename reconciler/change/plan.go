@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
-	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
@@ -71,20 +71,22 @@ type Filter struct {
 	Limit                  int
 }
 
-// Proposal is a change as it is asked for: the plan, and the difference that it
-// was made of.
+// Proposal is a change and its plan.
 type Proposal struct {
 	Change preview.Change
 	Plan   preview.Plan
+	// Asked is all that was asked for. Nil: what the change writes, for then the
+	// commit names the rest.
+	Asked []desired.Object
 }
 
-// Plan says what a change would do now.
+// Make says what a change would do now.
 func (s *Service) Make(ctx context.Context, q pg.Queryer, c preview.Change) (Proposal, error) {
 	f, err := s.facts(ctx, q, c.Diff)
 	if err != nil {
 		return Proposal{}, err
 	}
-	return Proposal{c, preview.Make(c, f, s.Rules())}, nil
+	return Proposal{Change: c, Plan: preview.Make(c, f, s.Rules())}, nil
 }
 
 // Store keeps a plan. The same one of the same source and commit is kept once.
@@ -107,7 +109,7 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 		_, err = tx.Exec(ctx, renewPlan, id, from.Pull, author)
 	case errors.Is(err, pgx.ErrNoRows):
 		steps := p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts
-		_, err = tx.Exec(ctx, insertPlan, id, p.Plan.Hash, steps, p.Plan.Source, p.Plan.Commit, from.Pull, document, askedBy(p.Change, from), from.Author)
+		_, err = tx.Exec(ctx, insertPlan, id, p.Plan.Hash, steps, p.Plan.Source, p.Plan.Commit, from.Pull, document, askedBy(p, from), from.Author)
 	}
 	if err != nil {
 		return Stored{}, fmt.Errorf("keeping plan: %w", err)
@@ -151,14 +153,17 @@ func (s *Service) Propose(ctx context.Context, ch identity.Change[Stored], r Req
 	if err != nil {
 		return Stored{}, err
 	}
-	return do(ctx, s, ch, func(tx pgx.Tx) (Stored, audit.Entry, error) {
+	return do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
 		c, err := s.compare(ctx, tx, snap)
 		if err != nil {
-			return Stored{}, audit.Entry{}, err
+			return Stored{}, record{}, err
 		}
 		p, err := s.Make(ctx, tx, c)
 		if err != nil {
-			return Stored{}, audit.Entry{}, err
+			return Stored{}, record{}, err
+		}
+		if r.Source == "" {
+			p.Asked = snap.Objects
 		}
 		kept, err := s.Store(ctx, tx, p, Origin{Author: authorOf(r, ch.Caller), Actor: ch.Caller.Actor()})
 		return kept, s.planned("plan.propose", kept), err
@@ -177,7 +182,7 @@ func authorOf(r Request, c identity.Caller) string {
 
 // Approve lets what waits through, as it was shown.
 func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash, reason string) (Stored, error) {
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, audit.Entry, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
 		p, _, err := s.hold(ctx, tx, id, hash)
 		switch {
 		case err != nil:
@@ -190,14 +195,14 @@ func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id id
 		default:
 			err = s.decide(ctx, tx, &p, StatusApproved, ch.Caller, reason)
 		}
-		return p, s.planned("plan.approve", p), err
+		return p, s.decision("plan.approve", p, ch.Caller), err
 	})
 	return s.told(ctx, made, id, err)
 }
 
 // Reject turns a change down. Its commit is not applied; the next one may be.
 func (s *Service) Reject(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash, reason string) (Stored, error) {
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, audit.Entry, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
 		p, err := s.read(ctx, tx, lockPlan, id, hash)
 		switch {
 		case err != nil:
@@ -206,14 +211,14 @@ func (s *Service) Reject(ctx context.Context, ch identity.Change[Stored], id ids
 		default:
 			err = s.decide(ctx, tx, &p, StatusRejected, ch.Caller, reason)
 		}
-		return p, s.planned("plan.reject", p), err
+		return p, s.decision("plan.reject", p, ch.Caller), err
 	})
 	return s.told(ctx, made, id, err)
 }
 
 // Apply carries out a plan of files that the API owns: all of it, as it was shown.
 func (s *Service) Apply(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash string) (Stored, error) {
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, audit.Entry, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
 		p, c, err := s.hold(ctx, tx, id, hash)
 		if err == nil {
 			err = p.appliable()
@@ -225,7 +230,7 @@ func (s *Service) Apply(ctx context.Context, ch identity.Change[Stored], id ids.
 			err = tx.QueryRow(ctx, finishPlan, id).Scan(&p.AppliedAt)
 			p.Status = StatusApplied
 		}
-		return p, s.planned("plan.apply", p), err
+		return p, s.decision("plan.apply", p, ch.Caller), err
 	})
 	return s.told(ctx, made, id, err)
 }
@@ -324,6 +329,7 @@ func (s *Service) told(ctx context.Context, made Stored, id ids.Plan, err error)
 	switch {
 	case err == nil:
 		s.Hints.Send(desired.HintSources)
+		s.Hints.Send(event.Topic)
 		s.Desired.Hint()
 	case errs.CodeOf(err) == errs.PlanStale:
 		s.age(ctx, id, err)
@@ -343,12 +349,22 @@ func (p Stored) by(c identity.Caller) bool {
 	return c.Email != "" && strings.EqualFold(p.Author, c.Email) || p.Author == c.Actor() || p.asked.By == c.Actor()
 }
 
-func (s *Service) planned(action string, p Stored) audit.Entry {
+func (s *Service) planned(action string, p Stored) record {
 	after := map[string]any{"status": p.Status, "hash": p.Hash, "source": p.Source, "commit": p.Commit, "summary": p.Plan.Summary}
 	if p.Decision != "" {
 		after["reason"] = p.Decision
 	}
 	return s.entry(action, "plan", p.ID.String(), nil, after)
+}
+
+func (s *Service) decision(action string, p Stored, by identity.Caller) record {
+	r := s.planned(action, p)
+	reason := p.Decision
+	if p.Status == StatusApplied {
+		reason = "" // it was the approver's
+	}
+	r.facts = []event.Fact{s.decidedFact(p, by, reason)}
+	return r
 }
 
 // Plan reads one plan of a change.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 )
@@ -91,15 +90,17 @@ func (s *Service) SetPolicy(ctx context.Context, ch identity.Change[PolicyKey], 
 	if err != nil {
 		return PolicyKey{}, fmt.Errorf("encoding policy %s: %w", key, err)
 	}
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (PolicyKey, audit.Entry, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (PolicyKey, record, error) {
 		o, err := s.setPolicy(ctx, tx, key, scope, spec, version)
 		if err != nil {
-			return PolicyKey{}, audit.Entry{}, err
+			return PolicyKey{}, record{}, err
 		}
-		return PolicyKey{k, []Setting{{scope, checked, o.Name, o.ResourceVersion, o.Source}}}, s.about("policy.set", o, nil, declared(o)), nil
+		beside := s.changed("put", o, ch.Caller, nil, declared(o), "")
+		beside.Action = "policy.set"
+		return PolicyKey{k, []Setting{{scope, checked, o.Name, o.ResourceVersion, o.Source}}}, beside, nil
 	})
 	if err == nil {
-		s.Desired.Hint()
+		s.wake()
 	}
 	return made, err
 }

@@ -3,6 +3,7 @@ package forge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,8 +17,12 @@ import (
 // and made anew if there is none.
 func (c *client) Comment(ctx context.Context, want Comment) (string, error) {
 	text := want.Marker + "\n" + want.Body
-	if want.RemoteID != "" {
-		switch err := c.edit(ctx, want.Pull, want.RemoteID, text); {
+	// The id with its place: the number alone would be somebody else's comment after
+	// the source has moved to another forge.
+	place := c.base + c.comments(want.Pull).all + "#"
+	known, here := strings.CutPrefix(want.RemoteID, place)
+	if here {
+		switch err := c.edit(ctx, want.Pull, known, text); {
 		case err == nil:
 			return want.RemoteID, nil
 		case errs.CodeOf(err) != errs.NotFound:
@@ -32,7 +37,7 @@ func (c *client) Comment(ctx context.Context, want Comment) (string, error) {
 		if err := c.edit(ctx, want.Pull, id, text); err != nil {
 			return "", fmt.Errorf("editing the comment on pull request %d: %w", want.Pull, err)
 		}
-		return id, nil
+		return place + id, nil
 	}
 	body, err := c.send(ctx, http.MethodPost, c.comments(want.Pull).all, map[string]string{"body": text})
 	if err != nil {
@@ -42,7 +47,7 @@ func (c *client) Comment(ctx context.Context, want Comment) (string, error) {
 	if err != nil || len(made) != 1 || made[0].ID == "" {
 		return "", unread(err)
 	}
-	return made[0].ID, nil
+	return place + made[0].ID, nil
 }
 
 func (c *client) edit(ctx context.Context, pull int, id, text string) error {
@@ -69,7 +74,7 @@ func (c *client) find(ctx context.Context, want Comment) (string, error) {
 			return "", unread(err)
 		}
 		for _, one := range found {
-			if one.Author == me && strings.HasPrefix(one.Body, want.Marker) && one.ID != want.RemoteID {
+			if one.Author == me && strings.HasPrefix(one.Body, want.Marker) {
 				return one.ID, nil
 			}
 		}
@@ -85,7 +90,8 @@ func (c *client) find(ctx context.Context, want Comment) (string, error) {
 func (c *client) whoami(ctx context.Context) (string, error) {
 	body, _, err := c.get(ctx, "/user")
 	if err != nil {
-		if code := errs.CodeOf(err); code == errs.ProviderFailed || code == errs.NotFound {
+		said, ok := errors.AsType[*answer](err)
+		if ok && errs.CodeOf(err) != errs.RateLimited && (said.status == http.StatusForbidden || said.status == http.StatusNotFound) {
 			return "", nil
 		}
 		return "", err

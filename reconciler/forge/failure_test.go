@@ -87,7 +87,7 @@ func TestTokenGoesToOneHost(t *testing.T) {
 		for _, status := range []int{301, 302, 303, 307, 308} {
 			w.double.Refuse(forgedouble.Fault{Status: status, Header: map[string]string{"Location": elsewhere.URL + "/api"}, Times: 3})
 			_, opening := w.forge.Open(t.Context(), "main")
-			_, commenting := w.forge.Comment(t.Context(), comment(pull, "1", "plan"))
+			_, commenting := w.forge.Comment(t.Context(), comment(pull, "", "plan"))
 			for _, err := range []error{opening, commenting, w.forge.Status(t.Context(), head, forge.Status{Context: forge.ContextPlan, State: forge.Success})} {
 				if errs.CodeOf(err) != errs.ProviderFailed {
 					t.Errorf("%d: %v", status, err)

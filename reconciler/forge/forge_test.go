@@ -191,6 +191,23 @@ func TestCommentIsEditedInPlace(t *testing.T) {
 	})
 }
 
+// TestMovedSourceEditsNobodysComment: the number that was ours at the old forge is
+// somebody else's at the new one.
+func TestMovedSourceEditsNobodysComment(t *testing.T) {
+	t.Parallel()
+	eachForge(t, func(t *testing.T, kind forge.Kind) {
+		before, after := setup(t, kind, nil), setup(t, kind, nil)
+		pull, _ := before.pull("change")
+		after.pull("change")
+		id := before.comment(comment(pull, "", "plan one"))
+		after.double.Say(pull, "gpuaas-bot", "a person's words under the robot's name")
+		after.comment(comment(pull, id, "plan two"))
+		if all := after.double.Comments(pull); len(all) != 2 || all[0].Edits != 0 {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
 func TestDeletedCommentIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	eachForge(t, func(t *testing.T, kind forge.Kind) {

@@ -1,7 +1,6 @@
 package forge_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -29,20 +28,5 @@ func TestForgeOfASourcesSettings(t *testing.T) {
 		if ok != want.ok || errs.CodeOf(err) != want.code {
 			t.Errorf("%s: %v, %v", settings, ok, err)
 		}
-	}
-}
-
-func TestHookOfASourcesSettings(t *testing.T) {
-	t.Setenv("HOOK_SECRET", string(secret))
-	body := []byte(`{"ref":"refs/heads/main","after":"c0ffee"}`)
-	h := header("X-Hub-Signature-256", "sha256="+sign(secret, body), "X-GitHub-Event", "push")
-	for ref, want := range map[string]errs.Code{"env:HOOK_SECRET": "", "env:NOT_SET": errs.Unavailable, "": errs.SignatureInvalid} {
-		hook, err := forge.VerifyFor(t.Context(), fmt.Appendf(nil, `{"forge":{"kind":"github","webhookSecretRef":%q}}`, ref), h, body)
-		if errs.CodeOf(err) != want || want == "" && hook.Branch != "main" {
-			t.Errorf("%q: %+v, %v", ref, hook, err)
-		}
-	}
-	if _, err := forge.VerifyFor(t.Context(), nil, h, body); errs.CodeOf(err) != errs.SignatureInvalid {
-		t.Error(err)
 	}
 }

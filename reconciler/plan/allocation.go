@@ -217,7 +217,7 @@ func (a allocation) judge() Judgement {
 	s := Subject{Kind: desired.KindAllocation, Object: a.ID.UUID}
 	if w := a.Want; w != nil {
 		s.Name, s.Suspended = w.Name, w.Suspended
-		s.Rules = RulesOf(desired.KindAllocation, w.Drift, w.Ignore, a.Limits.Drift)
+		s.Rules = RulesOf(desired.KindAllocation, w.Drift, w.Ignore, a.Drift)
 	}
 	switch {
 	case !a.standing(), a.ready():

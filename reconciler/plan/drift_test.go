@@ -16,11 +16,11 @@ import (
 
 // drifting is what stands of an allocation whose host said nothing more than that it
 // is not as ordered.
-func drifting(field string) []plan.Standing {
+func drifting() []plan.Standing {
 	return []plan.Standing{{
 		ID: uuid.UUID{1}, OpenedAt: t0.Add(-time.Minute), Version: 1,
 		Finding: plan.Finding{
-			Difference: plan.Difference{Field: field, Desired: "as ordered", Observed: "not as ordered", Cause: "changed on the host"},
+			Difference: plan.Difference{Field: "state", Desired: "as ordered", Observed: "not as ordered", Cause: "changed on the host"},
 			Policy:     plan.Heal, Owner: plan.OwnerPlatform, DeadlineAt: t0.Add(time.Minute),
 		},
 	}}
@@ -52,7 +52,7 @@ func suspended(until time.Time) func(*plan.DueAllocation) {
 
 // by is what stands of drifting once somebody ignores it.
 func by(who string, until time.Time) plan.Standing {
-	s := drifting("state")[0]
+	s := drifting()[0]
 	s.Ignored, s.IgnoredBy, s.IgnoredReason, s.IgnoredUntil = true, who, "vendor visit", until
 	s.Owner, s.DeadlineAt = plan.OwnerOperator, time.Time{}
 	return s
@@ -105,9 +105,9 @@ func TestDriftOfAllocations(t *testing.T) {
 			broken("account u has 2 login keys"), limits,
 			"ensure@1", "opened state: \"account u has 2 login keys\", not \"as ordered\"; heal by platform in 2m0s, costs 500 EUR\n",
 		},
-		"one that stands is written once": {broken("", stands(drifting("state")...), cheap), limits, "ensure@1", ""},
+		"one that stands is written once": {broken("", stands(drifting()...), cheap), limits, "ensure@1", ""},
 		"one field is mended, another breaks": {
-			broken("process: 7 (xmrig), ordered none", stands(drifting("state")...), cheap), limits, "ensure@1",
+			broken("process: 7 (xmrig), ordered none", stands(drifting()...), cheap), limits, "ensure@1",
 			"opened process: \"7 (xmrig)\", not \"none\"; heal by platform in 2m0s\nhealed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
 		"warn does nothing":    {broken("", cheap), rules(plan.Warn), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
@@ -136,25 +136,25 @@ func TestDriftOfAllocations(t *testing.T) {
 			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
 		},
 		"policy warns from now on": {
-			broken("", stands(drifting("state")...), cheap), rules(plan.Warn), "",
+			broken("", stands(drifting()...), cheap), rules(plan.Warn), "",
 			"changed state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n",
 		},
 		"suspended": {
 			broken("", suspended(t0.Add(time.Hour)), cheap), limits, "look +1h0m0s",
 			"opened state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n",
 		},
-		"suspended without an end": {broken("", suspended(time.Time{}), stands(drifting("state")...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
-		"the suspension has ended": {broken("", suspended(t0), stands(drifting("state")...), cheap), limits, "ensure@1", ""},
+		"suspended without an end": {broken("", suspended(time.Time{}), stands(drifting()...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
+		"the suspension has ended": {broken("", suspended(t0), stands(drifting()...), cheap), limits, "ensure@1", ""},
 		"released": {
-			plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting("state")},
+			plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting()},
 			rules(plan.Warn), "release@2",
 			"healed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
 		"never was right": {plan.DueAllocation{Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
 		"not heard": {
-			broken("", stands(drifting("state")...), func(d *plan.DueAllocation) { d.Have.StaleAt = t0 }), limits, "probe@1", "",
+			broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Have.StaleAt = t0 }), limits, "probe@1", "",
 		},
-		"at work": {broken("", stands(drifting("state")...), func(d *plan.DueAllocation) { d.Have.Phase = wire.Working }), limits, "", ""},
+		"at work": {broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Have.Phase = wire.Working }), limits, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -129,7 +129,7 @@ func Moved(old, now Plan) []string {
 		b, has := after[name]
 		switch {
 		case !had:
-			say("%s is declared, was not", name)
+			say("%s is at generation %d, and was not to be changed", name, b.Generation)
 		case !has:
 			say("%s was at generation %d, and is not changed by this any more", name, a.Generation)
 		case a.Generation != b.Generation:

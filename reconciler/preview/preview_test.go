@@ -186,7 +186,7 @@ func TestMovedSaysWhat(t *testing.T) {
 		"somebody else has done it":     {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Deleted = nil }), []string{"Node/n7 was at generation 2, and is not changed by this any more", "allocation " + uid(201).String() + " ended on n7", "allocation " + uid(202).String() + " ended on n7"}},
 		"it has been declared meanwhile": {later(func(c *preview.Change, _ *preview.Facts) {
 			c.Diff.Changed = append(c.Diff.Changed, pair(node("n11", 11, nil), node("n11", 11, cordon)))
-		}), []string{"Node/n11 is declared, was not"}},
+		}), []string{"Node/n11 is at generation 2, and was not to be changed"}},
 	} {
 		if got := preview.Moved(p, c.now); !slices.Equal(got, c.want) || (len(got) == 0) != (p.Hash == c.now.Hash) {
 			t.Errorf("%s: %q", name, got)

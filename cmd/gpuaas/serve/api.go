@@ -22,7 +22,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/reconciler"
 )
 
 // serveAPI opens the door for people and programs.
@@ -41,7 +40,8 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		Billing: a.billing, Payments: a.payments,
 		Statements: &billing.Statements{DB: a.db, Identity: a.identity, Ledger: a.ledger, Metering: a.metering, Clock: s.cfg.Clock},
 		Events:     &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Desired:    a.desired, Plans: plans{&reconciler.History{DB: a.db}}, DB: a.db,
+		Desired:    a.desired, Changes: a.changes, History: a.changes.History, DB: a.db,
+		Trace: s.tracer().Trace, Hook: a.hook, Known: s.known,
 		Seen: a.seen, EnrolmentToken: s.enrolmentToken,
 		AuditLog:       &audit.Service{DB: a.db},
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
@@ -68,37 +68,6 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	})
 	s.group.Go(func() error { return door.ShareLimits(ctx) })
 	return nil
-}
-
-// plans shows the loop's history in the door's words.
-type plans struct{ history *reconciler.History }
-
-func (p plans) Plans(ctx context.Context, before ids.Plan, limit int) ([]rest.Plan, error) {
-	list, err := p.history.Plans(ctx, before, limit)
-	shown := make([]rest.Plan, len(list))
-	for i, one := range list {
-		shown[i] = showPlan(one)
-	}
-	return shown, err
-}
-
-func (p plans) Plan(ctx context.Context, id ids.Plan) (rest.Plan, []rest.PlanAction, error) {
-	one, actions, err := p.history.Plan(ctx, id)
-	shown := make([]rest.PlanAction, len(actions))
-	for i, a := range actions {
-		shown[i] = rest.PlanAction{
-			Number: a.Number, Kind: a.Kind, Object: a.Object, Verb: a.Verb, Event: a.Event, Fence: a.Fence,
-			Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
-		}
-		if a.Node != nil {
-			shown[i].Node = &ids.Node{UUID: *a.Node}
-		}
-	}
-	return showPlan(one), shown, err
-}
-
-func showPlan(p reconciler.StoredPlan) rest.Plan {
-	return rest.Plan{ID: p.ID, CreatedAt: p.CreatedAt, Status: p.Status, Hash: p.Hash, Actions: p.Actions, Held: p.Held}
 }
 
 // seen tells conditions what the hosts last said.

@@ -43,7 +43,7 @@ func limit(t *testing.T) limited {
 	w.Caller.TenantRole = "owner"
 	return limited{w, &billing.Service{
 		DB: db, Identity: &identity.Service{DB: db}, Policy: values.money, Naming: ids.DefaultNaming, Hints: w.Hints,
-		Declarations: declarations{&desired.Store{DB: db, Hints: w.Hints, Check: checkLater()}},
+		Declarations: declarations{&desired.Store{DB: db, Hints: w.Hints, Check: laterSchema().check}},
 	}, values, pg.WithScope(t.Context(), w.Caller.Scope(false))}
 }
 

@@ -3,6 +3,7 @@ package serve
 import (
 	"time"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
@@ -33,11 +34,27 @@ func (p policy) loop() reconciler.Limits {
 			ProvisionAttempts: int(v.Int(policies.AllocationProvisionAttempts)),
 			ReleaseAttempts:   int(v.Int(policies.AllocationReleaseAttempts)),
 			AskAgain:          askAgain,
+			Drift:             p.drift(),
 		},
 		Enabled:      v.Bool(policies.ReconcileEnabled),
 		SweepEvery:   seconds(v.Int(policies.ReconcileSweepSeconds)),
 		MassReleases: int(v.Int(policies.NodeMassReleaseLimit)),
+		MassNodes:    int(v.Int(policies.NodeMassActionMinimum)),
+		MassPercent:  int(v.Int(policies.NodeMassActionPercent)),
 	}
+}
+
+// drift is what drift of each kind leads to.
+func (p policy) drift() map[desired.Kind]plan.Rule {
+	v, rules := p.view(), map[desired.Kind]plan.Rule{}
+	for kind, key := range map[desired.Kind]policies.TextKey{
+		desired.KindEnvironment: policies.GitOpsDriftPolicyEnvironment, desired.KindPolicy: policies.GitOpsDriftPolicyPolicy,
+		desired.KindRole: policies.GitOpsDriftPolicyRole, desired.KindSKU: policies.GitOpsDriftPolicySKU, desired.KindOSImage: policies.GitOpsDriftPolicyOSImage,
+		desired.KindNode: policies.GitOpsDriftPolicyNode, desired.KindAllocation: policies.GitOpsDriftPolicyAllocation,
+	} {
+		rules[kind] = plan.Rule(v.String(key))
+	}
+	return rules
 }
 
 // of reads along a caller's scopes.

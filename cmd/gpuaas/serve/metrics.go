@@ -19,7 +19,7 @@ import (
 // metrics is served on a port of its own, on loopback: it names nodes, and pprof
 // shows memory.
 func (s *Server) metrics() http.Handler {
-	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf(), s.rooms.till.figures)
+	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf(), s.rooms.till.figures, s.rooms.drift)
 	if loop := s.rooms.sets[RoleReconcile]; loop != nil {
 		s.figures.MustRegister(fleet{loop, s.cfg.Clock})
 	}
@@ -53,12 +53,13 @@ var (
 	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
 	slots      = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
 	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "For how long a source has named what is not applied, or has given no answer.", []string{"source"}, nil)
+	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than it may last: for drift, than whoever must act has.", []string{"kind", "state"}, nil)
 	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
 )
 
 // Describe names the figures.
 func (fleet) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, sourceLag, driftOpen} {
+	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, sourceLag, driftOpen, overdue} {
 		c <- d
 	}
 }
@@ -80,6 +81,7 @@ func (f fleet) Collect(c chan<- prometheus.Metric) {
 			c <- prometheus.MustNewConstMetric(dueObjects, prometheus.GaugeValue, float64(l.Due), l.Kind)
 			c <- prometheus.MustNewConstMetric(dueAge, prometheus.GaugeValue, l.OldestFor.Seconds(), l.Kind)
 			c <- prometheus.MustNewConstMetric(driftOpen, prometheus.GaugeValue, float64(l.Drifting), l.Kind)
+			c <- prometheus.MustNewConstMetric(overdue, prometheus.GaugeValue, float64(l.Overdue), l.Kind, "drift")
 		}
 	}
 	sources, err := f.desired.Sources(ctx, "", mostSources)

@@ -30,6 +30,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/change"
 	"github.com/gpuaas/gpuaas/reconciler/forge"
 )
@@ -54,6 +55,7 @@ type rooms struct {
 	hints *hint.Bus
 
 	policy policy
+	drift  *reconciler.Figures
 	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
 	queue  *river.Client[pgx.Tx] // of the API
 
@@ -140,7 +142,7 @@ func prepare(ctx context.Context, c Config) error {
 }
 
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
-	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints}
+	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures()}
 	var err error
 	if r.authority, err = pki.Open(filepath.Join(c.StateDir, "ca"), c.Clock); err != nil {
 		return nil, err
@@ -179,7 +181,8 @@ func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints 
 
 func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s := &set{db: db}
-	s.desired = &desired.Store{DB: db, Hints: r.hints, Check: checkLater()}
+	schema := laterSchema()
+	s.desired = &desired.Store{DB: db, Hints: r.hints, Check: schema.check}
 	s.observed = &observed.Store{DB: db}
 	s.identity = r.entrance.identity(c, db, r)
 	s.catalog = &catalog.Service{DB: db, Clock: c.Clock, Hints: r.hints}
@@ -199,23 +202,30 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 		Payments: s.payments, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.changes = &change.Service{
-		DB: db, Desired: s.desired, Identity: s.identity, World: world{s, r.policy.client}, Rules: r.policy.changes,
-		Validate: validate.Run, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		DB: db, Desired: s.desired, Identity: s.identity, World: world{s, r.policy.client}, History: &reconciler.History{DB: db}, Rules: r.policy.changes,
+		Normal: schema.normal, Validate: validate.Run, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	return s
 }
 
-// checkLater validates what the API writes by the schema of its kind. The schema
+// schema validates what the API writes by the schema of its kind. The schema
 // is compiled by the first such write: most servers see none, and it costs memory.
-func checkLater() func(desired.Object) error {
-	compile := sync.OnceValues(validate.New)
-	return func(o desired.Object) error {
-		c, err := compile()
-		if err != nil {
-			return err
-		}
-		return c.Check(o)
+type schema func() (*validate.Checker, error)
+
+func laterSchema() schema { return sync.OnceValues(validate.New) }
+
+// normal is the object with what its spec leaves out.
+func (s schema) normal(o desired.Object) (desired.Object, error) {
+	c, err := s()
+	if err != nil {
+		return o, err
 	}
+	return c.Object(o)
+}
+
+func (s schema) check(o desired.Object) error {
+	_, err := s.normal(o)
+	return err
 }
 
 // jobClient works where this process has that role, and only enqueues elsewhere.
@@ -230,6 +240,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
 		Began: c.Clock.Now(), Clock: c.Clock,
 		Reports: &forge.Reports{DB: w.db}, Development: c.Profile.Development,
+		DriftRules: r.policy.drift, Naming: c.naming(), Figures: r.drift,
 	}
 	client, err := jobs.NewClient(r.pools[RoleWork], deps, c.Log)
 	if err != nil {

@@ -135,7 +135,10 @@ func (s *Server) run(ctx context.Context) error {
 	}
 	group.Go(func() error { return s.serveMetrics(ctx) })
 	if s.cfg.has(RoleReconcile) {
-		loop := &reconciler.Loop{DB: r.pool(RoleReconcile), Jobs: r.jobs, Desired: r.sets[RoleReconcile].desired, Hints: r.hints, Limits: r.policy.loop, Log: s.cfg.Log}
+		loop := &reconciler.Loop{
+			DB: r.pool(RoleReconcile), Jobs: r.jobs, Desired: r.sets[RoleReconcile].desired, Hints: r.hints, Limits: r.policy.loop,
+			Naming: s.cfg.naming(), Figures: r.drift, Log: s.cfg.Log,
+		}
 		group.Go(func() error { return loop.Run(ctx) })
 		if s.cfg.Source != nil {
 			s.sync = s.follower()

@@ -1,0 +1,92 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/reconciler/change"
+)
+
+// ListPolicies handles GET /api/v1/admin/policies.
+func (s *Server) ListPolicies(ctx context.Context, req oapi.ListPoliciesRequestObject) (oapi.ListPoliciesResponseObject, error) {
+	ctx, r := of(ctx)
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]change.PolicyKey, error) {
+		return s.Changes.Policies(ctx, or(req.Params.Prefix, ""), after, n)
+	}, func(k change.PolicyKey) string { return k.Name }, toPolicyKey)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListPolicies200JSONResponse{
+		Body:    oapi.PolicyList{Items: l.items, NextCursor: l.next},
+		Headers: oapi.ListPolicies200ResponseHeaders{Link: l.link},
+	}, nil
+}
+
+// PutPolicy handles PUT /api/v1/admin/policies/{key}.
+func (s *Server) PutPolicy(ctx context.Context, req oapi.PutPolicyRequestObject) (oapi.PutPolicyResponseObject, error) {
+	ctx, r := of(ctx)
+	version, err := ifMatch(req.Params.IfMatch, false)
+	if err != nil {
+		return nil, err
+	}
+	if _, known := policies.Define(req.Key); !known {
+		return nil, errs.New(errs.NotFound, "no policy key is named %q", req.Key)
+	}
+	sent, err := decode(r.body)
+	if err != nil {
+		return nil, err
+	}
+	body, _ := sent.(map[string]any) // was held against the contract
+	scope := policies.Scope(or(req.Body.Scope, string(policies.Platform)))
+	value, fault := policies.Check(req.Key, string(scope), body["value"])
+	if fault != nil {
+		return nil, errs.Invalid(fault.Field, "%s", fault.Message).Try("use %s", fault.Expected)
+	}
+	k, err := s.Changes.SetPolicy(ctx, keep(r, func(k change.PolicyKey) identity.Reply {
+		return reply(http.StatusOK, toPolicyKey(k), "", "")
+	}), req.Key, scope, value, version)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.PutPolicy200JSONResponse{Body: toPolicyKey(k)}, nil
+}
+
+// toPolicyKey shows a key with what is set of it.
+func toPolicyKey(k change.PolicyKey) oapi.PolicyKey {
+	shown := oapi.PolicyKey{
+		Key: k.Name, Meaning: k.Meaning, Type: string(k.Type), Unit: filled(k.Unit), Default: toValue(k.Default), Set: make([]oapi.PolicySetting, len(k.Set)),
+	}
+	for _, level := range k.Scopes {
+		shown.Scopes = append(shown.Scopes, string(level))
+	}
+	switch k.Type {
+	case policies.TypeInt, policies.TypeMinor:
+		shown.Minimum, shown.Maximum = &k.Min, &k.Max
+	case policies.TypeEnum, policies.TypeList:
+		shown.Values = &k.Values
+	case policies.TypeBool, policies.TypeText:
+	}
+	for i, v := range k.Set {
+		shown.Set[i] = oapi.PolicySetting{
+			Scope: string(v.Scope), Value: toValue(v.Value), Object: v.Object, Version: v.Version, Source: toSource(v.Source),
+		}
+	}
+	return shown
+}
+
+// toValue: a switch, a number, a text or a list of words has a JSON form.
+func toValue(v any) (shown oapi.PolicyValue) {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = shown.UnmarshalJSON(text)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return shown
+}

@@ -1,0 +1,80 @@
+package change
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// The subjects that this room states facts under.
+const (
+	SubjectDecided = "fleet.plan_decided"
+	SubjectChanged = "fleet.declaration_changed"
+)
+
+// Decided is the payload of fleet.plan_decided.
+type Decided struct {
+	Plan    string `json:"plan_id"`
+	Status  string `json:"status"`
+	Hash    string `json:"hash"`
+	Source  string `json:"source"`
+	Commit  string `json:"commit"`
+	Summary string `json:"summary"`
+	By      string `json:"decided_by"`
+	Reason  string `json:"reason"`
+}
+
+// Changed is the payload of fleet.declaration_changed.
+type Changed struct {
+	Object     string       `json:"object_id"`
+	Kind       desired.Kind `json:"kind"`
+	Name       string       `json:"name"`
+	Change     string       `json:"change"`
+	Generation int64        `json:"generation"`
+	Version    int64        `json:"version"`
+	By         string       `json:"changed_by"`
+	Reason     string       `json:"reason"`
+}
+
+// decidedFact: a plan is approved first, and has one end.
+func (s *Service) decidedFact(p Stored, by identity.Caller, reason string) event.Fact {
+	sequence := int64(2)
+	if p.Status == StatusApproved {
+		sequence = 1
+	}
+	return event.Fact{
+		Stream: event.StreamFleet, Subject: SubjectDecided, Aggregate: "plan:" + p.ID.String(), Sequence: sequence,
+		URN: s.Naming.Name("", "", "plan", p.ID.String()).String(), CorrelationID: by.CorrelationID, Trace: by.Trace,
+		Payload: Decided{
+			Plan: p.ID.String(), Status: p.Status, Hash: p.Hash, Source: p.Source, Commit: p.Commit, Summary: p.Plan.Summary, By: by.Actor(), Reason: reason,
+		},
+	}
+}
+
+func (s *Service) changedFact(o desired.Object, what string, by identity.Caller, reason string) event.Fact {
+	return event.Fact{
+		Stream: event.StreamFleet, Subject: SubjectChanged, Aggregate: "object:" + o.UID.String(), Sequence: o.ResourceVersion,
+		URN: s.Naming.Name("", "", types[o.Kind], o.UID.String()).String(), CorrelationID: by.CorrelationID, Trace: by.Trace,
+		Payload: Changed{
+			Object: o.UID.String(), Kind: o.Kind, Name: o.Name, Change: what, Generation: o.Generation, Version: o.ResourceVersion, By: by.Actor(), Reason: reason,
+		},
+	}
+}
+
+// record is what stands beside a change: its audit row, and what it tells.
+type record struct {
+	audit.Entry
+
+	facts []event.Fact
+}
+
+func (r record) queue(b *pgx.Batch, by identity.Caller) {
+	r.Actor, r.CorrelationID = by.Actor(), by.CorrelationID
+	audit.Queue(b, r.Entry)
+	for _, f := range r.facts {
+		event.Queue(b, f)
+	}
+}
