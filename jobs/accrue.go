@@ -92,6 +92,7 @@ func periodic(d *Deps) []*river.PeriodicJob {
 	all := []*river.PeriodicJob{
 		river.NewPeriodicJob(every(d.Window), func() (river.JobArgs, *river.InsertOpts) { return Accrue{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(every(func() time.Duration { return min(d.Window(), checking) }), func() (river.JobArgs, *river.InsertOpts) { return CheckMeters{}, nil }, nil),
+		river.NewPeriodicJob(river.PeriodicInterval(placing), func() (river.JobArgs, *river.InsertOpts) { return PlaceQueued{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(comparing), func() (river.JobArgs, *river.InsertOpts) { return CheckDrift{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return KeepHouse{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),

@@ -98,6 +98,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &paymentEvent{d: d})
 	river.AddWorker(w, &paymentRefund{d: d})
 	river.AddWorker(w, &paymentSweep{d: d})
+	river.AddWorker(w, &placeQueued{d: d})
 	river.AddWorker(w, &keepHouse{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})

@@ -72,6 +72,13 @@ CREATE OR REPLACE VIEW node_progress WITH (security_invoker = true) AS
 	SELECT id AS node_id, reachability = 'reachable' AS reachable, NOT cordoned AND lifecycle <> 'retired' AS on_market, lifecycle <> 'retired' AS listed FROM nodes;
 
 -- room: allocation
+-- One that waits for capacity has no node yet: who asked first is served first.
+ALTER TABLE allocations
+	ALTER node_id DROP NOT NULL,
+	ADD key_ids     uuid[] NOT NULL DEFAULT '{}', -- the SSH keys that were named, until it is placed
+	ADD queue_until timestamptz, -- given up then
+	ADD CONSTRAINT allocations_wait_without_a_node CHECK (node_id IS NOT NULL OR status IN ('requested', 'releasing', 'released', 'failed'));
+CREATE INDEX allocations_queued ON allocations (sku, created_at, id) WHERE node_id IS NULL AND status = 'requested';
 -- And what an allocation costs its tenant by the hour.
 CREATE OR REPLACE VIEW allocation_progress WITH (security_invoker = true) AS
 	SELECT id AS allocation_id, status, status_at, expires_at, price_minor * gpus AS hourly_minor, currency FROM allocations;
@@ -175,6 +182,9 @@ ALTER TABLE plans DROP CONSTRAINT plans_decided_by_someone, DROP origin, DROP so
 DROP VIEW node_progress, allocation_progress;
 CREATE VIEW node_progress WITH (security_invoker = true) AS SELECT id AS node_id, reachability = 'reachable' AS reachable FROM nodes;
 CREATE VIEW allocation_progress WITH (security_invoker = true) AS SELECT id AS allocation_id, status, status_at, expires_at FROM allocations;
+UPDATE allocations SET node_id = '00000000-0000-0000-0000-000000000000' WHERE node_id IS NULL;
+DROP INDEX allocations_queued;
+ALTER TABLE allocations DROP CONSTRAINT allocations_wait_without_a_node, DROP key_ids, DROP queue_until, ALTER node_id SET NOT NULL;
 ALTER TABLE observed_objects DROP epoch;
 ALTER TABLE observed_nodes DROP devices;
 DROP INDEX desired_revisions_by_source;

@@ -22,7 +22,7 @@ BEGIN
 	FOR line IN SELECT * FROM (VALUES
 		--                            api     node   recon-  work    relay
 		--                                           cile
-		('desired_objects',          'raw',  '',    'raw',  'rwd',  ''),
+		('desired_objects',          'raw',  '',    'raw',  'rawd', ''),
 		('desired_revisions',        'r',    '',    'raw',  '',     ''),
 		('desired_pointer',          'r',    '',    'raw',  '',     ''),
 		('git_sources',              'rw',   '',    'raw',  'r',    ''),
@@ -94,7 +94,7 @@ BEGIN
 		('nodes',                    'r',    'rw',  'r',    'raw',  ''),
 		('gpus',                     'r',    'raw', 'r',    'r',    ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
-		('slot_claims',              'ra',   '',    'r',    'rw',   ''),
+		('slot_claims',              'ra',   '',    'r',    'raw',  ''),
 		('enrolment_tokens',         'ra',   'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
 

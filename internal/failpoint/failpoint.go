@@ -20,6 +20,8 @@ var Points = []string{
 	"change.apply.after_commit",
 	"allocation.request.before_commit",
 	"allocation.request.after_commit",
+	"allocation.place.before_commit",
+	"allocation.place.after_commit",
 	"allocation.release.after_commit",
 	"loop.pass.before_commit",
 	"loop.pass.after_commit",

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
@@ -53,6 +54,7 @@ type Limits struct {
 	HourlyProject, HourlyTenant    money.Minor   // what all of it may cost; 0: anything
 	MonthlyProject, MonthlyTenant  money.Minor   // once spent, nothing more is started; 0: any
 	DefaultTTL, MaxTTL             time.Duration // 0: none
+	QueueWait                      time.Duration // how long a request may wait for capacity; 0: not at all
 }
 
 // Allocation is one promise.
@@ -83,6 +85,8 @@ type Allocation struct {
 	ActiveAt             *time.Time
 	EndedAt              *time.Time
 	ExpiresAt            *time.Time
+	// QueueUntil is when one that waits for capacity is given up; nil once it is placed.
+	QueueUntil *time.Time
 	// Paused is why it is not charged for though it is active; empty where it is.
 	Paused metering.Cause
 }
@@ -106,6 +110,7 @@ type Request struct {
 	SSHKeys []ids.SSHKey
 	Labels  map[string]string
 	TTL     time.Duration // 0: the policy's default
+	Queue   bool          // wait for capacity instead of being refused
 	// Answer makes what the door answers, which is kept with the idempotency key
 	// in the same transaction, so that a replay says the very same.
 	Answer func(Allocation) identity.Reply
@@ -137,6 +142,9 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		}
 		// From a snapshot that may be old: the claim has the last word.
 		slots, err := s.Inventory.Place(ctx, r.SKU, r.Region, r.GPUs, a.CreatedAt)
+		if r.Queue && errs.CodeOf(err) == errs.SKUUnavailable {
+			return s.enqueue(ctx, a, r, limits)
+		}
 		if err != nil {
 			return Allocation{}, err
 		}
@@ -175,14 +183,22 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots i
 	identity.QueueKeysOf(b, r.Caller, r.SSHKeys, keys)  // under those locks, as is what follows
 	queueCaps(b, *a, l)
 	inventory.QueueClaim(b, a.ID, slots)
-	queueInsert(b, *a)
+	queueInsert(b, *a, noKeys)
 	desired.QueuePut(b, declaration) // marks it due
-	audit.Queue(b, audit.Entry{
-		Tenant: a.Tenant, Actor: r.Caller.Actor(), Action: "allocation.create", Target: a.URN(s.Naming),
-		CorrelationID: r.Caller.CorrelationID, After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name},
-	})
-	event.Queue(b, s.requested(*a, r.Caller))
+	s.queueAsked(b, *a, r.Caller)
 	return s.commit(ctx, b, "allocation.request")
+}
+
+// noKeys: the declaration of one that is placed holds the keys themselves.
+var noKeys = []uuid.UUID{}
+
+// queueAsked says who asked for it, for good.
+func (s *Service) queueAsked(b *pgx.Batch, a Allocation, by identity.Caller) {
+	audit.Queue(b, audit.Entry{
+		Tenant: a.Tenant, Actor: by.Actor(), Action: "allocation.create", Target: a.URN(s.Naming),
+		CorrelationID: by.CorrelationID, After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name},
+	})
+	event.Queue(b, s.requested(a, by))
 }
 
 // commit sends a batch as one transaction.

@@ -75,7 +75,7 @@ type ReleaseFailedFact struct {
 }
 
 func (s *Service) requested(a Allocation, by identity.Caller) event.Fact {
-	return s.fact(a, SubjectRequested, RequestedFact{Allocation: a.ID.String(), SKU: a.SKU, GPUs: a.GPUs, Region: a.Region, RequestedBy: by.Actor()})
+	return s.fact(a, SubjectRequested, RequestedFact{Allocation: a.ID.String(), SKU: a.SKU, GPUs: a.GPUs, Region: a.Region, RequestedBy: by.Actor(), Queued: !a.placed()})
 }
 
 // fact is stated with the version of the row it is about, so that a consumer can

@@ -3,20 +3,21 @@ package allocation
 import (
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 const (
-	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, reason,
-		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at, paused`
+	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), price_minor, currency, login, host_uid, status, reason,
+		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at, paused, queue_until`
 
 	insertAllocation = `
 		WITH put AS (
 			INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login,
-				host_uid, status, labels, created_at, status_at, expires_at, correlation_id, trace)
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'requested', $14, $15, $15, $16, $17, $18
+				host_uid, status, labels, created_at, status_at, expires_at, correlation_id, trace, key_ids, queue_until)
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, nullif($9, '00000000-0000-0000-0000-000000000000'::uuid), $10, $11, $12, $13, 'requested', $14, $15, $15, $16, $17, $18, $19, $20
 			WHERE NOT EXISTS (SELECT FROM allocations WHERE project_id = $3 AND name = $5 AND status NOT IN ('released', 'failed'))
 			RETURNING id
 		)
@@ -51,7 +52,7 @@ const (
 	// that of an index, which then holds only what lives.
 	lockOpen = `
 		SELECT id FROM allocations
-		WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 ORDER BY id FOR UPDATE`
+		WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 AND node_id IS NOT NULL ORDER BY id FOR UPDATE`
 	// Living allocations follow the catalogue. In id order, as everyone who locks
 	// several; the version is that of the last transition, and this is none.
 	setPrices = `
@@ -77,30 +78,50 @@ const (
 		ORDER BY created_at DESC, id DESC LIMIT $8`
 	// From the index of what lives.
 	selectStanding = `
-		SELECT id, org_id, project_id, node_id, sku, gpus, price_minor, currency, status = 'active' AND paused = '', status = 'releasing'
+		SELECT id, org_id, project_id, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), sku, gpus, price_minor, currency, status = 'active' AND paused = '', status = 'releasing'
 		FROM allocations WHERE status NOT IN ('released', 'failed', 'release_failed') AND (node_id = ANY ($1::uuid[]) OR sku = ANY ($2::text[]))`
 	selectHoldings = `
 		SELECT org_id, project_id, user_id, count(*) FROM allocations
 		WHERE status NOT IN ('released', 'failed', 'release_failed') GROUP BY org_id, project_id, user_id`
+	// Who asked first is served first; whoever does not fit lets the next one try.
+	selectQueued = `
+		SELECT id, sku, region, gpus FROM allocations WHERE node_id IS NULL AND status = 'requested' ORDER BY created_at, id LIMIT $1`
+	// Another worker that has it places it.
+	lockQueued = `
+		SELECT ` + columns + `, key_ids FROM allocations WHERE id = $1 AND node_id IS NULL AND status = 'requested' FOR UPDATE SKIP LOCKED`
+	// The lease and the deadlines begin with the node.
+	placeAllocation = `
+		UPDATE allocations SET node_id = $2, region = $3, status_at = now(), queue_until = NULL, key_ids = '{}',
+			expires_at = now() + (expires_at - created_at)
+		WHERE id = $1 RETURNING expires_at`
+	countBefore = `
+		SELECT count(*) FROM allocations WHERE node_id IS NULL AND status = 'requested' AND sku = $1 AND (created_at, id) < ($2, $3)`
+	// Of what the asker may see.
+	selectLeases   = `SELECT id, name, expires_at FROM allocations WHERE id = ANY ($1::uuid[])`
 	selectTimeline = `
 		SELECT version, event, from_status, to_status, reason, message, at
 		FROM allocation_transitions WHERE allocation_id = $1 ORDER BY version`
 )
 
-func queueInsert(b *pgx.Batch, a Allocation) {
+func queueInsert(b *pgx.Batch, a Allocation, keys []uuid.UUID) {
 	labels := a.Labels
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	b.Queue(insertAllocation, a.ID, a.Tenant, a.Project, a.User, a.Name, a.SKU, a.Region, a.GPUs, a.Node, a.PriceMinor, a.Currency,
-		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt, a.CorrelationID, a.Trace).Exec(oneRow(func() error {
+		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt, a.CorrelationID, a.Trace, keys, a.QueueUntil).Exec(oneRow(func() error {
 		return errs.New(errs.AlreadyExists, "the project already has an allocation named %q", a.Name).At("name").Try("choose another name, or release that one")
 	}))
 }
 
-func scan(row pgx.CollectableRow) (a Allocation, err error) {
-	err = row.Scan(&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
-		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused)
+func scan(row pgx.CollectableRow) (Allocation, error) { return scanWith(row) }
+
+// scanWith reads the columns of an allocation, and those that follow them.
+func scanWith(row pgx.CollectableRow, more ...any) (a Allocation, err error) {
+	err = row.Scan(append([]any{
+		&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
+		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused, &a.QueueUntil,
+	}, more...)...)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("scanning allocation: %w", err)
 	}

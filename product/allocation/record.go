@@ -110,8 +110,10 @@ func (s *Service) GaveUp(ctx context.Context, tx pgx.Tx, a Allocation, attempts 
 		event.Queue(b, s.fact(a, SubjectReleaseFailed, ReleaseFailedFact{Allocation: a.ID.String(), Reason: why, Attempts: attempts, Slots: a.GPUs}))
 		return send(ctx, tx, b, a)
 	}
-	if err := s.bury(ctx, tx, a, reasonFailed); err != nil {
-		return err
+	if a.placed() {
+		if err := s.bury(ctx, tx, a, reasonFailed); err != nil {
+			return err
+		}
 	}
 	inventory.QueueDirty(b, a.ID)
 	event.Queue(b, s.fact(a, SubjectFailed, FailedFact{Allocation: a.ID.String(), Reason: reasonFailed, Message: why, Attempts: attempts}))

@@ -79,8 +79,10 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	if err != nil {
 		return Allocation{}, err
 	}
-	if err := s.bury(ctx, tx, a, reason); err != nil {
-		return Allocation{}, err
+	if a.placed() {
+		if err := s.bury(ctx, tx, a, reason); err != nil {
+			return Allocation{}, err
+		}
 	}
 	b := &pgx.Batch{}
 	metering.QueueClose(b, a.ID, metering.ReleaseRequested, nil)
@@ -92,6 +94,9 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	event.Queue(b, s.fact(a, SubjectReleasing, ReleasingFact{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor}))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return Allocation{}, fmt.Errorf("releasing %s: %w", a.ID, err)
+	}
+	if !a.placed() {
+		return s.withdraw(ctx, tx, a)
 	}
 	return a, nil
 }

@@ -101,6 +101,13 @@ const (
 		WHERE s.status = 'clean' AND s.sku = $1 AND ($2 = '' OR s.region = $2)
 			AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned
 		ORDER BY n.name, g.index`
+	// Every node that is to sell it, with each slot and who holds it now.
+	selectCandidates = `
+		SELECT n.name, n.region, n.lifecycle IN ('active', 'offline'), n.reachability = 'reachable', n.cordoned, s.status, c.allocation_id
+		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id AND s.reason <> 'retired'
+			LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
+		WHERE n.sku = $1 AND n.lifecycle NOT IN ('retired', 'draining', 'drained')
+		ORDER BY n.name, s.id`
 	claimSlots = `
 		WITH free AS (
 			-- In id order, so that claims on the same slots queue and never deadlock.

@@ -12,7 +12,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"declareNode": declareNode, "resellSlots": resellSlots, "drainNode": drainNode, "lockNodeOf": lockNodeOf, "retireDrained": retireDrained, "retireDrainedOf": retireDrainedOf, "countClaims": countClaims,
 		"setReachability": setReachability, "lockNode": lockNode, "putGPUs": putGPUs, "missGPUs": missGPUs, "putSlots": putSlots,
 		"quarantineSlots": quarantineSlots, "setSeen": setSeen, "insertToken": insertToken, "spendToken": spendToken,
-		"setEnrolled": setEnrolled, "selectFree": selectFree, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
+		"setEnrolled": setEnrolled, "selectFree": selectFree, "selectCandidates": selectCandidates, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
 		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectUnhealthy": selectUnhealthy, "selectUnhealthySince": selectUnhealthySince, "selectCapacity": selectCapacity,
 		"selectStanding": selectStanding, "selectStock": selectStock, "countFleet": countFleet,
 		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "selectDevices": selectDevices, "selectNodesOf": selectNodesOf, "selectKept": selectKept,

@@ -93,6 +93,7 @@ func (p policy) request(c identity.Caller) allocation.Limits {
 		MinimumRunway: minutes(v.Int(policies.BillingMinimumRunwayMinutes)),
 		HourlyProject: v.Minor(policies.BillingHourlySpendLimitMinor), HourlyTenant: tenant.Minor(policies.BillingHourlySpendLimitMinor),
 		MonthlyProject: v.Minor(policies.BillingMonthlyBudgetMinor), MonthlyTenant: tenant.Minor(policies.BillingMonthlyBudgetMinor),
+		QueueWait:  time.Duration(v.Int(policies.AllocationQueueMaxWaitHours)) * time.Hour,
 		DefaultTTL: time.Duration(v.Int(policies.AllocationDefaultTTLHours)) * time.Hour,
 		MaxTTL:     time.Duration(v.Int(policies.AllocationMaxTTLHours)) * time.Hour,
 	}

@@ -1,0 +1,99 @@
+package allocation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/inventory/place"
+)
+
+// Pending is why a request waits, and what would let it through.
+type Pending struct {
+	Since      time.Time
+	Position   int        // in the queue for its SKU; 1 is next
+	DeadlineAt *time.Time // when it is given up
+	Left       []place.Left
+	Fits       []place.Fit
+}
+
+// Pending explains one that waits. Hosts are named to those who keep the fleet
+// only; leases are those that the caller's scope may see.
+func (s *Service) Pending(ctx context.Context, a Allocation, named bool) (Pending, error) {
+	p := Pending{Since: a.CreatedAt, DeadlineAt: a.QueueUntil, Position: 1}
+	var before int
+	if err := s.DB.QueryRow(ctx, countBefore, a.SKU, a.CreatedAt, a.ID).Scan(&before); err != nil {
+		return Pending{}, fmt.Errorf("counting who waits before %s: %w", a.ID, err)
+	}
+	p.Position += before
+	nodes, err := s.Inventory.Candidates(ctx, a.SKU)
+	if err != nil {
+		return Pending{}, err
+	}
+	leases, err := s.leases(ctx, nodes)
+	if err != nil {
+		return Pending{}, err
+	}
+	p.Left, p.Fits = place.Explain(candidates(nodes, leases, named), a.Region, a.GPUs, s.Clock.Now())
+	return p, nil
+}
+
+type lease struct {
+	name string
+	ends time.Time // zero: it has no end
+}
+
+// leases reads when those end that hold slots and that the caller may see.
+func (s *Service) leases(ctx context.Context, nodes []inventory.Candidate) (map[uuid.UUID]lease, error) {
+	var holders []uuid.UUID
+	for _, n := range nodes {
+		for _, u := range n.Slots {
+			if u.Holder != nil {
+				holders = append(holders, *u.Holder)
+			}
+		}
+	}
+	rows, err := s.DB.Query(ctx, selectLeases, holders)
+	if err != nil {
+		return nil, fmt.Errorf("reading leases: %w", err)
+	}
+	all := map[uuid.UUID]lease{}
+	var id ids.Allocation
+	var l lease
+	var ends *time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&id, &l.name, &ends}, func() error {
+		l.ends = time.Time{}
+		if ends != nil {
+			l.ends = *ends
+		}
+		all[id.UUID] = l
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading leases: %w", err)
+	}
+	return all, nil
+}
+
+func candidates(nodes []inventory.Candidate, leases map[uuid.UUID]lease, named bool) []place.Candidate {
+	all := make([]place.Candidate, len(nodes))
+	for i, n := range nodes {
+		c := place.Candidate{Region: n.Region, Enrolled: n.Enrolled, Heard: n.Heard, Cordoned: n.Cordoned}
+		if named {
+			c.Name = n.Name
+		}
+		for _, u := range n.Slots {
+			unit := place.Unit{Status: u.Status}
+			if u.Holder != nil {
+				unit.Holder, unit.Ends = leases[*u.Holder].name, leases[*u.Holder].ends
+			}
+			c.Slots = append(c.Slots, unit)
+		}
+		all[i] = c
+	}
+	return all
+}

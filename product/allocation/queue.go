@@ -1,0 +1,190 @@
+package allocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// A request that waits for capacity is a row and nothing else: no claim, no
+// declaration, nothing that costs. It counts against the caps and against what the
+// tenant can pay for, so that it can be carried out when its turn comes. Who asked
+// first is served first; a request that does not fit lets smaller ones pass, since
+// slots that nobody can use would help nobody.
+
+// placed says that it has its node, now or once.
+func (a Allocation) placed() bool { return a.Node != ids.Node{} }
+
+// Queued says that it waits for capacity.
+func (a Allocation) Queued() bool { return a.State == Requested && !a.placed() }
+
+// enqueue is the one transaction of a request that waits.
+func (s *Service) enqueue(ctx context.Context, a Allocation, r Request, l Limits) (Allocation, error) {
+	if l.QueueWait <= 0 {
+		return Allocation{}, errs.New(errs.SKUUnavailable, "nothing is free, and requests may not wait here").
+			Try("try fewer GPUs or another SKU").With("sku", a.SKU).With("gpus", a.GPUs)
+	}
+	until := a.CreatedAt.Add(l.QueueWait)
+	a.QueueUntil, a.Node = &until, ids.Node{}
+	named := make([]uuid.UUID, len(r.SSHKeys))
+	for i, k := range r.SSHKeys {
+		named[i] = k.UUID
+	}
+	b := &pgx.Batch{}
+	s.Identity.QueueKey(b, r.Key, answer(r.Answer, a))
+	identity.QueueLock(b, r.Caller)
+	queueCaps(b, a, l)
+	queueInsert(b, a, named)
+	s.queueAsked(b, a, r.Caller)
+	if err := s.commit(ctx, b, "allocation.request"); err != nil {
+		return Allocation{}, err
+	}
+	s.Hints.Send(event.Topic)
+	return a, nil
+}
+
+// withdraw ends one that was never placed: there is nothing to clean, and so
+// nothing to wait for.
+func (s *Service) withdraw(ctx context.Context, tx pgx.Tx, a Allocation) (Allocation, error) {
+	a, err := s.move(ctx, tx, a, SlotsGone, "", "")
+	if err != nil {
+		return Allocation{}, err
+	}
+	return a, s.queueReleased(ctx, tx, a)
+}
+
+// placedAtOnce is how many waiting requests one pass looks at.
+const placedAtOnce = 200
+
+// PlaceQueued gives waiting requests what has come free, and gives up those whose
+// time is over. Also, called in the transaction, lets the caller add what belongs
+// to a placement.
+func (s *Service) PlaceQueued(ctx context.Context, also func(context.Context, pgx.Tx, Allocation) error) (placed int, err error) {
+	rows, err := s.DB.Query(ctx, selectQueued, placedAtOnce)
+	if err != nil {
+		return 0, fmt.Errorf("reading the queue: %w", err)
+	}
+	waiting, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiter])
+	if err != nil {
+		return 0, fmt.Errorf("reading the queue: %w", err)
+	}
+	full := fullness{}
+	for _, w := range waiting {
+		ok, err := s.placeOne(ctx, w, full, also)
+		if err != nil {
+			return placed, err
+		}
+		if ok {
+			placed++
+		}
+	}
+	if placed > 0 {
+		failpoint.Hit("allocation.place.after_commit")
+		s.Desired.Hint()
+	}
+	return placed, nil
+}
+
+type waiter struct {
+	ID          ids.Allocation
+	SKU, Region string
+	GPUs        int
+}
+
+// fullness is the least number of GPUs that was not to be had, by SKU and region:
+// the next waiter for as many need not ask again.
+type fullness map[[2]string]int
+
+func (f fullness) known(w waiter) bool {
+	n, ok := f[[2]string{w.SKU, w.Region}]
+	return ok && w.GPUs >= n
+}
+
+func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also func(context.Context, pgx.Tx, Allocation) error) (placed bool, err error) {
+	var slots inventory.Slots
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		a, named, err := lockWaiting(ctx, tx, w.ID)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return nil // placed, released, or in other hands
+		case err != nil:
+			return fmt.Errorf("locking a waiting request: %w", err)
+		case a.QueueUntil != nil && !s.Clock.Now().Before(*a.QueueUntil):
+			return s.GaveUp(ctx, tx, a, 0, "no capacity came free in time")
+		case full.known(w):
+			return nil
+		}
+		keys, err := s.Identity.KeysOf(ctx, tx, identity.Caller{User: a.User}, named)
+		if errs.CodeOf(err) == errs.NotFound {
+			return s.GaveUp(ctx, tx, a, 0, "the SSH keys that it was to be opened by are gone")
+		}
+		if err != nil {
+			return err
+		}
+		if slots, err = s.Inventory.Place(ctx, a.SKU, a.Region, a.GPUs, s.Clock.Now()); err != nil {
+			return err
+		}
+		placed = true
+		return s.settle(ctx, tx, a, slots, keys, len(named) == 0, also)
+	})
+	if len(slots.IDs) > 0 {
+		s.Inventory.Placed(slots)
+	}
+	if errs.CodeOf(err) == errs.SKUUnavailable {
+		if placed { // others were faster than the claim
+			s.Inventory.Misplaced(w.SKU, w.Region)
+		} else {
+			full[[2]string{w.SKU, w.Region}] = w.GPUs
+		}
+		return false, nil
+	}
+	return placed && err == nil, err
+}
+
+// settle claims and declares, in tx: from here on it is as though it had been
+// placed when it was asked for.
+func (s *Service) settle(ctx context.Context, tx pgx.Tx, a Allocation, slots inventory.Slots, keys []string, follow bool, also func(context.Context, pgx.Tx, Allocation) error) error {
+	a.Node, a.Region = slots.Node, slots.Region
+	if err := tx.QueryRow(ctx, placeAllocation, a.ID, a.Node, a.Region).Scan(&a.ExpiresAt); err != nil {
+		return fmt.Errorf("placing %s: %w", a.ID, err)
+	}
+	declaration, err := declare(a, slots, keys, follow)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	inventory.QueueClaim(b, a.ID, slots)
+	desired.QueuePut(b, declaration)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	if also != nil {
+		if err := also(ctx, tx, a); err != nil {
+			return err
+		}
+	}
+	failpoint.Hit("allocation.place.before_commit")
+	return nil
+}
+
+func lockWaiting(ctx context.Context, tx pgx.Tx, id ids.Allocation) (a Allocation, named []ids.SSHKey, err error) {
+	rows, err := tx.Query(ctx, lockQueued, id)
+	if err != nil {
+		return a, nil, err
+	}
+	a, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Allocation, error) {
+		return scanWith(row, &named)
+	})
+	return a, named, err
+}
