@@ -40,7 +40,7 @@ func TestSourcesComeAndGo(t *testing.T) {
 	team.commit(map[string]string{"a.yaml": sku("team-a", 5)})
 	h.repo.commit(with(skus(1, 35), "env.yaml", names(other("team", team))))
 	h.run(h.Follower)
-	h.until("the second source is applied", func() bool { return h.source("team").Applied.Revision > 0 })
+	h.until("the second source is applied", func() bool { return h.source("team").Applied.Revision > 0 && h.source("team").CheckedAt != nil })
 	if s := h.source("team"); s.DeclaredBy != desired.DeclaredByEnvironment || s.Conditions(time.Now())[0].Status != "True" {
 		t.Errorf("%+v", s)
 	}
