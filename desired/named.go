@@ -47,6 +47,10 @@ func (s *Store) PutAll(ctx context.Context, tx pgx.Tx, objects []Object) error {
 			}
 		}
 	}
+	return upsertAll(ctx, tx, objects)
+}
+
+func upsertAll(ctx context.Context, tx pgx.Tx, objects []Object) error {
 	text, err := json.Marshal(rowsOf(objects))
 	if err != nil {
 		return fmt.Errorf("encoding objects: %w", err)

@@ -95,20 +95,30 @@ const (
 		)
 		SELECT count(mark_due(kind, uid, now(), 'revision applied')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
 
-	// The API's, all at once.
+	// The API's, all at once. What was removed under a name comes back under its uid,
+	// higher than before, as a revision brings it back.
 	upsertOwned = `
 		WITH input AS (
-			SELECT * FROM jsonb_to_recordset($1) AS r(uid uuid, kind text, scope text, name text, labels jsonb, annotations jsonb, spec jsonb, spec_hash text)
+			SELECT coalesce((
+					-- Held, so that of two who bring it back the later finds no tombstone, and the name taken.
+					SELECT d.uid FROM desired_objects d
+					WHERE (d.kind, d.scope, d.name) = (r.kind, r.scope, r.name) AND d.kind <> 'Allocation' AND d.deleted_at IS NOT NULL
+						AND NOT EXISTS (SELECT FROM desired_objects l WHERE (l.kind, l.scope, l.name) = (r.kind, r.scope, r.name) AND l.deleted_at IS NULL)
+					ORDER BY d.deleted_at DESC LIMIT 1 FOR UPDATE), r.uid) AS uid,
+				kind, scope, name, labels, annotations, spec, spec_hash
+			FROM jsonb_to_recordset($1) AS r(uid uuid, kind text, scope text, name text, labels jsonb, annotations jsonb, spec jsonb, spec_hash text)
 		), put AS (
 			INSERT INTO desired_objects AS o (uid, kind, scope, name, labels, annotations, spec, spec_hash, owner, fence)
 			SELECT uid, kind, scope, name, labels, annotations, spec, spec_hash, 'api', 1 FROM input ORDER BY uid
 			ON CONFLICT (uid) DO UPDATE SET
-				generation = o.generation + (o.spec_hash <> excluded.spec_hash)::int, fence = o.fence + (o.spec_hash <> excluded.spec_hash)::int,
-				resource_version = o.resource_version + 1, updated_at = now(),
-				labels = excluded.labels, annotations = excluded.annotations, spec = excluded.spec, spec_hash = excluded.spec_hash
+				generation = o.generation + (o.spec_hash <> excluded.spec_hash OR o.deleted_at IS NOT NULL)::int,
+				fence = o.fence + (o.spec_hash <> excluded.spec_hash OR o.deleted_at IS NOT NULL)::int,
+				resource_version = o.resource_version + 1, updated_at = now(), deleted_at = NULL,
+				labels = excluded.labels, annotations = excluded.annotations, spec = excluded.spec, spec_hash = excluded.spec_hash,
+				owner = 'api', source = '', repository = '', commit = '', path = '', line = 0, col = 0
 			RETURNING kind, uid
 		)
-		SELECT count(mark_due(kind, uid, now(), 'changed by a plan')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
+		SELECT count(mark_due(kind, uid, now(), 'declared')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
 
 	selectNamed = selectObject + `
 		WHERE deleted_at IS NULL AND (kind, scope, name) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[])) ORDER BY uid`

@@ -48,12 +48,8 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Object) (Object, error) {
 	have, err := s.Lock(ctx, tx, o.Kind, o.Scope, o.Name)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
-		o.UID = orNew(o.UID)
-		o.Source = Source{Owner: OwnerAPI}
-		b := &pgx.Batch{}
-		QueuePut(b, o)
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return Object{}, fmt.Errorf("declaring %s %s: %w", o.Kind, o.Name, err)
+		if err := upsertAll(ctx, tx, []Object{o}); err != nil {
+			return Object{}, err
 		}
 		return s.Lock(ctx, tx, o.Kind, o.Scope, o.Name)
 	case err != nil:

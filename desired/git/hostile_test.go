@@ -72,7 +72,7 @@ func (o order) read() outcome {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	r := outcome{Name: o.Name, KB: -1}
 	s, err := OpenStore(dir, o.Spec)
 	var t Tree

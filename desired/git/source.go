@@ -107,11 +107,10 @@ func Open(location, ref string, dirs ...string) (*Source, error) {
 func OpenStore(dir string, spec Spec) (*Source, error) {
 	location := spec.Location
 	if !isURL(location) {
-		path, err := filepath.Abs(location)
-		if err != nil {
-			return nil, fmt.Errorf("finding %s: %w", location, err)
+		if !filepath.IsAbs(location) {
+			return nil, errs.Invalid("repository", "%q is neither an address nor an absolute path", location)
 		}
-		location = "file://" + filepath.ToSlash(path)
+		location = "file://" + filepath.ToSlash(location)
 	}
 	s, err := Open(location, spec.Ref, spec.Dirs...)
 	if err != nil {

@@ -231,7 +231,7 @@ func startSSH(t *testing.T) *sshd {
 		if string(key.Marshal()) != string(user.PublicKey().Marshal()) || c.User() != "git" {
 			return nil, fmt.Errorf("no")
 		}
-		return nil, nil
+		return &ssh.Permissions{}, nil
 	}}
 	config.AddHostKey(d.host)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

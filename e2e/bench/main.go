@@ -23,10 +23,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
 func main() {
+	validate.Child() // does not return in the child that evaluates files
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := start(ctx); err != nil {
@@ -104,6 +106,8 @@ func goals() []goal {
 		{"L4", posting},
 		{"L5", derivation},
 		{"L6", limitedCreate},
+		{"C4", incrementalReads},
+		{"C5", incrementalSync},
 		{"U1", warmStart},
 		{"U2", smallInstallation},
 		{"U3", largeInstallation},

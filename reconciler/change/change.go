@@ -88,13 +88,9 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 func refusal(err error) error {
 	var broken *pgconn.PgError
 	if errors.As(err, &broken) && broken.ConstraintName == "desired_objects_one_name" {
-		return raced()
+		return errs.New(errs.Conflict, "somebody declared this name at the same moment").Try("read it and decide again")
 	}
 	return err
-}
-
-func raced() error {
-	return errs.New(errs.Conflict, "somebody declared this name at the same moment").Try("read it and decide again")
 }
 
 func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {

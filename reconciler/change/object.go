@@ -66,12 +66,8 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	if err := writable(w.Object.Kind); err != nil {
 		return made, nil, err
 	}
-	// What is left out has its default here as in a file: whoever carries it out
-	// reads the spec as it stands.
-	if s.Normal != nil {
-		if w.Object, err = s.Normal(w.Object); err != nil {
-			return made, nil, err
-		}
+	if w.Object, err = s.normal(w.Object); err != nil {
+		return made, nil, err
 	}
 	have, err := s.Desired.LockNamed(ctx, tx, []desired.Name{w.Object.Key()})
 	switch {
@@ -86,16 +82,27 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	if err := s.consistent(ctx, tx, w.Object); err != nil {
 		return made, nil, err
 	}
-	if made, err = s.Desired.PutVersion(ctx, tx, w.Object, w.Version); err != nil {
+	if len(have) == 0 && w.Version == 0 {
+		// It was not there to be locked: whoever was faster has the name.
+		if err = s.Desired.PutAll(ctx, tx, []desired.Object{w.Object}); err == nil {
+			made, err = s.Desired.Lock(ctx, tx, w.Object.Kind, w.Object.Scope, w.Object.Name)
+		}
 		return made, nil, err
 	}
-	if len(have) == 0 && made.ResourceVersion > 1 {
-		return made, nil, raced() // it was not there to be locked
-	}
-	if len(have) == 1 {
+	made, err = s.Desired.PutVersion(ctx, tx, w.Object, w.Version)
+	if err == nil && len(have) == 1 {
 		err = s.free(ctx, tx, desired.Difference{Changed: []desired.Pair{{Old: have[0], New: made}}})
 	}
 	return made, before, err
+}
+
+// normal: what is left out has its default here as in a file, for whoever carries it
+// out reads the spec as it stands.
+func (s *Service) normal(o desired.Object) (desired.Object, error) {
+	if s.Normal == nil {
+		return o, nil
+	}
+	return s.Normal(o)
 }
 
 // writable: allocations have a door of their own, and money behind it.
@@ -112,8 +119,8 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 	switch o.Kind {
 	case desired.KindNode:
 		var spec desired.Node
-		if json.Unmarshal(o.Spec, &spec) != nil {
-			return nil //nolint:nilerr // the schema refuses it, in better words
+		if err := json.Unmarshal(o.Spec, &spec); err != nil {
+			return fmt.Errorf("reading %s: %w", o.Key(), err)
 		}
 		have, err := s.Desired.Named(ctx, tx, []desired.Name{{Kind: desired.KindSKU, Name: spec.SKU}})
 		if err == nil && len(have) == 0 {
@@ -122,11 +129,8 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 		return err
 	case desired.KindPolicy:
 		var spec desired.Policy
-		if json.Unmarshal(o.Spec, &spec) != nil {
-			return nil //nolint:nilerr // likewise
-		}
-		if spec.Scope == "" {
-			spec.Scope = string(policies.Platform)
+		if err := json.Unmarshal(o.Spec, &spec); err != nil {
+			return fmt.Errorf("reading %s: %w", o.Key(), err)
 		}
 		if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
 			return errs.New(errs.SpecInvalid, "%s", fault.Message).At("spec."+fault.Field).Try("expected %s", fault.Expected)

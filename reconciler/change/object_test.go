@@ -56,6 +56,29 @@ func TestPut(t *testing.T) {
 	}
 }
 
+// What is left out is filled in as in files, so that a file which declares the same
+// differs in nothing; and what is removed comes back under its uid.
+func TestPutNormalises(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	bare := desired.Object{Kind: desired.KindSKU, Name: "h100", Spec: []byte(`{"price":{"amountMinor":249,"currency":"EUR"},"maxGPUs":8,"isolation":"host_user","memoryGiB":80,"gpuModel":"H100"}`)}
+	made, err := b.put(bare, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := b.proposed(b.ada, sku("h100", 249)); !p.Plan.Empty() {
+		t.Errorf("%+v", p.Plan.Steps)
+	}
+	gone, err := b.Delete(b.ctx, by[desired.Object](b.ada), made.Key(), made.ResourceVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := b.put(bare, 0)
+	if err != nil || back.UID != made.UID || back.Generation <= gone.Generation || back.DeletedAt != nil {
+		t.Errorf("%+v, %v", back, err)
+	}
+}
+
 func TestPutDry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -66,10 +89,22 @@ func TestPutDry(t *testing.T) {
 	}
 }
 
-// Of twenty who declare one name, one does.
+// Of twenty who declare one name, one does; also where a tombstone has it.
 func TestOneNameOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.race(t)
+	if _, err := b.Delete(b.ctx, by[desired.Object](b.ada), desired.Name{Kind: desired.KindSKU, Name: "h100"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.race(t)
+	if n := b.text(`SELECT count(*)::text FROM desired_objects`); n != "1" {
+		t.Errorf("%s rows", n)
+	}
+}
+
+func (b *bundle) race(t *testing.T) {
+	t.Helper()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	won := 0

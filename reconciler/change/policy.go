@@ -117,6 +117,9 @@ func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope po
 		}
 		o.Name, o.Labels, o.Annotations = set.Name, set.Labels, set.Annotations
 	}
+	if o, err = s.normal(o); err != nil {
+		return desired.Object{}, err
+	}
 	return s.Desired.PutVersion(ctx, tx, o, version)
 }
 

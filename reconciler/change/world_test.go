@@ -77,6 +77,7 @@ func setup(t *testing.T) *bundle {
 		t.Fatal(err)
 	}
 	b.Service = b.as(pgtest.Scoped(t, db), checker.Check)
+	b.Normal = checker.Object
 	b.ctx = pg.WithScope(t.Context(), b.ada.Scope(true))
 	return b
 }
