@@ -93,6 +93,9 @@ func (s *Store) Offer(ctx context.Context, tx pgx.Tx, n Name, source string, exp
 	if o.Source.Owner == OwnerGit && o.Source.Name == source {
 		return Object{}, errs.New(errs.Conflict, "%s is declared by %s already", n, source)
 	}
+	if _, err := tx.Exec(ctx, tearSource, source); err != nil {
+		return Object{}, fmt.Errorf("having %s looked at: %w", source, err)
+	}
 	return s.touch(ctx, tx, o, offerObject, source, adoptWithin.String())
 }
 
@@ -108,6 +111,9 @@ func (s *Store) Take(ctx context.Context, tx pgx.Tx, n Name, expected int64) (Ob
 	}
 	if o.Source.Owner == OwnerAPI {
 		return Object{}, errs.New(errs.Conflict, "%s is managed by the API already", n)
+	}
+	if _, err := tx.Exec(ctx, tearSource, o.Source.Name); err != nil {
+		return Object{}, fmt.Errorf("having %s looked at: %w", o.Source.Name, err)
 	}
 	return s.touch(ctx, tx, o, takeObject)
 }

@@ -189,11 +189,13 @@ const (
 
 	sawSource = `
 		UPDATE git_sources
-		SET checked_at = now(), head = coalesce(nullif($2, ''), head), tree_hash = coalesce(nullif($3, ''), tree_hash),
+		SET checked_at = now(), head = coalesce(nullif($2, ''), head), tree_hash = CASE WHEN $3 <> '' AND tree_hash = $6 THEN $3 ELSE tree_hash END,
 			fetched_at = CASE WHEN $4 = '' THEN now() ELSE fetched_at END,
 			fault_since = CASE WHEN $4 = '' THEN NULL ELSE coalesce(fault_since, now()) END, fault_code = $4, fault = $5
 		WHERE name = $1`
-	askSource     = `UPDATE git_sources SET asked_at = now() WHERE name = $1 AND gone_at IS NULL`
+	askSource = `UPDATE git_sources SET asked_at = now() WHERE name = $1 AND gone_at IS NULL`
+	// Its tree is compared whole by the next look, changed or not.
+	tearSource    = `UPDATE git_sources SET tree_hash = '' WHERE name = $1`
 	suspendSource = `
 		UPDATE git_sources SET suspended_by = $2, suspended_reason = $3, suspended_at = now(), suspended_until = $4, version = version + 1 WHERE name = $1`
 	resumeSource = `

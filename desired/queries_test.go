@@ -15,7 +15,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectSourceLocked": selectSourceLocked, "insertRevision": insertRevision, "updateRevision": updateRevision,
 		"overtakeRevisions": overtakeRevisions, "movePointer": movePointer, "selectPointer": selectPointer, "selectRevisions": selectRevisions,
 		"selectRevision": selectRevision, "selectLatest": selectLatest, "renamePointer": renamePointer, "renameObjects": renameObjects,
-		"renameRevision": renameRevision, "upsertSources": upsertSources, "leaveSources": leaveSources, "sawSource": sawSource, "askSource": askSource,
+		"renameRevision": renameRevision, "upsertSources": upsertSources, "leaveSources": leaveSources, "sawSource": sawSource, "askSource": askSource, "tearSource": tearSource,
 		"suspendSource": suspendSource, "resumeSource": resumeSource, "selectSources": selectSources, "selectSourceByName": selectSourceByName,
 		"updateObject": updateObject, "suspendObject": suspendObject, "resumeObject": resumeObject,
 		"offerObject": offerObject, "takeObject": takeObject, "exportObjects": exportObjects, "selectSlice": selectSlice, "selectWritten": selectWritten, "countRoughly": countRoughly,

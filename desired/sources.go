@@ -111,7 +111,10 @@ func (s *Store) DeclareSources(ctx context.Context, by string, specs []SourceSpe
 // Seen is what a look at a source found: a commit and its tree, or why not.
 type Seen struct {
 	Head, TreeHash string
-	Fault          error
+	// Before is the tree that was seen when the look began: who marks the source
+	// meanwhile, to have all of it compared, is not forgotten.
+	Before string
+	Fault  error
 }
 
 // Saw keeps it. A fault keeps the time since when it lasts.
@@ -120,7 +123,7 @@ func (s *Store) Saw(ctx context.Context, name string, seen Seen) error {
 	if seen.Fault != nil {
 		code, text = faultOf(seen.Fault)
 	}
-	if _, err := s.DB.Exec(ctx, sawSource, name, seen.Head, seen.TreeHash, code, text); err != nil {
+	if _, err := s.DB.Exec(ctx, sawSource, name, seen.Head, seen.TreeHash, code, text, seen.Before); err != nil {
 		return fmt.Errorf("keeping what was seen of %s: %w", name, err)
 	}
 	return nil

@@ -266,7 +266,7 @@ func TestWordsAreFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sync()
-	rows, err := h.db.Query(t.Context(), `SELECT subject, aggregate, sequence, payload FROM outbox_events WHERE stream = 'FLEET' ORDER BY seq`)
+	rows, err := h.db.Query(t.Context(), `SELECT subject, aggregate, sequence, payload FROM outbox_events WHERE subject LIKE 'fleet.revision%' ORDER BY seq`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,10 +105,6 @@ func sku(name string, price int) string {
 	return fmt.Sprintf("apiVersion: gpuaas/v1alpha1\nkind: SKU\nmetadata: {name: %s}\nspec: {gpuModel: Tesla T4, memoryGiB: 16, price: {currency: EUR, amountMinor: %d}}\n", name, price)
 }
 
-func node(name, sku string) string {
-	return fmt.Sprintf("apiVersion: gpuaas/v1alpha1\nkind: Node\nmetadata: {name: %s}\nspec: {sku: %s, region: eu-1, gpus: 4}\n", name, sku)
-}
-
 // skus are n files of one SKU each, beside the environment.
 func skus(n, price int) map[string]string {
 	files := map[string]string{"env.yaml": fmt.Sprintf(environment, "")}
@@ -132,22 +128,11 @@ func without(files map[string]string, names ...string) map[string]string {
 	return fewer
 }
 
-// world is what is so, as a test sets it.
-type world struct {
-	mu    sync.Mutex
-	facts preview.Facts
-}
+// world has nobody on it: what a change would do to people is tested where they are.
+type world struct{}
 
-func (w *world) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Facts, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.facts, nil
-}
-
-func (w *world) set(f preview.Facts) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.facts = f
+func (*world) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Facts, error) {
+	return preview.Facts{}, nil
 }
 
 // house is an installation that follows a repository, with the rights of the loop.
@@ -218,18 +203,16 @@ func (h *house) sync() desired.Revision {
 }
 
 // run follows all sources until the test ends.
-func (h *house) run(f *follow.Follower) (stop func()) {
+func (h *house) run(f *follow.Follower) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
+	h.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			h.t.Error(err)
 		}
 	})
-	h.t.Cleanup(stop)
-	return stop
 }
 
 // until waits for what must come true.

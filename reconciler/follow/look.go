@@ -19,8 +19,8 @@ import (
 
 // judged is a tree that was validated and is not applied.
 type judged struct {
-	tree    git.Tree
-	objects []desired.Object
+	tree git.Tree
+	validated
 }
 
 // once reads the source and makes it desired, if it is not so already.
@@ -38,9 +38,9 @@ func (w *watcher) once(ctx context.Context) (seen desired.Seen, rev desired.Revi
 	if err != nil {
 		return seen, rev, err
 	}
-	seen = desired.Seen{Head: tree.Commit, TreeHash: tree.TreeHash}
+	seen = desired.Seen{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
 	failpoint.Hit("git.apply.fetched")
-	if tree.TreeHash == state.Applied.TreeHash && state.Applied.Revision > 0 {
+	if stands(state, tree) {
 		w.held = nil
 	} else if rev, err = w.take(ctx, reader, state, tree); err != nil {
 		return seen, rev, err
@@ -65,7 +65,7 @@ type reader interface {
 type remote struct{ *git.Source }
 
 func (r remote) tree(ctx context.Context, known string) (git.Tree, error) {
-	return whole(ctx, r.Source, known)
+	return r.Snapshot(ctx, known)
 }
 
 // repository is nil where the source is none.
@@ -141,18 +141,32 @@ func (w *watcher) secret(ctx context.Context, ref string) ([]byte, error) {
 	return secretref.Resolve(ctx, ref)
 }
 
+// stands: the tree is applied, and nobody has taken anything of it away since.
+func stands(state desired.SourceState, tree git.Tree) bool {
+	return state.Applied.Revision > 0 && tree.TreeHash == state.Applied.TreeHash && !torn(state)
+}
+
+// torn: an object has changed its owner since the last look, so that what is applied
+// may not be what the tree declares.
+func torn(state desired.SourceState) bool { return state.TreeHash == "" && state.CheckedAt != nil }
+
 // read reads the tree, and no file of one about which everything has been said.
 func (w *watcher) read(ctx context.Context, r reader, state desired.SourceState) (git.Tree, error) {
-	known := state.Applied.TreeHash
-	settled := w.settled(state)
-	if settled {
-		known = state.Latest.TreeHash
+	if torn(state) {
+		w.held = nil
+		return r.tree(ctx, "")
 	}
-	tree, err := r.tree(ctx, known)
-	if err != nil || !tree.Unchanged || !settled || state.Latest.Status != desired.StatusRejected || tree.Commit == state.Latest.Commit {
+	if w.settled(state) {
+		tree, err := r.tree(ctx, state.Latest.TreeHash)
+		if err != nil || tree.Unchanged && (state.Latest.Status != desired.StatusRejected || tree.Commit == state.Latest.Commit) {
+			return tree, err
+		}
+	}
+	tree, err := r.tree(ctx, state.Applied.TreeHash)
+	if err != nil || tree.Base == "" || tree.Base == w.kept {
 		return tree, err
 	}
-	return r.tree(ctx, "") // another commit than the one that was rejected
+	return r.tree(ctx, "")
 }
 
 // settled: the last tree that was judged would be judged the same, or is still in
@@ -184,20 +198,24 @@ func (w *watcher) take(ctx context.Context, r reader, state desired.SourceState,
 		return w.Desired.Refuse(ctx, snap, latest.Findings)
 	case tree.TreeHash == latest.TreeHash && tree.Commit == latest.Commit && latest.Status == desired.StatusRejected:
 		return latest, nil
-	case w.held == nil || w.held.tree.TreeHash != tree.TreeHash:
-		objects, findings, err := evaluate(ctx, w.spec, tree)
+	case !w.holds(state, tree):
+		v, findings, err := w.validate(ctx, tree)
 		if err != nil {
 			return desired.Revision{}, err
 		}
 		failpoint.Hit("git.apply.validated")
-		if findings = append(findings, w.misplaced(objects)...); len(findings) > 0 {
+		if len(findings) > 0 {
 			w.held = nil
 			return w.Desired.Refuse(ctx, snap, findings)
 		}
-		w.held = &judged{tree, objects}
+		w.held = &judged{tree, v}
 	}
-	snap.Objects, snap.Total = w.held.objects, len(w.held.objects)
-	return w.apply(ctx, r, state, snap)
+	return w.apply(ctx, r, state, w.held.within(snap, state))
+}
+
+// holds: the tree was validated by the last look, against what is applied still.
+func (w *watcher) holds(state desired.SourceState, tree git.Tree) bool {
+	return w.held != nil && w.held.tree.TreeHash == tree.TreeHash && (w.held.objects != nil || w.held.delta.Base == state.Applied.TreeHash)
 }
 
 func (w *watcher) snapshot(state desired.SourceState, tree git.Tree) desired.Snapshot {
@@ -207,19 +225,6 @@ func (w *watcher) snapshot(state desired.SourceState, tree git.Tree) desired.Sna
 			Author: tree.Meta.Author, AuthorEmail: tree.Meta.AuthorEmail, Message: tree.Meta.Message, At: tree.Meta.At, Signer: tree.Meta.Signer,
 		},
 	}
-}
-
-// misplaced: only the root says what this installation is and what it follows.
-func (w *watcher) misplaced(objects []desired.Object) (findings []desired.Finding) {
-	for _, o := range objects {
-		if o.Kind == desired.KindEnvironment && !w.root {
-			findings = append(findings, desired.Finding{
-				Code: desired.CodeKindNotAllowed, Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: o.Key().String(),
-				Message: "this source may not declare an environment", Expected: "it in the source " + w.Root.Name,
-			})
-		}
-	}
-	return findings
 }
 
 func (w *watcher) apply(ctx context.Context, r reader, state desired.SourceState, snap desired.Snapshot) (desired.Revision, error) {
@@ -232,6 +237,9 @@ func (w *watcher) apply(ctx context.Context, r reader, state desired.SourceState
 	rev, err := w.Desired.Apply(ctx, snap, w.gate(c, authorOf(snap.Meta)))
 	if err == nil && (rev.Status == desired.StatusApplied || rev.Status == desired.StatusRejected) {
 		w.held = nil
+	}
+	if err == nil && rev.Status == desired.StatusApplied {
+		w.keep(snap.TreeHash)
 	}
 	return rev, err
 }

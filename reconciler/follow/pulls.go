@@ -90,22 +90,23 @@ func branchOf(ref string) string { return strings.TrimPrefix(ref, "refs/heads/")
 // preview validates a pull request's head, plans it, and leaves word for its
 // readers. Nothing of it is applied, whatever it says.
 func (w *watcher) preview(ctx context.Context, repo *git.Source, state desired.SourceState, pull forge.Pull) error {
-	tree, err := repo.At(ctx, pull.Ref, "")
+	tree, err := repo.At(ctx, pull.Ref, w.kept)
+	if err == nil && (tree.Unchanged || tree.Base != "" && tree.Base != w.kept) {
+		tree, err = repo.At(ctx, pull.Ref, "")
+	}
 	if err != nil {
 		return err
 	}
-	objects, findings := []desired.Object(nil), tree.Findings
+	v, findings := validated{}, tree.Findings
 	if len(findings) == 0 {
-		if objects, findings, err = evaluate(ctx, w.spec, tree); err != nil {
+		if v, findings, err = w.validate(ctx, tree); err != nil {
 			return err
 		}
-		findings = append(findings, w.misplaced(objects)...)
 	}
 	if len(findings) > 0 {
 		return w.refuse(ctx, tree, pull, findings)
 	}
-	snap := w.snapshot(state, tree)
-	snap.Objects, snap.Total = objects, len(objects)
+	snap := v.within(w.snapshot(state, tree), state)
 	return pgx.BeginFunc(ctx, w.Desired.DB, func(tx pgx.Tx) error {
 		c := w.change(state, snap)
 		if c.Diff, err = w.Desired.Preview(ctx, tx, snap); err != nil {

@@ -49,17 +49,7 @@ func (r Root) tree(ctx context.Context, known string) (git.Tree, error) {
 			return t, err
 		}
 	}
-	return whole(ctx, r.Git, known)
-}
-
-// whole reads all files of a tree that is not the known one: they are validated
-// together, so that a name is unique and a reference leads somewhere.
-func whole(ctx context.Context, repo *git.Source, known string) (git.Tree, error) {
-	t, err := repo.Snapshot(ctx, known)
-	if err != nil || t.Base == "" {
-		return t, err
-	}
-	return repo.Snapshot(ctx, "")
+	return r.Git.Snapshot(ctx, known)
 }
 
 func builtinTree(files map[string][]byte, known string) git.Tree {
@@ -79,18 +69,9 @@ func (r Root) Read(ctx context.Context) (git.Tree, []desired.Object, []desired.F
 	if err != nil || len(t.Findings) > 0 {
 		return t, nil, t.Findings, err
 	}
-	objects, findings, err := evaluate(ctx, r.spec(), t)
-	return t, objects, findings, err
-}
-
-func evaluate(ctx context.Context, spec desired.GitSource, t git.Tree) ([]desired.Object, []desired.Finding, error) {
 	result, err := validate.Run(ctx, t.Files)
 	if err != nil {
-		return nil, nil, fmt.Errorf("validating %s: %w", spec.Name, err)
+		return t, nil, nil, fmt.Errorf("validating %s: %w", r.Name, err)
 	}
-	for i := range result.Objects {
-		o := &result.Objects[i].Source
-		o.Owner, o.Name, o.Repository, o.Commit = desired.OwnerGit, spec.Name, spec.Repository, t.Commit
-	}
-	return result.Objects, result.Findings, nil
+	return t, owned(result.Objects, r.spec(), t.Commit), result.Findings, nil
 }

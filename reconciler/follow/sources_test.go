@@ -40,7 +40,7 @@ func TestSourcesComeAndGo(t *testing.T) {
 	team.commit(map[string]string{"a.yaml": sku("team-a", 5)})
 	h.repo.commit(with(skus(1, 35), "env.yaml", names(other("team", team))))
 	h.run(h.Follower)
-	h.until("the second source is applied", func() bool { return h.source("team").Applied.Revision > 0 })
+	h.until("the second source is applied", func() bool { return h.source("team").Applied.Revision > 0 && h.source("team").CheckedAt != nil })
 	if s := h.source("team"); s.DeclaredBy != desired.DeclaredByEnvironment || s.Conditions(time.Now())[0].Status != "True" {
 		t.Errorf("%+v", s)
 	}
@@ -310,6 +310,9 @@ func TestAdoptRoundTrip(t *testing.T) {
 		}
 		return err
 	})
+	if rev := h.sync(); rev.Status != desired.StatusInvalid || codes(rev) != desired.CodeManagedByAPI || h.source("fleet").Conditions(time.Now())[0].Reason != "Invalid" {
+		t.Errorf("declared still: %s %v", statusOf(rev), rev.Findings)
+	}
 	h.repo.commit(without(files, "s001.yaml"))
 	if rev := h.sync(); statusOf(rev) != "applied +0 ~0 -0" {
 		t.Errorf("out of the files: %s %v", statusOf(rev), rev.Findings)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/git"
+	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -22,6 +23,8 @@ type watcher struct {
 
 	source *git.Source // of a source that is not the root
 	opened git.Spec    // how
+	cache  validate.Cache
+	kept   string // the tree that the cache stands at
 
 	turn  sync.Mutex     // one look at a time: somebody may ask for one beside the clock's
 	held  *judged        // what was validated and is not applied: the next look need not read it again

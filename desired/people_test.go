@@ -1,0 +1,276 @@
+package desired_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+// part is what differs from a tree: a snapshot at the cost of what changed.
+func part(commit, base string, total int, removed []string, objects ...desired.Object) desired.Snapshot {
+	s := snapshot(commit, objects...)
+	s.Base, s.Total = base, total
+	for _, n := range removed {
+		s.Removed = append(s.Removed, desired.Name{Kind: desired.KindSKU, Name: n})
+	}
+	return s
+}
+
+// A difference from the applied tree ends where the whole tree would, counts the
+// same, and asks the gate the same.
+func TestPartEqualsWhole(t *testing.T) {
+	t.Parallel()
+	whole, parts := setup(t), on(t, pgtest.Clone(t))
+	var had [2]int
+	gate := func(i int) desired.Gate {
+		return func(_ context.Context, _ pgx.Tx, d desired.Difference) (desired.Verdict, error) {
+			had[i] = d.Had()
+			return desired.Verdict{}, nil
+		}
+	}
+	for _, b := range []*bundle{whole, parts} {
+		b.apply(snapshot("c1", many(20, nil)...))
+		b.unmark()
+	}
+	changed := many(21, map[int]string{3: `{"n":3}`})
+	changed = append(changed[:7], changed[8:]...)
+	one, err := whole.Apply(whole.ctx, snapshot("c2", changed...), gate(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := parts.Apply(parts.ctx, part("c2", "tree-c1", 20, []string{"s07"}, changed[3], changed[19]), gate(1))
+	if err != nil || counts(one) != counts(other) || counts(one) != "applied 20: +1 ~1 -1" || had[0] != 20 || had[1] != 20 || whole.due() != parts.due() {
+		t.Errorf("%s and %s of %v, %v\n%s\n%s", counts(one), counts(other), had, err, whole.due(), parts.due())
+	}
+	// What moved from file to file is in both lists.
+	rev, err := parts.Apply(parts.ctx, part("c3", "tree-c2", 20, []string{"s03"}, at(changed[3], "elsewhere.cue", 1, 1)), nil)
+	if err != nil || counts(rev) != "applied 20: +0 ~1 -0" {
+		t.Errorf("%s, %v", counts(rev), err)
+	}
+}
+
+// Whoever read before the source moved is refused, whole or part, and writes nothing.
+func TestSlowerReaderIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.apply(snapshot("c1", many(3, nil)...))
+	b.apply(snapshot("c2", many(4, nil)...))
+	b.unmark()
+	diff := pgtest.Diff(t, b.db)
+	late := snapshot("c3", many(2, nil)...)
+	late.Since = &first.Revision
+	for _, snap := range []desired.Snapshot{late, part("c3", "tree-c1", 3, nil, many(1, nil)...)} {
+		if _, err := b.Apply(b.ctx, snap, nil); errs.CodeOf(err) != errs.Conflict || diff() != "" {
+			t.Errorf("%v\n%s", err, diff())
+		}
+		if _, err := b.Refuse(b.ctx, snap, nil); errs.CodeOf(err) != errs.Conflict || diff() != "" {
+			t.Errorf("refused: %v\n%s", err, diff())
+		}
+	}
+}
+
+// Versions are compared, Git's objects are refused with their place, and the same
+// again writes nothing.
+func TestINV14PutVersion(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.apply(snapshot("c1", at(sku("theirs", `{}`), "sku.cue", 12, 5)))
+	put := func(name string, version int64, labels map[string]string) (o desired.Object, err error) {
+		err = pgx.BeginFunc(b.ctx, b.db, func(tx pgx.Tx) error {
+			o = sku(name, `{"n":1}`)
+			o.Labels = labels
+			o, err = b.PutVersion(b.ctx, tx, o, version)
+			return err
+		})
+		return o, err
+	}
+	for _, c := range []struct {
+		name    string
+		version int64
+		labels  string
+		want    string
+	}{
+		{"theirs", 0, "", "managed_by_git"},
+		{"mine", 3, "", "version_mismatch"},
+		{"mine", 0, "", "1/1"},
+		{"mine", 2, "", "version_mismatch"},
+		{"mine", 1, "", "1/1"},
+		{"mine", 1, "a", "1/2"},
+		{"mine", 0, "a", "1/2"},
+	} {
+		var labels map[string]string
+		if c.labels != "" {
+			labels = map[string]string{"team": c.labels}
+		}
+		o, err := put(c.name, c.version, labels)
+		got := string(errs.CodeOf(err))
+		if err == nil {
+			got = fmt.Sprintf("%d/%d", o.Generation, o.ResourceVersion)
+		}
+		if got != c.want {
+			t.Errorf("%s at %d with %q: %s, want %s", c.name, c.version, c.labels, got, c.want)
+		}
+	}
+	name := desired.Name{Kind: desired.KindSKU, Name: "mine"}
+	b.unmark()
+	b.do(func(tx pgx.Tx) error {
+		if _, err := b.Delete(b.ctx, tx, name, 1); errs.CodeOf(err) != errs.VersionMismatch {
+			t.Error(err)
+		}
+		o, err := b.Delete(b.ctx, tx, name, 2)
+		if o.DeletedAt == nil {
+			t.Errorf("%+v", o)
+		}
+		return err
+	})
+	if b.due() != "SKU removed" {
+		t.Error(b.due())
+	}
+}
+
+// An object is left alone until its time, which is marked due, or until somebody
+// resumes; an offer and a suspension that have run out are none.
+func TestSuspendAndOfferEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.apply(snapshot("c1", sku("theirs", `{}`)))
+	if err := b.DeclareSources(b.ctx, desired.DeclaredByServer, []desired.SourceSpec{{Name: "fleet", Repository: repo, Ref: "main", Dirs: []string{"."}, Settings: []byte(`{}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	name := desired.Name{Kind: desired.KindSKU, Name: "theirs"}
+	if o, err := b.Get(b.ctx, name.Kind, "", name.Name); err != nil || o.Source.Name != "fleet" {
+		t.Errorf("the name was not taken over: %+v, %v", o.Source, err)
+	}
+	until := time.Now().Add(time.Hour)
+	b.unmark()
+	b.do(func(tx pgx.Tx) error {
+		o, err := b.Suspend(b.ctx, tx, name, desired.Suspension{By: "user:bo", Reason: "fans", Until: &until})
+		if err == nil && (o.Suspended == nil || o.Suspended.By != "user:bo" || o.Suspended.At.IsZero()) {
+			t.Errorf("%+v", o.Suspended)
+		}
+		return err
+	})
+	b.exec(`UPDATE desired_objects SET suspended_until = now() - interval '1 s'`)
+	if o, err := b.Get(b.ctx, name.Kind, "", name.Name); err != nil || o.Suspended != nil {
+		t.Errorf("%+v, %v", o.Suspended, err)
+	}
+	b.do(func(tx pgx.Tx) error {
+		_, err := b.Offer(b.ctx, tx, name, "fleet", 0)
+		if errs.CodeOf(err) != errs.Conflict {
+			t.Errorf("offered to whom it belongs: %v", err)
+		}
+		_, err = b.Offer(b.ctx, tx, name, "nowhere", 0)
+		if errs.CodeOf(err) != errs.NotFound {
+			t.Errorf("offered to nobody: %v", err)
+		}
+		o, err := b.Take(b.ctx, tx, name, 0)
+		if err == nil {
+			_, again := b.Take(b.ctx, tx, name, o.ResourceVersion)
+			if errs.CodeOf(again) != errs.Conflict {
+				t.Errorf("taken twice: %v", again)
+			}
+			o, err = b.Offer(b.ctx, tx, name, "fleet", o.ResourceVersion)
+		}
+		if err == nil && (o.Adopt == nil || o.Adopt.Source != "fleet" || o.Adopt.Until.Before(time.Now().Add(23*time.Hour))) {
+			t.Errorf("%+v", o.Adopt)
+		}
+		return err
+	})
+	b.exec(`UPDATE desired_objects SET adopt_until = now()`)
+	late := snapshot("c2", sku("theirs", `{}`))
+	late.Source = "fleet"
+	if rev, err := b.Apply(b.ctx, late, nil); err != nil || rev.Status != desired.StatusInvalid || rev.Findings[0].Code != desired.CodeManagedByAPI {
+		t.Errorf("an offer that ran out: %+v, %v", rev, err)
+	}
+}
+
+// Each word about a commit is told once, in its transaction: what cannot be told is
+// not so.
+func TestRecordIsPartOfIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var told []string
+	b.Record = func(_ context.Context, _ pgx.Tx, r desired.Revision) error {
+		told = append(told, fmt.Sprintf("%s %d/%d", r.Status, r.Revision, r.Version))
+		return nil
+	}
+	b.apply(snapshot("c1", many(20, nil)...))
+	waits := snapshot("c2", many(10, nil)...)
+	first := b.apply(waits)
+	b.apply(waits)
+	if _, err := b.Apply(b.ctx, waits, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("applied %d/1, waiting_approval %d/1, applied %d/2", first.Revision-1, first.Revision, first.Revision)
+	if got := strings.Join(told, ", "); got != want {
+		t.Errorf("told %s, want %s", got, want)
+	}
+	b.Record = func(context.Context, pgx.Tx, desired.Revision) error { return errors.New("broken") }
+	b.unmark()
+	diff := pgtest.Diff(t, b.db)
+	if _, err := b.Apply(b.ctx, snapshot("c3", many(11, nil)...), nil); err == nil || diff() != "" {
+		t.Errorf("%v\n%s", err, diff())
+	}
+}
+
+// What a source's conditions say in each of its states.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	before := now.Add(-time.Minute)
+	good := desired.SourceState{Head: "c1", TreeHash: "t1", CheckedAt: &now, Applied: desired.Pointer{Revision: 7, Commit: "c1", TreeHash: "t1", AppliedAt: before}}
+	judged := func(status string) func(*desired.SourceState) {
+		return func(s *desired.SourceState) {
+			s.Head, s.TreeHash = "c2", "t2"
+			s.Latest = desired.Revision{Revision: 8, Commit: "c2", TreeHash: "t2", Status: status, UpdatedAt: before, Waits: []desired.Wait{{Message: "removes much"}}, Findings: []desired.Finding{{Path: "a.cue", Line: 3, Column: 1, Message: "no"}}}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*desired.SourceState)
+		want   string
+		lag    time.Duration
+	}{
+		"applied":  {func(*desired.SourceState) {}, "Ready True Succeeded: stands at revision 7", 0},
+		"unseen":   {func(s *desired.SourceState) { s.CheckedAt = nil }, "Ready Unknown Progressing: nobody has looked yet", 0},
+		"nothing":  {func(s *desired.SourceState) { s.Applied = desired.Pointer{} }, "Ready Unknown Progressing: nothing has been applied yet", 0},
+		"invalid":  {judged(desired.StatusInvalid), "Ready False Invalid: a.cue:3:1: no", time.Minute},
+		"rejected": {judged(desired.StatusRejected), "Ready False Rejected: a.cue:3:1: no", time.Minute},
+		"waits":    {judged(desired.StatusWaiting), "Ready False ApprovalRequired: revision 8 waits: removes much, Waiting True ApprovalRequired: revision 8 waits: removes much", time.Minute},
+		"planned":  {judged(desired.StatusPlanned), "Ready False Suspended: revision 8 waits: removes much", time.Minute},
+		"taken back": {func(s *desired.SourceState) {
+			judged(desired.StatusInvalid)(s)
+			s.Head, s.TreeHash = "c1", "t1"
+		}, "Ready True Succeeded: stands at revision 7", 0},
+		"away": {func(s *desired.SourceState) { s.Fault, s.FaultSince = "gives no answer", &before }, "Ready False Unreachable: gives no answer, Stalled True Unreachable: gives no answer", time.Minute},
+		"gone": {func(s *desired.SourceState) { s.GoneAt = &before }, "Ready False NotDeclared: no longer declared; its objects stay as they are", 0},
+		"suspended": {func(s *desired.SourceState) {
+			s.Suspended = &desired.Suspension{By: "user:bo", Reason: "incident", At: before}
+		}, "Ready True Succeeded: stands at revision 7, Suspended True AskedFor: user:bo: incident", 0},
+	} {
+		s := good
+		c.change(&s)
+		var said []string
+		for _, one := range s.Conditions(now) {
+			said = append(said, fmt.Sprintf("%s %s %s: %s", one.Type, one.Status, one.Reason, one.Message))
+		}
+		if got := strings.Join(said, ", "); got != c.want || s.Lag(now) != c.lag {
+			t.Errorf("%s: %s, lag %s", name, got, s.Lag(now))
+		}
+	}
+	o := desired.Object{Generation: 4}
+	if _, is := desired.RestartRequired(o, desired.Environment{Region: "a"}, desired.Environment{Region: "a", TestCreditMinor: 5}, now); is {
+		t.Error("a restart for what is read while it runs")
+	}
+	if c, is := desired.RestartRequired(o, desired.Environment{Region: "a"}, desired.Environment{Region: "b"}, now); !is || !strings.HasSuffix(c.Message, "values of region") || c.ObservedGeneration != 4 {
+		t.Errorf("%+v", c)
+	}
+}
