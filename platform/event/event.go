@@ -23,7 +23,7 @@ const (
 	StreamBilling      = "BILLING"
 	StreamPayments     = "PAYMENTS"
 	StreamFleet        = "FLEET" // what is declared, and how far the world is from it
-	StreamDLQ          = "DLQ" // what could not be published
+	StreamDLQ          = "DLQ"   // what could not be published
 )
 
 // Topic is the hint to send after a commit that holds a fact.
