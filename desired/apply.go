@@ -90,6 +90,12 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, snap Snapshot, gate Gate, 
 	if err != nil {
 		return false, err
 	}
+	if err := lockClaims(ctx, tx, d.written()); err != nil {
+		return false, err
+	}
+	if d.Foreign, err = withRivals(ctx, tx, d); err != nil {
+		return false, err
+	}
 	rev.Created, rev.Changed, rev.Deleted, rev.Adopted = len(d.Created), len(d.Changed), len(d.Deleted), len(d.Adopted)
 	if err := rev.judge(ctx, tx, d, gate); err != nil || rev.Status != StatusApplied {
 		if err == nil {
@@ -159,7 +165,12 @@ func (r *Revision) judge(ctx context.Context, tx pgx.Tx, d Difference, gate Gate
 
 // Preview is what applying a snapshot would change, and writes nothing.
 func (s *Store) Preview(ctx context.Context, q pg.Queryer, snap Snapshot) (Difference, error) {
-	return compareIn(ctx, q, selectSource, snap)
+	d, err := compareIn(ctx, q, selectSource, snap)
+	if err != nil {
+		return Difference{}, err
+	}
+	d.Foreign, err = withRivals(ctx, q, d)
+	return d, err
 }
 
 // Refuse records that a commit was not even compared; the last good one stays.
@@ -197,11 +208,7 @@ func compareIn(ctx context.Context, q pg.Queryer, sql string, snap Snapshot) (Di
 }
 
 func write(ctx context.Context, tx pgx.Tx, snap Snapshot, d Difference) error {
-	wanted := slices.Clone(d.Created)
-	for _, p := range slices.Concat(d.Adopted, d.Changed) {
-		wanted = append(wanted, p.New)
-	}
-	text, err := json.Marshal(rowsOf(wanted))
+	text, err := json.Marshal(rowsOf(d.written()))
 	if err != nil {
 		return fmt.Errorf("encoding revision: %w", err)
 	}
