@@ -19,7 +19,15 @@ import (
 type Wait struct {
 	Reason  string   `json:"reason"` // prune_cap, under_allocations, mass_action, diverged, confirm, suspended
 	Message string   `json:"message"`
-	Objects []string `json:"objects,omitempty"` // Kind/name
+	Objects []string `json:"objects"` // Kind/name
+}
+
+// MarshalJSON writes a wait that names no object with an empty list: readers are
+// promised one.
+func (w Wait) MarshalJSON() ([]byte, error) {
+	type plain Wait
+	w.Objects = append([]string{}, w.Objects...)
+	return json.Marshal(plain(w))
 }
 
 // WaitSuspended is the one reason that no approval answers: the source is
