@@ -65,7 +65,10 @@ func exists(path string) bool {
 }
 
 func (a *app) apply(ctx context.Context, c *client, p planned, yes bool) error {
-	if p.change.Empty() {
+	switch {
+	case len(p.change.Findings) > 0:
+		return a.showProposed(p, false)
+	case p.change.Empty():
 		a.say("Nothing to do: it is declared so already.")
 		return a.showDecided(p.answer)
 	}

@@ -70,10 +70,12 @@ func (a *app) diff(ctx context.Context, p proposal, args []string) error {
 	default:
 		_, err = fmt.Fprint(a.Out, a.diffLines(got.change))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if got.change.Empty() {
+	case len(got.change.Findings) > 0:
+		return inapplicable(got.change)
+	case got.change.Empty():
 		return nil
 	}
 	return &failure{Exit: exitDiffers, Silent: true}

@@ -361,6 +361,7 @@ func fakePlan(id uuid.UUID, word string, source *string) *oapi.PlanDetail {
 	case "nothing":
 		c.Steps, c.Changes, c.Creates, c.Deletes, c.Summary = []oapi.ChangeStep{}, 0, 0, 0, "Plan: nothing to do."
 	case "refused":
+		c.Steps, c.Changes, c.Creates, c.Deletes, c.Summary = []oapi.ChangeStep{}, 0, 0, 0, "Plan: nothing to do."
 		c.Findings = []oapi.Finding{{Path: path, Line: 12, Column: 1, Message: "the API owns it"}}
 	case "waits":
 		c.Waits = []oapi.Wait{{Reason: "prune_cap", Message: "6 objects would go, 5 may", Objects: []string{"Node/a"}}}

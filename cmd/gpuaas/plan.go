@@ -209,13 +209,15 @@ func (a *app) showProposed(got planned, detailed bool) error {
 	}
 	switch {
 	case len(got.change.Findings) > 0:
-		return &failure{
-			Message: "the change cannot be applied: " + got.change.Findings[0].String(), Code: codeFindings, Try: "correct the places above", Exit: exitFailure,
-		}
+		return inapplicable(got.change)
 	case detailed && !got.change.Empty():
 		return &failure{Exit: exitChanges, Silent: true}
 	}
 	return nil
+}
+
+func inapplicable(p preview.Plan) error {
+	return &failure{Message: "the change cannot be applied: " + p.Findings[0].String(), Code: codeFindings, Try: "correct the places above", Exit: exitFailure}
 }
 
 // refusedPlan tells of files from which no plan could be made, also in the comment.

@@ -2,6 +2,8 @@ package git
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -127,6 +129,23 @@ func judgeFolder(dir string, mode filemode.FileMode) desired.Finding {
 }
 
 // add counts a folder that was judged before.
+// Names judges the names of files that come without a tree like those of one.
+func Names(files map[string][]byte) []desired.Finding {
+	j, judged := newJudge(), map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		for end, r := range name + "/" {
+			if r != '/' || judged[name[:end]] {
+				continue
+			}
+			judged[name[:end]] = true
+			if !j.name(name[:end], name[strings.LastIndexByte(name[:end], '/')+1:end]) {
+				break
+			}
+		}
+	}
+	return j.findings
+}
+
 func (j *judge) add(at string, was judged, l Limits) {
 	j.files += was.files
 	if j.files > l.Files && j.files-was.files <= l.Files {

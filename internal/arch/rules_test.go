@@ -41,7 +41,7 @@ var rooms = map[string][]string{
 	"reconciler/preview": {"desired", "policies"},
 	// What people do to declarations is audited, repeatable, and told as a fact; so is
 	// what a commit does. reconciler: they live with drift, too.
-	"reconciler/change": {"desired", "desired/validate", "reconciler", "reconciler/preview", "platform/audit", "platform/event", "platform/identity", "policies"},
+	"reconciler/change": {"desired", "desired/git", "desired/validate", "reconciler", "reconciler/preview", "platform/audit", "platform/event", "platform/identity", "policies"},
 	"reconciler/follow": {"desired", "desired/git", "desired/validate", "reconciler/preview", "reconciler/change", "reconciler/forge", "platform/audit", "platform/event", "policies"},
 	"reconciler/forge":  {},
 	"reconciler/check":  {"desired", "observed", "reconciler/plan", "agent/wire"},

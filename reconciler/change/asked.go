@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/git"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -78,6 +79,9 @@ func (a asked) objects() []desired.Object {
 // snapshot evaluates what is asked for.
 func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, error) {
 	snap := desired.Snapshot{Source: r.Source, Commit: r.Commit}
+	if unsafe := git.Names(r.Files); len(unsafe) > 0 {
+		return snap, refused(unsafe)
+	}
 	files := r.Files
 	if r.Source != "" {
 		state, err := s.Desired.SourceByName(ctx, s.DB, r.Source)
@@ -85,6 +89,10 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 			return desired.Snapshot{}, err
 		}
 		snap.Repository, files = state.Repository, within(r.Files, state.Dirs)
+		if len(files) == 0 {
+			return snap, errs.New(errs.SpecInvalid, "none of these files is in %s, where %s is declared", strings.Join(state.Dirs, " or "), r.Source).
+				At("files").Try("send the files by their paths in the repository")
+		}
 	}
 	result, err := s.Validate(ctx, files)
 	if err == nil && r.Source == "" {
@@ -94,7 +102,7 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 	case err != nil:
 		return desired.Snapshot{}, fmt.Errorf("validating files: %w", err)
 	case len(result.Findings) > 0:
-		return desired.Snapshot{}, errs.New(errs.SpecInvalid, "%s", result.Findings[0]).At("files").With("findings", result.Findings)
+		return desired.Snapshot{}, refused(result.Findings)
 	case len(result.Objects) == 0:
 		return desired.Snapshot{}, errs.New(errs.SpecInvalid, "these files declare nothing").At("files")
 	}
@@ -109,9 +117,13 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 	return snap, nil
 }
 
+func refused(findings []desired.Finding) error {
+	return errs.New(errs.SpecInvalid, "%s", findings[0]).At("files").With("findings", findings)
+}
+
 // besideFile holds what objects of the API name and do not declare themselves. No
-// file of a request is called so: it would hide it, and be hidden.
-const besideFile = "declared-beside.json"
+// file of a request is called so, for a backslash is refused: it would be hidden.
+const besideFile = `declared\beside.json`
 
 // beside validates objects that name others which are declared already. A source is
 // a whole by itself; what the API owns stands beside everything else.

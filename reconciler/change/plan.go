@@ -99,7 +99,7 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 	if _, err := tx.Exec(ctx, lockChange, p.Plan.Source, p.Plan.Commit, p.Plan.Hash); err != nil {
 		return Stored{}, fmt.Errorf("locking plan: %w", err)
 	}
-	err = tx.QueryRow(ctx, findPlan, p.Plan.Source, p.Plan.Commit, p.Plan.Hash).Scan(&id)
+	err = tx.QueryRow(ctx, findPlan, p.Plan.Source, p.Plan.Commit, p.Plan.Hash, p.Plan.Findings).Scan(&id)
 	switch {
 	case err == nil:
 		author := from.Author

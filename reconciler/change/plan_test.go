@@ -83,6 +83,20 @@ func TestProposeRefuses(t *testing.T) {
 		_, err := b.Propose(b.ctx, by[change.Stored](b.ada), change.Request{Source: c.source, Files: map[string][]byte{"a.yaml": []byte(c.files)}})
 		wantCode(t, name, err, c.want)
 	}
+	b.exec(`UPDATE git_sources SET dirs = '{environments/dev}'`)
+	for name, c := range map[string]struct{ source, file, want string }{
+		"out of the tree":          {file: "../../x.yaml", want: "points elsewhere"},
+		"from the root":            {file: "/etc/x.yaml", want: "points elsewhere"},
+		"repaints a terminal":      {file: "a/\x1b[31m.yaml", want: "control characters"},
+		"not where the source is":  {source: "fleet", file: "elsewhere/a.yaml", want: "is in environments/dev, where fleet is declared"},
+		"called as the other ones": {file: `declared\beside.json`, want: "points elsewhere"},
+	} {
+		_, err := b.Propose(b.ctx, by[change.Stored](b.ada), change.Request{Source: c.source, Files: map[string][]byte{c.file: []byte(sku("h100", 1))}})
+		wantCode(t, name, err, errs.SpecInvalid)
+		if err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	if b.audited() != "" {
 		t.Error(b.audited())
 	}
@@ -104,6 +118,10 @@ func TestINV14GitOwns(t *testing.T) {
 	if left := diff(); left != "" {
 		t.Error(left)
 	}
+	// What stood against those files stands against no others.
+	if p := b.proposed(b.ada, sku("a100", 1)); len(p.Plan.Findings) != 0 || second(b.Apply(b.ctx, by[change.Stored](b.bob), p.ID, p.Hash)) != nil {
+		t.Errorf("%+v", p.Plan)
+	}
 	// The same as what Git declares is no write.
 	if p := b.proposed(b.ada, sku("h100", 249)); !p.Plan.Empty() || len(p.Plan.Findings) != 0 {
 		t.Errorf("%+v", p.Plan)
@@ -114,6 +132,31 @@ func TestINV14GitOwns(t *testing.T) {
 		t.Fatalf("%+v, %v", p.Plan, err)
 	}
 	wantCode(t, "applied beside Git", second(b.Apply(b.ctx, by[change.Stored](b.bob), p.ID, p.Hash)), errs.Conflict)
+}
+
+// What was applied once, or turned down, may be asked for again.
+func TestProposedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	files := sku("h100", 249)
+	first := b.proposed(b.ada, files)
+	if err := second(b.Apply(b.ctx, by[change.Stored](b.ada), first.ID, first.Hash)); err != nil {
+		t.Fatal(err)
+	}
+	if err := second(b.Delete(b.ctx, by[desired.Object](b.ada), desired.Name{Kind: desired.KindSKU, Name: "h100"}, 0)); err != nil {
+		t.Fatal(err)
+	}
+	again := b.proposed(b.ada, files)
+	if again.ID == first.ID || again.Status != change.StatusProposed {
+		t.Errorf("%+v", again)
+	}
+	if err := second(b.Reject(b.ctx, by[change.Stored](b.bob), again.ID, again.Hash, "not now")); err != nil {
+		t.Fatal(err)
+	}
+	third := b.proposed(b.ada, files)
+	if err := second(b.Apply(b.ctx, by[change.Stored](b.ada), third.ID, third.Hash)); err != nil {
+		t.Error(err)
+	}
 }
 
 // A plan that has moved is refused with what moved, and is stale from then on.

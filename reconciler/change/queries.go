@@ -11,8 +11,13 @@ import (
 const (
 	// Two who ask the same at once get one plan.
 	lockChange = `SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'plan', $1::text, $2::text, $3::text), 0))`
-	findPlan   = `
-		SELECT id FROM plans WHERE origin = 'change' AND source = $1 AND commit = $2 AND hash = $3
+	// What is applied or was turned down is history: whoever wants it again asks anew. A
+	// commit that was rejected stays so. The hash is of what would be written, and says
+	// nothing of what cannot be.
+	findPlan = `
+		SELECT id FROM plans
+		WHERE origin = 'change' AND source = $1 AND commit = $2 AND hash = $3 AND document->'findings' = $4
+			AND status <> 'applied' AND (status <> 'rejected' OR source <> '')
 		ORDER BY id DESC LIMIT 1`
 	insertPlan = `
 		INSERT INTO plans (id, origin, status, hash, actions, source, commit, pull, document, objects, author)
