@@ -261,6 +261,8 @@ const (
 		WHERE kind = ANY ($1::text[]) AND deleted_at IS NULL AND ($2 = '' OR owner = $2) AND ($3 = '' OR source = $3)
 		ORDER BY array_position($1::text[], kind), name, uid`
 
+	selectLast = selectObject + ` WHERE kind = $1 AND scope = $2 AND name = $3 ORDER BY deleted_at DESC NULLS FIRST LIMIT 1`
+
 	// The newest word of the commit that it stands at.
 	selectWritten = `
 		SELECT o.created_at, o.updated_at, coalesce(r.revision, 0), coalesce(r.status, ''), coalesce(r.author, ''), coalesce(r.message, '')

@@ -18,6 +18,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"renameRevision": renameRevision, "upsertSources": upsertSources, "leaveSources": leaveSources, "sawSource": sawSource, "askSource": askSource, "tearSource": tearSource,
 		"suspendSource": suspendSource, "resumeSource": resumeSource, "selectSources": selectSources, "selectSourceByName": selectSourceByName,
 		"updateObject": updateObject, "suspendObject": suspendObject, "resumeObject": resumeObject,
-		"offerObject": offerObject, "takeObject": takeObject, "exportObjects": exportObjects, "selectSlice": selectSlice, "selectWritten": selectWritten, "countRoughly": countRoughly,
+		"offerObject": offerObject, "takeObject": takeObject, "exportObjects": exportObjects, "selectSlice": selectSlice, "selectWritten": selectWritten, "selectLast": selectLast, "countRoughly": countRoughly,
 	})
 }

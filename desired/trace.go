@@ -21,6 +21,12 @@ type Written struct {
 	Message              string
 }
 
+// Last reads an object by name as it is declared, or as it was last while what
+// is left of it disappears: how that goes is what somebody then asks.
+func (s *Store) Last(ctx context.Context, kind Kind, scope, name string) (Object, error) {
+	return scanOne(s.DB.Query(ctx, selectLast, kind, scope, name))
+}
+
 // Written reads it for one object.
 func (s *Store) Written(ctx context.Context, q pg.Queryer, uid ids.Object) (w Written, err error) {
 	rows, err := q.Query(ctx, selectWritten, uid)

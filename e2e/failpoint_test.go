@@ -31,6 +31,7 @@ const (
 	charge  moment = "charge"      // of an allocation that has been active for a while
 	commits moment = "commit"      // to the repository that is followed
 	tenancy moment = "tenancy"     // a project is made
+	decides moment = "plan"        // of files is asked for and applied through the API
 	waits   moment = "queue"       // what comes free goes to a request that waits for it
 )
 
@@ -59,6 +60,8 @@ func crashes() (list []crash) {
 		switch {
 		case strings.HasPrefix(p, "identity.change."):
 			list = append(list, crash{p, 1, tenancy})
+		case strings.HasPrefix(p, "change.apply."):
+			list = append(list, crash{p, 1, decides}, crash{p, 2, decides}) // the plan is kept, and is applied
 		case strings.HasPrefix(p, "allocation.place."):
 			list = append(list, crash{p, 1, waits})
 		case strings.HasPrefix(p, "runway."):
@@ -167,6 +170,11 @@ func (l *track) suffer(t *testing.T, c crash) {
 		h.start(gated...)
 		open()
 		h.makesOneProject(t)
+	case decides:
+		h.stop()
+		h.start(gated...)
+		open()
+		h.appliesOnePlan(t)
 	case waits:
 		h.stop()
 		h.start(gated...)

@@ -49,7 +49,7 @@ const stepsEach = 50
 
 // Trace tells how an object came to be as it is, the oldest step first.
 func (t *Tracer) Trace(ctx context.Context, kind desired.Kind, scope, name string) (desired.Object, []TraceStep, error) {
-	o, err := t.Desired.Get(ctx, kind, scope, name)
+	o, err := t.Desired.Last(ctx, kind, scope, name)
 	if err != nil {
 		return desired.Object{}, nil, err
 	}

@@ -70,6 +70,22 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// What is released is told about too, until it is gone.
+func TestTraceOfARelease(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, 1000)
+	w.Node(t, "node-1", 2)
+	a := w.Active(t, 1)
+	_, err := w.DB.Exec(t.Context(), `UPDATE desired_objects SET deleted_at = now() WHERE uid = $1`, a.ID)
+	must(t, err)
+	db := pgtest.Scoped(t, w.DB)
+	tracer := &reconciler.Tracer{History: &reconciler.History{DB: db}, Desired: &desired.Store{DB: db, Hints: w.Hints}}
+	o, _, err := tracer.Trace(pg.WithScope(t.Context(), pg.Platform), desired.KindAllocation, a.Project.String(), a.Name)
+	if err != nil || o.UID.UUID != a.ID.UUID {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
 // The part that Git has in it, and what a node itself reports.
 func TestTraceOfANode(t *testing.T) {
 	t.Parallel()

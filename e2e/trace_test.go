@@ -1,0 +1,49 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// On a running installation the whole way is told: of an allocation from the request
+// to what its node says, of what Git declares from the commit to what was seen.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start()
+	a := h.create(t, "t4", 2)
+	h.becomes(t, a, "active")
+	for thing, want := range map[string][]string{
+		"alloc/" + a.Name: {"request", "desired", "plan", "job", "task", "observed"},
+		"sku/t4":          {"desired", "plan", "job", "observed"},
+		"node/gpu-t4-01":  {"desired", "plan", "job", "observed"},
+	} {
+		until(t, patience, thing+" is told", func() error { return h.tells(thing, want) })
+	}
+	h.release(t, a)
+	h.becomes(t, a, "released")
+}
+
+// tells: each stage begins after the one that leads to it.
+func (h *house) tells(thing string, want []string) error {
+	got := h.cli("--profile", "default-operator", "trace", thing, "--output", "json")
+	var story struct {
+		Steps []struct{ Stage, Text string }
+	}
+	if err := decode(got.out, &story); err != nil {
+		return fmt.Errorf("exit %d: %s%s", got.code, got.out, got.err)
+	}
+	var stages []string
+	for _, s := range story.Steps {
+		if !slices.Contains(stages, s.Stage) {
+			stages = append(stages, s.Stage)
+		}
+	}
+	if !slices.Equal(stages, want) {
+		return fmt.Errorf("told the stages %v of %+v", stages, story.Steps)
+	}
+	return nil
+}
