@@ -19,7 +19,15 @@ import (
 type Wait struct {
 	Reason  string   `json:"reason"` // prune_cap, under_allocations, mass_action, diverged, confirm, suspended
 	Message string   `json:"message"`
-	Objects []string `json:"objects,omitempty"` // Kind/name
+	Objects []string `json:"objects"` // Kind/name
+}
+
+// MarshalJSON writes a wait that names no object with an empty list: readers are
+// promised one.
+func (w Wait) MarshalJSON() ([]byte, error) {
+	type plain Wait
+	w.Objects = append([]string{}, w.Objects...)
+	return json.Marshal(plain(w))
 }
 
 // WaitSuspended is the one reason that no approval answers: the source is
@@ -88,6 +96,12 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, snap Snapshot, gate Gate, 
 	rev.Parent = p.Commit
 	d, err := compareIn(ctx, tx, selectSourceLocked, snap)
 	if err != nil {
+		return false, err
+	}
+	if err := lockClaims(ctx, tx, d.written()); err != nil {
+		return false, err
+	}
+	if d.Foreign, err = withRivals(ctx, tx, d); err != nil {
 		return false, err
 	}
 	rev.Created, rev.Changed, rev.Deleted, rev.Adopted = len(d.Created), len(d.Changed), len(d.Deleted), len(d.Adopted)
@@ -159,7 +173,12 @@ func (r *Revision) judge(ctx context.Context, tx pgx.Tx, d Difference, gate Gate
 
 // Preview is what applying a snapshot would change, and writes nothing.
 func (s *Store) Preview(ctx context.Context, q pg.Queryer, snap Snapshot) (Difference, error) {
-	return compareIn(ctx, q, selectSource, snap)
+	d, err := compareIn(ctx, q, selectSource, snap)
+	if err != nil {
+		return Difference{}, err
+	}
+	d.Foreign, err = withRivals(ctx, q, d)
+	return d, err
 }
 
 // Refuse records that a commit was not even compared; the last good one stays.
@@ -197,11 +216,7 @@ func compareIn(ctx context.Context, q pg.Queryer, sql string, snap Snapshot) (Di
 }
 
 func write(ctx context.Context, tx pgx.Tx, snap Snapshot, d Difference) error {
-	wanted := slices.Clone(d.Created)
-	for _, p := range slices.Concat(d.Adopted, d.Changed) {
-		wanted = append(wanted, p.New)
-	}
-	text, err := json.Marshal(rowsOf(wanted))
+	text, err := json.Marshal(rowsOf(d.written()))
 	if err != nil {
 		return fmt.Errorf("encoding revision: %w", err)
 	}

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -52,6 +53,15 @@ type Difference struct {
 // Empty says that nothing would be written.
 func (d Difference) Empty() bool {
 	return len(d.Created)+len(d.Adopted)+len(d.Changed)+len(d.Deleted) == 0
+}
+
+// written are the objects as they would be.
+func (d Difference) written() []Object {
+	list := slices.Clone(d.Created)
+	for _, p := range slices.Concat(d.Adopted, d.Changed) {
+		list = append(list, p.New)
+	}
+	return list
 }
 
 // Had is how many objects the source declared before.

@@ -22,9 +22,12 @@ const (
 	unclear = "Unknown"
 )
 
-// Conditions says where a source stands, Ready first. It is pure.
+// Conditions says where a source stands, Ready first, then the steps to it. It is pure.
 func (s SourceState) Conditions(now time.Time) []Condition {
-	list := []Condition{s.ready(now)}
+	list := []Condition{s.ready(now), s.fetched(now), s.validated(now), s.applied(now)}
+	if s.moves() {
+		list = append(list, s.condition("Reconciling", isTrue, "Progressing", "the commit that the branch names is not judged yet", *s.CheckedAt))
+	}
 	if s.FaultSince != nil {
 		list = append(list, s.condition("Stalled", isTrue, "Unreachable", s.Fault, *s.FaultSince))
 	}
@@ -35,6 +38,77 @@ func (s SourceState) Conditions(now time.Time) []Condition {
 		list = append(list, s.condition("Suspended", isTrue, "AskedFor", s.Suspended.By+": "+s.Suspended.Reason, s.Suspended.At))
 	}
 	return list
+}
+
+// fetched: the last look got an answer.
+func (s SourceState) fetched(now time.Time) Condition {
+	switch {
+	case s.FaultSince != nil:
+		return s.condition("SourceFetched", isFalse, "Unreachable", s.Fault, *s.FaultSince)
+	case s.FetchedAt == nil:
+		return s.condition("SourceFetched", unclear, "Progressing", "nobody has looked yet", now)
+	}
+	return s.condition("SourceFetched", isTrue, "Succeeded", "the branch names "+s.Head, *s.FetchedAt)
+}
+
+// validated: what the branch names can be applied, whether or not it may be.
+func (s SourceState) validated(now time.Time) Condition {
+	switch r := s.Latest; {
+	case s.judgesHead() && r.Status == StatusInvalid:
+		return s.condition("Validated", isFalse, refusedAs(r), firstOf(r), r.UpdatedAt)
+	case s.judgesHead():
+		return s.condition("Validated", isTrue, "Succeeded", "no findings", r.UpdatedAt)
+	case s.stands():
+		return s.condition("Validated", isTrue, "Succeeded", "no findings", s.Applied.AppliedAt)
+	}
+	return s.condition("Validated", unclear, "Progressing", "the commit that the branch names is not judged yet", s.lookedAt(now))
+}
+
+// applied: what the branch names is what is declared.
+func (s SourceState) applied(now time.Time) Condition {
+	r := s.Latest
+	if s.judgesHead() {
+		switch r.Status {
+		case StatusInvalid:
+			return s.condition("Applied", isFalse, refusedAs(r), firstOf(r), r.UpdatedAt)
+		case StatusRejected:
+			return s.condition("Applied", isFalse, "Rejected", firstOf(r), r.UpdatedAt)
+		case StatusWaiting:
+			return s.condition("Applied", isFalse, "ApprovalRequired", waitsFor(r), r.UpdatedAt)
+		case StatusPlanned:
+			return s.condition("Applied", isFalse, "Suspended", waitsFor(r), r.UpdatedAt)
+		}
+	}
+	if s.stands() {
+		return s.condition("Applied", isTrue, "Succeeded", fmt.Sprintf("revision %d", s.Applied.Revision), s.Applied.AppliedAt)
+	}
+	return s.condition("Applied", unclear, "Progressing", "the commit that the branch names is not judged yet", s.lookedAt(now))
+}
+
+// refusedAs is the reason of a refusal: an empty tree is more likely a wrong folder
+// than a wrong file.
+func refusedAs(r Revision) string {
+	if len(r.Findings) > 0 && r.Findings[0].Code == CodeSourceEmpty {
+		return "SourceEmpty"
+	}
+	return "ValidationFailed"
+}
+
+// stands: the tree that the branch names is applied.
+func (s SourceState) stands() bool {
+	return s.Applied.Revision > 0 && (s.Applied.TreeHash == s.TreeHash || s.TreeHash == "")
+}
+
+// moves: a commit was seen about which nothing is said yet.
+func (s SourceState) moves() bool {
+	return s.CheckedAt != nil && s.FaultSince == nil && s.GoneAt == nil && s.Head != "" && !s.judgesHead() && !s.stands()
+}
+
+func (s SourceState) lookedAt(now time.Time) time.Time {
+	if s.CheckedAt == nil {
+		return now
+	}
+	return *s.CheckedAt
 }
 
 func (s SourceState) ready(now time.Time) Condition {

@@ -47,6 +47,9 @@ func (s *Store) PutAll(ctx context.Context, tx pgx.Tx, objects []Object) error {
 			}
 		}
 	}
+	if err := sole(ctx, tx, objects...); err != nil {
+		return err
+	}
 	return upsertAll(ctx, tx, objects)
 }
 

@@ -2,8 +2,10 @@ package desired_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,49 +224,87 @@ func TestRecordIsPartOfIt(t *testing.T) {
 	}
 }
 
-// What a source's conditions say in each of its states.
+// What a source's conditions say in each of its states: the summary, the steps to
+// it (fetched, validated, applied), and what is only said when it is so.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	before := now.Add(-time.Minute)
-	good := desired.SourceState{Head: "c1", TreeHash: "t1", CheckedAt: &now, Applied: desired.Pointer{Revision: 7, Commit: "c1", TreeHash: "t1", AppliedAt: before}}
-	judged := func(status string) func(*desired.SourceState) {
+	good := desired.SourceState{
+		SourceSpec: desired.SourceSpec{Name: "fleet"}, Head: "c1", TreeHash: "t1", CheckedAt: &now, FetchedAt: &now,
+		Applied: desired.Pointer{Revision: 7, Commit: "c1", TreeHash: "t1", AppliedAt: before},
+	}
+	judged := func(status, code string) func(*desired.SourceState) {
 		return func(s *desired.SourceState) {
 			s.Head, s.TreeHash = "c2", "t2"
-			s.Latest = desired.Revision{Revision: 8, Commit: "c2", TreeHash: "t2", Status: status, UpdatedAt: before, Waits: []desired.Wait{{Message: "removes much"}}, Findings: []desired.Finding{{Path: "a.cue", Line: 3, Column: 1, Message: "no"}}}
+			s.Latest = desired.Revision{Revision: 8, Commit: "c2", TreeHash: "t2", Status: status, UpdatedAt: before, Waits: []desired.Wait{{Message: "removes much"}}, Findings: []desired.Finding{{Code: code, Path: "a.cue", Line: 3, Column: 1, Message: "no"}}}
 		}
 	}
+	const fetched, valid, stands = "SourceFetched True Succeeded", "Validated True Succeeded", "Applied True Succeeded"
 	for name, c := range map[string]struct {
 		change func(*desired.SourceState)
-		want   string
+		ready  string // with its message
+		steps  string
+		beside string
 		lag    time.Duration
 	}{
-		"applied":  {func(*desired.SourceState) {}, "Ready True Succeeded: stands at revision 7", 0},
-		"unseen":   {func(s *desired.SourceState) { s.CheckedAt = nil }, "Ready Unknown Progressing: nobody has looked yet", 0},
-		"nothing":  {func(s *desired.SourceState) { s.Applied = desired.Pointer{} }, "Ready Unknown Progressing: nothing has been applied yet", 0},
-		"invalid":  {judged(desired.StatusInvalid), "Ready False Invalid: a.cue:3:1: no", time.Minute},
-		"rejected": {judged(desired.StatusRejected), "Ready False Rejected: a.cue:3:1: no", time.Minute},
-		"waits":    {judged(desired.StatusWaiting), "Ready False ApprovalRequired: revision 8 waits: removes much, Waiting True ApprovalRequired: revision 8 waits: removes much", time.Minute},
-		"planned":  {judged(desired.StatusPlanned), "Ready False Suspended: revision 8 waits: removes much", time.Minute},
+		"applied": {func(*desired.SourceState) {}, "Ready True Succeeded: stands at revision 7", fetched + ", " + valid + ", " + stands, "", 0},
+		"unseen": {
+			func(s *desired.SourceState) { *s = desired.SourceState{} }, "Ready Unknown Progressing: nobody has looked yet",
+			"SourceFetched Unknown Progressing, Validated Unknown Progressing, Applied Unknown Progressing", "", 0,
+		},
+		"nothing": {
+			func(s *desired.SourceState) { s.Applied = desired.Pointer{} }, "Ready Unknown Progressing: nothing has been applied yet",
+			fetched + ", Validated Unknown Progressing, Applied Unknown Progressing", "Reconciling True Progressing", 0,
+		},
+		"invalid": {
+			judged(desired.StatusInvalid, desired.CodeUnknownField), "Ready False Invalid: a.cue:3:1: no",
+			fetched + ", Validated False ValidationFailed, Applied False ValidationFailed", "", time.Minute,
+		},
+		"empty": {
+			judged(desired.StatusInvalid, desired.CodeSourceEmpty), "Ready False Invalid: a.cue:3:1: no",
+			fetched + ", Validated False SourceEmpty, Applied False SourceEmpty", "", time.Minute,
+		},
+		"rejected": {
+			judged(desired.StatusRejected, desired.CodeRejected), "Ready False Rejected: a.cue:3:1: no", fetched + ", " + valid + ", Applied False Rejected", "", time.Minute,
+		},
+		"waits": {
+			judged(desired.StatusWaiting, ""), "Ready False ApprovalRequired: revision 8 waits: removes much",
+			fetched + ", " + valid + ", Applied False ApprovalRequired", "Waiting True ApprovalRequired", time.Minute,
+		},
+		"planned": {
+			judged(desired.StatusPlanned, ""), "Ready False Suspended: revision 8 waits: removes much", fetched + ", " + valid + ", Applied False Suspended", "", time.Minute,
+		},
 		"taken back": {func(s *desired.SourceState) {
-			judged(desired.StatusInvalid)(s)
+			judged(desired.StatusInvalid, "")(s)
 			s.Head, s.TreeHash = "c1", "t1"
-		}, "Ready True Succeeded: stands at revision 7", 0},
-		"away": {func(s *desired.SourceState) { s.Fault, s.FaultSince = "gives no answer", &before }, "Ready False Unreachable: gives no answer, Stalled True Unreachable: gives no answer", time.Minute},
-		"gone": {func(s *desired.SourceState) { s.GoneAt = &before }, "Ready False NotDeclared: no longer declared; its objects stay as they are", 0},
+		}, "Ready True Succeeded: stands at revision 7", fetched + ", " + valid + ", " + stands, "", 0},
+		"away": {
+			func(s *desired.SourceState) { s.Fault, s.FaultSince = "gives no answer", &before }, "Ready False Unreachable: gives no answer",
+			"SourceFetched False Unreachable, " + valid + ", " + stands, "Stalled True Unreachable", time.Minute,
+		},
+		"gone": {
+			func(s *desired.SourceState) { s.GoneAt = &before }, "Ready False NotDeclared: no longer declared; its objects stay as they are",
+			fetched + ", " + valid + ", " + stands, "", 0,
+		},
 		"suspended": {func(s *desired.SourceState) {
 			s.Suspended = &desired.Suspension{By: "user:bo", Reason: "incident", At: before}
-		}, "Ready True Succeeded: stands at revision 7, Suspended True AskedFor: user:bo: incident", 0},
+		}, "Ready True Succeeded: stands at revision 7", fetched + ", " + valid + ", " + stands, "Suspended True AskedFor", 0},
 	} {
 		s := good
 		c.change(&s)
+		list := s.Conditions(now)
 		var said []string
-		for _, one := range s.Conditions(now) {
-			said = append(said, fmt.Sprintf("%s %s %s: %s", one.Type, one.Status, one.Reason, one.Message))
+		for _, one := range list {
+			said = append(said, fmt.Sprintf("%s %s %s", one.Type, one.Status, one.Reason))
 		}
-		if got := strings.Join(said, ", "); got != c.want || s.Lag(now) != c.lag {
-			t.Errorf("%s: %s, lag %s", name, got, s.Lag(now))
+		want := strings.Split(strings.TrimSuffix(c.steps+", "+c.beside, ", "), ", ")
+		if ready := said[0] + ": " + list[0].Message; ready != c.ready || !slices.Equal(said[1:], want) || s.Lag(now) != c.lag {
+			t.Errorf("%s: %s, then %q, lag %s", name, ready, said[1:], s.Lag(now))
 		}
+	}
+	if text, err := json.Marshal(desired.Wait{Reason: "diverged", Message: "rewritten"}); err != nil || string(text) != `{"reason":"diverged","message":"rewritten","objects":[]}` {
+		t.Errorf("a wait that names nothing: %s, %v", text, err)
 	}
 	o := desired.Object{Generation: 4}
 	if _, is := desired.RestartRequired(o, desired.Environment{Region: "a"}, desired.Environment{Region: "a", TestCreditMinor: 5}, now); is {

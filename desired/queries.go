@@ -57,6 +57,16 @@ const (
 		WHERE kind = 'Policy' AND deleted_at IS NULL AND spec->>'key' = ANY ($1::text[]) AND spec->>'scope' = ANY ($2::text[])
 		ORDER BY owner, uid`
 
+	// What only one object may say; lockSole is held by whoever is about to say it.
+	lockSole   = `SELECT pg_advisory_xact_lock(hashtextextended('only one', 0))`
+	selectSole = selectObject + `
+		WHERE deleted_at IS NULL AND kind IN ('Policy', 'OSImage', 'Environment') AND CASE
+			WHEN kind = 'Policy' THEN (spec->>'key') || ' at ' || (spec->>'scope')
+			WHEN kind = 'Environment' THEN 'the environment'
+			WHEN spec->>'default' = 'true' THEN 'the default image'
+			END = ANY ($1::text[])
+		ORDER BY owner, uid`
+
 	// Whether anything may be done about an object is read with it, for the loop.
 	halted = `o.name, o.suspended_at IS NOT NULL, o.suspended_until, coalesce(o.annotations->>'gpuaas/drift', ''), coalesce(o.annotations->>'gpuaas/ignore-differences', '')`
 

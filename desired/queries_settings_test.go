@@ -24,7 +24,7 @@ func TestSettingsOfASource(t *testing.T) {
 	if err != nil || string(got) != string(spec.Settings) {
 		t.Errorf("%s, %v", got, err)
 	}
-	if err := s.DeclareSources(t.Context(), DeclaredByServer, []SourceSpec{}); err != nil {
+	if err := s.DeclareSources(t.Context(), DeclaredByServer, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"fleet", "another"} {

@@ -11,7 +11,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, []string{"desired_objects", "desired_revisions", "desired_pointer", "git_sources"}, map[string]string{
 		"insertObject": insertObject, "updateSpec": updateSpec, "updateTombstone": updateTombstone, "dropObject": dropObject, "raiseEpoch": raiseEpoch,
 		"selectObject": selectObject, "selectPolicies": selectPolicies, "selectAllocations": selectAllocations, "selectDeclared": selectDeclared,
-		"upsertSource": upsertSource, "upsertOwned": upsertOwned, "selectNamed": selectNamed, "buryObjects": buryObjects, "lockSource": lockSource, "selectSource": selectSource,
+		"upsertSource": upsertSource, "lockSole": lockSole, "selectSole": selectSole, "upsertOwned": upsertOwned, "selectNamed": selectNamed, "buryObjects": buryObjects, "lockSource": lockSource, "selectSource": selectSource,
 		"selectSourceLocked": selectSourceLocked, "insertRevision": insertRevision, "updateRevision": updateRevision,
 		"overtakeRevisions": overtakeRevisions, "movePointer": movePointer, "selectPointer": selectPointer, "selectRevisions": selectRevisions,
 		"selectRevision": selectRevision, "selectLatest": selectLatest, "renamePointer": renamePointer, "renameObjects": renameObjects,

@@ -86,7 +86,7 @@ type SourceState struct {
 // declared before and is not named now is gone: its objects stay as they are.
 // What was applied under a repository's address is taken over by its name.
 func (s *Store) DeclareSources(ctx context.Context, by string, specs []SourceSpec) error {
-	text, err := json.Marshal(specs)
+	text, err := json.Marshal(append([]SourceSpec{}, specs...)) // nil would be null
 	if err != nil {
 		return fmt.Errorf("encoding sources: %w", err)
 	}

@@ -48,6 +48,9 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Object) (Object, error) {
 	have, err := s.Lock(ctx, tx, o.Kind, o.Scope, o.Name)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
+		if err := sole(ctx, tx, o); err != nil {
+			return Object{}, err
+		}
 		if err := upsertAll(ctx, tx, []Object{o}); err != nil {
 			return Object{}, err
 		}
@@ -59,6 +62,9 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Object) (Object, error) {
 			With("source", have.Source)
 	case have.SpecHash == Hash(o.Spec):
 		return have, nil
+	}
+	if err := sole(ctx, tx, o); err != nil {
+		return Object{}, err
 	}
 	return s.respec(ctx, tx, have, o.Spec)
 }

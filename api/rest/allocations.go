@@ -206,10 +206,17 @@ func (s *Server) show(a allocation.Allocation, seen allocation.Seen, cost money.
 	}
 }
 
+func counted(gpus int) string {
+	if gpus == 1 {
+		return "a GPU"
+	}
+	return fmt.Sprintf("%d GPUs", gpus)
+}
+
 // toPending says why a request waits, and first what would let it through.
 func toPending(a allocation.Allocation, p allocation.Pending) *oapi.Pending {
 	shown := &oapi.Pending{
-		Reason: "NoCapacity", Message: fmt.Sprintf("no node has %d GPUs of %s free", a.GPUs, a.SKU), Since: p.Since.UTC(),
+		Reason: "NoCapacity", Message: fmt.Sprintf("no node has %s of %s free", counted(a.GPUs), a.SKU), Since: p.Since.UTC(),
 		Position: filled(p.Position), DeadlineAt: utc(p.DeadlineAt), Filters: make([]oapi.FilterCount, len(p.Left)), Fits: make([]oapi.Fit, len(p.Fits)),
 	}
 	for i, l := range p.Left {

@@ -74,7 +74,14 @@ func newAllocGet(a *app) *cobra.Command {
 }
 
 func (a *app) showAllocation(found answer[oapi.Allocation]) error {
-	return a.show(found.Raw, allocationTable(a.Clock.Now(), found.Value))
+	if err := a.show(found.Raw, allocationTable(a.Clock.Now(), found.Value)); err != nil {
+		return err
+	}
+	waits := pendingSections(found.Value.Pending)
+	if len(waits) == 0 || a.data() || a.format() == "name" {
+		return nil
+	}
+	return a.write("\n" + a.sections(waits...))
 }
 
 // find looks an allocation up by id or name. A name may come back once its

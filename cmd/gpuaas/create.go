@@ -19,7 +19,8 @@ type creation struct {
 	gpus                   int
 	sshKeys                []string
 	labels                 map[string]string
-	wait, yes, dryRun      bool
+	queue, wait, yes       bool
+	dryRun                 bool
 	timeout                time.Duration
 }
 
@@ -28,6 +29,7 @@ func newAllocCreate(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create --sku NAME", Short: "Ask for GPUs: shows price, balance and how long it lasts, then asks", Args: cobra.NoArgs,
 		Example: `  gpuaas alloc create --sku h100-sxm --gpus 2 --ttl 2h --wait
+  gpuaas alloc create --sku h100-sxm --gpus 8 --queue
   gpuaas alloc create --sku t4 --dry-run`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.create(cmd.Context(), f) },
 	}
@@ -39,6 +41,7 @@ func newAllocCreate(a *app) *cobra.Command {
 	flags.StringArrayVar(&f.sshKeys, "ssh-key", nil, "name of a key that may log in; all of yours when left out")
 	flags.StringToStringVar(&f.labels, "label", nil, "your own words, as key=value")
 	flags.StringVar(&f.ttl, "ttl", "", "release it by itself after this time, like 90m, 12h or 7d")
+	flags.BoolVar(&f.queue, "queue", false, "where nothing is free, wait for capacity instead of being refused")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it is ready")
 	flags.DurationVar(&f.timeout, "timeout", f.timeout, "how long to wait")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
@@ -147,7 +150,7 @@ func (a *app) showQuote(q quote) error {
 }
 
 func (a *app) order(ctx context.Context, c *client, f creation, ttl time.Duration, keys []uuid.UUID) error {
-	body := oapi.AllocationRequest{Sku: f.sku, Gpus: &f.gpus, Name: set(f.name), Region: set(f.region), TtlSeconds: set(int64(ttl / time.Second))}
+	body := oapi.AllocationRequest{Sku: f.sku, Gpus: &f.gpus, Name: set(f.name), Region: set(f.region), TtlSeconds: set(int64(ttl / time.Second)), Queue: set(f.queue)}
 	if len(f.labels) > 0 {
 		body.Labels = &f.labels
 	}
@@ -159,7 +162,12 @@ func (a *app) order(ctx context.Context, c *client, f creation, ttl time.Duratio
 		return c.CreateAllocation(ctx, nil, body, c.inProject, once)
 	})
 	if err != nil {
-		return err
+		return f.orQueue(err)
+	}
+	if !f.wait && queued(made.Value) {
+		made = c.waitsAs(ctx, made)
+		a.say("%s %s waits for capacity; it goes on: gpuaas alloc get %s", symbolBusy, made.Value.Name, made.Value.Name)
+		return a.showAllocation(made)
 	}
 	if !f.wait {
 		a.say("%s %s is %s; it goes on: gpuaas alloc get %s", symbolBusy, made.Value.Name, made.Value.Status, made.Value.Name)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +59,11 @@ func (a *app) describe(name string, parts map[string]json.RawMessage, sections .
 		}
 		return a.show(document, table{names: []string{name}})
 	}
+	return a.write(a.sections(sections...))
+}
+
+// sections is a description as people read it.
+func (a *app) sections(sections ...section) string {
 	var b strings.Builder
 	for i, s := range sections {
 		if s.title != "" {
@@ -78,10 +84,7 @@ func (a *app) describe(name string, parts map[string]json.RawMessage, sections .
 			b.WriteString("  none\n")
 		}
 	}
-	if _, err := fmt.Fprint(a.Out, b.String()); err != nil {
-		return fmt.Errorf("writing result: %w", err)
-	}
-	return nil
+	return b.String()
 }
 
 func (a *app) describeAllocation(ctx context.Context, c *client, name string) error {
@@ -123,10 +126,11 @@ func (a *app) describeAllocation(ctx context.Context, c *client, name string) er
 	}
 	return a.describe("allocation/"+one.Name,
 		map[string]json.RawMessage{"allocation": found.Raw, "timeline": timeline.Raw, "plans": reasons.raw},
-		section{facts: facts},
-		section{title: "Conditions:", table: conditionTable(one.Conditions)},
-		section{title: "Timeline:", table: history},
-		section{title: "Why (plans of the loop):", table: reasons.table, facts: reasons.note})
+		slices.Concat([]section{{facts: facts}}, pendingSections(one.Pending), []section{
+			{title: "Conditions:", table: conditionTable(one.Conditions)},
+			{title: "Timeline:", table: history},
+			{title: "Why (plans of the loop):", table: reasons.table, facts: reasons.note},
+		})...)
 }
 
 func conditionTable(all []oapi.Condition) table {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
 
@@ -135,7 +137,7 @@ func (f *fake) createAllocation(w http.ResponseWriter, r *http.Request) {
 	}
 	name := deref(body.Name)
 	switch {
-	case body.Sku == "sold-out":
+	case body.Sku == "sold-out" && !deref(body.Queue):
 		f.problem(w, r, http.StatusConflict, "sku_unavailable", "no free slot of this SKU", nil)
 		return
 	case body.Sku == "dear":
@@ -167,6 +169,10 @@ func (f *fake) made(name string, body oapi.AllocationRequest) *oapi.Allocation {
 		a.Labels = *body.Labels
 	}
 	become(a, oapi.AllocationStatusRequested, "False", "Progressing", "waiting for the machine")
+	if body.Sku == "sold-out" { // told why by a look only, as by the server
+		become(a, oapi.AllocationStatusRequested, "False", "Queued", "waits for capacity")
+		a.Region, a.NodeId, a.Login = "", uuid.UUID{}, ""
+	}
 	f.items = slices.Insert(f.items, 0, a)
 	return a
 }
@@ -175,6 +181,8 @@ func (f *fake) made(name string, body oapi.AllocationRequest) *oapi.Allocation {
 func (f *fake) advance(a *oapi.Allocation) {
 	switch {
 	case strings.HasPrefix(a.Name, "stuck"):
+	case queued(*a):
+		a.Pending = fakePending()
 	case a.Status == oapi.AllocationStatusRequested:
 		become(a, oapi.AllocationStatusProvisioning, "False", "Progressing", "the task is in the mailbox")
 	case a.Status == oapi.AllocationStatusProvisioning && strings.HasPrefix(a.Name, "broken"):
@@ -188,6 +196,15 @@ func (f *fake) advance(a *oapi.Allocation) {
 	select {
 	case f.changed <- struct{}{}:
 	default:
+	}
+}
+
+func fakePending() *oapi.Pending {
+	position, until, ends := 2, birth.Add(24*time.Hour), birth.Add(5*time.Hour)
+	return &oapi.Pending{
+		Reason: "NoCapacity", Message: "no node has a GPU of sold-out free; fits after 14:00 when lease otter ends", Since: birth, Position: &position, DeadlineAt: &until,
+		Filters: []oapi.FilterCount{{Filter: "cordoned", Nodes: 1}, {Filter: "occupied", Nodes: 3}},
+		Fits:    []oapi.Fit{{Text: "fits after 14:00 when lease otter ends", At: &ends}, {Text: "fits if node n7 is uncordoned"}},
 	}
 }
 

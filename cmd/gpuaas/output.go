@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -78,7 +79,12 @@ func (a *app) show(raw json.RawMessage, t table) error {
 	if err != nil {
 		return fmt.Errorf("encoding result: %w", err)
 	}
-	if _, err := a.Out.Write(text); err != nil {
+	return a.write(string(text))
+}
+
+// write puts text where the result goes.
+func (a *app) write(text string) error {
+	if _, err := io.WriteString(a.Out, text); err != nil {
 		return fmt.Errorf("writing result: %w", err)
 	}
 	return nil

@@ -173,8 +173,10 @@ func (s *Service) compare(ctx context.Context, q pg.Queryer, snap desired.Snapsh
 	c := preview.Change{Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Owner: desired.OwnerGit}
 	if snap.Source == "" {
 		have, err := s.Desired.Named(ctx, q, names(snap.Objects))
-		c.Owner, c.Diff = desired.OwnerAPI, owned(have, snap.Objects)
-		return c, err
+		if err != nil {
+			return c, err
+		}
+		return s.owned(ctx, q, snap.Commit, have, snap.Objects)
 	}
 	state, err := s.Desired.SourceByName(ctx, q, snap.Source)
 	if err != nil {
@@ -194,13 +196,22 @@ func (s *Service) compareLocked(ctx context.Context, tx pgx.Tx, p Stored) (previ
 	}
 	if p.Source == "" {
 		have, err := s.Desired.LockNamed(ctx, tx, names(snap.Objects))
-		return preview.Change{Commit: p.Commit, Owner: desired.OwnerAPI, Diff: owned(have, snap.Objects)}, err
+		if err != nil {
+			return preview.Change{}, err
+		}
+		return s.owned(ctx, tx, p.Commit, have, snap.Objects)
 	}
 	if snap.Base == "" {
 		snap.Base = "nothing" // what is compared is a part, whatever the source stood at
 	}
 	c, err := s.compare(ctx, tx, snap)
 	c.Diverged = p.asked.Diverged
+	return c, err
+}
+
+func (s *Service) owned(ctx context.Context, q pg.Queryer, commit string, have, want []desired.Object) (c preview.Change, err error) {
+	c = preview.Change{Commit: commit, Owner: desired.OwnerAPI, Diff: owned(have, want)}
+	c.Diff.Foreign, err = s.Desired.WithRivals(ctx, q, c.Diff)
 	return c, err
 }
 

@@ -135,26 +135,7 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 		if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
 			return errs.New(errs.SpecInvalid, "%s", fault.Message).At("spec."+fault.Field).Try("expected %s", fault.Expected)
 		}
-		return s.settled(ctx, tx, o, spec)
 	case desired.KindEnvironment, desired.KindRole, desired.KindSKU, desired.KindOSImage, desired.KindAllocation:
-	}
-	return nil
-}
-
-// settled refuses a second object that sets one key at one scope.
-func (s *Service) settled(ctx context.Context, tx pgx.Tx, o desired.Object, spec desired.Policy) error {
-	others, err := s.Desired.Policies(ctx, tx, []string{spec.Key}, []string{spec.Scope})
-	if err != nil {
-		return err
-	}
-	for _, other := range others {
-		switch {
-		case other.Name == o.Name:
-		case other.Source.Owner == desired.OwnerGit:
-			return errs.New(errs.ManagedByGit, "%s at %s is kept in Git; edit %s", spec.Key, spec.Scope, other.Source).With("source", other.Source)
-		default:
-			return errs.New(errs.SpecInvalid, "%s at %s is set by Policy/%s", spec.Key, spec.Scope, other.Name).At("spec.key")
-		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package change_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -294,6 +295,35 @@ func TestSources(t *testing.T) {
 	if b.audited() != "source.ask, source.suspend, source.resume" {
 		t.Error(b.audited())
 	}
+}
+
+// What only one object may say is refused a second time: as an object, in a plan that
+// was made before the first was there, and where a name would be taken for another key.
+func TestOnlyOneSaysIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	poll := desired.Policy{Key: "gitops.poll_seconds", Scope: "platform", Value: 30}
+	made := b.proposed(b.ada, "apiVersion: gpuaas/v1alpha1\nkind: Policy\nmetadata: {name: late}\nspec: {key: gitops.poll_seconds, scope: platform, value: 60}\n")
+	if _, err := b.put(object(desired.KindPolicy, "first", poll), 0); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "a second object", second(b.put(object(desired.KindPolicy, "second", poll), 0)), errs.SpecInvalid)
+	wantCode(t, "a plan from before", second(b.Apply(b.ctx, by[change.Stored](b.ada), made.ID, made.Hash)), errs.SpecInvalid)
+	later := b.proposed(b.ada, "apiVersion: gpuaas/v1alpha1\nkind: Policy\nmetadata: {name: later}\nspec: {key: gitops.poll_seconds, scope: platform, value: 60}\n")
+	if f := later.Plan.Findings; len(f) != 1 || f[0].Code != desired.CodePolicyInvalid || f[0].Path != "fleet.yaml" || !strings.Contains(f[0].Message, "Policy/first already, which the API owns") {
+		t.Errorf("%+v", f)
+	}
+	set, err := b.SetPolicy(b.ctx, by[change.PolicyKey](b.ada), poll.Key, policies.Platform, 90, 0)
+	if err != nil || set.Set[0].Object != "first" {
+		t.Errorf("set under another name: %+v, %v", set, err)
+	}
+	if _, err := b.put(object(desired.KindPolicy, "gitops-max-files", desired.Policy{Key: "gitops.prune_cap_objects", Scope: "platform", Value: 7}), 0); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "under a name that is taken", second(b.SetPolicy(b.ctx, by[change.PolicyKey](b.ada), "gitops.max_files", policies.Platform, 900, 0)), errs.Conflict)
+	image := desired.OSImage{DisplayName: "a", Digest: "sha256:" + strings.Repeat("a", 64), Default: true}
+	b.git(object(desired.KindOSImage, "a", image))
+	wantCode(t, "a second default image", second(b.put(object(desired.KindOSImage, "b", image), 0)), errs.ManagedByGit)
 }
 
 func TestPolicies(t *testing.T) {

@@ -117,6 +117,15 @@ func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope po
 		}
 		o.Name, o.Labels, o.Annotations = set.Name, set.Labels, set.Annotations
 	}
+	if len(have) == 0 {
+		taken, err := s.Desired.LockNamed(ctx, tx, []desired.Name{o.Key()})
+		if err == nil && len(taken) > 0 {
+			err = errs.New(errs.Conflict, "%s sets another key", o.Key()).Try("rename it, or declare the policy as an object of another name")
+		}
+		if err != nil {
+			return desired.Object{}, err
+		}
+	}
 	if o, err = s.normal(o); err != nil {
 		return desired.Object{}, err
 	}

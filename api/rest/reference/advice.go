@@ -80,7 +80,7 @@ func adviceOnState(code errs.Code) string {
 	case errs.IdempotencyInFlight:
 		return "Send the same request again in a moment: it will get the first answer."
 	case errs.SKUUnavailable:
-		return "Ask for fewer GPUs, another region or SKU, or try again later."
+		return "Ask for fewer GPUs, another region or SKU, or send `queue` to wait for capacity."
 	case errs.AllocationAlreadyReleasing:
 		return "Nothing: it is being released."
 	case errs.AllocationFinal:

@@ -1,0 +1,146 @@
+package desired
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// claim is what only one declared object may say, whoever owns it and whatever it is
+// named: two of them would leave it to chance which one counts.
+type claim struct{ what, field, code string }
+
+func (o Object) claim() (c claim, claims bool) {
+	switch o.Kind {
+	case KindPolicy:
+		var p Policy
+		claims = json.Unmarshal(o.Spec, &p) == nil && p.Key != ""
+		c = claim{p.Key + " at " + p.Scope, "spec.key", CodePolicyInvalid}
+	case KindOSImage:
+		var i OSImage
+		claims = json.Unmarshal(o.Spec, &i) == nil && i.Default
+		c = claim{"the default image", "spec.default", CodeOnlyOne}
+	case KindEnvironment:
+		c, claims = claim{"the environment", "kind", CodeOnlyOne}, true
+	case KindRole, KindSKU, KindNode, KindAllocation:
+	}
+	return c, claims
+}
+
+// rival is an object that would say what another one says already.
+type rival struct {
+	claim
+
+	second, first Object
+}
+
+func (r rival) message() string {
+	holder := "the API owns"
+	if r.first.Source.Owner == OwnerGit {
+		holder = "the source " + r.first.Source.Name + " declares at " + r.first.Source.String()
+	}
+	return fmt.Sprintf("%s is %s already, which %s", r.what, r.first.Key(), holder)
+}
+
+func (r rival) finding() Finding {
+	return Finding{
+		Code: r.code, Path: r.second.Source.Path, Line: r.second.Source.Line, Column: r.second.Source.Column, Object: r.second.Key().String(), Field: r.field,
+		Message: r.message(), Expected: "one such object; remove one of the two, or have this source adopt that one under its name",
+	}
+}
+
+func (r rival) refusal() error {
+	if r.first.Source.Owner == OwnerGit {
+		return errs.New(errs.ManagedByGit, "%s; edit it there", r.message()).At(r.field).With("source", r.first.Source)
+	}
+	return errs.New(errs.SpecInvalid, "%s", r.message()).At(r.field).Try("change that one, or remove it first")
+}
+
+// WithRivals is what stands against a difference: the names that belong to others,
+// and what it would declare a second time.
+func (s *Store) WithRivals(ctx context.Context, q pg.Queryer, d Difference) ([]Finding, error) {
+	return withRivals(ctx, q, d)
+}
+
+func withRivals(ctx context.Context, q pg.Queryer, d Difference) ([]Finding, error) {
+	gone := map[ids.Object]bool{} // or written anew, and then judged as what they become
+	for _, o := range d.Deleted {
+		gone[o.UID] = true
+	}
+	for _, p := range slices.Concat(d.Changed, d.Adopted) {
+		gone[p.Old.UID] = true
+	}
+	found, err := rivals(ctx, q, d.written(), func(o Object) bool { return gone[o.UID] })
+	list := slices.Clone(d.Foreign)
+	for _, r := range found {
+		list = append(list, r.finding())
+	}
+	return list, err
+}
+
+// sole refuses objects of the API that would say what another one says already.
+func sole(ctx context.Context, tx pgx.Tx, objects ...Object) error {
+	if err := lockClaims(ctx, tx, objects); err != nil {
+		return err
+	}
+	own := map[Name]bool{}
+	for _, o := range objects {
+		own[o.Key()] = true
+	}
+	found, err := rivals(ctx, tx, objects, func(o Object) bool { return own[o.Key()] })
+	if err == nil && len(found) > 0 {
+		err = found[0].refusal()
+	}
+	return err
+}
+
+// lockClaims lets one transaction at a time claim anything, after it has locked the
+// objects that it writes: what is not there yet cannot be locked itself.
+func lockClaims(ctx context.Context, tx pgx.Tx, objects []Object) error {
+	if !slices.ContainsFunc(objects, func(o Object) bool { _, claims := o.claim(); return claims }) {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, lockSole); err != nil {
+		return fmt.Errorf("locking what only one may declare: %w", err)
+	}
+	return nil
+}
+
+func rivals(ctx context.Context, q pg.Queryer, wanted []Object, except func(Object) bool) (list []rival, err error) {
+	var whats []string
+	for _, o := range wanted {
+		if c, claims := o.claim(); claims {
+			whats = append(whats, c.what)
+		}
+	}
+	if len(whats) == 0 {
+		return nil, nil
+	}
+	rows, err := q.Query(ctx, selectSole, whats)
+	if err != nil {
+		return nil, fmt.Errorf("reading what only one may declare: %w", err)
+	}
+	have, err := pgx.CollectRows(rows, scanObject)
+	if err != nil {
+		return nil, fmt.Errorf("reading what only one may declare: %w", err)
+	}
+	first := map[string]Object{}
+	for _, o := range slices.DeleteFunc(have, except) {
+		c, _ := o.claim()
+		first[c.what] = o
+	}
+	for _, o := range wanted {
+		c, claims := o.claim()
+		if holder, held := first[c.what]; claims && held {
+			list = append(list, rival{c, o, holder})
+		}
+	}
+	return list, nil
+}
