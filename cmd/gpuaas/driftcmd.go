@@ -52,7 +52,10 @@ func driftTable(a *app, all ...oapi.Drift) table {
 	}
 	now := a.Clock.Now()
 	for _, d := range all {
-		cost, by, end := "-", "-", "-"
+		deadline, cost, by, end := "-", "-", "-", "-"
+		if d.Status == oapi.DriftStatusOpen {
+			deadline = due(now, d.DeadlineAt)
+		}
 		if d.CostPerHour != nil {
 			cost = amount(*d.CostPerHour)
 		}
@@ -60,7 +63,7 @@ func driftTable(a *app, all ...oapi.Drift) table {
 			by, end = cell(d.Ignored.By+": "+d.Ignored.Reason), stamp(d.Ignored.Until)
 		}
 		t.add("drift/"+d.Id.String(), string(d.Kind)+"/"+d.Name, cell(d.Field), cell(d.Desired), cell(d.Observed), driftState(d.Status), string(d.Policy), cell(d.Owner),
-			age(now, d.Since), due(now, d.DeadlineAt), cost, cell(d.Cause), age(now, d.SeenAt), by, end, d.Id.String())
+			age(now, d.Since), deadline, cost, cell(d.Cause), age(now, d.SeenAt), by, end, d.Id.String())
 	}
 	return t
 }

@@ -242,7 +242,7 @@ func verdictOf(r oapi.Revision) string {
 	switch waits := deref(r.Waits); {
 	case len(r.Findings) > 0:
 		text, more = findingText(r.Findings[0]), len(r.Findings)-1
-	case len(waits) > 0 && r.Status == oapi.RevisionStatusWaitingApproval:
+	case len(waits) > 0 && (r.Status == oapi.RevisionStatusWaitingApproval || r.Status == oapi.RevisionStatusPlanned):
 		text, more = waits[0].Message, len(waits)-1
 	}
 	if more > 0 {
