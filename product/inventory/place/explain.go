@@ -116,7 +116,7 @@ func (c Candidate) obstacle(region string, n int, now time.Time) (string, Fit) {
 	case free >= n:
 		return "", Fit{}
 	case free+have["dirty"] >= n:
-		return Scrubbing, Fit{Text: fmt.Sprintf("fits once %s of %s proved clean", slots(n-free), c.who())}
+		return Scrubbing, Fit{Text: fmt.Sprintf("fits once %s %s proved clean", slotsOf(n-free, c.who()), are(n-free))}
 	case free+have["dirty"]+have["claimed"] < n:
 		return Quarantined, Fit{Text: fmt.Sprintf("fits if quarantined slots of %s are given back", c.who())}
 	}
@@ -132,7 +132,7 @@ func (c Candidate) vacancy(need int, now time.Time) Fit {
 		}
 	}
 	if len(ending) < need {
-		return Fit{Text: fmt.Sprintf("fits if %s in use of %s released", slots(need), c.who())}
+		return Fit{Text: fmt.Sprintf("fits if %s %s released", slotsOf(need, c.who()), are(need))}
 	}
 	slices.SortStableFunc(ending, func(a, b Unit) int { return a.Ends.Compare(b.Ends) })
 	last := ending[need-1]
@@ -152,11 +152,18 @@ func (c Candidate) who() string {
 	return "node " + c.Name
 }
 
-func slots(n int) string {
+func slotsOf(n int, who string) string {
 	if n == 1 {
-		return "1 slot"
+		return "a slot of " + who
 	}
-	return fmt.Sprintf("%d slots", n)
+	return fmt.Sprintf("%d slots of %s", n, who)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // clock leaves out the day where it is today's.

@@ -51,11 +51,11 @@ func TestExplain(t *testing.T) {
 		"another region, silent": {[]place.Candidate{node("n7", "ff", far, silent)}, 1, "other_region 1", ""},
 		"not enrolled":           {[]place.Candidate{node("n7", "", declared)}, 1, "not_enrolled 1", "may fit once node n7 has enrolled"},
 		"all too small":          {[]place.Candidate{node("a", "ff"), node("b", "fff")}, 4, "too_small 2", "no node has as many GPUs; ask for at most 3"},
-		"being scrubbed":         {[]place.Candidate{node("a", "fdd")}, 2, "scrubbing 1", "fits once 1 slot of node a proved clean"},
+		"being scrubbed":         {[]place.Candidate{node("a", "fdd")}, 2, "scrubbing 1", "fits once a slot of node a is proved clean"},
 		"quarantined":            {[]place.Candidate{node("a", "fqq")}, 2, "quarantined 1", "fits if quarantined slots of node a are given back"},
 		"a lease ends":           {[]place.Candidate{node("a", "f32")}, 2, "occupied 1", "fits after 14:00 when lease job ends"},
 		"the later lease counts": {[]place.Candidate{node("a", "f32")}, 3, "occupied 1", "fits after 15:00 when lease job ends"},
-		"nobody's lease ends":    {[]place.Candidate{node("a", "cc")}, 1, "occupied 1", "fits if 1 slot in use of node a released"},
+		"nobody's lease ends":    {[]place.Candidate{node("a", "cc")}, 1, "occupied 1", "fits if a slot of node a is released"},
 		"what comes by itself, and sooner, comes first": {
 			[]place.Candidate{node("a", "f", cordoned), node("b", "5"), node("c", "3")},
 			1, "cordoned 1, occupied 2",
