@@ -62,7 +62,7 @@ test-race: ## Run all tests under the race detector (needs a C compiler)
 e2e: ## Run the end-to-end tests against the built binaries
 	@scripts/install-deps.sh --browser
 	$(GO) test -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./reconciler/follow
-	$(GO) test -count=1 -tags 'e2e $(TAGS)' ./e2e/...
+	$(GO) test -count=1 -timeout 30m -tags 'e2e $(TAGS)' ./e2e/...
 
 bench: ## Measure against the peers: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
 	@scripts/install-deps.sh
