@@ -161,14 +161,17 @@ func TestINV17DeletedRowsAreHealed(t *testing.T) {
 	}
 }
 
-// Two declarations of one setting would heal each other for ever.
+// Two declarations of one setting would heal each other for ever. They are refused
+// now, so these stand for a database that has some from before.
 func TestTwoDeclarationsOfOnePolicy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.done(b.declare(desired.KindPolicy, "one", `{"key":"allocation.max_concurrent_per_user","scope":"platform","value":3}`))
-	b.done(b.declare(desired.KindPolicy, "two", `{"key":"allocation.max_concurrent_per_user","scope":"platform","value":4}`))
+	b.done(b.declare(desired.KindPolicy, "two", `{"key":"allocation.max_concurrent_per_project","scope":"platform","value":4}`))
+	b.exec(`UPDATE desired_objects SET spec = spec || '{"key":"allocation.max_concurrent_per_user"}' WHERE name = 'two'`)
 	b.done(b.declare(desired.KindOSImage, "one", `{"displayName":"U","digest":"sha256:00","default":true}`))
-	b.done(b.declare(desired.KindOSImage, "two", `{"displayName":"U","digest":"sha256:01","default":true}`))
+	b.done(b.declare(desired.KindOSImage, "two", `{"displayName":"U","digest":"sha256:01","default":false}`))
+	b.exec(`UPDATE desired_objects SET spec = spec || '{"default":true}' WHERE kind = 'OSImage' AND name = 'two'`)
 	b.done(jobs.CheckDrift{})
 	if got := b.drifts(); got != "" {
 		t.Errorf("found %q", got)
