@@ -63,7 +63,10 @@ func drifts(t *testing.T) {
 	node := one[string](t, h, `SELECT id::text FROM nodes WHERE name = 'gpu-t4-01'`)
 	policy := one[string](t, h, `SELECT uid::text FROM desired_objects WHERE kind = 'Policy' AND spec->>'key' = 'node.report_seconds'`)
 	for _, c := range []struct{ object, field, way, edit string }{
-		{a.ID, "keys", sim.DriftKeys, ""}, {a.ID, "account", sim.DriftAccount, ""}, {a.ID, "access", sim.DriftAccess, ""}, {a.ID, "process", sim.DriftProcess, ""},
+		{a.ID, "keys", sim.DriftKeys, ""},
+		{a.ID, "account", sim.DriftAccount, ""},
+		{a.ID, "access", sim.DriftAccess, ""},
+		{a.ID, "process", sim.DriftProcess, ""},
 		{node, "spec.cordoned", "", `UPDATE nodes SET cordoned = true WHERE name = 'gpu-t4-01'`},
 		{policy, "spec.value", "", `UPDATE policy_values SET value = '7' WHERE key = 'node.report_seconds'`},
 	} {

@@ -16,7 +16,7 @@ func TestOpenSourceKeepsAStore(t *testing.T) {
 	repo, kept := t.TempDir(), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(repo, "a.yaml"), []byte("a: 1\n"), 0o600))
 	for _, args := range [][]string{{"init", "--quiet", "--initial-branch=main"}, {"add", "--all"}, {"-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "commit.gpgsign=false", "commit", "--quiet", "--message", "one"}} {
-		if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", repo}, args...)...).CombinedOutput(); err != nil { //nolint:gosec // a test's own words
+		if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", repo}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
