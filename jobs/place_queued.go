@@ -19,9 +19,11 @@ type PlaceQueued struct{}
 // Kind names the job to River.
 func (PlaceQueued) Kind() string { return "place_queued" }
 
-// InsertOpts keeps one waiting at most: a second one would find nothing.
+// InsertOpts leaves it not unique: one whose worker was killed counts as running
+// until it is rescued, and nobody would be placed meanwhile. Two at once share the
+// queue by its row locks.
 func (PlaceQueued) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1}
 }
 
 // placing is how long a free slot waits for whoever waits for it: short against
