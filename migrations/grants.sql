@@ -59,7 +59,7 @@ BEGIN
 		('idempotency_keys',         'raw',  '',    '',     'rd',   ''),
 
 		('signing_keys',             '',     '',    '',     '',     ''), -- kept in files
-		('certificates',             '',     'raw', '',     '',     ''),
+		('certificates',             'rw',   'raw', '',     'r',    ''),
 
 		('sku_catalog',              'r',    '',    'r',    'raw',  ''),
 		('sku_prices',               'r',    '',    'r',    'raw',  ''),
@@ -95,8 +95,12 @@ BEGIN
 		('gpus',                     'r',    'raw', 'r',    'r',    ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
 		('slot_claims',              'ra',   '',    'r',    'raw',  ''),
-		('enrolment_tokens',         'ra',   'rw',  '',     '',     ''),
+		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
+		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
+		('health_reports',           'raw',  'rawd', 'r',   'raw',  ''),
+		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
+		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),
 
 		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and below
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact

@@ -37,6 +37,7 @@ const privileged = `
 	INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('x', id(1), now());
 	INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
 	VALUES (id(1), id(1), id(1), id(1), 'a', 's', 'r', 1, id(1), 1, 'EUR', 'u1', 1, 'requested');
+	INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('ab', id(1), 'active', now());
 	INSERT INTO git_sources (name, repository, ref, dirs, declared_by) VALUES ('s', 'r', 'main', '{}', 'server');
 	INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES (id(1), 'Node', 'n', '{}', '', 'api');
 	INSERT INTO plans (id, hash, actions, origin) VALUES (id(1), 'h', 0, 'change');
@@ -120,6 +121,9 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`INSERT INTO sign_in_links (secret_hash, user_id, expires_at) VALUES ('y', id(1), now())`,
 		`UPDATE sign_in_links SET user_id = id(1)`,
 		`INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('y', id(1), now())`,
+		`INSERT INTO holds (id, node_id, kind, cause, owner, reason) VALUES (id(2), id(1), 'cordon', 'operator', 'a', 'r')`,
+		`INSERT INTO agent_releases (version, platform, digest, size_bytes, metadata, signature, kid, expires_at, created_by) VALUES ('2', 'p', 'd', 1, '', '', 'k', now(), 'a')`,
+		`UPDATE certificates SET status = 'revoked', revoked_at = now(), reason = 'r'`,
 		`UPDATE git_sources SET suspended_by = 'a', suspended_at = now(), suspended_reason = 'r'`,
 		`UPDATE desired_objects SET suspended_by = 'a', suspended_at = now()`,
 		`UPDATE desired_objects SET adopt_by = 's', adopt_until = now()`,
@@ -138,6 +142,7 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`DELETE FROM sessions`,
 		`UPDATE enrolment_tokens SET used_at = now()`,
 		`UPDATE allocations SET message = 'm'`,
+		`UPDATE certificates SET status = 'superseded'`,
 		`UPDATE git_sources SET head = 'h', checked_at = now()`,
 		`UPDATE desired_objects SET generation = 2`,
 		`UPDATE plans SET status = 'applied'`,
@@ -191,7 +196,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
-		"allocations", "api_keys", "desired_objects", "drift", "enrolment_tokens", "git_sources", "invitations", "ledger_transfers", "payment_sessions", "plans", "project_memberships", "projects",
+		"agent_releases", "allocations", "api_keys", "certificates", "desired_objects", "drift", "enrolment_tokens", "git_sources", "holds", "invitations", "ledger_transfers", "payment_sessions", "plans", "project_memberships", "projects",
 		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
 	}
 	if err != nil || !slices.Equal(got, want) {

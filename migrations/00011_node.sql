@@ -1,0 +1,115 @@
+-- +goose Up
+-- room: inventory
+ALTER TABLE nodes
+	ADD proof_key     bytea,                      -- Ed25519, made by the node's root half at enrolment: what it signs its proofs with
+	ADD topology      jsonb,                      -- as last reported whole
+	ADD fingerprint   text NOT NULL DEFAULT '',   -- SHA-256 of the hardware that was accepted; a differing report holds the node
+	ADD agent_version text NOT NULL DEFAULT '',   -- as last reported
+	ADD drained_at    timestamptz;                -- observed: nobody stands on it while it drains
+
+-- A reason that keeps a node or a slot unsold, with who set it and until when.
+-- Several may stand at once; only whoever set one lifts it.
+CREATE TABLE holds (
+	id         uuid PRIMARY KEY,
+	node_id    uuid NOT NULL REFERENCES nodes,
+	slot_id    uuid REFERENCES slots, -- null: the whole node
+	kind       text NOT NULL CHECK (kind IN ('cordon', 'drain', 'quarantine')),
+	cause      text NOT NULL CHECK (cause IN ('operator', 'fingerprint', 'health', 'update')),
+	owner      text NOT NULL,         -- the actor's resource name, or system
+	reason     text NOT NULL,
+	deadline   timestamptz,           -- of a drain: tenants leave by then; of another: when it ends by itself
+	created_at timestamptz NOT NULL DEFAULT now(),
+	lifted_at  timestamptz,
+	lifted_by  text NOT NULL DEFAULT '',
+	CONSTRAINT holds_lifted_by_someone CHECK ((lifted_at IS NOT NULL) = (lifted_by <> '')),
+	CONSTRAINT holds_quarantine_a_slot CHECK ((kind = 'quarantine') = (slot_id IS NOT NULL))
+);
+CREATE INDEX holds_standing ON holds (node_id) WHERE lifted_at IS NULL;
+CREATE INDEX holds_of_slot ON holds (slot_id) WHERE slot_id IS NOT NULL AND lifted_at IS NULL;
+CREATE UNIQUE INDEX holds_one_of_a_kind ON holds (node_id, coalesce(slot_id, '00000000-0000-0000-0000-000000000000'), kind, owner, cause) WHERE lifted_at IS NULL;
+-- What the platform held by itself of late, for the breaker.
+CREATE INDEX holds_by_platform ON holds (created_at) WHERE cause <> 'operator';
+
+-- What each source says about the health of a node or one of its GPUs, merged when
+-- read. A source that falls silent is an alert of its own.
+CREATE TABLE health_reports (
+	node_id    uuid NOT NULL REFERENCES nodes,
+	source     text NOT NULL,              -- xid, nvml, disk, clock, operator …
+	target     text NOT NULL DEFAULT '',   -- GPU UUID; empty: the node
+	level      text NOT NULL CHECK (level IN ('healthy', 'degraded', 'unhealthy', 'unknown')),
+	check_id   text NOT NULL DEFAULT '',   -- what raised it: xid_79, row_remap_failed …
+	message    text NOT NULL DEFAULT '',
+	action     text NOT NULL DEFAULT '',   -- of the action table
+	classes    text[] NOT NULL DEFAULT '{}', -- prevent_allocations, prevent_host_state_changes, suppress_external_alerting, exclude_from_state_machine_sla
+	since      timestamptz NOT NULL DEFAULT now(),
+	seen_at    timestamptz NOT NULL DEFAULT now(),
+	until      timestamptz,                -- an operator's override ends
+	actor      text NOT NULL DEFAULT '',   -- who overrode
+	PRIMARY KEY (node_id, source, target, check_id)
+);
+
+-- Builds of the agent that nodes may run, with the signed metadata that they check.
+CREATE TABLE agent_releases (
+	version    text NOT NULL,
+	platform   text NOT NULL,             -- linux/amd64
+	digest     text NOT NULL,             -- SHA-256 of the binary, hex
+	size_bytes bigint NOT NULL,
+	minimum    text NOT NULL DEFAULT '',  -- no older version is gone back to from here
+	metadata   bytea NOT NULL,            -- canonical bytes that were signed
+	signature  bytea NOT NULL,
+	kid        text NOT NULL,
+	expires_at timestamptz NOT NULL,
+	created_at timestamptz NOT NULL DEFAULT now(),
+	created_by text NOT NULL,
+	PRIMARY KEY (version, platform)
+);
+-- One row for each node and version that it was asked to become.
+CREATE TABLE agent_updates (
+	node_id     uuid NOT NULL REFERENCES nodes,
+	version     text NOT NULL,
+	previous    text NOT NULL DEFAULT '',
+	ring        int NOT NULL,             -- 0 goes first
+	status      text NOT NULL CHECK (status IN ('waiting', 'asked', 'running', 'healthy', 'rolled_back', 'failed')),
+	message     text NOT NULL DEFAULT '',
+	deadline_at timestamptz,              -- of the health gate
+	created_at  timestamptz NOT NULL DEFAULT now(),
+	updated_at  timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (node_id, version)
+);
+CREATE INDEX agent_updates_under_way ON agent_updates (deadline_at) WHERE status IN ('asked', 'running');
+
+ALTER TABLE enrolment_tokens ADD revoked_at timestamptz;
+
+-- room: secret
+ALTER TABLE certificates
+	ADD issuer     text NOT NULL DEFAULT '', -- which authority, for a roll-over
+	ADD revoked_at timestamptz,
+	ADD reason     text NOT NULL DEFAULT '';
+
+-- room: jobs/nodetask
+-- A question about the node itself, answered by this message.
+ALTER TABLE node_tasks ADD answer jsonb;
+
+-- +goose StatementBegin
+DO $$
+DECLARE
+	line record;
+BEGIN
+	FOR line IN SELECT * FROM (VALUES
+		('holds', 'INSERT OR UPDATE OF lifted_at'),
+		('agent_releases', 'INSERT OR UPDATE'),
+		('certificates', 'UPDATE OF revoked_at')
+	) AS demanded (name, events) LOOP
+		EXECUTE format('CREATE CONSTRAINT TRIGGER %I AFTER %s ON %I DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+			WHEN (current_setting(''is_superuser'') <> ''on'' AND current_user NOT IN (''gpuaas_reconcile'', ''gpuaas_work'', ''gpuaas_node'')) EXECUTE FUNCTION demand_audit()', line.name || '_decisions_are_audited', line.events, line.name);
+	END LOOP;
+END $$;
+-- +goose StatementEnd
+
+-- +goose Down
+DROP TRIGGER certificates_decisions_are_audited ON certificates;
+ALTER TABLE node_tasks DROP answer;
+ALTER TABLE certificates DROP issuer, DROP revoked_at, DROP reason;
+ALTER TABLE enrolment_tokens DROP revoked_at;
+DROP TABLE agent_updates, agent_releases, health_reports, holds;
+ALTER TABLE nodes DROP proof_key, DROP topology, DROP fingerprint, DROP agent_version, DROP drained_at;
