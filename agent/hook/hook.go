@@ -39,8 +39,10 @@ func Steps(t wire.Type) []Step {
 		return []Step{gpuHealth(), evict(), scrubBefore(), account(), deviceAccess(), loginKeys(), verifyInside()}
 	case wire.RevokeUser:
 		return []Step{blockLogin(), killProcesses(), removeAccess(), evict(), scrubAfter(), removeAccount(), scan()}
-	case wire.Probe:
-		return nil // answered by a report
+	case wire.RotateKeys:
+		return []Step{loginKeys(), verifyInside()}
+	case wire.Probe, wire.HealthCheck, wire.GPUReset, wire.AgentUpdate:
+		return nil // about the node, and not made of steps
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/wire"
@@ -67,16 +69,40 @@ func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.
 		}
 		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
 	}
+	return r.prove(ctx, e, order)
+}
+
+// prove looks at the host once more, whatever the steps said, and signs.
+func (r *Runner) prove(ctx context.Context, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
 	state, err := r.Host.Look(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the host for the proof: %w", err)
 	}
-	proof := &wire.Proof{Fence: e.Fence, Checks: hook.ProvisionChecks(), Leftovers: []string{}, Scrubbed: []string{}}
+	proof := &wire.Proof{
+		Node: e.Node, Allocation: e.Allocation, Task: e.Task, Type: e.Type, Fence: e.Fence, UID: order.UID,
+		Checks: hook.ProvisionChecks(), Leftovers: []string{}, Scrubbed: []string{}, Keys: fingerprints(order), Probes: []wire.ProbeResult{},
+		At: r.Clock.Now().UTC().Truncate(time.Millisecond),
+	}
 	if e.Type == wire.RevokeUser {
-		proof.Checks, proof.Scrubbed = hook.ReleaseChecks(), hook.Scrubbed(state, order.GPUs)
+		proof.Checks, proof.Scrubbed, proof.Keys = hook.ReleaseChecks(), hook.Scrubbed(state, order.GPUs), []string{}
 		proof.Leftovers = append(proof.Leftovers, hook.Leftovers(state, order)...)
 	}
+	if err := r.Sign(proof); err != nil {
+		return nil, fmt.Errorf("signing the proof: %w", err)
+	}
 	return proof, nil
+}
+
+// fingerprints are those of the keys that were let in, as ssh-keygen -l shows them.
+func fingerprints(order wire.Order) []string {
+	found := []string{}
+	for _, line := range order.PublicKeys {
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err == nil { // checked with the order
+			found = append(found, ssh.FingerprintSHA256(key))
+		}
+	}
+	return found
 }
 
 func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order) error {
