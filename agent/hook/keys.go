@@ -2,8 +2,6 @@ package hook
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"slices"
 
@@ -70,8 +68,7 @@ func fingerprint(line string) string {
 	if err != nil {
 		return "no key"
 	}
-	sum := sha256.Sum256(key.Marshal())
-	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
+	return ssh.FingerprintSHA256(key)
 }
 
 // blockLogin is first of all when a tenant leaves: what is killed afterwards must

@@ -58,7 +58,7 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 // steps runs all steps and returns what they prove.
 func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
 	steps := hook.Steps(e.Type)
-	proof := &wire.Proof{Fence: e.Fence, UID: order.UID, Checks: []string{}, Leftovers: []string{}, Scrubbed: []string{}}
+	proof := blank(e, order)
 	for i, step := range steps {
 		r.mu.Lock()
 		j.step = step.Name
@@ -68,7 +68,24 @@ func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.
 		}
 		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
 	}
-	return proof, nil
+	return proof, r.seal(proof)
+}
+
+// blank is the proof that the steps fill.
+func blank(e wire.Envelope, order wire.Order) *wire.Proof {
+	return &wire.Proof{
+		Node: e.Node, Allocation: e.Allocation, Task: e.Task, Type: e.Type, Fence: e.Fence, UID: order.UID,
+		Checks: []string{}, Leftovers: []string{}, Scrubbed: []string{}, Keys: []string{}, Probes: []wire.ProbeResult{},
+	}
+}
+
+// seal says when, and signs.
+func (r *Runner) seal(proof *wire.Proof) error {
+	proof.At = r.Clock.Now().UTC().Truncate(time.Millisecond)
+	if err := r.Sign(proof); err != nil {
+		return fmt.Errorf("signing the proof: %w", err)
+	}
+	return nil
 }
 
 func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order, proof *wire.Proof) error {
