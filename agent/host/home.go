@@ -52,7 +52,7 @@ func (h *Host) lookHome(name string, mounts map[string]mount) (home hook.Home, w
 	disk, inside := mounts[p.disk], mounts[p.home]
 	open := disk.kind == "ext4" && inside.kind == "ext4" && disk.source == inside.source
 	home = hook.Home{GiB: info.Size() / gib, Open: open, Lost: !open && !h.exists(p.plain), Sealed: !h.exists(p.plain)}
-	if open && !(disk.harmless() && inside.harmless()) {
+	if open && (!disk.harmless() || !inside.harmless()) {
 		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, ordered nodev and nosuid", p.home, inside.options))
 	}
 	return home, wrong
@@ -172,7 +172,7 @@ func (h *Host) room(size int64) error {
 }
 
 func blank(path string, bytes int64) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // of our own choice
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
