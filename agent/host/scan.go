@@ -50,6 +50,20 @@ var searches = []struct {
 	{"GPUs", (*trace).devices},
 }
 
+// Scan implements hook.Leftovers.
+func (h *Host) Scan(ctx context.Context, name string, uid int, gpus []string) ([]string, error) {
+	if err := errors.Join(tenant(name, uid), sameMounts()); err != nil {
+		return nil, err
+	}
+	s := newTrace(name, uid, gpus)
+	s.hardware = h.SMI.Inventory
+	s.rules = func(ctx context.Context) (string, error) {
+		out, err := h.command(ctx, nft, "-s", "list", "ruleset") // without counters, which could equal a uid
+		return string(out), err
+	}
+	return s.scan(ctx)
+}
+
 func newTrace(name string, uid int, gpus []string) *trace {
 	return &trace{
 		name: name, uid: uid, gpus: gpus, found: map[string]bool{},

@@ -14,25 +14,30 @@ import (
 	"time"
 )
 
-// firstUID is where the control plane's range of tenants begins. What is removed by
-// owner is only ever removed for one of these.
-const firstUID = 200000
-
-// tenant is whose traces are removed and looked for.
-type tenant struct {
+// leaver is the tenant whose traces are removed. What is removed by owner is only
+// ever removed for a uid of a tenant's.
+type leaver struct {
 	name string
 	uid  int
 }
 
-func (t tenant) check() error {
-	if t.uid < firstUID || t.name == "" || strings.ContainsAny(t.name, "/.\x00") {
-		return fmt.Errorf("%q with uid %d is no tenant of this host", t.name, t.uid)
-	}
-	return nil
-}
+func (t leaver) group() string { return filepath.Join(groups, "user.slice", SliceOf(t.uid)) }
 
-func (t tenant) slice() string { return fmt.Sprintf("user-%d.slice", t.uid) }
-func (t tenant) group() string { return filepath.Join(groups, "user.slice", t.slice()) }
+// End implements hook.Sessions.
+func (h *Host) End(ctx context.Context, name string, uid int) error {
+	if err := tenant(name, uid); err != nil {
+		return err
+	}
+	terminate := func(ctx context.Context) error {
+		_, err := h.command(ctx, loginctl, "terminate-user", strconv.Itoa(uid))
+		return err
+	}
+	stop := func(ctx context.Context) error {
+		_, err := h.command(ctx, systemctl, "stop", SliceOf(uid), fmt.Sprintf("user-runtime-dir@%d.service", uid))
+		return err
+	}
+	return leaver{name, uid}.end(ctx, terminate, stop)
+}
 
 // groups is where control groups of version 2 are mounted on a host of systemd.
 const groups = "/sys/fs/cgroup"
@@ -40,10 +45,7 @@ const groups = "/sys/fs/cgroup"
 // end ends everything of the tenant. terminate asks logind, which may be slow or
 // wrong; what counts is that no process is left: neither in the slice, whose
 // programs may run as root, nor of the uid, wherever it has moved to.
-func (t tenant) end(ctx context.Context, terminate, stop func(context.Context) error) error {
-	if err := t.check(); err != nil {
-		return err
-	}
+func (t leaver) end(ctx context.Context, terminate, stop func(context.Context) error) error {
 	// What is killed must not be started again.
 	if err := t.unstart(); err != nil {
 		return err
@@ -58,7 +60,7 @@ func (t tenant) end(ctx context.Context, terminate, stop func(context.Context) e
 }
 
 // unstart removes what would start something in the tenant's name.
-func (t tenant) unstart() error {
+func (t leaver) unstart() error {
 	paths := []string{
 		filepath.Join("/var/lib/systemd/linger", t.name),
 		filepath.Join("/var/spool/cron/crontabs", t.name),
@@ -85,7 +87,7 @@ func (t tenant) unstart() error {
 
 // killAll returns when two looks in a row have found nothing: a process that was
 // forked while /proc was read is in the second.
-func (t tenant) killAll(ctx context.Context) error {
+func (t leaver) killAll(ctx context.Context) error {
 	for calm := 0; calm < 2; {
 		left, err := t.processes()
 		if err != nil {
@@ -111,7 +113,7 @@ func (t tenant) killAll(ctx context.Context) error {
 // kill ends processes. One by one a fork bomb outruns anybody, so one of the uid's
 // own asks the kernel to end all of its others at one moment. It is a child,
 // because whoever has a uid may be signalled by it.
-func (t tenant) kill(ctx context.Context, pids []int) {
+func (t leaver) kill(ctx context.Context, pids []int) {
 	all := exec.CommandContext(ctx, "/usr/bin/kill", "-KILL", "--", "-1")
 	all.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(t.uid), Gid: uint32(t.uid)}} //nolint:gosec // a uid
 	_ = all.Run() // it fails where there was nobody; a survivor is found again
@@ -122,7 +124,7 @@ func (t tenant) kill(ctx context.Context, pids []int) {
 
 // survivors names what outlived the deadline. In state D it waits for a driver or a
 // disk, and nothing but the host's restart ends it.
-func (t tenant) survivors() error {
+func (t leaver) survivors() error {
 	left, err := t.processes()
 	if err != nil {
 		return err
@@ -138,7 +140,7 @@ func (t tenant) survivors() error {
 }
 
 // processes lists those with the uid as any of theirs, whatever group they are in.
-func (t tenant) processes() (pids []int, err error) {
+func (t leaver) processes() (pids []int, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("reading processes: %w", err)
@@ -157,7 +159,7 @@ func (t tenant) processes() (pids []int, err error) {
 }
 
 // populated says whether anything runs in the tenant's slice, also as another uid.
-func (t tenant) populated() bool {
+func (t leaver) populated() bool {
 	text, err := os.ReadFile(filepath.Join(t.group(), "cgroup.events"))
 	return err == nil && strings.Contains(string(text), "populated 1")
 }

@@ -17,21 +17,26 @@ import (
 // the files; each takes nothing that is not the tenant's.
 var sweeps = []struct {
 	what string
-	do   func(tenant, context.Context) error
+	do   func(leaver, context.Context) error
 }{
-	{"System V IPC", tenant.sweepIPC},
-	{"mounts", tenant.sweepMounts},
-	{"loop devices", tenant.sweepLoops},
-	{"keyrings", tenant.sweepKeyrings},
-	{"control groups", tenant.sweepGroups},
-	{"files by name", tenant.sweepNamed},
-	{"files by owner", tenant.sweepFiles},
+	{"System V IPC", leaver.sweepIPC},
+	{"mounts", leaver.sweepMounts},
+	{"loop devices", leaver.sweepLoops},
+	{"keyrings", leaver.sweepKeyrings},
+	{"control groups", leaver.sweepGroups},
+	{"files by name", leaver.sweepNamed},
+	{"files by owner", leaver.sweepFiles},
 }
 
-func (t tenant) sweep(ctx context.Context) error {
-	if err := errors.Join(t.check(), sameMounts()); err != nil {
+// Sweep implements hook.Leftovers.
+func (h *Host) Sweep(ctx context.Context, name string, uid int) error {
+	if err := errors.Join(tenant(name, uid), sameMounts()); err != nil {
 		return err
 	}
+	return leaver{name, uid}.sweep(ctx)
+}
+
+func (t leaver) sweep(ctx context.Context) error {
 	err := t.unstart()
 	for _, s := range sweeps {
 		if failed := s.do(t, ctx); failed != nil { // the others are removed all the same
@@ -71,7 +76,7 @@ var ipcTables = []struct {
 	{"/proc/sysvipc/sem", 1, 4, 6, unix.SYS_SEMCTL},
 }
 
-func (t tenant) sweepIPC(context.Context) error {
+func (t leaver) sweepIPC(context.Context) error {
 	var all error
 	for _, table := range ipcTables {
 		text, err := os.ReadFile(table.file)
@@ -110,7 +115,7 @@ func removeIPC(call uintptr, id int) error {
 	return nil
 }
 
-func (t tenant) sweepLoops(context.Context) error {
+func (t leaver) sweepLoops(context.Context) error {
 	var all error
 	found, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -131,7 +136,7 @@ func (t tenant) sweepLoops(context.Context) error {
 
 // backs says whether the device stands on a file of the tenant's. The name alone is
 // not believed: in a container it may be another host's file of the same name.
-func (t tenant) backs(device, backing string) bool {
+func (t leaver) backs(device, backing string) bool {
 	backing, deleted := strings.CutSuffix(backing, " (deleted)")
 	if deleted {
 		return strings.HasPrefix(backing, homes+t.name+"/")
@@ -164,9 +169,9 @@ func detach(device string) error {
 	return nil
 }
 
-func (t tenant) sweepGroups(context.Context) error {
+func (t leaver) sweepGroups(context.Context) error {
 	var all error
-	for _, dir := range deepest(groups, func(path string) bool { return owner(path) == t.uid || strings.Contains(path+"/", "/"+t.slice()+"/") }) {
+	for _, dir := range deepest(groups, func(path string) bool { return owner(path) == t.uid || strings.Contains(path+"/", "/"+SliceOf(t.uid)+"/") }) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EBUSY) {
 			all = errors.Join(all, fmt.Errorf("removing control group: %w", err))
 		}
@@ -194,7 +199,7 @@ func deepest(top string, which func(path string) bool) (dirs []string) {
 // named are files of root's that are about one tenant, by its name or uid. The
 // memory of a program that crashed, and what the tenant's programs printed, are the
 // tenant's even though root owns the files.
-func (t tenant) named() (paths []string) {
+func (t leaver) named() (paths []string) {
 	uid := strconv.Itoa(t.uid)
 	for _, pattern := range []string{
 		"/var/lib/systemd/linger/" + t.name,
@@ -216,7 +221,7 @@ func (t tenant) named() (paths []string) {
 	return paths
 }
 
-func (t tenant) sweepNamed(context.Context) error {
+func (t leaver) sweepNamed(context.Context) error {
 	var all error
 	for _, path := range t.named() {
 		if err := os.RemoveAll(path); err != nil {
@@ -226,7 +231,7 @@ func (t tenant) sweepNamed(context.Context) error {
 	return all
 }
 
-func (t tenant) sweepKeyrings(context.Context) error {
+func (t leaver) sweepKeyrings(context.Context) error {
 	return as(t.uid, func() error {
 		for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING} {
 			if _, err := unix.KeyctlInt(unix.KEYCTL_CLEAR, ring, 0, 0, 0); err != nil && !noKeys(err) {

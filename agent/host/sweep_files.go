@@ -13,7 +13,7 @@ import (
 )
 
 // sweepFiles removes every file of the uid from every local file system.
-func (t tenant) sweepFiles(ctx context.Context) error {
+func (t leaver) sweepFiles(ctx context.Context) error {
 	list, err := trees()
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (t tenant) sweepFiles(ctx context.Context) error {
 	return all
 }
 
-func (t tenant) sweepTree(ctx context.Context, fd int, point string) error {
+func (t leaver) sweepTree(ctx context.Context, fd int, point string) error {
 	defer func() { _ = unix.Close(fd) }()
 	top, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOTDIR) {
@@ -46,7 +46,7 @@ func (t tenant) sweepTree(ctx context.Context, fd int, point string) error {
 	} else if err != nil {
 		return fmt.Errorf("opening the file system on %s: %w", point, err)
 	}
-	w := &walk{tenant: t, ctx: ctx}
+	w := &walk{leaver: t, ctx: ctx}
 	w.dir(top, &place{name: point}, false)
 	return w.failed
 }
@@ -69,7 +69,7 @@ func (p *place) String() string {
 // walk goes through one file system by descriptors, so that nobody can lead it
 // elsewhere by putting a link where a folder was.
 type walk struct {
-	tenant tenant
+	leaver leaver
 	ctx    context.Context //nolint:containedctx // of the one call that makes the walk
 	failed error
 	faults int
@@ -113,7 +113,7 @@ func (w *walk) entry(dir int, at *place, theirs bool) (kept bool) {
 	if err := unix.Fstatat(dir, at.name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return false // gone meanwhile
 	}
-	mine := int(stat.Uid) == w.tenant.uid
+	mine := int(stat.Uid) == w.leaver.uid
 	remove := mine || theirs && stat.Uid == 0
 	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		fd, err := unix.Openat(dir, at.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -143,10 +143,10 @@ func (w *walk) entry(dir int, at *place, theirs bool) (kept bool) {
 // of the tenant's group, a permission for the uid on somebody else's file.
 func (w *walk) disown(dir int, at *place, stat *unix.Stat_t) {
 	owner, group := -1, -1
-	if int(stat.Uid) == w.tenant.uid {
+	if int(stat.Uid) == w.leaver.uid {
 		owner = 0
 	}
-	if int(stat.Gid) == w.tenant.uid {
+	if int(stat.Gid) == w.leaver.uid {
 		group = 0
 	}
 	if owner == 0 || group == 0 {
@@ -158,7 +158,7 @@ func (w *walk) disown(dir int, at *place, stat *unix.Stat_t) {
 		return
 	}
 	for _, list := range []string{"system.posix_acl_access", "system.posix_acl_default"} {
-		if err := dropACL(fmt.Sprintf("/proc/self/fd/%d/%s", dir, at.name), list, w.tenant.uid); err != nil {
+		if err := dropACL(fmt.Sprintf("/proc/self/fd/%d/%s", dir, at.name), list, w.leaver.uid); err != nil {
 			w.fail(at, err)
 		}
 	}

@@ -42,7 +42,7 @@ func mountTable() (mounts []mount, err error) {
 // sweepMounts unmounts what hangs on the tenant, the last mounted first, but not the
 // home itself: a step of its own removes that with its key, and cannot while parts
 // of it are mounted elsewhere.
-func (t tenant) sweepMounts(context.Context) error {
+func (t leaver) sweepMounts(context.Context) error {
 	mounts, err := mountTable()
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (t tenant) sweepMounts(context.Context) error {
 	return all
 }
 
-func (t tenant) holds(m mount, home, device string) bool {
+func (t leaver) holds(m mount, home, device string) bool {
 	switch {
 	case strings.HasPrefix(m.point, home+"/"), m.root == home, strings.HasPrefix(m.root, home+"/"):
 		return true
