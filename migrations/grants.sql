@@ -99,6 +99,7 @@ BEGIN
 		('node_progress',            '',     '',    'r',    '',     ''),
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
 		('health_reports',           'raw',  'rawd', 'r',   'raw',  ''),
+		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
 		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
 		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),
 
