@@ -59,7 +59,7 @@ CREATE TABLE breaker_trips (
 	allowed    int NOT NULL,            -- and how many might have been
 	fleet      int NOT NULL,
 	reason     text NOT NULL,           -- of the hold that was refused first
-	refused    int NOT NULL DEFAULT 1,  -- nodes that it has kept from being held
+	refused    uuid[] NOT NULL,         -- nodes that it has kept from being held
 	cleared_at timestamptz,
 	cleared_by text NOT NULL DEFAULT '',
 	CONSTRAINT breaker_trips_cleared_by_someone CHECK ((cleared_at IS NOT NULL) = (cleared_by <> ''))

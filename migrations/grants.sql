@@ -67,7 +67,7 @@ BEGIN
 
 		('audit_logs',               'ra',   '',    'ra',   'ra',   ''), -- fact
 		('audit_seals',              '',     '',    '',     'ra',   ''), -- fact
-		('outbox_events',            'ra',   '',    'ra',   'ra',   'r'), -- fact
+		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- fact
 		('outbox_position',          '',     '',    '',     '',     'raw'),
 		('outbox_failures',          '',     '',    '',     '',     'raw'),
 		('inbox',                    '',     '',    '',     '',     ''), -- for consumers to come
