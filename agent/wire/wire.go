@@ -181,6 +181,12 @@ type Report struct {
 	Refuses []Type `json:"refuses,omitempty"`
 	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
 	Foreign []string `json:"foreign,omitempty"`
+	// Health is the word of every source. Absent: this agent has none to give.
+	Health []HealthReport `json:"health,omitempty"`
+	// Topology is sent when it has changed, or when a probe asks.
+	Topology *Topology `json:"topology,omitempty"`
+	// Fingerprint of the hardware, also where the topology is left out.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 // Phase of an allocation as its host sees it.
