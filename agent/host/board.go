@@ -62,7 +62,7 @@ func (h *Host) board(ctx context.Context) ([]card, error) {
 
 // smi runs the driver's tool.
 func (h *Host) smi(ctx context.Context, args ...string) ([]byte, error) {
-	path := h.SMI
+	path := h.SMI.Path
 	if path == "" {
 		path = nvidiasmi.DefaultPath
 	}

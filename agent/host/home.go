@@ -43,7 +43,7 @@ const (
 )
 
 // lookHome says how the account's home is.
-func (h *Host) lookHome(name string, mounts map[string]mount) (home hook.Home, wrong []string) {
+func (h *Host) lookHome(name string, mounts map[string]mounted) (home hook.Home, wrong []string) {
 	p := homeFiles(name)
 	info, err := os.Stat(h.path(p.image))
 	if err != nil {

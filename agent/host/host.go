@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"sync"
 
+	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
@@ -25,7 +26,7 @@ import (
 type Host struct {
 	// Root stands before every path: empty, but in tests.
 	Root string
-	SMI  string // absolute path of nvidia-smi, or empty for where packages put it
+	SMI  nvidiasmi.Tool
 	// Agent is this program, as a tenant's session starts it to probe from inside.
 	Agent string
 	// Scrubber overwrites the memory of one GPU: an absolute path, called with the

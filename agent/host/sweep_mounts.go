@@ -54,7 +54,7 @@ func (t leaver) sweepMounts(context.Context) error {
 	}
 	var all error
 	for _, m := range slices.Backward(mounts) {
-		if m.point == home && m.device == device || !t.holds(m, home, device) {
+		if m.point == home && m.device == device || m.point == HomesDir+"/"+t.name || !t.holds(m, home, device) {
 			continue
 		}
 		// Lazily: whatever keeps it busy is not the tenant's, and would keep it mounted.
