@@ -114,11 +114,23 @@ func (h *Host) diskSize() (int64, error) {
 	if err := h.folder(HomesDir, dirMode); err != nil {
 		return 0, err
 	}
+	if err := h.passable(filepath.Dir(HomesDir)); err != nil {
+		return 0, err
+	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(h.path(HomesDir), &fs); err != nil {
 		return 0, fmt.Errorf("measuring the disk of homes: %w", err)
 	}
 	return int64(fs.Blocks) * fs.Frsize, nil //nolint:gosec // no disk has 2^63 blocks
+}
+
+// passable lets everybody through a folder, and nobody see what is in it by that.
+func (h *Host) passable(name string) error {
+	info, err := os.Stat(h.path(name))
+	if err != nil {
+		return err
+	}
+	return os.Chmod(h.path(name), info.Mode().Perm()|dirMode&0o011)
 }
 
 // makeHome makes the image, unless there is one that can still be read.
