@@ -78,11 +78,15 @@ CREATE TABLE agent_updates (
 );
 CREATE INDEX agent_updates_under_way ON agent_updates (deadline_at) WHERE status IN ('asked', 'running');
 
-ALTER TABLE enrolment_tokens ADD revoked_at timestamptz;
+ALTER TABLE enrolment_tokens
+	ADD revoked_at     timestamptz,
+	ADD reserved_by    uuid,        -- who redeems it now: its certificate is being made outside any transaction
+	ADD reserved_until timestamptz; -- one that crashed lets go here
 
 -- room: secret
 ALTER TABLE certificates
-	ADD issuer     text NOT NULL DEFAULT '', -- which authority, for a roll-over
+	ADD issuer     text NOT NULL DEFAULT '', -- which key signed it
+	ADD trust      text NOT NULL DEFAULT '', -- stamp of what its node was told to believe with it: a roll-over ends when all know
 	ADD revoked_at timestamptz,
 	ADD reason     text NOT NULL DEFAULT '';
 
@@ -109,7 +113,7 @@ END $$;
 -- +goose Down
 DROP TRIGGER certificates_decisions_are_audited ON certificates;
 ALTER TABLE node_tasks DROP answer;
-ALTER TABLE certificates DROP issuer, DROP revoked_at, DROP reason;
-ALTER TABLE enrolment_tokens DROP revoked_at;
+ALTER TABLE certificates DROP issuer, DROP trust, DROP revoked_at, DROP reason;
+ALTER TABLE enrolment_tokens DROP revoked_at, DROP reserved_by, DROP reserved_until;
 DROP TABLE agent_updates, agent_releases, health_reports, holds;
 ALTER TABLE nodes DROP proof_key, DROP topology, DROP fingerprint, DROP agent_version, DROP drained_at;

@@ -11,7 +11,8 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, []string{"nodes", "gpus", "slots", "slot_claims", "enrolment_tokens"}, map[string]string{
 		"declareNode": declareNode, "resellSlots": resellSlots, "drainNode": drainNode, "lockNodeOf": lockNodeOf, "retireDrained": retireDrained, "retireDrainedOf": retireDrainedOf, "countClaims": countClaims,
 		"setReachability": setReachability, "lockNode": lockNode, "putGPUs": putGPUs, "missGPUs": missGPUs, "putSlots": putSlots,
-		"quarantineSlots": quarantineSlots, "setSeen": setSeen, "insertToken": insertToken, "spendToken": spendToken,
+		"quarantineSlots": quarantineSlots, "setSeen": setSeen, "insertToken": insertToken, "spendToken": spendToken, "lockTokens": lockTokens, "revokeTokens": revokeTokens,
+		"reserveToken": reserveToken, "releaseToken": releaseToken, "selectRetired": selectRetired, "lockSpeaker": lockSpeaker,
 		"setEnrolled": setEnrolled, "selectFree": selectFree, "selectCandidates": selectCandidates, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
 		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectUnhealthy": selectUnhealthy, "selectUnhealthySince": selectUnhealthySince, "selectCapacity": selectCapacity,
 		"selectStanding": selectStanding, "selectStock": selectStock, "countFleet": countFleet,
