@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -29,8 +30,12 @@ func (e *stepError) Unwrap() error { return e.cause }
 // overtaken it, or the agent stops and resumes it later.
 func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 	log := r.Log.With("task_id", e.Task, "fence", e.Fence, "type", e.Type)
-	order, err := e.Order() // checked before it was journalled
-	if err == nil && e.Type == wire.ProvisionUser && !r.Clock.Now().Before(e.ExpiresAt) {
+	if e.Type.OfNode() {
+		r.handle(ctx, j, e)
+		return
+	}
+	order, err := r.orderOf(e)
+	if err == nil && e.Type != wire.RevokeUser && !r.Clock.Now().Before(e.ExpiresAt) {
 		// Interrupted, and found again too late. A release goes on: it only removes.
 		err = wire.Refuse(wire.Expired, "interrupted, and expired before it was resumed")
 	}
@@ -47,6 +52,11 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 		r.unwind(ctx, e, order)
 		result = r.failed(e, err)
 	}
+	r.end(ctx, log, e, result)
+}
+
+// end journals the result and tells of it.
+func (r *Runner) end(ctx context.Context, log *slog.Logger, e wire.Envelope, result *wire.Result) {
 	if err := r.finish(e, result); err != nil {
 		// The disk is full or broken. Without a result the task is resumed at the
 		// next start, and steps done twice do no harm.
@@ -59,7 +69,7 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 
 // steps runs all steps and returns what the host looks like afterwards.
 func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
-	steps := hook.Steps(e.Type)
+	steps := r.stepsOf(e)
 	for i, step := range steps {
 		r.mu.Lock()
 		j.step = step.Name
@@ -149,18 +159,34 @@ const undoWithin = time.Minute
 // never unwound: what it removed must not come back.
 func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) {
 	record, ok := r.Journal.Get(e.Allocation)
-	if !ok || e.Type != wire.ProvisionUser || record.Last().Envelope.Task != e.Task {
+	if !ok || e.Type == wire.RevokeUser || record.Last().Envelope.Task != e.Task {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoWithin)
 	defer cancel()
 	begun := record.Last().Begun
+	if before, err := r.orderBefore(e); e.Type == wire.RotateKeys && err == nil {
+		r.putBack(ctx, e, begun, before)
+		return
+	}
 	for _, step := range slices.Backward(hook.Steps(e.Type)) {
 		if step.Undo == nil || !slices.Contains(begun, step.Name) {
 			continue
 		}
 		if err := step.Undo(ctx, r.Host, order); err != nil {
 			r.Log.WarnContext(ctx, "step not undone", "step", step.Name, "task_id", e.Task, "err", err)
+		}
+	}
+}
+
+// putBack makes the order before a failed rotation hold again.
+func (r *Runner) putBack(ctx context.Context, e wire.Envelope, begun []string, before wire.Order) {
+	for _, step := range hook.Steps(e.Type) {
+		if step.Do == nil || !slices.Contains(begun, step.Name) {
+			continue
+		}
+		if err := step.Do(ctx, r.Host, before); err != nil {
+			r.Log.WarnContext(ctx, "step not put back", "step", step.Name, "task_id", e.Task, "err", err)
 		}
 	}
 }
