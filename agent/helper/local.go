@@ -140,6 +140,33 @@ func (l *Local) JournalID() uuid.UUID {
 // Remembers says whether the journal is there.
 func (l *Local) Remembers() bool { return l.runner.Journal != nil }
 
+// Hello is how this half introduces itself.
+func (l *Local) Hello() *Hello {
+	return &Hello{Protocol: Protocol, Version: l.Version, Node: l.Node, ProofKey: l.proof, Journal: l.Remembers()}
+}
+
+// sequenceBlock is more than the other half counts by itself while this one is away.
+const sequenceBlock = 1 << 20
+
+// skip makes the next report newer than all that an earlier caller sent.
+func (l *Local) skip() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sequence += sequenceBlock
+}
+
+// Plan says what this half would do now to make each order hold, and does nothing.
+func (l *Local) Plan(ctx context.Context) ([]runner.Plan, error) { return l.runner.Plans(ctx) }
+
+// Alive says why this half is stuck, or nil. Its owner asks before it tells the
+// watchdog that all is well.
+func (l *Local) Alive() error {
+	l.mu.Lock()
+	now := l.Clock.Now()
+	l.mu.Unlock()
+	return l.runner.Alive(now)
+}
+
 // Take judges a task and, if it stands, journals it and starts work.
 func (l *Local) Take(_ context.Context, s wire.Signed) (runner.Answer, error) {
 	return l.runner.Take(s), nil //nolint:contextcheck // work outlives the poll that brought it

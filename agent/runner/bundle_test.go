@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"

@@ -54,9 +54,7 @@ func stands(record journal.Record) bool {
 // what differs is done. The result stays the one that the control plane has.
 func (r *Runner) repair(ctx context.Context, j *job, e wire.Envelope, order wire.Order) {
 	for _, step := range hook.Steps(wire.ProvisionUser) {
-		r.mu.Lock()
-		j.step = step.Name
-		r.mu.Unlock()
+		r.at(j, step.Name, step.Within)
 		if err := r.step(ctx, step, e, order); err != nil {
 			r.Log.WarnContext(ctx, "not as ordered, and not repaired", "allocation_id", e.Allocation, "step", step.Name, "err", err)
 			return

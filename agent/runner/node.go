@@ -42,11 +42,10 @@ func (r *Runner) handle(ctx context.Context, j *job, e wire.Envelope) {
 	}
 	work, cancel := context.WithTimeout(ctx, within(e.Type))
 	defer cancel()
+	r.at(j, "", within(e.Type))
 	number := 0
 	answer, err := r.Handlers[e.Type](work, Job{Envelope: e, Begun: record.Tasks[i].Begun, Begin: func(step string) error {
-		r.mu.Lock()
-		j.step = step
-		r.mu.Unlock()
+		r.at(j, step, within(e.Type))
 		number++
 		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step, Number: number, Of: number})
 		err := r.update(e, func(t *journal.Entry) {

@@ -57,7 +57,8 @@ type job struct {
 	task   ids.Task
 	cancel context.CancelFunc
 	done   chan struct{}
-	step   string // guarded by Runner.mu
+	step   string    // guarded by Runner.mu, as is due
+	due    time.Time // when the step must have ended
 }
 
 // Answer is what becomes of a task that was brought.

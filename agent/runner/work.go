@@ -49,6 +49,7 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 	result := r.result(e, wire.Succeeded, "", "")
 	result.Proof = proof
 	if err != nil {
+		r.at(j, "unwind", undoWithin)
 		r.unwind(ctx, e, order)
 		result = r.failed(e, err)
 	}
@@ -71,15 +72,20 @@ func (r *Runner) end(ctx context.Context, log *slog.Logger, e wire.Envelope, res
 func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
 	steps := r.stepsOf(e)
 	for i, step := range steps {
-		r.mu.Lock()
-		j.step = step.Name
-		r.mu.Unlock()
+		r.at(j, step.Name, step.Within)
 		if err := r.step(ctx, step, e, order); err != nil {
 			return nil, &stepError{step, err}
 		}
 		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
 	}
 	return r.prove(ctx, e, order)
+}
+
+// at notes which step is taken, and by when it must have ended.
+func (r *Runner) at(j *job, step string, within time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j.step, j.due = step, r.Clock.Now().Add(within)
 }
 
 // prove looks at the host once more, whatever the steps said, and signs.
