@@ -55,7 +55,7 @@ func stands(record journal.Record) bool {
 func (r *Runner) repair(ctx context.Context, j *job, e wire.Envelope, order wire.Order) {
 	for _, step := range hook.Steps(wire.ProvisionUser) {
 		r.at(j, step.Name, step.Within)
-		if err := r.step(ctx, step, e, order); err != nil {
+		if err := r.step(ctx, step, e, order, blank(e, order)); err != nil {
 			r.Log.WarnContext(ctx, "not as ordered, and not repaired", "allocation_id", e.Allocation, "step", step.Name, "err", err)
 			return
 		}
@@ -87,7 +87,7 @@ func (r *Runner) stop(ctx context.Context, e wire.Envelope, order wire.Order) {
 		if !slices.Contains(stopped, step.Name) {
 			continue
 		}
-		if err := r.step(ctx, step, e, order); err != nil {
+		if err := r.step(ctx, step, e, order, blank(e, order)); err != nil {
 			r.Log.ErrorContext(ctx, "tenant not stopped", "allocation_id", e.Allocation, "step", step.Name, "err", err)
 			return
 		}

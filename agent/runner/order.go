@@ -57,17 +57,6 @@ func (r *Runner) orderOf(e wire.Envelope) (wire.Order, error) {
 	return orderUpTo(record, i+1)
 }
 
-// orderBefore is the newest order before a task that took effect.
-func (r *Runner) orderBefore(e wire.Envelope) (wire.Order, error) {
-	record, i := r.entry(e)
-	for ; i > 0; i-- {
-		if before := record.Tasks[i-1]; before.Result != nil && before.Result.Outcome == wire.Succeeded {
-			return orderUpTo(record, i)
-		}
-	}
-	return wire.Order{}, wire.Refuse(wire.ParamsInvalid, "nothing stood before")
-}
-
 func (r *Runner) entry(e wire.Envelope) (journal.Record, int) {
 	record, _ := r.Journal.Get(e.Allocation)
 	return record, slices.IndexFunc(record.Tasks, func(t journal.Entry) bool { return t.Envelope.Task == e.Task })
@@ -85,17 +74,11 @@ func (r *Runner) stepsOf(e wire.Envelope) []hook.Step {
 	return hook.Steps(e.Type)
 }
 
-// needed lists the tasks that the next one builds on.
-func needed(record journal.Record, next wire.Envelope) (tasks []ids.Task) {
+// neededBy is the task that the next one builds on, or zero.
+func neededBy(record journal.Record, next wire.Envelope) ids.Task {
 	base := provisioned(record)
 	if next.Type != wire.RotateKeys || base == nil {
-		return nil
+		return ids.Task{}
 	}
-	tasks = append(tasks, base.Envelope.Task)
-	for _, t := range slices.Backward(record.Tasks) {
-		if t.Envelope.Type == wire.RotateKeys && t.Result != nil && t.Result.Outcome == wire.Succeeded {
-			return append(tasks, t.Envelope.Task) // what a failed rotation goes back to
-		}
-	}
-	return tasks
+	return base.Envelope.Task
 }

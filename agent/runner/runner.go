@@ -224,9 +224,9 @@ func (r *Runner) accept(record journal.Record, e wire.Envelope, digest string) e
 	now := r.Clock.Now()
 	record.Allocation, record.Stopped = e.Allocation, false
 	// What has expired cannot come again; what has not is answered from here.
-	needed := needed(record, e)
+	needed := neededBy(record, e)
 	record.Tasks = slices.DeleteFunc(record.Tasks, func(t journal.Entry) bool {
-		return t.Result != nil && t.Told && t.Envelope.ExpiresAt.Before(now) && !slices.Contains(needed, t.Envelope.Task)
+		return t.Result != nil && t.Told && t.Envelope.ExpiresAt.Before(now) && t.Envelope.Task != needed
 	})
 	for i := range record.Tasks {
 		if t := &record.Tasks[i]; t.Result == nil {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/wire"
@@ -68,17 +66,18 @@ func (r *Runner) end(ctx context.Context, log *slog.Logger, e wire.Envelope, res
 	r.Finished()
 }
 
-// steps runs all steps and returns what the host looks like afterwards.
+// steps runs all steps and returns what they prove.
 func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
 	steps := r.stepsOf(e)
+	proof := blank(e, order)
 	for i, step := range steps {
 		r.at(j, step.Name, step.Within)
-		if err := r.step(ctx, step, e, order); err != nil {
+		if err := r.step(ctx, step, e, order, proof); err != nil {
 			return nil, &stepError{step, err}
 		}
 		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
 	}
-	return r.prove(ctx, e, order)
+	return proof, r.seal(proof)
 }
 
 // at notes which step is taken, and by when it must have ended.
@@ -88,43 +87,34 @@ func (r *Runner) at(j *job, step string, within time.Duration) {
 	j.step, j.due = step, r.Clock.Now().Add(within)
 }
 
-// prove looks at the host once more, whatever the steps said, and signs.
-func (r *Runner) prove(ctx context.Context, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
-	state, err := r.Host.Look(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("looking at the host for the proof: %w", err)
-	}
-	proof := &wire.Proof{
+// blank is the proof that the steps fill.
+func blank(e wire.Envelope, order wire.Order) *wire.Proof {
+	return &wire.Proof{
 		Node: e.Node, Allocation: e.Allocation, Task: e.Task, Type: e.Type, Fence: e.Fence, UID: order.UID,
-		Checks: hook.ProvisionChecks(), Leftovers: []string{}, Scrubbed: []string{}, Keys: fingerprints(order), Probes: []wire.ProbeResult{},
-		At: r.Clock.Now().UTC().Truncate(time.Millisecond),
+		Checks: []string{}, Leftovers: []string{}, Scrubbed: []string{}, Keys: []string{}, Probes: []wire.ProbeResult{},
 	}
-	if e.Type == wire.RevokeUser {
-		proof.Checks, proof.Scrubbed, proof.Keys = hook.ReleaseChecks(), hook.Scrubbed(state, order.GPUs), []string{}
-		proof.Leftovers = append(proof.Leftovers, hook.Leftovers(state, order)...)
-	}
+}
+
+// seal says when, and signs.
+func (r *Runner) seal(proof *wire.Proof) error {
+	proof.At = r.Clock.Now().UTC().Truncate(time.Millisecond)
 	if err := r.Sign(proof); err != nil {
-		return nil, fmt.Errorf("signing the proof: %w", err)
+		return fmt.Errorf("signing the proof: %w", err)
 	}
-	return proof, nil
+	return nil
 }
 
-// fingerprints are those of the keys that were let in, as ssh-keygen -l shows them.
-func fingerprints(order wire.Order) []string {
-	found := []string{}
-	for _, line := range order.PublicKeys {
-		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
-		if err == nil { // checked with the order
-			found = append(found, ssh.FingerprintSHA256(key))
-		}
-	}
-	return found
-}
-
-func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order) error {
+func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order, proof *wire.Proof) error {
 	ctx, cancel := context.WithTimeout(ctx, step.Within)
 	defer cancel()
+	if err := r.put(ctx, step, e, order); err != nil || step.Prove == nil {
+		return err
+	}
+	return late(ctx, step, step.Prove(ctx, r.Host, order, proof))
+}
 
+// put makes the step's effect, unless it is there.
+func (r *Runner) put(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order) error {
 	done, err := step.Check(ctx, r.Host, order)
 	if err != nil || done {
 		return late(ctx, step, err)
@@ -162,37 +152,22 @@ func late(ctx context.Context, step hook.Step, err error) error {
 const undoWithin = time.Minute
 
 // unwind takes back what a failed provisioning began, newest first. A release is
-// never unwound: what it removed must not come back.
+// never unwound: what it removed must not come back. Nor is a rotation: a key that
+// had to go may have leaked.
 func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) {
 	record, ok := r.Journal.Get(e.Allocation)
-	if !ok || e.Type == wire.RevokeUser || record.Last().Envelope.Task != e.Task {
+	if !ok || e.Type != wire.ProvisionUser || record.Last().Envelope.Task != e.Task {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoWithin)
 	defer cancel()
 	begun := record.Last().Begun
-	if before, err := r.orderBefore(e); e.Type == wire.RotateKeys && err == nil {
-		r.putBack(ctx, e, begun, before)
-		return
-	}
 	for _, step := range slices.Backward(hook.Steps(e.Type)) {
 		if step.Undo == nil || !slices.Contains(begun, step.Name) {
 			continue
 		}
 		if err := step.Undo(ctx, r.Host, order); err != nil {
 			r.Log.WarnContext(ctx, "step not undone", "step", step.Name, "task_id", e.Task, "err", err)
-		}
-	}
-}
-
-// putBack makes the order before a failed rotation hold again.
-func (r *Runner) putBack(ctx context.Context, e wire.Envelope, begun []string, before wire.Order) {
-	for _, step := range hook.Steps(e.Type) {
-		if step.Do == nil || !slices.Contains(begun, step.Name) {
-			continue
-		}
-		if err := step.Do(ctx, r.Host, before); err != nil {
-			r.Log.WarnContext(ctx, "step not put back", "step", step.Name, "task_id", e.Task, "err", err)
 		}
 	}
 }
