@@ -98,7 +98,7 @@ BEGIN
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
-		('health_reports',           'raw',  'rawd', 'r',   'raw',  ''),
+		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
 		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
 		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
 		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),

@@ -190,7 +190,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
 	s.certificates = &secret.Certificates{DB: db}
-	s.inventory = &inventory.Service{DB: db, Hints: r.hints}
+	s.inventory = &inventory.Service{DB: db, Hints: r.hints, Rules: r.policy.faults, Naming: c.naming()}
 	s.tasks = &nodetask.Store{DB: db, Signer: r.keys, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
