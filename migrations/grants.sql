@@ -91,8 +91,8 @@ BEGIN
 
 		('balance_notices',          'r',    '',    '',     'raw',  ''),
 
-		('nodes',                    'r',    'rw',  'r',    'raw',  ''),
-		('gpus',                     'r',    'raw', 'r',    'r',    ''),
+		('nodes',                    'rw',   'rw',   'r',    'raw',  ''),
+		('gpus',                     'rw',   'raw', 'r',    'rw',   ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
 		('slot_claims',              'ra',   '',    'r',    'raw',  ''),
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
