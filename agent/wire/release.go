@@ -121,12 +121,3 @@ const (
 	DowngradeRefused Refusal = "downgrade_refused"
 	RolledBack       Refusal = "rolled_back"
 )
-
-// AgentUpdateParams asks for the agent to become another build of itself.
-type AgentUpdateParams struct {
-	Version   string `json:"version"`
-	Digest    string `json:"digest"` // hex SHA-256 of the binary
-	Size      int64  `json:"size"`
-	Metadata  []byte `json:"metadata"`  // canonical bytes that a release key signed
-	Signature []byte `json:"signature"` // Ed25519 over Metadata
-}
