@@ -78,6 +78,7 @@ var Points = []string{
 	"agent.update.undoing",
 	"agent.update.turned_back",
 	"agent.update.undone",
+	"agent.node.after_begin",
 	"git.apply.fetched",
 	"git.apply.validated",
 	"git.apply.planned",
