@@ -103,6 +103,7 @@ const (
 	selectApplied    = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
 	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, seen_at FROM observed_objects WHERE uid = $1`
 	selectHeard      = `SELECT node_id, stale_at, CASE WHEN complete THEN devices END FROM observed_nodes WHERE node_id = ANY($1)`
+	selectCapability = `SELECT capability FROM observed_nodes WHERE node_id = $1`
 	selectSilent     = `SELECT stale_at <= now() FROM observed_nodes WHERE node_id = $1`
 	selectNode       = `
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, seen_at, stale_at

@@ -11,6 +11,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, []string{"observed_nodes", "observed_allocations", "observed_objects"}, map[string]string{
 		"putReport": putReport, "selectCarriedOut": selectCarriedOut, "markNode": markNode, "wakeNode": wakeNode, "putSeen": putSeen, "forget": forget, "countFailure": countFailure,
 		"putApplied": putApplied, "selectSeen": selectSeen, "selectApplied": selectApplied, "selectHeard": selectHeard,
-		"selectSilent": selectSilent, "selectNode": selectNode, "selectHeld": selectHeld, "selectMany": selectMany, "selectCarried": selectCarried, "countSilent": countSilent, "selectOld": selectOld,
+		"selectSilent": selectSilent, "selectCapability": selectCapability, "selectNode": selectNode, "selectHeld": selectHeld, "selectMany": selectMany, "selectCarried": selectCarried, "countSilent": countSilent, "selectOld": selectOld,
 	})
 }
