@@ -20,7 +20,7 @@ func (s *Server) serveNodes(ctx context.Context) error {
 		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter,
 	}
 	door := &nodeapi.Server{
-		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.custody.authority, Keys: r.custody.signer,
+		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.custody.Authority, Keys: r.custody.Signer,
 		Nodes: in, Tasks: in, Reports: in, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 		CertificateFor: r.policy.certificateTTL, Binaries: r.binaries,
 		ReportEvery: func(ids.Node) time.Duration { return seconds(int64(r.policy.reportSeconds())) },

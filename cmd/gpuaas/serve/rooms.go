@@ -58,7 +58,7 @@ type rooms struct {
 	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
 	queue  *river.Client[pgx.Tx] // of the API
 
-	custody  custody
+	custody  Custody
 	binaries *nodeapi.Binaries
 	entrance *entrance
 	till     till
@@ -143,7 +143,7 @@ func prepare(ctx context.Context, c Config) error {
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
 	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures()}
 	var err error
-	if r.custody, err = openCustody(ctx, c); err != nil {
+	if r.custody, err = OpenCustody(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
 		return nil, err
 	}
 	r.binaries = &nodeapi.Binaries{Dir: c.agentDir()}
@@ -188,7 +188,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.metering = &metering.Service{DB: db}
 	s.inventory = &inventory.Service{DB: db, Hints: r.hints, TokenLife: r.policy.tokenLife}
 	s.certificates = &secret.Certificates{DB: db, Barred: s.inventory.Retired}
-	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.signer, Hints: r.hints, Clock: c.Clock}
+	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.Signer, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
 		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
