@@ -67,7 +67,7 @@ BEGIN
 
 		('audit_logs',               'ra',   '',    'ra',   'ra',   ''), -- fact
 		('audit_seals',              '',     '',    '',     'ra',   ''), -- fact
-		('outbox_events',            'ra',   '',    'ra',   'ra',   'r'), -- fact
+		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- fact
 		('outbox_position',          '',     '',    '',     '',     'raw'),
 		('outbox_failures',          '',     '',    '',     '',     'raw'),
 		('inbox',                    '',     '',    '',     '',     ''), -- for consumers to come
@@ -91,14 +91,15 @@ BEGIN
 
 		('balance_notices',          'r',    '',    '',     'raw',  ''),
 
-		('nodes',                    'r',    'rw',  'r',    'raw',  ''),
-		('gpus',                     'r',    'raw', 'r',    'r',    ''),
+		('nodes',                    'rw',   'rw',   'r',    'raw',  ''),
+		('gpus',                     'rw',   'raw', 'r',    'rw',   ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
 		('slot_claims',              'ra',   '',    'r',    'raw',  ''),
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
-		('health_reports',           'raw',  'rawd', 'r',   'raw',  ''),
+		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
+		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
 		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
 		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),
 

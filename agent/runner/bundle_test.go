@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
@@ -31,14 +29,17 @@ var t0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type bundle struct {
 	*runner.Runner
 
-	t     testing.TB
-	dir   string
-	host  *sim.Driver
-	key   ed25519.PrivateKey
-	now   time.Time
-	gpus  []string // sorted
-	stop  context.CancelFunc
-	ended chan struct{} // receives when a worker may have ended
+	t   testing.TB
+	dir string
+	// anchor lies outside of dir, as memory does.
+	anchor string
+	host   *sim.Driver
+	key    ed25519.PrivateKey
+	proof  ed25519.PrivateKey
+	now    time.Time
+	gpus   []string // sorted
+	stop   context.CancelFunc
+	ended  chan struct{} // receives when a worker may have ended
 }
 
 func setup(t testing.TB) *bundle {
@@ -47,7 +48,11 @@ func setup(t testing.TB) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bundle{t: t, dir: t.TempDir(), key: key, now: t0}
+	_, proof, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{t: t, dir: t.TempDir(), key: key, proof: proof, now: t0}
 	node := ids.New[ids.Node]()
 	if b.host, err = sim.Open(b.dir, node, "t4-4", "gpu-01"); err != nil {
 		t.Fatal(err)
@@ -63,7 +68,7 @@ func setup(t testing.TB) *bundle {
 // start is what a new process does with what the old one left on disk.
 func (b *bundle) start(node ids.Node, host hook.Host) {
 	b.t.Helper()
-	j, err := journal.Open(filepath.Join(b.dir, "journal"), node, uuid.Nil, b.now)
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(b.dir, "journal"), Node: node, Now: b.now, Anchor: b.anchor})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -79,6 +84,7 @@ func (b *bundle) start(node ids.Node, host hook.Host) {
 	b.Runner = &runner.Runner{
 		Node: node, Keys: func() map[string][]byte { return public }, Journal: j, Host: host,
 		Clock: clock.At(func() time.Time { return b.now }), Log: slog.New(slog.DiscardHandler),
+		Sign:    func(p *wire.Proof) error { return p.Sign(b.proof) },
 		Changed: note, Progress: func(ids.Task, wire.Progress) { note() }, Finished: note, Probe: func(context.Context, *wire.Result) {},
 	}
 	r := b.Runner

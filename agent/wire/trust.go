@@ -2,72 +2,99 @@ package wire
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// TrustVersion is the version of a TrustStatement.
-const TrustVersion = 1
-
-// TrustStatement says which keys a node should believe from now on. The half of
-// the agent that acts believes it only when it is signed by a task key that it
-// believes already, is about its own node, and has no lower sequence than the
-// last: the half that talks to the network cannot teach it a key.
-type TrustStatement struct {
-	V           int               `json:"v"`
-	Kid         string            `json:"kid"` // which task key signs this
-	Node        ids.Node          `json:"node_id"`
-	Sequence    int64             `json:"sequence"`     // rises whenever a key comes or goes
-	TaskKeys    map[string][]byte `json:"task_keys"`    // kid → Ed25519 public key
-	ReleaseKeys map[string][]byte `json:"release_keys"` // the same, for builds of the agent
-	IssuedAt    time.Time         `json:"issued_at"`    // RFC 3339, UTC, whole seconds
+// Trust is what a node believes the control plane by. CAs and TaskKeys are for the
+// half that speaks; the half that acts believes Statement and nothing beside it.
+type Trust struct {
+	CAs      string            `json:"cas"`       // PEM bundle; two during a roll-over
+	TaskKeys map[string][]byte `json:"task_keys"` // kid → Ed25519 public key; two during a roll-over
+	// Statement is a TrustStatement for this node, signed by a task key.
+	Statement Signed `json:"statement,omitzero"`
 }
 
-// Canonical is the one byte form of a statement: its JSON encoding with the
-// fields in this order, keys sorted, and no spaces.
-func (s TrustStatement) Canonical() ([]byte, error) {
-	if s.TaskKeys == nil {
-		s.TaskKeys = map[string][]byte{}
+// TrustStatement names the keys that a node is to believe from now on. The root
+// half takes it only when a key that it believes already has signed it and its
+// sequence is not below the last. Its canonical bytes share no form with an
+// Envelope, so that neither can be taken for the other.
+type TrustStatement struct {
+	V           int               `json:"v"`
+	Kid         string            `json:"kid"` // the task key that signs
+	Node        ids.Node          `json:"node_id"`
+	Sequence    int64             `json:"sequence"` // rises with each change of the keys
+	TaskKeys    map[string][]byte `json:"task_keys"`
+	ReleaseKeys map[string][]byte `json:"release_keys"` // whose signature an agent's build needs
+	IssuedAt    time.Time         `json:"issued_at"`
+}
+
+// Canonical is the one byte form of a statement: what is signed and sent.
+func (t TrustStatement) Canonical() ([]byte, error) {
+	t.IssuedAt = t.IssuedAt.UTC()
+	if t.TaskKeys == nil {
+		t.TaskKeys = map[string][]byte{}
 	}
-	if s.ReleaseKeys == nil {
-		s.ReleaseKeys = map[string][]byte{}
+	if t.ReleaseKeys == nil {
+		t.ReleaseKeys = map[string][]byte{}
 	}
-	s.IssuedAt = s.IssuedAt.UTC().Truncate(time.Second)
-	body, err := json.Marshal(s)
+	body, err := json.Marshal(t)
 	if err != nil {
 		return nil, fmt.Errorf("encoding trust statement: %w", err)
 	}
 	return body, nil
 }
 
-// OpenStatement returns a statement after its signature held over the very bytes
-// that came, by one of the keys that are believed. Whose node it is about, and its
-// sequence, the caller compares.
+// maxTrustKeys bounds what a statement may name: two of each during a roll-over,
+// and as many again for a second that overlaps.
+const maxTrustKeys = 8
+
+// OpenStatement returns a statement after the signature of one of keys held over
+// the very bytes that came.
 func OpenStatement(s Signed, keys map[string][]byte) (TrustStatement, error) {
+	var t TrustStatement
 	if len(s.Body) > MaxBody {
-		return TrustStatement{}, Refuse(EnvelopeInvalid, "statement of %d bytes, at most %d", len(s.Body), MaxBody)
+		return t, Refuse(EnvelopeInvalid, "trust statement of %d bytes, at most %d", len(s.Body), MaxBody)
 	}
 	kid, err := signer(s, keys)
 	if err != nil {
-		return TrustStatement{}, err
+		return t, err
 	}
-	var t TrustStatement
 	if err := Strict(bytes.NewReader(s.Body), &t); err != nil {
-		return TrustStatement{}, Refuse(EnvelopeInvalid, "not a trust statement: %v", err)
+		return t, Refuse(EnvelopeInvalid, "not a trust statement: %v", err)
 	}
 	again, err := t.Canonical()
-	switch {
-	case err != nil || !bytes.Equal(again, s.Body):
-		return TrustStatement{}, Refuse(EnvelopeInvalid, "the trust statement is not in its canonical form")
-	case t.V != TrustVersion:
-		return TrustStatement{}, Refuse(VersionUnsupported, "trust statement version %d, this build speaks %d", t.V, TrustVersion)
-	case t.Kid != kid:
-		return TrustStatement{}, Refuse(EnvelopeInvalid, "the statement names key %q and is signed by %q", t.Kid, kid)
-	case t.Sequence <= 0 || len(t.TaskKeys) == 0:
-		return TrustStatement{}, Refuse(EnvelopeInvalid, "the statement has no sequence or no task key")
+	if err != nil || !bytes.Equal(again, s.Body) {
+		return t, Refuse(EnvelopeInvalid, "the trust statement is not in its canonical form")
 	}
-	return t, nil
+	return t, t.sound(kid)
+}
+
+func (t TrustStatement) sound(kid string) error {
+	switch {
+	case t.V != Version:
+		return Refuse(VersionUnsupported, "trust statement version %d, this build speaks %d", t.V, Version)
+	case t.Kid != kid:
+		return Refuse(EnvelopeInvalid, "the trust statement names key %q and is signed by %q", t.Kid, kid)
+	case t.Node.UUID == uuid.Nil:
+		return Refuse(EnvelopeInvalid, "the trust statement names no node")
+	case t.Sequence < 1:
+		return Refuse(EnvelopeInvalid, "the trust statement has no sequence")
+	case len(t.TaskKeys) == 0 || len(t.TaskKeys) > maxTrustKeys || len(t.ReleaseKeys) > maxTrustKeys:
+		return Refuse(EnvelopeInvalid, "%d task keys and %d release keys, want 1 to %d", len(t.TaskKeys), len(t.ReleaseKeys), maxTrustKeys)
+	}
+	for _, keys := range []map[string][]byte{t.TaskKeys, t.ReleaseKeys} {
+		for kid, key := range keys {
+			if kid == "" || len(key) != ed25519.PublicKeySize {
+				return Refuse(EnvelopeInvalid, "key %q is no Ed25519 public key", kid)
+			}
+		}
+	}
+	return nil
 }

@@ -137,7 +137,7 @@ func (s *Server) trust(w http.ResponseWriter, r *http.Request, who caller) error
 func (s *Server) believe(ctx context.Context, node ids.Node) (wire.Trust, error) {
 	t := wire.Trust{CAs: string(s.CA.Bundle()), TaskKeys: s.Keys.Public()}
 	signed, err := s.statement(ctx, node, t.TaskKeys)
-	t.Statement = &signed
+	t.Statement = signed
 	return t, err
 }
 
@@ -146,7 +146,7 @@ func (s *Server) believe(ctx context.Context, node ids.Node) (wire.Trust, error)
 func (s *Server) statement(ctx context.Context, node ids.Node, keys map[string][]byte) (wire.Signed, error) {
 	kid := s.Keys.Active()
 	statement := wire.TrustStatement{
-		V: wire.TrustVersion, Kid: kid, Node: node, Sequence: secret.Sequence(keys), TaskKeys: keys, IssuedAt: s.Clock.Now(),
+		V: wire.Version, Kid: kid, Node: node, Sequence: secret.Sequence(keys), TaskKeys: keys, IssuedAt: s.Clock.Now().Truncate(time.Second),
 	}
 	if s.ReleaseKeys != nil {
 		statement.ReleaseKeys = s.ReleaseKeys()

@@ -23,9 +23,13 @@ var rooms = map[string][]string{
 	"migrations":   {},
 	"policies":     {},
 	"policies/gen": {"policies"},
-	"web":          {},
+	// A leaf that nodes link as well: what they hand out is judged by the table that
+	// the control plane sells by.
+	"policies/fault":     {"agent/wire"},
+	"policies/fault/gen": {},
+	"web":                {},
 
-	"agent":      {"agent"},
+	"agent":      {"agent", "policies/fault"},
 	"agent/wire": {},
 
 	"desired":          {},
@@ -96,10 +100,10 @@ var fences = []struct {
 	// Vault is one driver of a port; nobody else speaks to it.
 	{library: []string{"github.com/hashicorp/vault"}, only: []string{"platform/secret/vault"}},
 	// The gens turn definitions and keys into Go when make runs them; nothing links them.
-	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen"}},
+	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "policies/fault/gen"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},
-		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place"},
+		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place", "product/inventory/rollout"},
 	},
 }
 

@@ -42,7 +42,7 @@ const (
 	// after it; the deadline of the work itself stands in the due set.
 	lifetime = 2 * time.Minute
 	// clockSlack is how far a host's clock may be behind ours.
-	clockSlack = 5 * time.Minute
+	clockSlack = wire.Backdate
 	// deliverAgain follows a delivery that nothing was heard of: the agent died
 	// between the pull and its journal.
 	deliverAgain = 5 * time.Second
