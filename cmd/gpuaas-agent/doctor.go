@@ -208,7 +208,7 @@ func deviceControl(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	dir, err := os.MkdirTemp("/run", "gpuaas-doctor-")
+	dir, err := os.MkdirTemp("/dev", "gpuaas-doctor-") // elsewhere a mount may refuse every device
 	if err != nil {
 		return err.Error()
 	}
