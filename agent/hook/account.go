@@ -10,7 +10,7 @@ import (
 // account makes the tenant's user. It lets nobody in yet.
 func account() Step {
 	return Step{
-		Name: "account", Within: quick, Code: wire.StepFailed,
+		Name: "account", Within: fair, Code: wire.StepFailed,
 		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
 			return look(ctx, h, func(s State) bool { a, ok := s.account(o.User); return ok && a.UID == o.UID })
 		},

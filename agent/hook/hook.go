@@ -213,8 +213,8 @@ func clean(findings []string, err error) error {
 const (
 	// quick is for steps that ask the kernel and wait for nothing.
 	quick = 10 * time.Second
-	// fair is for steps that start a child of the host's: a file system is made, a
-	// login is tried.
+	// fair is for steps that start children of the host: systemd reads its units again
+	// (measured: two seconds under load), a file system is made, a login is tried.
 	fair = 30 * time.Second
 	// scrubFor is per task: a board of 80 GiB is overwritten in about a second,
 	// its reset takes ten.

@@ -37,6 +37,8 @@ type Home struct {
 	GiB  int64 // 0: there is none
 	Open bool
 	Lost bool // its key died with the host's last start
+	// Sealed means that a key which is only in the kernel's memory opens it.
+	Sealed bool
 }
 
 // Device is a GPU with who can open it.

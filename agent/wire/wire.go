@@ -164,23 +164,28 @@ type Progress struct {
 // Report is what a node sees of itself. An older one (by boot, then sequence) is
 // refused as stale_report; an incomplete one proves no absence.
 type Report struct {
-	Capability int       `json:"capability"`
-	Agent      string    `json:"agent"`            // version of the agent
-	Helper     string    `json:"helper,omitempty"` // version of its root half, where that is a process of its own
-	BootID     string    `json:"boot_id"`          // changes when the host starts
-	Boot       int64     `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
-	Sequence   int64     `json:"sequence"`         // rises within a boot
-	Complete   bool      `json:"complete"`
-	Missing    []string  `json:"missing,omitempty"` // what could not be read, when not complete
-	Inventory  Inventory `json:"inventory"`
-	// Fingerprint is the SHA-256 of the hardware, hex; empty when it is not known.
-	Fingerprint string           `json:"fingerprint,omitempty"`
+	Capability  int              `json:"capability"`
+	Agent       string           `json:"agent"`            // version of the agent
+	Helper      string           `json:"helper,omitempty"` // version of its root half, where that is a process of its own
+	BootID      string           `json:"boot_id"`          // changes when the host starts
+	Boot        int64            `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
+	Sequence    int64            `json:"sequence"`         // rises within a boot
+	Complete    bool             `json:"complete"`
+	Missing     []string         `json:"missing,omitempty"` // what could not be read, when not complete
+	Inventory   Inventory        `json:"inventory"`
 	Allocations []AllocationSeen `json:"allocations"`
 	// Refuses lists the task types that this agent's driver does not carry out. A
 	// node that refuses to provision has nothing to sell.
 	Refuses []Type `json:"refuses,omitempty"`
 	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
 	Foreign []string `json:"foreign,omitempty"`
+	// Health is the word of every source. Absent: this agent has none to give.
+	Health []HealthReport `json:"health,omitempty"`
+	// Topology is sent when it has changed, or when a probe asks.
+	Topology *Topology `json:"topology,omitempty"`
+	// Fingerprint is the SHA-256 of the hardware, hex, also where the topology is left
+	// out; empty when it is not known.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 // Phase of an allocation as its host sees it.
