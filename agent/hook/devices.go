@@ -89,7 +89,7 @@ func otherSlice(s State, o wire.Order) []string {
 			found = append(found, fmt.Sprintf("%s: %s has %d, ordered %d", limit.name, o.User, limit.have, limit.want))
 		}
 	}
-	return found
+	return append(found, a.wrong("slice")...)
 }
 
 func otherAccess(s State, o wire.Order) (found []string) {

@@ -73,7 +73,7 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 		// Bound before it exists: an account that no slice of ours holds could open
 		// every GPU.
 		if !h.exists(dropIn(uid)) {
-			if err := h.bind(ctx, uid, h.render(nil, h.share(wire.Limits{}, 0, 1))); err != nil {
+			if err := h.bind(ctx, uid, h.render(name, nil, h.share(wire.Limits{}, 0, 1))); err != nil {
 				return err
 			}
 		}
@@ -83,7 +83,7 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 	}
 	// A fresh account has "!" for a password, which sshd takes for a locked one. "*"
 	// matches no password either, and locks nothing.
-	if _, err := h.command(ctx, usermod, "--password", "*", "--shell", loginShell, "--groups", Group, name); err != nil {
+	if _, err := h.command(ctx, usermod, "--password", "*", "--shell", loginShell, "--home", HomeOf(name), "--groups", Group, name); err != nil {
 		return fmt.Errorf("opening account %s: %w", name, err)
 	}
 	return nil

@@ -114,7 +114,10 @@ func (h *Host) remove(name string) (changed bool, err error) {
 // folder makes a root-owned folder with the mode.
 func (h *Host) folder(name string, mode os.FileMode) error {
 	path := h.path(name)
-	if err := os.MkdirAll(path, mode); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // what is closed is the folder itself
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("making %s: %w", name, err)
 	}
 	info, err := os.Lstat(path)

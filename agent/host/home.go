@@ -20,12 +20,16 @@ import (
 // forgetting the key. It holds, beside the home directory, the tenant's own /tmp
 // and /var/tmp: those end with it.
 //
-// PID 1 mounts it, by units in memory: a home outlives the agent, and no start of
+// PID 1 mounts it, by a unit in memory: a home outlives the agent, and no start of
 // the host begins with one that nobody has looked at.
+//
+// The tenant's home directory is a link into it, through a folder that is root's
+// and open to the tenant alone: a tenant may open its own directory to everybody,
+// and nobody else gets there.
 type homePaths struct {
 	image, plain       string // plain stands beside an image that is not sealed
 	disk, data, inside string // where it is mounted; the sealed folder; the home directory in it
-	home               string // where the tenant sees it
+	home               string // the link
 }
 
 func homeFiles(name string) homePaths {
@@ -49,11 +53,12 @@ func (h *Host) lookHome(name string, mounts map[string]mounted) (home hook.Home,
 	if err != nil {
 		return hook.Home{}, nil
 	}
-	disk, inside := mounts[p.disk], mounts[p.home]
-	open := disk.kind == "ext4" && inside.kind == "ext4" && disk.source == inside.source
+	disk := mounts[p.disk]
+	target, err := readLink(h.path(p.home))
+	open := disk.kind == "ext4" && err == nil && target == p.inside
 	home = hook.Home{GiB: info.Size() / gib, Open: open, Lost: !open && !h.exists(p.plain), Sealed: !h.exists(p.plain)}
-	if open && (!disk.harmless() || !inside.harmless()) {
-		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, ordered nodev and nosuid", p.home, inside.options))
+	if open && !disk.harmless() {
+		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, ordered nodev and nosuid", p.disk, disk.options))
 	}
 	return home, wrong
 }
@@ -106,7 +111,10 @@ func (h *Host) fairHome(ctx context.Context, have hook.Home) (int64, error) {
 }
 
 func (h *Host) diskSize() (int64, error) {
-	if err := h.folder(HomesDir, ownMode); err != nil {
+	if err := h.folder(HomesDir, dirMode); err != nil {
+		return 0, err
+	}
+	if err := h.passable(filepath.Dir(HomesDir)); err != nil {
 		return 0, err
 	}
 	var fs unix.Statfs_t
@@ -114,6 +122,15 @@ func (h *Host) diskSize() (int64, error) {
 		return 0, fmt.Errorf("measuring the disk of homes: %w", err)
 	}
 	return int64(fs.Blocks) * fs.Frsize, nil //nolint:gosec // no disk has 2^63 blocks
+}
+
+// passable lets everybody through a folder, and nobody see what is in it by that.
+func (h *Host) passable(name string) error {
+	info, err := os.Stat(h.path(name))
+	if err != nil {
+		return err
+	}
+	return os.Chmod(h.path(name), info.Mode().Perm()|dirMode&0o011)
 }
 
 // makeHome makes the image, unless there is one that can still be read.
@@ -182,22 +199,12 @@ func blank(path string, bytes int64) error {
 // openHome mounts the image and shows the tenant what is the tenant's of it.
 func (h *Host) openHome(ctx context.Context, name string, uid int) error {
 	p := homeFiles(name)
-	for _, dir := range []struct {
-		path string
-		mode os.FileMode
-	}{{p.disk, 0o700}, {p.home, 0o755}} {
-		if err := h.folder(dir.path, dir.mode); err != nil {
-			return err
-		}
+	if err := h.folder(p.disk, ownMode); err != nil {
+		return err
 	}
-	units := map[string]string{
-		p.disk: fmt.Sprintf("[Unit]\nDescription=Disk of tenant %s\n[Mount]\nWhat=%s\nWhere=%s\nType=ext4\nOptions=loop,nodev,nosuid,noatime,discard\n", name, p.image, p.disk),
-		p.home: fmt.Sprintf("[Unit]\nDescription=Home of tenant %s\n[Mount]\nWhat=%s\nWhere=%s\nType=none\nOptions=bind,nodev,nosuid,noatime\n", name, p.inside, p.home),
-	}
-	for path, text := range units {
-		if _, err := h.put(filepath.Join(RunUnitDir, mountUnit(path)), []byte(text), 0o644, 0); err != nil {
-			return err
-		}
+	unit := fmt.Sprintf("[Unit]\nDescription=Disk of tenant %s\n[Mount]\nWhat=%s\nWhere=%s\nType=ext4\nOptions=loop,nodev,nosuid,noatime,discard\n", name, p.image, p.disk)
+	if _, err := h.put(filepath.Join(RunUnitDir, mountUnit(p.disk)), []byte(unit), configMode, 0); err != nil {
+		return err
 	}
 	if err := h.reload(ctx); err != nil {
 		return err
@@ -208,14 +215,21 @@ func (h *Host) openHome(ctx context.Context, name string, uid int) error {
 	if err := h.furnish(p, uid); err != nil {
 		return fmt.Errorf("furnishing the home of %s: %w", name, err)
 	}
-	if _, err := h.command(ctx, systemctl, "start", mountUnit(p.home)); err != nil {
-		return fmt.Errorf("mounting the home of %s: %w", name, err)
+	if target, err := readLink(h.path(p.home)); err == nil && target == p.inside {
+		return nil
 	}
-	return nil
+	if _, err := h.remove(p.home); err != nil { // an empty folder; what is in one is somebody's
+		return err
+	}
+	return makeLink(p.inside, h.path(p.home))
 }
 
 // furnish makes what is in a fresh image; in one that was used it finds all there.
 func (h *Host) furnish(p homePaths, uid int) error {
+	const ownGroup = 0o710 // the tenant passes, and sees nothing
+	if err := own(h.path(p.disk), 0, uid, ownGroup); err != nil {
+		return err
+	}
 	if err := h.folder(p.data, 0o711); err != nil {
 		return err
 	}
@@ -287,6 +301,15 @@ func give(path string, uid int) error {
 	return os.Lchown(path, uid, uid)
 }
 
+func own(path string, uid, gid int, mode os.FileMode) error {
+	if os.Geteuid() == 0 {
+		if err := os.Lchown(path, uid, gid); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(path, mode)
+}
+
 // growHome makes an open home larger. Its tenant may be at work in it.
 func (h *Host) growHome(ctx context.Context, name, loop string, size int64) error {
 	p := homeFiles(name)
@@ -350,39 +373,32 @@ func (h *Host) punch(image string) error {
 	return errors.Join(file.Truncate(0), file.Close())
 }
 
-// closeHome unmounts it and removes its units.
+// closeHome unmounts it and removes its unit.
 func (h *Host) closeHome(ctx context.Context, name string) error {
 	p := homeFiles(name)
 	mounts, err := h.mounts()
 	if err != nil {
 		return err
 	}
-	changed := false
-	for _, path := range []string{p.home, p.disk} { // the one on top first
-		if _, mounted := mounts[path]; mounted {
-			if _, err := h.command(ctx, systemctl, "stop", mountUnit(path)); err != nil {
-				return fmt.Errorf("unmounting %s: %w", path, err)
-			}
+	if _, mounted := mounts[p.disk]; mounted {
+		if _, err := h.command(ctx, systemctl, "stop", mountUnit(p.disk)); err != nil {
+			return fmt.Errorf("unmounting %s: %w", p.disk, err)
 		}
-		gone, err := h.remove(filepath.Join(RunUnitDir, mountUnit(path)))
-		if err != nil {
-			return err
-		}
-		changed = changed || gone
 	}
-	if changed {
+	gone, err := h.remove(filepath.Join(RunUnitDir, mountUnit(p.disk)))
+	if err != nil {
+		return err
+	}
+	if gone {
 		if err := h.reload(ctx); err != nil {
 			return err
 		}
 	}
-	mounts, err = h.mounts()
-	if err != nil {
+	if mounts, err = h.mounts(); err != nil {
 		return err
 	}
-	for _, path := range []string{p.home, p.disk} {
-		if _, mounted := mounts[path]; mounted {
-			return fmt.Errorf("%s is still mounted: %w", path, syscall.EBUSY)
-		}
+	if _, mounted := mounts[p.disk]; mounted {
+		return fmt.Errorf("%s is still mounted: %w", p.disk, syscall.EBUSY)
 	}
 	return nil
 }

@@ -166,8 +166,18 @@ func (h *Host) Shut(ctx context.Context, user string, gpus []string) error {
 // tenantOf is a uid of a tenant that this host knows: by an account, or only by
 // what binds it.
 type tenantOf struct {
-	name string // "uid-200001" without an account
+	name string // "uid-200001" where nothing says it
 	uid  int
+}
+
+// boundName is whose slice it is by the slice alone.
+func (h *Host) boundName(uid int) string {
+	for line := range strings.Lines(h.text(dropIn(uid))) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), tenantLine); ok && userName.MatchString(name) {
+			return name
+		}
+	}
+	return "uid-" + strconv.Itoa(uid)
 }
 
 // tenants lists them by uid.
@@ -192,7 +202,7 @@ func (h *Host) tenants() (found []tenantOf, err error) {
 			if _, err := fmt.Sscanf(filepath.Base(path), "user-%d.slice.d", &uid); err != nil || uid < MinUID || uid > maxUID || known[uid] {
 				continue
 			}
-			found, known[uid] = append(found, tenantOf{"uid-" + strconv.Itoa(uid), uid}), true
+			found, known[uid] = append(found, tenantOf{h.boundName(uid), uid}), true
 		}
 	}
 	slices.SortFunc(found, func(a, b tenantOf) int { return a.uid - b.uid })

@@ -134,14 +134,15 @@ func (h *Host) sliceText(ctx context.Context, s hook.Slice) (string, error) {
 		}
 		own = append(own, c)
 	}
-	return h.render(own, h.share(s.Limits, len(own), len(cards))), nil
+	return h.render(s.User, own, h.share(s.Limits, len(own), len(cards))), nil
 }
 
 // render is the drop-in of a tenant with these GPUs.
-func (h *Host) render(own []card, l wire.Limits) string {
+func (h *Host) render(name string, own []card, l wire.Limits) string {
 	var b strings.Builder
+	b.WriteString(written + tenantLine + name + "\n")
 	// The empty one forgets what an earlier drop-in has allowed.
-	b.WriteString("# Written by gpuaas-agent, and written again when it is changed.\n[Slice]\nDevicePolicy=closed\nDeviceAllow=\n")
+	b.WriteString("[Slice]\nDevicePolicy=closed\nDeviceAllow=\n")
 	for _, device := range h.allowed(own) {
 		fmt.Fprintf(&b, "DeviceAllow=%s\n", device)
 	}
@@ -171,6 +172,9 @@ func (h *Host) allowed(own []card) []string {
 	slices.Sort(devices)
 	return devices
 }
+
+// tenantLine names whose slice it is, also when the account has gone.
+const tenantLine = "# Tenant "
 
 const (
 	// fairWeight is systemd's own for everybody.

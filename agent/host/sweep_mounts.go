@@ -79,7 +79,7 @@ func (t leaver) isHome(point string) bool {
 func (t leaver) holds(m mount, devices []string) bool {
 	home := HomeOf(t.name)
 	switch {
-	case strings.HasPrefix(m.point, home+"/"), m.root == home, strings.HasPrefix(m.root, home+"/"):
+	case strings.HasPrefix(m.point, home+"/"), strings.HasPrefix(m.point, filepath.Join(HomesDir, t.name)+"/"), m.root == home, strings.HasPrefix(m.root, home+"/"):
 		return true
 	case slices.Contains(devices, m.device): // another view of the home, or a file of the tenant's
 		return true

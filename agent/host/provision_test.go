@@ -32,13 +32,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// disposable is this machine as a node. The tests that need it make and remove
-// users, and run on hosts of the rig only, one after the other.
-func disposable(t *testing.T) *host.Host {
+// node is this machine as one. The tests that need it run on hosts of the rig only,
+// one after the other.
+func node(t *testing.T) *host.Host {
 	t.Helper()
-	if os.Getenv("GPUAAS_DISPOSABLE_HOST") == "" {
-		t.Skip("runs on a disposable host only: go test ./e2e/host starts one")
-	}
+	disposable(t)
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -46,8 +44,9 @@ func disposable(t *testing.T) *host.Host {
 	return &host.Host{Agent: binary, Scrubber: "/usr/bin/true", Log: slog.New(slog.DiscardHandler)}
 }
 
-// uids are one for each order of the tests: what one leaves must not help another.
-var uids = 200100
+// uids are one for each order of the tests: what one leaves must not help another,
+// and keys in the kernel know no hosts.
+var uids = 310000 + 100*(os.Getpid()%1000)
 
 func order(t *testing.T, h *host.Host, gpus ...int) wire.Order {
 	t.Helper()
@@ -124,7 +123,7 @@ func one(ctx context.Context, h hook.Host, step hook.Step, o wire.Order, proof *
 }
 
 func TestProvision(t *testing.T) { //nolint:paralleltest // one host
-	h := disposable(t)
+	h := node(t)
 	o := order(t, h, 1)
 	proof, err := carry(t.Context(), h, wire.ProvisionUser, o)
 	for _, p := range proof.Probes {
