@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -36,6 +37,17 @@ type Config struct {
 	Hostname string
 	Version  string // of this build
 
+	// Where the halves are apart: the helper's socket, who may call it and who it
+	// must be, and where the journal's anchor lies.
+	Socket    string
+	PeerUID   int // of the half that speaks
+	PeerGID   int // of the group that may open the socket
+	HelperUID int // of the half that acts
+	Anchor    string
+	// StatusSocket and Metrics, a loopback address, answer on the host; empty: not.
+	StatusSocket string
+	Metrics      string
+
 	Log   *slog.Logger
 	Clock clock.Clock
 }
@@ -58,8 +70,15 @@ func (c Config) check() error {
 		return errors.New("agent: a simulated host needs a profile")
 	case c.Log == nil:
 		return errors.New("agent: a logger is needed")
+	case c.Metrics != "" && !loopback(c.Metrics):
+		return fmt.Errorf("agent: metrics are served on loopback only, not on %q", c.Metrics)
 	}
 	return nil
+}
+
+func loopback(address string) bool {
+	a, err := netip.ParseAddrPort(address)
+	return err == nil && a.Addr().IsLoopback()
 }
 
 func (c Config) identityDir() string { return filepath.Join(c.StateDir, "identity") }

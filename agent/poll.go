@@ -16,6 +16,9 @@ func (n *node) poll(ctx context.Context) {
 	var wait backoff
 	for n.reachable(ctx) {
 		began := n.Clock.Now()
+		n.mu.Lock()
+		n.polledAt = began
+		n.mu.Unlock()
 		c := n.client.Load()
 		task, ok, err := c.Wait(ctx, n.id())
 		if c != n.client.Load() {
@@ -57,6 +60,9 @@ func (n *node) take(ctx context.Context, task wire.Signed) bool {
 	}
 	if a.Reply != nil {
 		n.reply(a.Reply)
+		n.seen.ended(a.Reply)
+	} else if !a.InHand {
+		n.seen.taken(a.Task, n.Clock.Now())
 	}
 	return !a.InHand && a.Refusal == nil && a.Reply == nil
 }

@@ -116,7 +116,7 @@ func (t leaver) killAll(ctx context.Context) error {
 func (t leaver) kill(ctx context.Context, pids []int) {
 	all := exec.CommandContext(ctx, "/usr/bin/kill", "-KILL", "--", "-1")
 	all.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(t.uid), Gid: uint32(t.uid)}} //nolint:gosec // a uid
-	_ = all.Run() // it fails where there was nobody; a survivor is found again
+	_ = all.Run()                                                                                                   // it fails where there was nobody; a survivor is found again
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}

@@ -171,7 +171,9 @@ func detach(device string) error {
 
 func (t leaver) sweepGroups(context.Context) error {
 	var all error
-	for _, dir := range deepest(groups, func(path string) bool { return owner(path) == t.uid || strings.Contains(path+"/", "/"+SliceOf(t.uid)+"/") }) {
+	for _, dir := range deepest(groups, func(path string) bool {
+		return owner(path) == t.uid || strings.Contains(path+"/", "/"+SliceOf(t.uid)+"/")
+	}) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EBUSY) {
 			all = errors.Join(all, fmt.Errorf("removing control group: %w", err))
 		}

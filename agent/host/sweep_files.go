@@ -204,10 +204,10 @@ func thaw(fd int) error {
 // Of the kernel's form of an access list: a version, then entries of tag,
 // permission and id, all little-endian.
 const (
-	aclHead, aclEntry   = 4, 8
-	aclUser, aclGroup   = 0x02, 0x08
-	aclMask             = 0x10
-	longestACL          = 64 << 10
+	aclHead, aclEntry = 4, 8
+	aclUser, aclGroup = 0x02, 0x08
+	aclMask           = 0x10
+	longestACL        = 64 << 10
 )
 
 // dropACL removes the permissions of a uid, and of the group of that number, from
