@@ -50,7 +50,7 @@ func (s *Server) watchKeys(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		for what, refresh := range map[string]func(context.Context) error{"authority": k.authority.Refresh, "task keys": k.signer.Refresh, "user authority": k.users.Refresh} {
+		for what, refresh := range map[string]func(context.Context) error{"authority": k.authority.Refresh, "task keys": k.signer.Refresh, "user authority": k.users.Refresh, "release keys": s.rooms.releases.keys.Refresh} {
 			if err := refresh(ctx); err != nil && ctx.Err() == nil {
 				// What is known goes on being used.
 				s.cfg.Log.WarnContext(ctx, "keys not read again", "component", "server", "keys", what, "err", err)
