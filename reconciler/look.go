@@ -168,7 +168,10 @@ type objectSides struct {
 }
 
 // kept is a node as the inventory keeps it.
-type kept struct{ reachable, onMarket bool }
+type kept struct {
+	reachable, onMarket bool
+	changed             string
+}
 
 func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 	s := objectSides{map[uuid.UUID]desired.Declared{}, map[uuid.UUID]observed.Applied{}, map[uuid.UUID]observed.Heard{}, map[uuid.UUID]kept{}, nil}
@@ -181,7 +184,7 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 	b.Queue(selectKept, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var k kept
-		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket, &k.changed}, func() error {
 			s.kept[id] = k
 			return nil
 		})
@@ -205,15 +208,15 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 	if known {
 		due.Silence = &plan.Silence{StaleAt: heard.StaleAt, Reachable: s.kept[d.Object].reachable}
 	}
-	due.Machine = machine(w, heard, s.kept[d.Object].onMarket)
+	due.Machine = machine(w, heard, s.kept[d.Object])
 	return due
 }
 
-func machine(w desired.Declared, heard observed.Heard, onMarket bool) *plan.Machine {
+func machine(w desired.Declared, heard observed.Heard, k kept) *plan.Machine {
 	n := w.Node
 	m := &plan.Machine{
 		GPUs: n.GPUs, Serials: n.Serials, Cordoned: n.Cordoned, ByPerson: w.Owner == desired.OwnerAPI,
-		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: onMarket,
+		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: k.onMarket, Changed: k.changed,
 	}
 	if heard.Devices != nil {
 		m.Devices = make([]plan.Device, len(heard.Devices))

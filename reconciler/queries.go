@@ -23,7 +23,7 @@ const (
 	// The allocation room's published view.
 	selectProgress = `SELECT allocation_id, status, status_at, expires_at, hourly_minor, currency FROM allocation_progress WHERE allocation_id = ANY($1)`
 	// The inventory's published view.
-	selectKept     = `SELECT node_id, reachable, on_market FROM node_progress WHERE node_id = ANY($1)`
+	selectKept     = `SELECT node_id, reachable, on_market, changed FROM node_progress WHERE node_id = ANY($1)`
 	countNodes     = `SELECT count(*) FROM node_progress WHERE listed`
 	selectFindings = `
 		SELECT object_id, id, field, desired, observed, cause, policy, owner, opened_at, deadline_at, status = 'ignored', ignored_by, ignored_reason,

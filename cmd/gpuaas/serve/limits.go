@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
@@ -132,6 +133,16 @@ func (p policy) changes() preview.Rules {
 	objects, percent := p.caps()
 	return preview.Rules{
 		PruneObjects: objects, PrunePercent: percent, Requires: v.List(policies.GitOpsApplyRequires),
+		MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
+	}
+}
+
+// faults are what broken GPUs of a SKU lead to, and how much of the fleet the platform
+// may hold by itself.
+func (p policy) faults(sku string) inventory.FaultRules {
+	v := p.view(policies.In(policies.LevelSKU, sku))
+	return inventory.FaultRules{
+		Action:      v.String(policies.NodeGPUFaultAction),
 		MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
 	}
 }

@@ -192,7 +192,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.ledger = &ledger.Service{DB: db}
 	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
-	s.inventory = &inventory.Service{DB: db, Hints: r.hints, TokenLife: r.policy.tokenLife}
+	s.inventory = &inventory.Service{DB: db, Hints: r.hints, Rules: r.policy.faults, Naming: c.naming(), TokenLife: r.policy.tokenLife}
 	s.releases = r.releases.store(c, db)
 	s.certificates = &secret.Certificates{DB: db, Barred: s.inventory.Retired}
 	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.signer, Hints: r.hints, Clock: c.Clock}
