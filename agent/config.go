@@ -37,6 +37,9 @@ type Config struct {
 	Hostname string
 	Version  string // of this build
 
+	Scrub string         // absolute path of what overwrites a GPU's memory
+	Deny  []netip.Prefix // networks that tenants must not reach
+
 	// Where the halves are apart: the helper's socket, who may call it and who it
 	// must be, and where the journal's anchor lies.
 	Socket    string
