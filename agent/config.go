@@ -47,6 +47,8 @@ type Config struct {
 	PeerGID   int // of the group that may open the socket
 	HelperUID int // of the half that acts
 	Anchor    string
+	// Lib is where builds of the agent lie on the host; empty: DefaultLib.
+	Lib string
 	// StatusSocket and Metrics, a loopback address, answer on the host; empty: not.
 	StatusSocket string
 	Metrics      string

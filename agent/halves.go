@@ -34,11 +34,13 @@ func RunHelper(ctx context.Context, c Config) error {
 		return err
 	}
 	server := &helper.Server{UID: c.PeerUID, Log: c.Log}
-	local, err := helper.Open(ctx, helper.Options{
+	var local *helper.Local
+	options := helper.Options{
 		Dir: c.journalDir(), Anchor: c.Anchor, Driver: d, Host: host, Hostname: c.Hostname, Version: c.Version,
 		Notes: server.Notes(), Log: c.Log.With("node", belief.Node), Clock: c.Clock,
-	})
-	if err != nil {
+	}
+	c.replacing(&options, func() map[string][]byte { return local.ReleaseKeys() })
+	if local, err = helper.Open(ctx, options); err != nil {
 		return err
 	}
 	server.Local = local

@@ -100,8 +100,9 @@ BEGIN
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
 		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
 		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
-		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
-		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),
+		('agent_releases',           'raw',  'r',   'r',    'r',    ''),
+		('agent_updates',            'r',    '',    'r',    'rawd', ''),
+		('agent_rollouts',           'r',    '',    'r',    'rawd', ''),
 
 		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and below
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact

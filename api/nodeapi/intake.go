@@ -72,6 +72,9 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error
 		if err := i.Inventory.Seen(ctx, tx, node, r); err != nil {
 			return err
 		}
+		if err := i.Inventory.SeenAgent(ctx, tx, node, r); err != nil {
+			return err
+		}
 		failpoint.Hit("nodeapi.report.before_commit")
 		return nil
 	})

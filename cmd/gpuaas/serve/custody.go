@@ -144,7 +144,7 @@ func (s *Server) watchKeys(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		for what, refresh := range map[string]func(context.Context) error{"authority": k.Authority.Refresh, "task keys": k.Signer.Refresh, "user authority": k.Users.Refresh} {
+		for what, refresh := range map[string]func(context.Context) error{"authority": k.Authority.Refresh, "task keys": k.Signer.Refresh, "user authority": k.Users.Refresh, "release keys": s.rooms.releases.keys.Refresh} {
 			if err := refresh(ctx); err != nil && ctx.Err() == nil {
 				// What is known goes on being used.
 				s.cfg.Log.WarnContext(ctx, "keys not read again", "component", "server", "keys", what, "err", err)

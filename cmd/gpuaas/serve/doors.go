@@ -23,6 +23,7 @@ func (s *Server) serveNodes(ctx context.Context) error {
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.custody.Authority, Keys: r.custody.Signer,
 		Nodes: in, Tasks: in, Reports: in, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 		CertificateFor: r.policy.certificateTTL, Binaries: r.binaries,
+		ReleaseKeys: r.releases.keys.Public, Builds: r.releases.files,
 		ReportEvery: func(ids.Node) time.Duration { return seconds(int64(r.policy.reportSeconds())) },
 	}
 	return door.Serve(ctx, s.nodeListener)
