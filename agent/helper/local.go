@@ -11,12 +11,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
+	"github.com/gpuaas/gpuaas/agent/health"
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/runner"
@@ -77,6 +79,9 @@ type Local struct {
 	sequence int64
 	stamp    string
 	tidyAt   time.Time
+
+	// The topology of the last look, and the one that was taken: it is sent once.
+	showing, shown *wire.Topology
 }
 
 // Open opens the memory of the node. Without its journal the half runs on, so
@@ -138,7 +143,14 @@ func (l *Local) Believe(context.Context, wire.Signed) error {
 }
 
 // Heard notes how the control plane took the last report.
-func (l *Local) Heard(context.Context, Word) error { return nil }
+func (l *Local) Heard(_ context.Context, w Word) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.Accepted {
+		l.shown = l.showing
+	}
+	return nil
+}
 
 // Word is what became of a report.
 type Word struct {
@@ -198,6 +210,7 @@ func (l *Local) Look(ctx context.Context) (wire.Report, error) {
 	} else {
 		r.Inventory = inventory
 	}
+	l.examine(ctx, &r, err)
 	if l.runner.Journal == nil {
 		miss("journal", fmt.Errorf("%s", wire.JournalLost))
 	} else {
@@ -215,6 +228,32 @@ func (l *Local) Look(ctx context.Context) (wire.Report, error) {
 	}
 	r.Allocations, r.Foreign = l.runner.Observe(state), l.runner.Foreign(state)
 	return r, nil
+}
+
+// examine adds how the host fares. The topology is left out where the control plane
+// has taken the same one.
+func (l *Local) examine(ctx context.Context, r *wire.Report, err error) {
+	e, ok := l.Driver.(gpu.Examiner)
+	if !ok {
+		return
+	}
+	found := e.Examine(ctx, r.Inventory, err)
+	r.Health = found.Health
+	if err == nil {
+		health.Judge(r.Inventory.GPUs, r.Health)
+	}
+	if found.Topology == nil {
+		return
+	}
+	if found.Whole {
+		r.Fingerprint = found.Topology.Hardware().Fingerprint()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.showing = found.Topology
+	if !reflect.DeepEqual(l.showing, l.shown) {
+		r.Topology = found.Topology
+	}
 }
 
 // unaccounted lists all use of GPUs: nothing was handed out on a host that only
