@@ -3,7 +3,6 @@ package health
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -248,9 +247,14 @@ func Child(ctx context.Context, name, root string, print func([]byte) error) err
 	if err != nil {
 		return fmt.Errorf("probing %s: %w", name, err)
 	}
-	text, err := json.Marshal(Answer{Health: said})
+	return Print(Answer{Health: said}, print)
+}
+
+// Print writes what a child found.
+func Print(a Answer, print func([]byte) error) error {
+	text, err := json.Marshal(a)
 	if err != nil {
-		return errors.New("the answer cannot be written")
+		return fmt.Errorf("encoding the answer: %w", err)
 	}
 	return print(text)
 }

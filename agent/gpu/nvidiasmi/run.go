@@ -157,3 +157,16 @@ func (c *capped) result(run, late error, limit time.Duration) ([]byte, error) {
 	}
 	return c.kept.Bytes(), nil
 }
+
+// Reset resets one device. The tool refuses where anything uses it, and on boards
+// whose links tie it to others.
+func (t *Tool) Reset(ctx context.Context, gpu string) error {
+	if !uuid.MatchString(gpu) {
+		return fmt.Errorf("%.60q is not the UUID of a GPU", gpu)
+	}
+	_, err := t.run(ctx, "--gpu-reset", "-i", gpu)
+	if errors.Is(err, errNoOutput) {
+		return nil
+	}
+	return err
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/policies/fault"
 )
 
 // Driver works on one simulated host.
@@ -141,6 +142,21 @@ func (d *Driver) Examine(_ context.Context, inventory wire.Inventory, err error)
 	}
 	whole := gpu.Merge(host, d.seen)
 	return gpu.Examination{Health: slices.Clone(d.seen.Health), Topology: &whole, Whole: len(whole.Missing) == 0}
+}
+
+// Reset makes a device as new, as far as a reset can.
+func (d *Driver) Reset(ctx context.Context, g wire.GPU) error {
+	return d.act(ctx, "reset", func(h *Host) error {
+		i := slices.IndexFunc(h.GPUs, func(o *GPU) bool { return o.UUID == g.UUID })
+		if i < 0 {
+			return fmt.Errorf("%s is not on this host", g.UUID)
+		}
+		if h.GPUs[i].lost() {
+			return errors.New("a GPU that has fallen off the bus cannot be reset")
+		}
+		h.GPUs[i].XIDs = slices.DeleteFunc(h.GPUs[i].XIDs, func(xid int) bool { return health.OfXID(xid).Clears == fault.ClearsReset })
+		return nil
+	})
 }
 
 func (d *Driver) copy() wire.Inventory {
