@@ -49,7 +49,7 @@ func (n *node) openLocal(ctx context.Context, fresh bool) error {
 	}
 	local, err := helper.Open(ctx, helper.Options{
 		Handlers: handlers,
-		Dir: n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
+		Dir:      n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
 		Driver: d, Host: host, Hostname: n.Hostname, Log: n.log, Clock: n.Clock, Notes: n.notes(),
 		Keys: func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
 	})

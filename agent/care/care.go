@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -121,19 +122,17 @@ func (m *Machine) Examine(ctx context.Context, inventory wire.Inventory, err err
 	m.mu.Lock()
 	seen := m.seen
 	m.mu.Unlock()
+	if err != nil { // half of it would look like hardware that is gone
+		return gpu.Examination{Health: m.watch.Look(ctx, nil, nil, err)}
+	}
+	host, cards := m.watch.Topology(topologyProbe), seen.Cards
 	var found gpu.Examination
-	if err == nil {
-		said := append(seen.Health[:len(seen.Health):len(seen.Health)], m.watch.Replays(seen.Replays)...)
-		found.Health = m.watch.Look(ctx, inventory.GPUs, said, nil)
-	} else {
-		found.Health = m.watch.Look(ctx, nil, nil, err)
+	if host != nil {
+		whole := gpu.Merge(*host, seen)
+		cards, found.Topology, found.Whole = whole.GPUs, &whole, len(whole.Missing) == 0
 	}
-	host := m.watch.Topology(topologyProbe)
-	if host == nil || err != nil {
-		return found // half of it would look like hardware that is gone
-	}
-	whole := gpu.Merge(*host, seen)
-	found.Topology, found.Whole = &whole, len(whole.Missing) == 0
+	said := append(slices.Clone(seen.Health), m.watch.Links(cards, seen.Replays)...)
+	found.Health = m.watch.Look(ctx, inventory.GPUs, said, nil)
 	return found
 }
 

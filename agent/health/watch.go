@@ -97,7 +97,7 @@ func (w *Watch) Look(ctx context.Context, gpus []wire.GPU, said []wire.HealthRep
 func (w *Watch) Topology(name string) *wire.Topology {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.probes[name]; a != nil && a.err == nil && w.Clock.Now().Sub(a.ended) < missedLooks*or(w.Every, probeEvery) {
+	if a := w.probes[name]; a != nil && a.err == nil && !a.hangs(w.Clock.Now(), or(w.Every, probeEvery)) {
 		return a.answer.Topology
 	}
 	return nil
@@ -172,9 +172,14 @@ func (w *Watch) wait(ctx context.Context) {
 	}
 }
 
+// hangs: its last answer is believed a little longer, a driver may be busy.
+func (a *asked) hangs(now time.Time, every time.Duration) bool {
+	return a.running && now.Sub(a.began) >= missedLooks*every
+}
+
 // says is the probe's word, or that it has none.
 func (a *asked) says(name string, gpus []wire.GPU, now time.Time, every time.Duration) []wire.HealthReport {
-	if a == nil || a.ended.IsZero() || a.err != nil || now.Sub(a.ended) >= missedLooks*every {
+	if a == nil || a.ended.IsZero() || a.err != nil || a.hangs(now, every) {
 		return []wire.HealthReport{Say(name, "", "probe_silent", "probe "+name+" does not answer")}
 	}
 	said := slices.Clone(a.answer.Health)
@@ -222,18 +227,29 @@ func (w *Watch) WasReset(pci string) error {
 // manyReplays between two looks are more than noise on a wire.
 const manyReplays = 100
 
-// Replays compares how often links repeated themselves with the last look.
-func (w *Watch) Replays(now map[string]int64) (said []wire.HealthReport) {
+// Links judges each card's way to the host: narrower than card and slot could have
+// it, or repeating itself more often since the last look than a wire's noise. What
+// the slot could have is known where the port above the card is seen, which it is
+// not in every virtual machine.
+func (w *Watch) Links(cards []wire.Card, replays map[string]int64) (said []wire.HealthReport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, uuid := range slices.Sorted(maps.Keys(now)) {
-		if before, known := w.replays[uuid]; known && now[uuid]-before >= manyReplays {
-			said = append(said, Say("pcie", uuid, "pcie_replays", ""))
-		} else {
-			said = append(said, Well("pcie", uuid))
+	for _, c := range cards {
+		if c.UUID == "" {
+			continue
+		}
+		before := len(said)
+		if l := c.Link; len(c.Switches) > 0 && l.Width > 0 && l.Width < l.MaxWidth {
+			said = append(said, Say("pcie", c.UUID, "pcie_width", fmt.Sprintf("its PCIe link is x%d and could be x%d", l.Width, l.MaxWidth)))
+		}
+		if was, known := w.replays[c.UUID]; known && replays[c.UUID]-was >= manyReplays {
+			said = append(said, Say("pcie", c.UUID, "pcie_replays", ""))
+		}
+		if len(said) == before {
+			said = append(said, Well("pcie", c.UUID))
 		}
 	}
-	w.replays = maps.Clone(now)
+	w.replays = maps.Clone(replays)
 	return said
 }
 
