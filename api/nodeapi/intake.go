@@ -34,9 +34,9 @@ type Intake struct {
 	StaleAfter func() time.Duration
 }
 
-// Next hands a node its oldest waiting task.
-func (i *Intake) Next(ctx context.Context, node ids.Node) (wire.Signed, bool, error) {
-	return i.Tasks.Next(ctx, node)
+// Next hands each of the nodes its oldest waiting task.
+func (i *Intake) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
+	return i.Tasks.Next(ctx, nodes...)
 }
 
 // Step records progress of a running task.
