@@ -4,6 +4,8 @@ ALTER TABLE nodes
 	ADD proof_key     bytea,                      -- Ed25519, made by the node's root half at enrolment: what it signs its proofs with
 	ADD topology      jsonb,                      -- as last reported whole
 	ADD fingerprint   text NOT NULL DEFAULT '',   -- SHA-256 of the hardware that was accepted; a differing report holds the node
+	ADD accepted      jsonb,                      -- that hardware
+	ADD changed       text NOT NULL DEFAULT '',   -- how the hardware of the last whole report differs from it
 	ADD agent_version text NOT NULL DEFAULT '',   -- as last reported
 	ADD drained_at    timestamptz;                -- observed: nobody stands on it while it drains
 
@@ -47,6 +49,27 @@ CREATE TABLE health_reports (
 	actor      text NOT NULL DEFAULT '',   -- who overrode
 	PRIMARY KEY (node_id, source, target, check_id)
 );
+
+-- The breaker of automatic holds: while a row is not cleared the platform holds
+-- nothing more by itself, and a person must say that it may.
+CREATE TABLE breaker_trips (
+	id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+	tripped_at timestamptz NOT NULL DEFAULT now(),
+	held       int NOT NULL,            -- nodes that were held of late when it tripped
+	allowed    int NOT NULL,            -- and how many might have been
+	fleet      int NOT NULL,
+	reason     text NOT NULL,           -- of the hold that was refused first
+	refused    uuid[] NOT NULL,         -- nodes that it has kept from being held
+	cleared_at timestamptz,
+	cleared_by text NOT NULL DEFAULT '',
+	CONSTRAINT breaker_trips_cleared_by_someone CHECK ((cleared_at IS NOT NULL) = (cleared_by <> ''))
+);
+CREATE UNIQUE INDEX breaker_trips_one_standing ON breaker_trips ((true)) WHERE cleared_at IS NULL;
+
+-- What the loop may know: whether a node sells, so that it counts what it takes
+-- away, and how its hardware differs from what was accepted.
+CREATE OR REPLACE VIEW node_progress WITH (security_invoker = true) AS
+	SELECT id AS node_id, reachability = 'reachable' AS reachable, NOT cordoned AND lifecycle <> 'retired' AS on_market, lifecycle <> 'retired' AS listed, changed FROM nodes;
 
 -- Builds of the agent that nodes may run, with the signed metadata that they check.
 CREATE TABLE agent_releases (
@@ -97,6 +120,7 @@ DECLARE
 BEGIN
 	FOR line IN SELECT * FROM (VALUES
 		('holds', 'INSERT OR UPDATE OF lifted_at'),
+		('breaker_trips', 'UPDATE OF cleared_at'),
 		('agent_releases', 'INSERT OR UPDATE'),
 		('certificates', 'UPDATE OF revoked_at')
 	) AS demanded (name, events) LOOP
@@ -111,5 +135,8 @@ DROP TRIGGER certificates_decisions_are_audited ON certificates;
 ALTER TABLE node_tasks DROP answer;
 ALTER TABLE certificates DROP issuer, DROP revoked_at, DROP reason;
 ALTER TABLE enrolment_tokens DROP revoked_at;
-DROP TABLE agent_updates, agent_releases, health_reports, holds;
-ALTER TABLE nodes DROP proof_key, DROP topology, DROP fingerprint, DROP agent_version, DROP drained_at;
+DROP VIEW node_progress;
+CREATE VIEW node_progress WITH (security_invoker = true) AS
+	SELECT id AS node_id, reachability = 'reachable' AS reachable, NOT cordoned AND lifecycle <> 'retired' AS on_market, lifecycle <> 'retired' AS listed FROM nodes;
+DROP TABLE agent_updates, agent_releases, breaker_trips, health_reports, holds;
+ALTER TABLE nodes DROP proof_key, DROP topology, DROP accepted, DROP changed, DROP fingerprint, DROP agent_version, DROP drained_at;
