@@ -185,8 +185,6 @@ type Report struct {
 	Health []HealthReport `json:"health,omitempty"`
 	// Topology is sent when it has changed, or when a probe asks.
 	Topology *Topology `json:"topology,omitempty"`
-	// Fingerprint of the hardware, also where the topology is left out.
-	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 // Phase of an allocation as its host sees it.
