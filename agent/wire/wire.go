@@ -27,13 +27,14 @@ const Capability = 2
 // Paths of the node door. Those with an id are only answered to the certificate
 // that carries the same id.
 const (
-	PathEnrol  = "/internal/v1/enrol"                      // POST EnrolRequest → EnrolReply; the only call without a client certificate
+	PathEnrol  = "/internal/v1/enrol"                      // POST EnrolRequest → EnrolReply; without a client certificate
 	PathTrust  = "/internal/v1/trust"                      // GET → Trust
 	PathRenew  = "/internal/v1/nodes/%s/certificate"       // POST RenewRequest → EnrolReply
 	PathWait   = "/internal/v1/nodes/%s/tasks/wait"        // GET → Signed (200) or nothing (204) after WaitFor
 	PathResult = "/internal/v1/nodes/%s/tasks/%s/result"   // POST Result → 204, 409 task_superseded
 	PathStep   = "/internal/v1/nodes/%s/tasks/%s/progress" // POST Progress → 204
 	PathReport = "/internal/v1/nodes/%s/report"            // PUT Report → ReportReply, 409 stale_report
+	PathBinary = "/agent/%s"                               // GET → the agent's binary for a platform as linux-amd64; without a client certificate
 )
 
 // WaitFor is how long the node door holds a poll open before it answers 204.
@@ -164,17 +165,15 @@ type Progress struct {
 // Report is what a node sees of itself. An older one (by boot, then sequence) is
 // refused as stale_report; an incomplete one proves no absence.
 type Report struct {
-	Capability int       `json:"capability"`
-	Agent      string    `json:"agent"`            // version of the agent
-	Helper     string    `json:"helper,omitempty"` // version of its root half, where that is a process of its own
-	BootID     string    `json:"boot_id"`          // changes when the host starts
-	Boot       int64     `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
-	Sequence   int64     `json:"sequence"`         // rises within a boot
-	Complete   bool      `json:"complete"`
-	Missing    []string  `json:"missing,omitempty"` // what could not be read, when not complete
-	Inventory  Inventory `json:"inventory"`
-	// Fingerprint is the SHA-256 of the hardware, hex; empty when it is not known.
-	Fingerprint string           `json:"fingerprint,omitempty"`
+	Capability  int              `json:"capability"`
+	Agent       string           `json:"agent"`            // version of the agent
+	Helper      string           `json:"helper,omitempty"` // version of its root half, where that is a process of its own
+	BootID      string           `json:"boot_id"`          // changes when the host starts
+	Boot        int64            `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
+	Sequence    int64            `json:"sequence"`         // rises within a boot
+	Complete    bool             `json:"complete"`
+	Missing     []string         `json:"missing,omitempty"` // what could not be read, when not complete
+	Inventory   Inventory        `json:"inventory"`
 	Allocations []AllocationSeen `json:"allocations"`
 	// Refuses lists the task types that this agent's driver does not carry out. A
 	// node that refuses to provision has nothing to sell.
@@ -185,6 +184,9 @@ type Report struct {
 	Health []HealthReport `json:"health,omitempty"`
 	// Topology is sent when it has changed, or when a probe asks.
 	Topology *Topology `json:"topology,omitempty"`
+	// Fingerprint is the SHA-256 of the hardware, hex, also where the topology is left
+	// out; empty when it is not known.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 // Phase of an allocation as its host sees it.
@@ -283,6 +285,9 @@ type EnrolReply struct {
 // change at any time; a node that kept to an old one would be taken for silent.
 type ReportReply struct {
 	ReportEvery int `json:"report_seconds"` // 0: as before
+	// Renew asks for a renewal now: what the node should believe has changed since
+	// its certificate was made.
+	Renew bool `json:"renew,omitempty"`
 }
 
 // Problem is the body of every refusal of the node door.

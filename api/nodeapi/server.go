@@ -10,12 +10,10 @@ package nodeapi
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -26,29 +24,28 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
-// Authority issues the certificates of the door and of the nodes.
-type Authority interface {
-	Issue(csr []byte, uri *url.URL, ttl time.Duration) (pki.Certificate, error)
-	Server(hosts []string, ttl time.Duration) (tls.Certificate, error)
-	Bundle() []byte
-	Pool() *x509.CertPool
-}
-
 // TaskKeys are those that nodes should believe tasks by.
-type TaskKeys interface{ Public() map[string][]byte }
+type TaskKeys interface {
+	Active() (kid string)
+	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
+	Public() map[string][]byte
+}
 
 // Nodes knows which node may speak.
 type Nodes interface {
-	// Enrol consumes the token and records the certificate that issue makes, in one
-	// transaction: enrolment_token_invalid for a token that is unknown, used or late.
-	Enrol(ctx context.Context, token string, issue func(node ids.Node) (serial string, notAfter time.Time, chain []byte, err error)) (ids.Node, error)
+	// Enrol consumes the token and records the certificate that issue makes:
+	// enrolment_token_invalid for a token that is unknown, used or late.
+	Enrol(ctx context.Context, e Enrolment, issue Issue) (Admitted, error)
 	// Renew records the certificate that issue makes, for a node that holds serial.
-	Renew(ctx context.Context, node ids.Node, serial string, issue func(node ids.Node) (serial string, notAfter time.Time, chain []byte, err error)) error
+	Renew(ctx context.Context, node ids.Node, serial string, issue Issue) (Grant, error)
 	// Check refuses a certificate that does not stand: certificate_revoked,
 	// node_identity_mismatch.
 	Check(ctx context.Context, node ids.Node, serial string) error
+	// Believes is the stamp of what the holder of serial was told to believe.
+	Believes(ctx context.Context, node ids.Node, serial string) (stamp string, err error)
 	// Fallen returns those of the serials that do not stand any more. It is asked
 	// once a second about all open polls together.
 	Fallen(ctx context.Context, serials []string) ([]string, error)
@@ -73,7 +70,7 @@ type Reports interface {
 type Server struct {
 	TrustDomain string
 	Hosts       []string // names and addresses that nodes dial
-	CA          Authority
+	CA          secret.Authority
 	Keys        TaskKeys
 	Nodes       Nodes
 	Tasks       Tasks
@@ -82,16 +79,21 @@ type Server struct {
 	Log         *slog.Logger
 	Clock       clock.Clock
 
-	// CertificateFor is the life of a node's certificate; 24 h when zero.
-	CertificateFor time.Duration
+	// CertificateFor is the life of a node's certificate; 24 h when nil.
+	CertificateFor func() time.Duration
+	// ReleaseKeys are those that nodes should believe builds of the agent by.
+	ReleaseKeys func() map[string][]byte
+	// Binaries are the builds of the agent that a host may fetch.
+	Binaries *Binaries
 	// ReportEvery is how often a node should report; nil leaves it to the node.
 	ReportEvery func(ids.Node) time.Duration
 	// Relook is how often a poll looks without a hint; 5 s when zero.
 	Relook time.Duration
 
-	life context.Context //nolint:containedctx // what answers to polls are logged under
-	cert serverCert
-	hall hall
+	life   context.Context //nolint:containedctx // what answers to polls are logged under
+	cert   serverCert
+	hall   hall
+	recall recall
 }
 
 const topicPrefix = "node:"
@@ -100,9 +102,9 @@ const topicPrefix = "node:"
 func Topic(node ids.Node) string { return topicPrefix + node.String() }
 
 const (
-	// handshakeWithin is as long as an agent waits for one: whoever waits longer has
-	// nobody to speak to.
-	handshakeWithin = 15 * time.Second
+	// handshakeWithin is twice as long as an agent waits for one, and dials again:
+	// of those who queue longer than that in a storm, nobody is left.
+	handshakeWithin = 30 * time.Second
 	headerWithin    = 10 * time.Second
 	bodyWithin      = 15 * time.Second
 	writeWithin     = 15 * time.Second
@@ -116,7 +118,7 @@ const (
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.life = context.WithoutCancel(ctx)
 	s.hall.init()
-	if _, err := s.cert.get(s); err != nil {
+	if _, err := s.cert.get(ctx, s); err != nil {
 		return fmt.Errorf("certifying the node door: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -129,7 +131,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		beside.Go(func() { s.attend(ctx) })
 	}
 	server := &http1.Server{
-		Handler: s.Handler(), TLS: pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(s) }, s.CA.Pool(), s.Clock), Log: s.Log,
+		Handler: s.Handler(), TLS: pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(ctx, s) }, s.CA.Pool, s.Clock), Log: s.Log,
 		HandshakeWithin: handshakeWithin, HeadWithin: headerWithin, WriteWithin: writeWithin, IdleFor: idleFor, DrainFor: drainFor,
 	}
 	if err := server.Serve(ctx, l); err != nil {
@@ -152,6 +154,7 @@ func (s *Server) routes() map[string]http.Handler {
 	const nodePath = "/internal/v1/nodes/{node}/"
 	return map[string]http.Handler{
 		"POST " + wire.PathEnrol:                     s.open(s.enrol),
+		"GET /agent/{platform}":                      s.open(s.binary),
 		"GET " + wire.PathTrust:                      s.known(s.trust),
 		"POST " + nodePath + "certificate":           s.known(s.renew),
 		"GET " + nodePath + "tasks/wait":             s.known(s.wait),
@@ -159,24 +162,4 @@ func (s *Server) routes() map[string]http.Handler {
 		"POST " + nodePath + "tasks/{task}/progress": s.known(s.progress),
 		"PUT " + nodePath + "report":                 s.known(s.report),
 	}
-}
-
-// serverCert is the door's own certificate, made anew at half life.
-type serverCert struct {
-	mu   sync.Mutex
-	cert *tls.Certificate
-}
-
-func (c *serverCert) get(s *Server) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cert != nil && s.Clock.Now().Before(c.cert.Leaf.NotAfter.Add(-pki.MaxTTL/2)) {
-		return c.cert, nil
-	}
-	made, err := s.CA.Server(s.Hosts, pki.MaxTTL)
-	if err != nil {
-		return nil, err
-	}
-	c.cert = &made
-	return c.cert, nil
 }

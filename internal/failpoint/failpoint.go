@@ -68,6 +68,7 @@ var Points = []string{
 	"agent.step.after_do",
 	"agent.task.before_result",
 	"agent.task.after_result",
+	"agent.node.after_begin",
 	"git.apply.fetched",
 	"git.apply.validated",
 	"git.apply.planned",

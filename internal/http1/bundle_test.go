@@ -56,7 +56,9 @@ func setup(t *testing.T, change func(*http1.Server)) *bundle {
 	go func() { b.ended <- b.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		stop()
-		_ = <-b.ended // the tests that care have asked
+		if err := <-b.ended; err != nil {
+			t.Error(err)
+		}
 	})
 	return b
 }

@@ -378,7 +378,7 @@ func TestDrainHasAnEnd(t *testing.T) {
 // Many who shake hands at once leave room for those who have.
 func TestStormLeavesRoom(t *testing.T) {
 	t.Parallel()
-	b := setup(t, nil)
+	b := setup(t, func(s *http1.Server) { s.HandshakeWithin, s.IdleFor = time.Minute, time.Minute })
 	silent := make([]net.Conn, 50)
 	for i := range silent { // who connects and says nothing keeps nobody out
 		c, err := net.Dial("tcp", b.addr)

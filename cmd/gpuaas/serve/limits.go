@@ -140,6 +140,11 @@ func (p policy) certificateTTL() time.Duration {
 	return time.Duration(p.view().Int(policies.NodeCertificateTTLHours)) * time.Hour
 }
 
+// tokenLife is how long an enrolment token waits for its node.
+func (p policy) tokenLife() time.Duration {
+	return minutes(p.view().Int(policies.NodeEnrolmentTokenMinutes))
+}
+
 func days(n int64) time.Duration    { return time.Duration(n) * 24 * time.Hour }
 func minutes(n int64) time.Duration { return time.Duration(n) * time.Minute }
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
