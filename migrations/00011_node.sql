@@ -130,6 +130,18 @@ ALTER TABLE certificates
 	ADD revoked_at timestamptz,
 	ADD reason     text NOT NULL DEFAULT '';
 
+-- room: observed
+-- What one server process vouches for: every node whose row names the lease was
+-- heard at seen_at or later, and says what its row says. One row written for
+-- thousands that would say the same.
+CREATE TABLE observed_leases (
+	id       uuid PRIMARY KEY,
+	seen_at  timestamptz NOT NULL,
+	stale_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+ALTER TABLE observed_nodes ADD lease uuid; -- may outlive the lease, whose time has passed then
+CREATE INDEX observed_nodes_leased ON observed_nodes (lease) WHERE lease IS NOT NULL;
+
 -- room: jobs/nodetask
 -- A question about the node itself, answered by this message.
 ALTER TABLE node_tasks ADD answer jsonb;
@@ -156,6 +168,8 @@ END $$;
 DROP TRIGGER certificates_decisions_are_audited ON certificates;
 DROP INDEX node_tasks_about_node;
 ALTER TABLE node_tasks DROP answer;
+ALTER TABLE observed_nodes DROP lease;
+DROP TABLE observed_leases;
 ALTER TABLE certificates DROP issuer, DROP trust, DROP revoked_at, DROP reason;
 ALTER TABLE enrolment_tokens DROP revoked_at, DROP reserved_by, DROP reserved_until;
 DROP VIEW node_progress;

@@ -28,6 +28,7 @@ BEGIN
 		('git_sources',              'rw',   '',    'raw',  'r',    ''),
 
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
+		('observed_leases',          'r',    'rawd', 'r',   'r',    ''),
 		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
 		('observed_objects',         'r',    '',    'r',    'raw',  ''),
 
