@@ -54,11 +54,8 @@ func setup(t testing.TB, change ...func(*rest.Config)) *bundle {
 	b.archive = &archive{people: b.people}
 	b.rooms = &rooms{people: b.people, all: map[ids.Allocation]allocation.Allocation{}}
 	cfg := rest.Config{
-		Identity: b.people, Catalog: shop{}, Allocations: b.rooms, Inventory: machines{}, Metering: meter{}, Ledger: purse{}, Billing: office{}, Statements: office{}, Payments: b.till,
+		Identity: b.people, Catalog: shop{}, Allocations: b.rooms, Inventory: machines{b.people}, Machines: machines{b.people}, Metering: meter{}, Ledger: purse{}, Billing: office{}, Statements: office{}, Payments: b.till,
 		Events: facts{}, Desired: b.archive, Changes: changes{b.archive}, History: history{b.archive}, Trace: b.archive.Trace, Hook: b.archive.Hook, Known: b.archive.Known, AuditLog: b.trail, Currency: func() string { return "EUR" }, CursorKey: []byte("a key of a test, and of nothing else"),
-		EnrolmentToken: func(context.Context, identity.Caller, ids.Node) (string, time.Time, error) {
-			return "gpe_secret", t0.Add(15 * time.Minute), nil
-		},
 		Ready:  func(context.Context) error { return nil },
 		Checks: []rest.Check{{Name: "postgres", Ask: func(context.Context) (rest.Status, string) { return rest.OK, "" }}},
 		Limits: func(rest.Class, identity.Caller) rest.Limit { return rest.Limit{PerMinute: 60, Burst: 1000} },

@@ -39,9 +39,12 @@ type Service struct {
 	Metering  *metering.Service
 	// Limits reads one policy revision for one decision.
 	Limits func(identity.Caller) Limits
-	Naming ids.Naming
-	Hints  *hint.Bus
-	Clock  clock.Clock
+	// Signs makes login certificates that live for LoginLife; nil: nobody does.
+	Signs     Signs
+	LoginLife func() time.Duration
+	Naming    ids.Naming
+	Hints     *hint.Bus
+	Clock     clock.Clock
 
 	uids hostUIDs
 }

@@ -190,11 +190,13 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
 	s.certificates = &secret.Certificates{DB: db}
-	s.inventory = &inventory.Service{DB: db, Hints: r.hints}
+	s.inventory = &inventory.Service{
+		DB: db, Hints: r.hints, Identity: s.identity, Naming: c.naming(), Grace: r.policy.drainGrace, Clock: c.Clock,
+	}
 	s.tasks = &nodetask.Store{DB: db, Signer: r.keys, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
-		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Limits: r.policy.request, LoginLife: r.policy.loginLife, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.payments = r.till.payments(c, s, r)
 	s.billing = &billing.Service{

@@ -1,0 +1,139 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// machines is what is done to nodes that more than one room has a part in.
+type machines struct {
+	*set
+	queue  *river.Client[pgx.Tx]
+	naming ids.Naming
+	clock  clock.Clock
+}
+
+// Seen asks each room once.
+func (m machines) Seen(ctx context.Context, n inventory.Node, tasks int) (seen rest.NodeSeen, err error) {
+	if seen.Tasks, err = m.tasks.Last(ctx, n.ID, tasks); err != nil {
+		return seen, err
+	}
+	o, err := m.desired.Get(ctx, desired.KindNode, "", n.Name)
+	switch {
+	case err == nil && o.UID.UUID == n.ID.UUID:
+		seen.Object = &o
+	case err != nil && errs.CodeOf(err) != errs.NotFound:
+		return seen, err
+	}
+	report, err := m.observed.Node(ctx, n.ID)
+	switch {
+	case err == nil:
+		seen.ReportedAt = &report.SeenAt
+	case errs.CodeOf(err) != errs.NotFound:
+		return seen, err
+	}
+	return seen, nil
+}
+
+const (
+	// probeWithin is how long a person waits for a machine.
+	probeWithin = 10 * time.Second
+	// probeLook is how often the report is looked for meanwhile.
+	probeLook = 100 * time.Millisecond
+)
+
+// Probe leaves the question in the node's mailbox and waits until it has been
+// answered. One that waits there already is answered for both.
+func (m machines) Probe(ctx context.Context, c identity.Caller, n inventory.Node) error {
+	var asked time.Time
+	err := pgx.BeginFunc(ctx, m.db, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(`SELECT now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&asked) }) // whose clock answers are told by
+		audit.Queue(b, m.entry(c, "node.probe", n.ID))
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		_, err := m.queue.InsertTx(ctx, tx, reconciler.ProbeNode{Node: n.ID, Ask: asked.UnixMilli(), Reason: "asked for by " + c.Actor()}, nil)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	tick := time.NewTicker(probeLook)
+	defer tick.Stop()
+	for {
+		answered, err := m.tasks.Probed(ctx, n.ID, asked)
+		switch {
+		case answered:
+			return nil
+		case ctx.Err() != nil:
+			return errs.New(errs.AgentTimeout, "%s has not answered within %s", n.Name, probeWithin).
+				Try("look at its agent: systemctl status gpuaas-agent on the host; the question stays in its mailbox")
+		case err != nil:
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (m machines) entry(c identity.Caller, action string, node ids.Node) audit.Entry {
+	return audit.Entry{
+		Tenant: c.Tenant, Actor: c.Actor(), Action: action, CorrelationID: c.CorrelationID,
+		Target: m.naming.Name("", "", "node", node.String()).String(),
+	}
+}
+
+// Revoke ends a node's certificates.
+func (m machines) Revoke(ctx context.Context, ch identity.Change[inventory.Node], name, reason string) (inventory.Node, error) {
+	return m.inventory.Also(ctx, ch, name, "revoke", map[string]any{"reason": reason}, func(tx pgx.Tx, n inventory.Node) error {
+		return m.certificates.Revoke(ctx, tx, n.ID)
+	})
+}
+
+// OverrideHealth puts an operator's word beside what probes say.
+func (m machines) OverrideHealth(context.Context, identity.Change[inventory.Node], string, rest.HealthWord) (inventory.Node, error) {
+	return inventory.Node{}, errs.New(errs.Unavailable, "health is not judged here yet")
+}
+
+// AcceptHardware has a node's hardware be what it reports now.
+func (m machines) AcceptHardware(context.Context, identity.Change[inventory.Node], string, string, string) (inventory.Node, error) {
+	return inventory.Node{}, errs.New(errs.Unavailable, "hardware is not judged here yet")
+}
+
+// Token lets a node enrol.
+func (m machines) Token(ctx context.Context, c identity.Caller, n inventory.Node) (rest.EnrolmentToken, error) {
+	token, expires, err := m.tokenFor(ctx, audit.Entry{Actor: c.Actor(), CorrelationID: c.CorrelationID}, n.ID)
+	return rest.EnrolmentToken{Token: token, ExpiresAt: expires}, err
+}
+
+// tokenFor makes a token with its audit row, in one transaction.
+func (m machines) tokenFor(ctx context.Context, by audit.Entry, node ids.Node) (token string, expires time.Time, err error) {
+	by.Action, by.Target = "node.enrolment_token", m.naming.Name("", "", "node", node.String()).String()
+	err = pgx.BeginFunc(ctx, m.db, func(tx pgx.Tx) error {
+		if token, expires, err = m.inventory.EnrolmentToken(ctx, tx, node); err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		audit.Queue(b, by)
+		return tx.SendBatch(ctx, b).Close()
+	})
+	return token, expires, err
+}
