@@ -2,12 +2,12 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/client"
 	"github.com/gpuaas/gpuaas/agent/enrol"
-	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
@@ -28,10 +27,8 @@ type node struct {
 	Config
 
 	log    *slog.Logger
-	driver driver
-	runner *runner.Runner
-	boot   int64
-	bootID string
+	worker Worker
+	local  *helper.Local // the worker, where it is in this process
 
 	identity atomic.Pointer[enrol.Identity]
 	client   atomic.Pointer[client.Client]
@@ -42,11 +39,11 @@ type node struct {
 	// that cross must not undo each other.
 	changing sync.Mutex
 
-	mu    sync.Mutex
-	talk  talk
-	heard heard
-	open  chan struct{} // closed while the host is not cut off
-	cut   bool
+	mu       sync.Mutex
+	talk     talk
+	renewTry time.Time
+	free     chan struct{} // closed while the host is not cut off
+	cut      bool
 }
 
 // prepare enrols if need be and opens all that the identity names.
@@ -54,64 +51,15 @@ func prepare(ctx context.Context, c Config) (*node, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	n := &node{Config: c, log: c.Log, share: rand.Float64(), open: make(chan struct{})} //nolint:gosec // spreads load
-	close(n.open)
+	n := &node{Config: c, log: c.Log, share: rand.Float64(), free: make(chan struct{})} //nolint:gosec // spreads load
+	close(n.free)
 	identity, fresh, err := n.identify(ctx)
 	if err != nil {
 		return nil, err
 	}
 	n.log = c.Log.With("node", identity.Node)
 
-	d, host, err := c.open(identity.Node)
-	if err != nil {
-		return nil, err
-	}
-	n.driver = d
-	if n.bootID, err = d.BootID(); err != nil {
-		return nil, err
-	}
-	j, err := n.journal(ctx, identity, fresh)
-	if err != nil {
-		return nil, err
-	}
-	n.runner = &runner.Runner{
-		Node: identity.Node, Journal: j, Host: host, Clock: c.Clock, Log: n.log,
-		Keys:    func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
-		Changed: n.changed, Progress: n.progress, Finished: n.finished, Probe: n.probe,
-	}
-	return n, nil
-}
-
-// journal opens the memory that belongs to the identity. Without it the agent
-// runs on, so that it can say so, but it refuses to act.
-func (n *node) journal(ctx context.Context, identity *enrol.Identity, fresh bool) (*journal.Journal, error) {
-	expect, now := identity.Journal, n.Clock.Now()
-	if fresh {
-		expect = uuid.Nil // an operator vouched for this host anew
-	}
-	j, err := journal.Open(n.journalDir(), identity.Node, expect, now)
-	if errors.Is(err, journal.ErrLost) && fresh {
-		if err := os.RemoveAll(n.journalDir()); err != nil {
-			return nil, fmt.Errorf("removing damaged journal: %w", err)
-		}
-		j, err = journal.Open(n.journalDir(), identity.Node, uuid.Nil, now)
-	}
-	if errors.Is(err, journal.ErrLost) {
-		n.log.ErrorContext(ctx, "journal lost; tasks are refused until the node is enrolled again", "err", err)
-		return nil, nil //nolint:nilnil // a runner without journal is the answer
-	} else if err != nil {
-		return nil, err
-	}
-	n.boot = j.Boot()
-	if identity.Journal != j.ID() {
-		again := *identity
-		again.Journal = j.ID()
-		if err := again.Save(n.identityDir()); err != nil {
-			return nil, err
-		}
-		n.identity.Store(&again)
-	}
-	return j, nil
+	return n, n.openLocal(ctx, fresh)
 }
 
 // identify returns who this node is. It tries until it knows or ctx ends. fresh
@@ -164,7 +112,14 @@ func (n *node) enrol(ctx context.Context) error {
 		return err
 	}
 	defer c.Release()
-	reply, err := c.Enrol(ctx, wire.EnrolRequest{Token: token, CSR: csr, Hostname: n.Hostname, Capability: wire.Capability})
+	proof, err := helper.ProofKey(n.journalDir())
+	if err != nil {
+		return err
+	}
+	public, _ := proof.Public().(ed25519.PublicKey) // it is one by its type
+	reply, err := c.Enrol(ctx, wire.EnrolRequest{
+		Token: token, CSR: csr, Hostname: n.Hostname, Capability: wire.Capability, ProofKey: public,
+	})
 	if err != nil {
 		return fmt.Errorf("enrolling: %w", err)
 	}

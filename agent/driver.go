@@ -7,26 +7,16 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// driver is a host as the agent meets it.
-type driver interface {
-	gpu.Provider
-	// Stamp changes when the host may look different; it must be cheap.
-	Stamp() (string, error)
-	// Partitioned says whether the host is to be treated as cut off.
-	Partitioned() (bool, error)
-	BootID() (string, error)
-}
-
 // open returns the driver of the node, and its host unless it only looks.
-func (c Config) open(node ids.Node) (driver, hook.Host, error) {
+func (c Config) open(node ids.Node) (helper.Driver, hook.Host, error) {
 	if c.Driver == DriverNVIDIA {
 		return &realHost{nvidiasmi.Tool{Path: c.SMI, Log: c.Log}}, nil, nil
 	}

@@ -78,14 +78,14 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	n.runner.Start(ctx)
+	n.local.Start(ctx)
 	f.mu.Lock()
 	f.nodes = append(f.nodes, n)
 	f.mu.Unlock()
 	n.beat(ctx)
 	n.finished() // what a crash left untold
 	n.poll(ctx)
-	n.runner.Wait()
+	n.local.Wait()
 	n.hush()
 	return nil
 }

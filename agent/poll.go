@@ -39,14 +39,18 @@ func (n *node) poll(ctx context.Context) {
 
 // take hands a task to the runner; false means that nothing new came of it.
 func (n *node) take(ctx context.Context, task wire.Signed) bool {
-	a := n.runner.Take(task) //nolint:contextcheck // work outlives the poll that brought it
+	a, err := n.worker.Take(ctx, task)
 	if code := wire.CodeOf(a.Refusal); code == wire.KeyUnknown || code == wire.SignatureInvalid {
 		// Perhaps a key of today, which this node has not heard of yet.
-		if err := n.refreshTrust(ctx); err != nil {
-			n.log.WarnContext(ctx, "trust not refreshed", "err", err)
+		if refused := n.refreshTrust(ctx); refused != nil {
+			n.log.WarnContext(ctx, "trust not refreshed", "err", refused)
 		} else {
-			a = n.runner.Take(task) //nolint:contextcheck // as above
+			a, err = n.worker.Take(ctx, task)
 		}
+	}
+	if err != nil {
+		n.log.WarnContext(ctx, "task not handed over; it comes again", "err", err)
+		return false
 	}
 	if a.Refusal != nil {
 		n.log.WarnContext(ctx, "task refused", "task_id", a.Task, "code", wire.CodeOf(a.Refusal), "err", a.Refusal)
@@ -63,6 +67,13 @@ func (n *node) refreshTrust(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := n.trust(trust); err != nil {
+		return err
+	}
+	return n.believe(ctx)
+}
+
+func (n *node) trust(trust wire.Trust) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	identity := *n.identity.Load()
@@ -73,11 +84,20 @@ func (n *node) refreshTrust(ctx context.Context) error {
 	return n.become(&identity)
 }
 
+// believe hands the worker what the control plane last stated about its keys.
+func (n *node) believe(ctx context.Context) error {
+	statement := n.identity.Load().Trust.Statement
+	if len(statement.Body) == 0 {
+		return nil
+	}
+	return n.worker.Believe(ctx, statement)
+}
+
 // reachable waits until the host is not cut off; false means that ctx ended.
 func (n *node) reachable(ctx context.Context) bool {
 	for {
 		n.mu.Lock()
-		open, cut := n.open, n.cut
+		open, cut := n.free, n.cut
 		n.mu.Unlock()
 		if !cut {
 			return ctx.Err() == nil

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -25,15 +26,7 @@ type talk struct {
 	results  bool           // the journal may hold untold ones
 	steps    map[ids.Task]wire.Progress
 	reportAt time.Time
-	sequence int64
 	renewing bool
-}
-
-// heard is what the last beat saw of the host.
-type heard struct {
-	stamp    string
-	tidyAt   time.Time
-	renewTry time.Time
 }
 
 // maxReplies bounds the memory that a door can take by bringing refused tasks.
@@ -191,7 +184,11 @@ func (n *node) sayResults(ctx context.Context) error {
 }
 
 func (n *node) tellResults(ctx context.Context) error {
-	for _, r := range n.runner.Untold() {
+	untold, err := n.worker.Untold(ctx)
+	if err != nil {
+		return fmt.Errorf("reading results: %w", err)
+	}
+	for _, r := range untold {
 		err := n.client.Load().Result(ctx, n.id(), r)
 		if err != nil && !final(err) {
 			return err
@@ -201,7 +198,7 @@ func (n *node) tellResults(ctx context.Context) error {
 		if err != nil {
 			n.log.WarnContext(ctx, "result not asked for", "task_id", r.Task, "err", err)
 		}
-		if err := n.runner.Told(r.Allocation, r.Task); err != nil {
+		if err := n.worker.Told(ctx, r.Allocation, r.Task); err != nil {
 			return err
 		}
 	}

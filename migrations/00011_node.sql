@@ -4,6 +4,8 @@ ALTER TABLE nodes
 	ADD proof_key     bytea,                      -- Ed25519, made by the node's root half at enrolment: what it signs its proofs with
 	ADD topology      jsonb,                      -- as last reported whole
 	ADD fingerprint   text NOT NULL DEFAULT '',   -- SHA-256 of the hardware that was accepted; a differing report holds the node
+	ADD accepted      jsonb,                      -- that hardware
+	ADD changed       text NOT NULL DEFAULT '',   -- how the hardware of the last whole report differs from it
 	ADD agent_version text NOT NULL DEFAULT '',   -- as last reported
 	ADD drained_at    timestamptz,                -- observed: nobody stands on it while it drains
 	ADD retiring      boolean NOT NULL DEFAULT false, -- drains because it is declared no more, and retires with the last proof
@@ -36,12 +38,12 @@ CREATE UNIQUE INDEX holds_one_of_a_kind ON holds (node_id, coalesce(slot_id, '00
 -- What the platform held by itself of late, for the breaker.
 CREATE INDEX holds_by_platform ON holds (created_at) WHERE cause <> 'operator';
 
--- What the loop may know of a node: whether it sells, whether it must be empty and
--- by when, and whether a hold has run out.
+-- What the loop may know of a node: whether it sells, how its hardware differs from
+-- what was accepted, whether it must be empty and by when, and whether a hold has run out.
 CREATE OR REPLACE VIEW node_progress WITH (security_invoker = true) AS
 	SELECT n.id AS node_id, n.reachability = 'reachable' AS reachable,
 		NOT n.cordoned AND n.lifecycle <> 'retired' AND h.standing = 0 AS on_market, n.lifecycle <> 'retired' AS listed,
-		n.lifecycle, n.retiring, h.leave_at, h.lapses_at,
+		n.changed, n.lifecycle, n.retiring, h.leave_at, h.lapses_at,
 		EXISTS (SELECT FROM slots s WHERE s.node_id = n.id AND (s.status IN ('claimed', 'dirty')
 			OR EXISTS (SELECT FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period)))) AS occupied
 	FROM nodes n, LATERAL (
@@ -72,6 +74,22 @@ CREATE TABLE health_reports (
 	actor      text NOT NULL DEFAULT '',   -- who overrode
 	PRIMARY KEY (node_id, source, target, check_id)
 );
+
+-- The breaker of automatic holds: while a row is not cleared the platform holds
+-- nothing more by itself, and a person must say that it may.
+CREATE TABLE breaker_trips (
+	id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+	tripped_at timestamptz NOT NULL DEFAULT now(),
+	held       int NOT NULL,            -- nodes that were held of late when it tripped
+	allowed    int NOT NULL,            -- and how many might have been
+	fleet      int NOT NULL,
+	reason     text NOT NULL,           -- of the hold that was refused first
+	refused    uuid[] NOT NULL,         -- nodes that it has kept from being held
+	cleared_at timestamptz,
+	cleared_by text NOT NULL DEFAULT '',
+	CONSTRAINT breaker_trips_cleared_by_someone CHECK ((cleared_at IS NOT NULL) = (cleared_by <> ''))
+);
+CREATE UNIQUE INDEX breaker_trips_one_standing ON breaker_trips ((true)) WHERE cleared_at IS NULL;
 
 -- Builds of the agent that nodes may run, with the signed metadata that they check.
 CREATE TABLE agent_releases (
@@ -132,6 +150,7 @@ DECLARE
 BEGIN
 	FOR line IN SELECT * FROM (VALUES
 		('holds', 'INSERT OR UPDATE OF lifted_at'),
+		('breaker_trips', 'UPDATE OF cleared_at'),
 		('agent_releases', 'INSERT OR UPDATE'),
 		('certificates', 'UPDATE OF revoked_at')
 	) AS demanded (name, events) LOOP
@@ -153,5 +172,5 @@ CREATE VIEW allocation_progress WITH (security_invoker = true) AS
 	SELECT id AS allocation_id, status, status_at, expires_at, price_minor * gpus AS hourly_minor, currency FROM allocations;
 ALTER TABLE allocations DROP CONSTRAINT allocations_leave_by_somebody, DROP leave_at, DROP leave_by, DROP leave_why;
 ALTER TABLE slots DROP held_until;
-DROP TABLE agent_updates, agent_releases, health_reports, holds;
-ALTER TABLE nodes DROP retiring, DROP address, DROP proof_key, DROP topology, DROP fingerprint, DROP agent_version, DROP drained_at;
+DROP TABLE agent_updates, agent_releases, breaker_trips, health_reports, holds;
+ALTER TABLE nodes DROP retiring, DROP address, DROP proof_key, DROP topology, DROP accepted, DROP changed, DROP fingerprint, DROP agent_version, DROP drained_at;

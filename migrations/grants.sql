@@ -67,7 +67,7 @@ BEGIN
 
 		('audit_logs',               'ra',   '',    'ra',   'ra',   ''), -- fact
 		('audit_seals',              '',     '',    '',     'ra',   ''), -- fact
-		('outbox_events',            'ra',   '',    'ra',   'ra',   'r'), -- fact
+		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- fact
 		('outbox_position',          '',     '',    '',     '',     'raw'),
 		('outbox_failures',          '',     '',    '',     '',     'raw'),
 		('inbox',                    '',     '',    '',     '',     ''), -- for consumers to come
@@ -100,6 +100,7 @@ BEGIN
 		('leave_progress',           '',     '',    'r',    '',     ''),
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
 		('health_reports',           'raw',  'rawd', 'r',   'raw',  ''),
+		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
 		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
 		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),
 

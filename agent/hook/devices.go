@@ -9,41 +9,39 @@ import (
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
-// deviceAccess opens exactly the ordered GPUs to the tenant.
+// deviceAccess puts the tenant's slice: exactly the ordered GPUs open, and a share
+// of the host beside them.
 func deviceAccess() Step {
+	check, verify := absent(otherSlice)
 	return Step{
-		Name: "device_access", Within: quick, Code: wire.StepFailed,
-		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
-			return look(ctx, h, func(s State) bool { return len(otherAccess(s, o)) == 0 })
-		},
+		Name: "device_access", Within: quick, Code: wire.StepFailed, Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o wire.Order) error {
 			if err := shutOut(ctx, h, o); err != nil {
 				return err
 			}
-			return h.Grant(ctx, o.User, o.GPUs)
+			return h.PutSlice(ctx, Slice{User: o.User, UID: o.UID, GPUs: o.GPUs, Limits: o.Limits})
 		},
-		Verify: func(ctx context.Context, h Host, o wire.Order) error {
-			return clean(look(ctx, h, func(s State) []string { return otherAccess(s, o) }))
-		},
-		Undo: noAccess,
+		Undo: func(ctx context.Context, h Host, o wire.Order) error { return h.RemoveSlice(ctx, o.User, o.UID) },
 	}
 }
 
-// removeAccess closes every GPU to the tenant.
+// removeAccess closes every GPU to the tenant. The slice stays until its last
+// process is gone: without it a process would be bound by nothing.
 func removeAccess() Step {
+	check, verify := absent(func(s State, o wire.Order) []string {
+		if left := s.granted(o.User); len(left) > 0 {
+			return []string{fmt.Sprintf("%s still opens %s", o.User, strings.Join(left, ", "))}
+		}
+		return nil
+	})
 	return Step{
-		Name: "remove_access", Within: quick, Code: wire.StepFailed,
-		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
-			return look(ctx, h, func(s State) bool { return len(s.granted(o.User)) == 0 })
-		},
-		Do: noAccess,
-		Verify: func(ctx context.Context, h Host, o wire.Order) error {
-			return clean(look(ctx, h, func(s State) []string {
-				if left := s.granted(o.User); len(left) > 0 {
-					return []string{fmt.Sprintf("%s still opens %s", o.User, strings.Join(left, ", "))}
-				}
-				return nil
-			}))
+		Name: "remove_access", Within: quick, Code: wire.StepFailed, Check: check, Verify: verify,
+		Do: func(ctx context.Context, h Host, o wire.Order) error {
+			s, err := h.Look(ctx)
+			if err != nil {
+				return fmt.Errorf("looking at the host: %w", err)
+			}
+			return h.Shut(ctx, o.User, s.granted(o.User))
 		},
 	}
 }
@@ -56,8 +54,7 @@ func shutOut(ctx context.Context, h Host, o wire.Order) error {
 		return fmt.Errorf("looking at the host: %w", err)
 	}
 	for _, user := range s.others(o) {
-		keeps := slices.DeleteFunc(s.granted(user), func(gpu string) bool { return slices.Contains(o.GPUs, gpu) })
-		if err := h.Grant(ctx, user, keeps); err != nil {
+		if err := h.Shut(ctx, user, o.GPUs); err != nil {
 			return err
 		}
 	}
@@ -77,7 +74,23 @@ func (s State) others(o wire.Order) (users []string) {
 	return users
 }
 
-func noAccess(ctx context.Context, h Host, o wire.Order) error { return h.Grant(ctx, o.User, nil) }
+func otherSlice(s State, o wire.Order) []string {
+	found := otherAccess(s, o)
+	a, _ := s.account(o.User)
+	for _, limit := range []struct {
+		name       string
+		have, want int64
+	}{
+		{"cpu_weight", int64(a.Limits.CPUWeight), int64(o.Limits.CPUWeight)},
+		{"memory_mib", a.Limits.MemoryMiB, o.Limits.MemoryMiB},
+		{"tasks", a.Limits.Tasks, o.Limits.Tasks},
+	} {
+		if limit.want != 0 && limit.have != limit.want {
+			found = append(found, fmt.Sprintf("%s: %s has %d, ordered %d", limit.name, o.User, limit.have, limit.want))
+		}
+	}
+	return found
+}
 
 func otherAccess(s State, o wire.Order) (found []string) {
 	if have := s.granted(o.User); !slices.Equal(have, o.GPUs) {

@@ -9,7 +9,6 @@ package hook
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
@@ -18,7 +17,7 @@ import (
 // Step is one step of a task. A nil function has nothing to do.
 type Step struct {
 	Name   string
-	Within time.Duration // for check, do and verify together
+	Within time.Duration // for all its functions together, but for Undo
 	Code   wire.Refusal  // what a failure of this step is called
 
 	// Check says whether the effect is there already. An error refuses.
@@ -26,7 +25,10 @@ type Step struct {
 	Do    func(context.Context, Host, wire.Order) error
 	// Verify probes the effect from outside.
 	Verify func(context.Context, Host, wire.Order) error
-	Undo   func(context.Context, Host, wire.Order) error
+	// Prove comes last, whether there was anything to do or not, and writes what it
+	// finds into the proof.
+	Prove func(context.Context, Host, wire.Order, *wire.Proof) error
+	Undo  func(context.Context, Host, wire.Order) error
 }
 
 // Steps lists what a task of a type is made of, in order. The switch is the whole
@@ -36,11 +38,19 @@ func Steps(t wire.Type) []Step {
 	case wire.ProvisionUser:
 		// Login keys come last before the proof: nobody gets in while the devices
 		// still hold what an earlier tenant left.
-		return []Step{gpuHealth(), evict(), scrubBefore(), account(), deviceAccess(), loginKeys(), verifyInside()}
+		return []Step{
+			gpuHealth(), evict(), scrubBefore(), baseline(), settings(), account(), home(), deviceAccess(), network(), loginKeys(), verifyInside(),
+		}
+	case wire.RotateKeys:
+		// Nothing else is looked at: a key that leaked must go also where a GPU is
+		// sick, and nobody's open session is disturbed.
+		return []Step{loginKeys(), verifyKeys()}
 	case wire.RevokeUser:
-		return []Step{blockLogin(), killProcesses(), removeAccess(), evict(), scrubAfter(), removeAccount(), scan()}
-	case wire.Probe:
-		return nil // answered by a report
+		return []Step{
+			blockLogin(), endSessions(), removeAccess(), evict(), scrubAfter(), sweep(), removeHome(), removeAccount(), dropIns(), scan(),
+		}
+	case wire.Probe, wire.HealthCheck, wire.GPUReset, wire.AgentUpdate:
+		return nil // about the node, and not made of steps
 	}
 	return nil
 }
@@ -53,11 +63,16 @@ func Names(t wire.Type) (names []string) {
 	return names
 }
 
-// Host is what the steps look at and change.
+// Host is what the steps look at and change. A method that puts something makes it
+// so, or corrects it, and does nothing where it is so already; one that removes
+// something does nothing where it is gone.
 type Host interface {
 	Looker
-	Accounts
+	Tenancy
 	Devices
+	Sessions
+	Prober
+	Leftovers
 }
 
 // Looker reads the whole of what the steps care about at one moment.
@@ -65,107 +80,105 @@ type Looker interface {
 	Look(context.Context) (State, error)
 }
 
+// Tenancy is what a host holds of a tenant while nobody is logged in.
+type Tenancy interface {
+	Settings
+	Accounts
+	Homes
+	Logins
+	Slices
+	Nets
+}
+
+// Settings are the host's own, the same for every tenant: they stay when one leaves.
+type Settings interface {
+	PutSettings(context.Context) error
+}
+
 // Accounts are the users of the operating system.
 type Accounts interface {
-	// PutAccount makes the account, or corrects it. A fresh one lets nobody in.
+	// PutAccount makes the account. A fresh one lets nobody in. It refuses a name or
+	// uid that is somebody else's.
 	PutAccount(ctx context.Context, name string, uid int) error
-	// SetKeys makes these, and no others, the keys that log in.
-	SetKeys(ctx context.Context, name string, keys []string) error
-	// RemoveAccount removes it and every file of its uid, also where either is
-	// gone already.
+	// RemoveAccount fails while a process of the uid lives.
 	RemoveAccount(ctx context.Context, name string, uid int) error
+}
+
+// Homes are file systems of their own, one for each tenant.
+type Homes interface {
+	// PutHome makes an empty home of that size; zero is the host's fair share. One
+	// whose key died with the host's last start is made anew.
+	PutHome(ctx context.Context, name string, uid int, gib int64) error
+	// RemoveHome destroys the key first, then the home.
+	RemoveHome(ctx context.Context, name string, uid int) error
+}
+
+// Login is who gets into an account.
+type Login struct {
+	User      string
+	UID       int
+	Principal string   // certificates for it log in; empty: none
+	Keys      []string // these registered keys, and no others
+	CAs       []string // what signs certificates, on the whole host
+	Revoked   []uint64 // serials, added to those that the host refuses already
+}
+
+// Logins are the ways in.
+type Logins interface {
+	PutLogin(ctx context.Context, l Login) error
+	// BlockLogin lets nobody in any more. What is in stays until it is ended.
+	BlockLogin(ctx context.Context, name string, uid int) error
+	RemoveLogin(ctx context.Context, name string, uid int) error
+}
+
+// Slice is what an account may use of its host.
+type Slice struct {
+	User   string
+	UID    int
+	GPUs   []string // these, and no others, open
+	Limits wire.Limits
+}
+
+// Slices hold what a tenant runs.
+type Slices interface {
+	PutSlice(ctx context.Context, s Slice) error
+	RemoveSlice(ctx context.Context, name string, uid int) error
+}
+
+// Nets say where a tenant may connect to.
+type Nets interface {
+	PutNet(ctx context.Context, name string, uid int) error
+	RemoveNet(ctx context.Context, name string, uid int) error
 }
 
 // Devices are the GPUs and what runs on the host.
 type Devices interface {
-	// Grant makes these, and no others, the GPUs that the user can open.
-	Grant(ctx context.Context, user string, gpus []string) error
+	// Shut closes the GPUs to the user, who may be nobody's tenant, and leaves all
+	// else of that user as it is.
+	Shut(ctx context.Context, user string, gpus []string) error
+	// Baseline puts the GPU's modes to what every tenant gets.
+	Baseline(ctx context.Context, gpu string) error
 	Kill(ctx context.Context, pid int) error
 	// Scrub overwrites the GPU's memory and reads samples back.
 	Scrub(ctx context.Context, gpu string) error
 }
 
-// State is what a host looks like at one moment.
-type State struct {
-	Accounts  []Account
-	GPUs      []Device
-	Processes []Process
-	Files     []File
+// Sessions are what a tenant runs.
+type Sessions interface {
+	// End ends everything of the uid, wherever it runs, and returns when it is gone.
+	End(ctx context.Context, name string, uid int) error
 }
 
-// Account is a user of the operating system.
-type Account struct {
-	Name string
-	UID  int
-	Keys []string
+// Prober logs in as the tenant would and tries what must work and what must not.
+type Prober interface {
+	ProbeInside(ctx context.Context, o wire.Order) ([]wire.ProbeResult, error)
 }
 
-// Device is a GPU with who can open it.
-type Device struct {
-	UUID    string
-	Users   []string
-	Dirty   bool // somebody could write to its memory since the last scrub
-	Health  wire.Health
-	Reasons []string
-}
-
-// Process of the host. GPU is the device that it uses, or empty.
-type Process struct {
-	PID, UID int
-	GPU      string
-	Command  string
-}
-
-// File that is not part of the operating system.
-type File struct {
-	Path string
-	UID  int
-}
-
-func (s State) account(name string) (Account, bool) {
-	i := slices.IndexFunc(s.Accounts, func(a Account) bool { return a.Name == name })
-	if i < 0 {
-		return Account{}, false
-	}
-	return s.Accounts[i], true
-}
-
-func (s State) device(uuid string) (Device, bool) {
-	i := slices.IndexFunc(s.GPUs, func(d Device) bool { return d.UUID == uuid })
-	if i < 0 {
-		return Device{}, false
-	}
-	return s.GPUs[i], true
-}
-
-// on lists the processes that use one of the GPUs.
-func (s State) on(gpus []string) (found []Process) {
-	for _, p := range s.Processes {
-		if slices.Contains(gpus, p.GPU) {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
-func (s State) of(uid int) (found []Process) {
-	for _, p := range s.Processes {
-		if p.UID == uid {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
-// granted lists the GPUs that the user can open, sorted.
-func (s State) granted(user string) (gpus []string) {
-	for _, d := range s.GPUs {
-		if slices.Contains(d.Users, user) {
-			gpus = append(gpus, d.UUID)
-		}
-	}
-	slices.Sort(gpus)
-	return gpus
+// Leftovers are what a tenant leaves outside its home.
+type Leftovers interface {
+	Sweep(ctx context.Context, name string, uid int) error
+	// Scan looks for anything of the tenant by means that no step shares.
+	Scan(ctx context.Context, name string, uid int, gpus []string) ([]string, error)
 }
 
 // look is Look for a step that wants one answer from it.
@@ -176,6 +189,17 @@ func look[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
 		return zero, fmt.Errorf("looking at the host: %w", err)
 	}
 	return ask(s), nil
+}
+
+// absent is a check, and a verification, that nothing is found.
+func absent(ask func(State, wire.Order) []string) (check func(context.Context, Host, wire.Order) (bool, error), verify func(context.Context, Host, wire.Order) error) {
+	check = func(ctx context.Context, h Host, o wire.Order) (bool, error) {
+		return look(ctx, h, func(s State) bool { return len(ask(s, o)) == 0 })
+	}
+	verify = func(ctx context.Context, h Host, o wire.Order) error {
+		return clean(look(ctx, h, func(s State) []string { return ask(s, o) }))
+	}
+	return check, verify
 }
 
 // clean turns findings into an error that names the first of them.
@@ -189,6 +213,9 @@ func clean(findings []string, err error) error {
 const (
 	// quick is for steps that ask the kernel and wait for nothing.
 	quick = 10 * time.Second
+	// fair is for steps that start a child of the host's: a file system is made, a
+	// login is tried.
+	fair = 30 * time.Second
 	// scrubFor is per task: a board of 80 GiB is overwritten in about a second,
 	// its reset takes ten.
 	scrubFor = 2 * time.Minute

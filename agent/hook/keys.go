@@ -5,61 +5,109 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
-// loginKeys lets the tenant in, and nobody else.
+// loginKeys lets the tenant in, and nobody else. Open sessions stay.
 func loginKeys() Step {
+	check, verify := absent(otherLogins)
 	return Step{
-		Name: "login_keys", Within: quick, Code: wire.StepFailed,
-		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
-			return look(ctx, h, func(s State) bool { return len(otherKeys(s, o)) == 0 })
+		Name: "login_keys", Within: quick, Code: wire.StepFailed, Check: check, Verify: verify,
+		Do: func(ctx context.Context, h Host, o wire.Order) error {
+			return h.PutLogin(ctx, Login{User: o.User, UID: o.UID, Principal: o.Principal, Keys: o.PublicKeys, CAs: o.UserCA, Revoked: o.Revoked})
 		},
-		Do: func(ctx context.Context, h Host, o wire.Order) error { return h.SetKeys(ctx, o.User, o.PublicKeys) },
-		Verify: func(ctx context.Context, h Host, o wire.Order) error {
-			return clean(look(ctx, h, func(s State) []string { return otherKeys(s, o) }))
+		// Whoever got in meanwhile would keep the home busy that is removed next.
+		Undo: func(ctx context.Context, h Host, o wire.Order) error {
+			if err := noLogin(ctx, h, o); err != nil {
+				return err
+			}
+			return h.End(ctx, o.User, o.UID)
 		},
-		Undo: noLogin,
 	}
+}
+
+// verifyKeys writes into the proof who gets in now.
+func verifyKeys() Step {
+	check, verify := absent(otherLogins)
+	return Step{
+		Name: "verify_keys", Within: quick, Code: wire.VerifyFailed, Verify: verify,
+		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
+			_, err := check(ctx, h, o)
+			return true, err
+		},
+		Prove: func(ctx context.Context, h Host, o wire.Order, p *wire.Proof) error {
+			p.Checks = append(p.Checks, "login_keys")
+			return proveLogin(ctx, h, o, p)
+		},
+	}
+}
+
+func proveLogin(ctx context.Context, h Host, o wire.Order, p *wire.Proof) error {
+	s, err := h.Look(ctx)
+	if err != nil {
+		return fmt.Errorf("looking at the host: %w", err)
+	}
+	if err := clean(otherLogins(s, o), nil); err != nil {
+		return err
+	}
+	a, _ := s.account(o.User)
+	p.SSHD = s.SSHD
+	for _, key := range a.Keys {
+		p.Keys = append(p.Keys, fingerprint(key))
+	}
+	slices.Sort(p.Keys)
+	return nil
+}
+
+// fingerprint is the key's, or says that the line is none: whoever put that line
+// there was not us.
+func fingerprint(line string) string {
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil {
+		return "no key"
+	}
+	return ssh.FingerprintSHA256(key)
 }
 
 // blockLogin is first of all when a tenant leaves: what is killed afterwards must
 // not come back.
 func blockLogin() Step {
-	return Step{
-		Name: "block_login", Within: quick, Code: wire.StepFailed,
-		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
-			return look(ctx, h, func(s State) bool { a, _ := s.account(o.User); return len(a.Keys) == 0 })
-		},
-		Do: noLogin,
-		Verify: func(ctx context.Context, h Host, o wire.Order) error {
-			return clean(look(ctx, h, func(s State) []string {
-				if a, _ := s.account(o.User); len(a.Keys) > 0 {
-					return []string{fmt.Sprintf("%d keys still open %s", len(a.Keys), o.User)}
-				}
-				return nil
-			}))
-		},
-	}
+	check, verify := absent(func(s State, o wire.Order) []string {
+		if a, _ := s.account(o.User); len(a.Keys)+len(a.Principals) > 0 {
+			return []string{fmt.Sprintf("%d keys and %d principals still open %s", len(a.Keys), len(a.Principals), o.User)}
+		}
+		return nil
+	})
+	return Step{Name: "block_login", Within: quick, Code: wire.StepFailed, Check: check, Do: noLogin, Verify: verify}
 }
 
 func noLogin(ctx context.Context, h Host, o wire.Order) error {
-	there, err := look(ctx, h, func(s State) bool { _, ok := s.account(o.User); return ok })
-	if err != nil || !there {
-		return err
-	}
-	return h.SetKeys(ctx, o.User, nil)
+	return h.BlockLogin(ctx, o.User, o.UID)
 }
 
-func otherKeys(s State, o wire.Order) []string {
+func otherLogins(s State, o wire.Order) []string {
 	a, ok := s.account(o.User)
 	if !ok {
 		return missingAccount(s, o)
 	}
+	var found []string
 	have, want := slices.Sorted(slices.Values(a.Keys)), slices.Sorted(slices.Values(o.PublicKeys))
 	if !slices.Equal(have, want) {
-		others := slices.DeleteFunc(slices.Clone(have), func(key string) bool { return slices.Contains(want, key) })
-		return []string{fmt.Sprintf("keys: %d login keys open %s and %d of them are others', ordered %d", len(have), o.User, len(others), len(want))}
+		found = append(found, fmt.Sprintf("keys: %d login keys open %s and %d of them are others', ordered %d", len(have), o.User, len(others(have, want)), len(want)))
 	}
-	return nil
+	var principals []string
+	if o.Principal != "" {
+		principals = []string{o.Principal}
+	}
+	if !slices.Equal(a.Principals, principals) {
+		found = append(found, fmt.Sprintf("principals: certificates for %d names open %s and %d of them are others', ordered %d",
+			len(a.Principals), o.User, len(others(a.Principals, principals)), len(principals)))
+	}
+	return found
+}
+
+func others(have, want []string) []string {
+	return slices.DeleteFunc(slices.Clone(have), func(x string) bool { return slices.Contains(want, x) })
 }

@@ -26,20 +26,13 @@ func evict() Step {
 	}
 }
 
-// killProcesses ends everything of the tenant's uid, wherever it runs: detached,
-// in another session, on no GPU at all.
-func killProcesses() Step {
+// endSessions ends everything of the tenant's uid, wherever it runs: detached, in
+// another session, on no GPU at all.
+func endSessions() Step {
+	check, verify := absent(func(s State, o wire.Order) []string { return describe(s.of(o.UID)) })
 	return Step{
-		Name: "kill_processes", Within: quick, Code: wire.StepFailed,
-		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
-			return look(ctx, h, func(s State) bool { return len(s.of(o.UID)) == 0 })
-		},
-		Do: func(ctx context.Context, h Host, o wire.Order) error {
-			return killAll(ctx, h, func(s State) []Process { return s.of(o.UID) })
-		},
-		Verify: func(ctx context.Context, h Host, o wire.Order) error {
-			return clean(look(ctx, h, func(s State) []string { return describe(s.of(o.UID)) }))
-		},
+		Name: "end_sessions", Within: fair, Code: wire.StepFailed, Check: check, Verify: verify,
+		Do: func(ctx context.Context, h Host, o wire.Order) error { return h.End(ctx, o.User, o.UID) },
 	}
 }
 

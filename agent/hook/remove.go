@@ -6,17 +6,49 @@ import (
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
-// removeAccount removes the user and every file of its uid: a later tenant of the
-// same uid would own them.
-func removeAccount() Step {
+// sweep removes what the tenant left outside its home: a later tenant of the same
+// uid would own it.
+func sweep() Step {
 	return Step{
-		Name: "remove_account", Within: quick, Code: wire.StepFailed,
-		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
-			return look(ctx, h, func(s State) bool { return len(remains(s, o)) == 0 })
-		},
+		Name: "sweep", Within: fair, Code: wire.StepFailed,
+		// Nothing cheap says that there is nothing: it is always done.
+		Check: func(context.Context, Host, wire.Order) (bool, error) { return false, nil },
+		Do:    func(ctx context.Context, h Host, o wire.Order) error { return h.Sweep(ctx, o.User, o.UID) },
+	}
+}
+
+// removeHome destroys the home's key, then the home.
+func removeHome() Step {
+	return Step{
+		Name: "remove_home", Within: fair, Code: wire.StepFailed,
+		// A home may outlive its account: whether there is one is asked of the host.
+		Check: func(context.Context, Host, wire.Order) (bool, error) { return false, nil },
+		Do:    func(ctx context.Context, h Host, o wire.Order) error { return h.RemoveHome(ctx, o.User, o.UID) },
+	}
+}
+
+// removeAccount removes the user.
+func removeAccount() Step {
+	check, verify := absent(remains)
+	return Step{
+		Name: "remove_account", Within: quick, Code: wire.StepFailed, Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o wire.Order) error { return h.RemoveAccount(ctx, o.User, o.UID) },
-		Verify: func(ctx context.Context, h Host, o wire.Order) error {
-			return clean(look(ctx, h, func(s State) []string { return remains(s, o) }))
+	}
+}
+
+// dropIns removes what of the tenant stands in the host's own configuration. It is
+// last but for the scan: until the account was gone, its slice held it.
+func dropIns() Step {
+	return Step{
+		Name: "drop_ins", Within: quick, Code: wire.StepFailed,
+		Check: func(context.Context, Host, wire.Order) (bool, error) { return false, nil },
+		Do: func(ctx context.Context, h Host, o wire.Order) error {
+			for _, remove := range []func(context.Context, string, int) error{h.RemoveSlice, h.RemoveNet, h.RemoveLogin} {
+				if err := remove(ctx, o.User, o.UID); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 }

@@ -14,14 +14,28 @@ func scan() Step {
 	return Step{
 		Name: "scan", Within: quick, Code: wire.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
-			return true, clean(look(ctx, h, func(s State) []string { return Leftovers(s, o) }))
+			return true, clean(look(ctx, h, func(s State) []string { return Remaining(s, o) }))
+		},
+		Prove: func(ctx context.Context, h Host, o wire.Order, p *wire.Proof) error {
+			found, err := h.Scan(ctx, o.User, o.UID, o.GPUs)
+			if err != nil {
+				return fmt.Errorf("scanning: %w", err)
+			}
+			s, err := h.Look(ctx)
+			if err != nil {
+				return fmt.Errorf("looking at the host: %w", err)
+			}
+			p.Checks = append(p.Checks, ReleaseChecks()...)
+			p.Scrubbed = append(p.Scrubbed, Scrubbed(s, o.GPUs)...)
+			p.Leftovers = append(append(p.Leftovers, found...), Remaining(s, o)...)
+			return clean(p.Leftovers, nil)
 		},
 	}
 }
 
-// Leftovers names everything on the host that belongs to the order's user, uid or
+// Remaining names everything on the host that belongs to the order's user, uid or
 // GPUs. It shares no code with the steps, so that one mistake cannot hide twice.
-func Leftovers(s State, o wire.Order) []string {
+func Remaining(s State, o wire.Order) []string {
 	found := Traces(s, o)
 	for _, uuid := range o.GPUs {
 		present := false
@@ -49,7 +63,7 @@ func Leftovers(s State, o wire.Order) []string {
 	return found
 }
 
-// Traces is the part of Leftovers that stays forbidden when the GPUs have passed
+// Traces is the part of Remaining that stays forbidden when the GPUs have passed
 // to somebody else: what belongs to the user or the uid.
 func Traces(s State, o wire.Order) (found []string) {
 	for _, a := range s.Accounts {
@@ -75,9 +89,9 @@ func Traces(s State, o wire.Order) (found []string) {
 	return found
 }
 
-// ReleaseChecks names what Leftovers looks at.
+// ReleaseChecks names what a release is verified by.
 func ReleaseChecks() []string {
-	return []string{"accounts", "processes", "files", "device_access", "gpu_processes", "gpu_memory"}
+	return []string{"accounts", "processes", "files", "device_access", "gpu_processes", "gpu_memory", "scan"}
 }
 
 // Scrubbed lists those of the GPUs that are on the host, overwritten and unused.

@@ -2,17 +2,33 @@ package hook
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
 // verifyInside looks at the whole of what was ordered once more, after all steps:
-// a later one may have undone what an earlier one verified.
+// a later one may have undone what an earlier one verified. Then it logs in as the
+// tenant would, and tries.
 func verifyInside() Step {
 	return Step{
-		Name: "verify_inside", Within: quick, Code: wire.VerifyFailed,
+		Name: "verify_inside", Within: fair, Code: wire.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
 			return true, clean(look(ctx, h, func(s State) []string { return Differences(s, o) }))
+		},
+		Prove: func(ctx context.Context, h Host, o wire.Order, p *wire.Proof) error {
+			probes, err := h.ProbeInside(ctx, o)
+			if err != nil {
+				return fmt.Errorf("logging in as %s: %w", o.User, err)
+			}
+			p.Probes = append(p.Probes, probes...)
+			for _, probe := range probes {
+				if !probe.Held() {
+					return fmt.Errorf("inside the session of %s, %s: %s, want %s", o.User, probe.Name, probe.Got, probe.Want)
+				}
+			}
+			p.Checks = append(p.Checks, ProvisionChecks()...)
+			return proveLogin(ctx, h, o, p)
 		},
 	}
 }
@@ -24,14 +40,18 @@ func verifyInside() Step {
 //	keys: 2 login keys open t-1 and 1 of them are others', ordered 1
 func Differences(s State, o wire.Order) []string {
 	found := missingAccount(s, o)
-	if len(found) == 0 {
-		found = append(found, otherKeys(s, o)...)
+	if a, ok := s.account(o.User); ok && len(found) == 0 {
+		found = append(found, otherLogins(s, o)...)
+		found = append(found, otherHome(s, o)...)
+		found = append(found, otherNet(s, o)...)
+		found = append(found, a.Wrong...)
 	}
-	found = append(found, otherAccess(s, o)...)
+	found = append(found, otherSlice(s, o)...)
+	found = append(found, s.Settings...)
 	return append(found, describe(strangers(s, o))...)
 }
 
-// ProvisionChecks names what Differences looks at.
+// ProvisionChecks names what a provisioning is verified by.
 func ProvisionChecks() []string {
-	return []string{"account", "login_keys", "device_access", "foreign_processes", "gpu_health"}
+	return []string{"account", "login_keys", "home", "network", "device_access", "foreign_processes", "gpu_health", "gpu_baseline", "settings", "session"}
 }

@@ -110,6 +110,21 @@ func Open(dir string, node ids.Node, expect uuid.UUID, now time.Time) (*Journal,
 	return j, j.write(j.headPath(), j.head)
 }
 
+// Wipe removes a journal that an operator has given up, and leaves what lies beside
+// it.
+func Wipe(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, recordPrefix+"*"+recordSuffix))
+	if err != nil {
+		return fmt.Errorf("listing journal: %w", err)
+	}
+	for _, file := range append(files, filepath.Join(dir, headName)) {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing damaged journal: %w", err)
+		}
+	}
+	return nil
+}
+
 // ID names this journal, so that its owner can tell when it was replaced.
 func (j *Journal) ID() uuid.UUID { return j.head.ID }
 
@@ -165,7 +180,9 @@ func (j *Journal) Forget(cutoff time.Time, over func(Record) bool) error {
 	return nil
 }
 
-func (j *Journal) headPath() string { return filepath.Join(j.dir, "journal.json") }
+func (j *Journal) headPath() string { return filepath.Join(j.dir, headName) }
+
+const headName = "journal.json"
 
 const recordPrefix, recordSuffix = "allocation-", ".json"
 

@@ -35,6 +35,7 @@ type bundle struct {
 	dir   string
 	host  *sim.Driver
 	key   ed25519.PrivateKey
+	proof ed25519.PrivateKey
 	now   time.Time
 	gpus  []string // sorted
 	stop  context.CancelFunc
@@ -47,7 +48,11 @@ func setup(t testing.TB) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bundle{t: t, dir: t.TempDir(), key: key, now: t0}
+	_, proof, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{t: t, dir: t.TempDir(), key: key, proof: proof, now: t0}
 	node := ids.New[ids.Node]()
 	if b.host, err = sim.Open(b.dir, node, "t4-4", "gpu-01"); err != nil {
 		t.Fatal(err)
@@ -79,6 +84,7 @@ func (b *bundle) start(node ids.Node, host hook.Host) {
 	b.Runner = &runner.Runner{
 		Node: node, Keys: func() map[string][]byte { return public }, Journal: j, Host: host,
 		Clock: clock.At(func() time.Time { return b.now }), Log: slog.New(slog.DiscardHandler),
+		Sign:    func(p *wire.Proof) error { return p.Sign(b.proof) },
 		Changed: note, Progress: func(ids.Task, wire.Progress) { note() }, Finished: note, Probe: func(context.Context, *wire.Result) {},
 	}
 	r := b.Runner

@@ -32,6 +32,8 @@ type Runner struct {
 	Host  hook.Host
 	Clock clock.Clock
 	Log   *slog.Logger
+	// Sign makes a proof count as this node's.
+	Sign func(*wire.Proof) error
 
 	Changed  func()                        // the node looks different now; must not block
 	Progress func(ids.Task, wire.Progress) // must not block
@@ -110,10 +112,11 @@ func (r *Runner) admit(e wire.Envelope, digest string) (Answer, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e.Type == wire.Probe {
-		return Answer{}, r.probe(e)
-	}
 	switch {
+	case e.Type == wire.Probe:
+		return Answer{}, r.probe(e)
+	case !e.Type.OfAllocation():
+		return Answer{}, wire.Refuse(wire.TypeUnknown, "this build carries out no %s", e.Type)
 	case r.Journal == nil:
 		return Answer{}, wire.Refuse(wire.JournalLost, "%v", journal.ErrLost)
 	case r.Host == nil:

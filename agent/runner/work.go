@@ -55,34 +55,50 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 	r.Finished()
 }
 
-// steps runs all steps and returns what the host looks like afterwards.
+// steps runs all steps and returns what they prove.
 func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
 	steps := hook.Steps(e.Type)
+	proof := blank(e, order)
 	for i, step := range steps {
 		r.mu.Lock()
 		j.step = step.Name
 		r.mu.Unlock()
-		if err := r.step(ctx, step, e, order); err != nil {
+		if err := r.step(ctx, step, e, order, proof); err != nil {
 			return nil, &stepError{step, err}
 		}
 		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
 	}
-	state, err := r.Host.Look(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("looking at the host for the proof: %w", err)
-	}
-	proof := &wire.Proof{Fence: e.Fence, Checks: hook.ProvisionChecks(), Leftovers: []string{}, Scrubbed: []string{}}
-	if e.Type == wire.RevokeUser {
-		proof.Checks, proof.Scrubbed = hook.ReleaseChecks(), hook.Scrubbed(state, order.GPUs)
-		proof.Leftovers = append(proof.Leftovers, hook.Leftovers(state, order)...)
-	}
-	return proof, nil
+	return proof, r.seal(proof)
 }
 
-func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order) error {
+// blank is the proof that the steps fill.
+func blank(e wire.Envelope, order wire.Order) *wire.Proof {
+	return &wire.Proof{
+		Node: e.Node, Allocation: e.Allocation, Task: e.Task, Type: e.Type, Fence: e.Fence, UID: order.UID,
+		Checks: []string{}, Leftovers: []string{}, Scrubbed: []string{}, Keys: []string{}, Probes: []wire.ProbeResult{},
+	}
+}
+
+// seal says when, and signs.
+func (r *Runner) seal(proof *wire.Proof) error {
+	proof.At = r.Clock.Now().UTC().Truncate(time.Millisecond)
+	if err := r.Sign(proof); err != nil {
+		return fmt.Errorf("signing the proof: %w", err)
+	}
+	return nil
+}
+
+func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order, proof *wire.Proof) error {
 	ctx, cancel := context.WithTimeout(ctx, step.Within)
 	defer cancel()
+	if err := r.put(ctx, step, e, order); err != nil || step.Prove == nil {
+		return err
+	}
+	return late(ctx, step, step.Prove(ctx, r.Host, order, proof))
+}
 
+// put makes the step's effect, unless it is there.
+func (r *Runner) put(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order) error {
 	done, err := step.Check(ctx, r.Host, order)
 	if err != nil || done {
 		return late(ctx, step, err)

@@ -128,8 +128,24 @@ func (e Envelope) sound() error {
 		return Refuse(EnvelopeInvalid, "the envelope expires at or before its beginning")
 	case !slices.IsSorted(e.Slots) || len(slices.Compact(slices.Clone(e.Slots))) != len(e.Slots):
 		return Refuse(EnvelopeInvalid, "slots are not sorted, or one is named twice")
-	case e.Type != Probe && (e.Allocation == ids.Allocation{} || e.Fence == 0):
-		return Refuse(EnvelopeInvalid, "%s needs an allocation and a fence", e.Type)
+	}
+	return e.ordered()
+}
+
+// ordered checks what the envelope's fence is about.
+func (e Envelope) ordered() error {
+	about := e.Allocation != ids.Allocation{}
+	switch e.Type {
+	case Probe, HealthCheck: // ask, and change nothing
+		return nil
+	case GPUReset, AgentUpdate:
+		if about || e.Fence == 0 {
+			return Refuse(EnvelopeInvalid, "%s needs the node's fence and no allocation", e.Type)
+		}
+	case ProvisionUser, RotateKeys, RevokeUser:
+		if !about || e.Fence == 0 {
+			return Refuse(EnvelopeInvalid, "%s needs an allocation and a fence", e.Type)
+		}
 	}
 	return nil
 }

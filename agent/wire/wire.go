@@ -20,7 +20,9 @@ const Version = 1
 // Capability says what a build of the agent can do.
 //
 //	1  enrolment, mailbox, provision_user, revoke_user, probe, reports
-const Capability = 1
+//	2  rotate_keys, health_check, gpu_reset and agent_update; limits, certificate
+//	   authorities and principals of a login; signed proofs and trust statements
+const Capability = 2
 
 // Paths of the node door. Those with an id are only answered to the certificate
 // that carries the same id.
@@ -44,8 +46,25 @@ type Type string
 const (
 	ProvisionUser Type = "allocation.provision_user" // params ProvisionUserParams
 	RevokeUser    Type = "allocation.revoke_user"    // params RevokeUserParams
+	RotateKeys    Type = "allocation.rotate_keys"    // params RotateKeysParams
 	Probe         Type = "node.probe"                // params ProbeParams; answered by a Report
+	HealthCheck   Type = "node.health_check"         // params HealthCheckParams; answered by a Report
+	GPUReset      Type = "node.gpu_reset"            // params GPUResetParams; the node's fence
+	AgentUpdate   Type = "node.agent_update"         // params AgentUpdateParams; the node's fence
 )
+
+// Types lists every task type, so that tests and tables can be held against it.
+func Types() []Type {
+	return []Type{ProvisionUser, RevokeUser, RotateKeys, Probe, HealthCheck, GPUReset, AgentUpdate}
+}
+
+// OfAllocation says whether tasks of the type are about an allocation and ordered
+// by its fence.
+func (t Type) OfAllocation() bool { return t == ProvisionUser || t == RevokeUser || t == RotateKeys }
+
+// OfNode says whether tasks of the type change the node itself and are ordered by
+// the node's own rising fence.
+func (t Type) OfNode() bool { return t == GPUReset || t == AgentUpdate }
 
 // Envelope is an order to a node. Its canonical bytes are its JSON encoding with
 // the fields in this order and no spaces; Signed carries exactly those bytes.
@@ -57,7 +76,7 @@ type Envelope struct {
 	Allocation ids.Allocation  `json:"allocation_id"` // zero for tasks about the node
 	Slots      []string        `json:"slots"`         // GPU UUIDs of the slots, sorted
 	Generation int64           `json:"generation"`    // of the desired object; echoed as observed_generation
-	Fence      int64           `json:"fence"`         // orders decisions about the allocation
+	Fence      int64           `json:"fence"`         // orders decisions about the allocation, or about the node
 	Attempt    int             `json:"attempt"`       // rises when the same order is given anew
 	Type       Type            `json:"type"`
 	Params     json.RawMessage `json:"params"`
@@ -78,26 +97,6 @@ type Signed struct {
 	Body      []byte `json:"body"`      // canonical JSON of an Envelope, base64 on the wire
 	Signature []byte `json:"signature"` // Ed25519 over Body
 }
-
-// ProvisionUserParams asks for one tenant's account on the host, with access to
-// exactly the slots' GPUs.
-type ProvisionUserParams struct {
-	User       string   `json:"user"`        // ^[a-z][a-z0-9-]{0,30}$
-	UID        int      `json:"uid"`         // 200000 and above, not reused for 30 days
-	PublicKeys []string `json:"public_keys"` // authorized_keys lines without options
-	GPUs       []string `json:"gpus"`        // GPU UUIDs, equal to the envelope's slots
-}
-
-// RevokeUserParams asks for the account and all it left to be gone.
-type RevokeUserParams struct {
-	User string   `json:"user"`
-	UID  int      `json:"uid"`
-	GPUs []string `json:"gpus"`
-	Mode string   `json:"mode"` // clear | purge
-}
-
-// ProbeParams asks for a complete report now.
-type ProbeParams struct{}
 
 // Refusal says why a node did not act on a task, or how acting failed.
 type Refusal string
@@ -148,7 +147,9 @@ type Result struct {
 	Message    string         `json:"message,omitempty"` // one sentence for an operator
 	Step       string         `json:"step,omitempty"`    // where it failed
 	Proof      *Proof         `json:"proof,omitempty"`
-	FinishedAt time.Time      `json:"finished_at"` // the host's clock: shown, never used for money
+	// Answer is what a task about the node found: a JSON object of the type's own.
+	Answer     json.RawMessage `json:"answer,omitempty"`
+	FinishedAt time.Time       `json:"finished_at"` // the host's clock: shown, never used for money
 }
 
 // Progress is one finished step of a running task.
@@ -160,39 +161,15 @@ type Progress struct {
 	Of      int    `json:"of"`
 }
 
-// Proof is what the host found when it looked, independent of the steps taken.
-type Proof struct {
-	Fence     int64    `json:"fence"`
-	Checks    []string `json:"checks"`    // names of what was verified, in order
-	Leftovers []string `json:"leftovers"` // anything found that should not be there; empty is clean
-	Scrubbed  []string `json:"scrubbed"`  // GPU UUIDs whose memory was overwritten and read back
-}
-
-// Clean says whether the proof frees every one of the GPUs.
-func (p *Proof) Clean(gpus []string) bool {
-	if p == nil || len(p.Leftovers) > 0 {
-		return false
-	}
-	scrubbed := make(map[string]bool, len(p.Scrubbed))
-	for _, u := range p.Scrubbed {
-		scrubbed[u] = true
-	}
-	for _, u := range gpus {
-		if !scrubbed[u] {
-			return false
-		}
-	}
-	return true
-}
-
 // Report is what a node sees of itself. An older one (by boot, then sequence) is
 // refused as stale_report; an incomplete one proves no absence.
 type Report struct {
 	Capability  int              `json:"capability"`
-	Agent       string           `json:"agent"`    // version of the agent
-	BootID      string           `json:"boot_id"`  // changes when the host starts
-	Boot        int64            `json:"boot"`     // counts starts of the agent on this journal; orders BootIDs
-	Sequence    int64            `json:"sequence"` // rises within a boot
+	Agent       string           `json:"agent"`            // version of the agent
+	Helper      string           `json:"helper,omitempty"` // version of its root half, where that is a process of its own
+	BootID      string           `json:"boot_id"`          // changes when the host starts
+	Boot        int64            `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
+	Sequence    int64            `json:"sequence"`         // rises within a boot
 	Complete    bool             `json:"complete"`
 	Missing     []string         `json:"missing,omitempty"` // what could not be read, when not complete
 	Inventory   Inventory        `json:"inventory"`
@@ -202,6 +179,13 @@ type Report struct {
 	Refuses []Type `json:"refuses,omitempty"`
 	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
 	Foreign []string `json:"foreign,omitempty"`
+	// Health is the word of every source. Absent: this agent has none to give.
+	Health []HealthReport `json:"health,omitempty"`
+	// Topology is sent when it has changed, or when a probe asks.
+	Topology *Topology `json:"topology,omitempty"`
+	// Fingerprint is the SHA-256 of the hardware, hex, also where the topology is left
+	// out; empty when it is not known.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 // Phase of an allocation as its host sees it.
@@ -276,6 +260,9 @@ type EnrolRequest struct {
 	CSR        string `json:"csr"`
 	Hostname   string `json:"hostname"`
 	Capability int    `json:"capability"`
+	// ProofKey is the Ed25519 public key that the root half signs its proofs with.
+	ProofKey    []byte `json:"proof_key,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"` // of the hardware, as in a Report
 }
 
 // RenewRequest asks for the next certificate, for a new key.
@@ -297,12 +284,6 @@ type EnrolReply struct {
 // change at any time; a node that kept to an old one would be taken for silent.
 type ReportReply struct {
 	ReportEvery int `json:"report_seconds"` // 0: as before
-}
-
-// Trust is what a node believes the control plane by.
-type Trust struct {
-	CAs      string            `json:"cas"`       // PEM bundle; two during a roll-over
-	TaskKeys map[string][]byte `json:"task_keys"` // kid → Ed25519 public key; two during a roll-over
 }
 
 // Problem is the body of every refusal of the node door.

@@ -2454,11 +2454,16 @@ type HealthReport struct {
 	// Action What the action table says to do.
 	Action *string `json:"action,omitempty"`
 
+	// Actor Whose word it is.
+	Actor *string `json:"actor,omitempty"`
+
+	// Advice What a person does about it.
+	Advice *string `json:"advice,omitempty"`
+
 	// Check What raised it.
 	Check   string            `json:"check"`
 	Level   HealthReportLevel `json:"level"`
 	Message string            `json:"message"`
-	SeenAt  time.Time         `json:"seen_at"`
 	Since   time.Time         `json:"since"`
 
 	// Source Who says so: xid, nvml, disk, clock, operator …
@@ -2688,6 +2693,9 @@ type Node struct {
 	// Certificates In force, and those that ended of late; only where one node is asked for.
 	Certificates *[]NodeCertificate `json:"certificates,omitempty"`
 
+	// Changed How its hardware differs from what was accepted; only where one node is asked for.
+	Changed *string `json:"changed,omitempty"`
+
 	// Conditions Only where one node is asked for.
 	Conditions *[]Condition `json:"conditions,omitempty"`
 
@@ -2732,7 +2740,10 @@ type Node struct {
 	Quarantined  int              `json:"quarantined"`
 	Reachability NodeReachability `json:"reachability"`
 	Region       string           `json:"region"`
-	Sku          string           `json:"sku"`
+
+	// ReportedFingerprint Of that hardware.
+	ReportedFingerprint *string `json:"reported_fingerprint,omitempty"`
+	Sku                 string  `json:"sku"`
 
 	// Slots What is sold of it.
 	Slots int `json:"slots"`

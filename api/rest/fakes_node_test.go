@@ -4,11 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
@@ -37,9 +38,12 @@ func (machines) Node(_ context.Context, name string) (inventory.Node, []inventor
 	return node1, []inventory.Device{{UUID: "GPU-1", Model: "NVIDIA H100", MemoryMiB: 81559, Health: "healthy", Present: true, Slot: &slot1.ID.UUID, SlotStatus: "clean"}}, nil
 }
 
-func (m machines) Topology(ctx context.Context, name string) ([]byte, string, error) {
-	_, _, err := m.Node(ctx, name)
-	return []byte(`{"gpus":[]}`), "8f3a", err
+func (machines) Topology(context.Context, pg.Queryer, ids.Node) (*wire.Topology, string, error) {
+	return &wire.Topology{}, "", nil
+}
+
+func (machines) Health(context.Context, pg.Queryer, ids.Node) ([]inventory.Report, error) {
+	return []inventory.Report{{Source: "nvml", Level: "healthy", Check: "xid", Since: t0}}, nil
 }
 
 func (m machines) turn(ch identity.Change[inventory.Node], name string, change func(*inventory.Node)) (inventory.Node, error) {
@@ -96,19 +100,18 @@ func (m machines) Revoke(_ context.Context, ch identity.Change[inventory.Node], 
 	return m.turn(ch, name, func(n *inventory.Node) { n.Reachability = "stale" })
 }
 
-func (m machines) OverrideHealth(_ context.Context, ch identity.Change[inventory.Node], name string, w rest.HealthWord) (inventory.Node, error) {
-	return m.turn(ch, name, func(n *inventory.Node) { n.Health = w.Level })
+func (m machines) OverrideHealth(_ context.Context, ch identity.Change[inventory.Node], name string, o inventory.Override) (inventory.Node, error) {
+	return m.turn(ch, name, func(n *inventory.Node) { n.Health = string(o.Level) })
 }
 
-func (m machines) AcceptHardware(_ context.Context, ch identity.Change[inventory.Node], name, fingerprint, _ string) (inventory.Node, error) {
+func (m machines) Accept(_ context.Context, ch identity.Change[inventory.Node], name, fingerprint, _ string) (inventory.Node, error) {
 	return m.turn(ch, name, func(n *inventory.Node) { n.Fingerprint = fingerprint })
 }
 
 func (machines) Seen(_ context.Context, n inventory.Node, _ int) (rest.NodeSeen, error) {
 	return rest.NodeSeen{
 		Object: &desired.Object{Kind: desired.KindNode, UID: ids.Object(n.ID), Name: n.Name, Generation: 1, Spec: []byte(`{}`), Source: desired.Source{Owner: desired.OwnerAPI}},
-		Tasks:  []nodetask.Told{{ID: ids.New[ids.Task](), Type: "node.probe", Status: "succeeded", Attempt: 1, CreatedAt: t0}}, ReportedAt: &t0,
-		Health:       []rest.NodeHealth{{Source: "nvml", Level: "healthy", Check: "xid", Since: t0, SeenAt: t0}},
+		Tasks:  []rest.NodeTask{{ID: ids.New[ids.Task](), Type: "node.probe", Status: "succeeded", Attempt: 1, CreatedAt: t0}}, ReportedAt: &t0,
 		Certificates: []rest.NodeCertificate{{Serial: "0a", Status: "active", NotAfter: t0}},
 	}, nil
 }

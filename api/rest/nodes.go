@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -153,7 +154,7 @@ func (s *Server) ProbeNode(ctx context.Context, req oapi.ProbeNodeRequestObject)
 // RevokeNode handles POST /api/v1/admin/nodes/{name}/revoke.
 func (s *Server) RevokeNode(ctx context.Context, req oapi.RevokeNodeRequestObject) (oapi.RevokeNodeResponseObject, error) {
 	ctx, r := of(ctx)
-	n, err := s.Machines.Revoke(ctx, s.keepNode(r, http.StatusOK), req.Name, req.Body.Reason)
+	n, err := s.Inventory.Revoke(ctx, s.keepNode(r, http.StatusOK), req.Name, req.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +168,8 @@ func (s *Server) OverrideNodeHealth(ctx context.Context, req oapi.OverrideNodeHe
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.Machines.OverrideHealth(ctx, s.keepNode(r, http.StatusOK), req.Name, HealthWord{
-		Level: string(req.Body.Level), Target: or(req.Body.Target, ""), Reason: h.reason, Until: h.until,
+	n, err := s.Inventory.OverrideHealth(ctx, s.keepNode(r, http.StatusOK), req.Name, inventory.Override{
+		Level: wire.Health(req.Body.Level), Target: or(req.Body.Target, ""), Message: h.reason, Until: h.until,
 	})
 	if err != nil {
 		return nil, err
@@ -179,7 +180,7 @@ func (s *Server) OverrideNodeHealth(ctx context.Context, req oapi.OverrideNodeHe
 // AcceptNodeHardware handles POST /api/v1/admin/nodes/{name}/accept-hardware.
 func (s *Server) AcceptNodeHardware(ctx context.Context, req oapi.AcceptNodeHardwareRequestObject) (oapi.AcceptNodeHardwareResponseObject, error) {
 	ctx, r := of(ctx)
-	n, err := s.Machines.AcceptHardware(ctx, s.keepNode(r, http.StatusOK), req.Name, req.Body.Fingerprint, req.Body.Reason)
+	n, err := s.Inventory.Accept(ctx, s.keepNode(r, http.StatusOK), req.Name, req.Body.Fingerprint, req.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +190,24 @@ func (s *Server) AcceptNodeHardware(ctx context.Context, req oapi.AcceptNodeHard
 // GetNodeTopology handles GET /api/v1/admin/nodes/{name}/topology.
 func (s *Server) GetNodeTopology(ctx context.Context, req oapi.GetNodeTopologyRequestObject) (oapi.GetNodeTopologyResponseObject, error) {
 	ctx, _ = of(ctx)
-	text, fingerprint, err := s.Inventory.Topology(ctx, req.Name)
+	n, _, err := s.Inventory.Node(ctx, req.Name)
 	if err != nil {
 		return nil, err
 	}
-	shown := oapi.GetNodeTopology200JSONResponse{Node: req.Name, Fingerprint: filled(fingerprint)}
+	topology, _, err := s.Inventory.Topology(ctx, s.DB, n.ID)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(topology)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the topology of %s: %w", req.Name, err)
+	}
+	shown := oapi.GetNodeTopology200JSONResponse{Node: req.Name, Fingerprint: filled(n.Fingerprint)}
 	if err := json.Unmarshal(text, &shown.Topology); err != nil {
 		return nil, fmt.Errorf("reading the topology of %s: %w", req.Name, err)
+	}
+	if shown.Topology == nil {
+		shown.Topology = map[string]any{} // no whole report yet
 	}
 	return shown, nil
 }

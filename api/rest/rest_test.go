@@ -139,6 +139,10 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		return strings.NewReplacer("{service_account_id}", account.String(), "{credential_id}", credential.String()).Replace(path)
 	case strings.Contains(path, "/git-sources/{name}"):
 		return strings.Replace(path, "{name}", fleet.Name, 1)
+	case strings.Contains(path, "/nodes/{name}"):
+		return strings.Replace(path, "{name}", node1.Name, 1)
+	case strings.Contains(path, "/slots/{id}"):
+		return strings.Replace(path, "{id}", slot1.ID.String(), 1)
 	case strings.Contains(path, "/plans/{id}/"):
 		return strings.Replace(path, "{id}", change1.ID.String(), 1)
 	case strings.Contains(path, "/drift/{id}"):
@@ -149,8 +153,6 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		"/api/v1/ssh-keys/{id}":                      func() string { return ids.New[ids.SSHKey]().String() },
 		"/api/v1/api-keys/{id}":                      func() string { return b.make(t, "/api/v1/api-keys", `{"name":"ci"}`) },
 		"/api/v1/tenant/invitations/{id}":            func() string { return b.make(t, "/api/v1/tenant/invitations", `{"email":"a@b.test","role":"member"}`) },
-		"/api/v1/admin/nodes/{name}":                 func() string { return node1.Name },
-		"/api/v1/admin/nodes/{name}/enrolment-token": func() string { return node1.Name },
 		"/api/v1/admin/desired/{kind}":               func() string { return "Node" },
 		"/api/v1/admin/plans/{id}":                   func() string { return plan1.ID.String() },
 	}

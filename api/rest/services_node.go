@@ -7,9 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/inventory"
 )
@@ -21,7 +22,8 @@ type (
 		Capacity(ctx context.Context) ([]inventory.Capacity, error)
 		Nodes(ctx context.Context, after string, limit int) ([]inventory.Node, error)
 		Node(ctx context.Context, name string) (inventory.Node, []inventory.Device, error)
-		Topology(ctx context.Context, name string) (topology []byte, fingerprint string, err error)
+		Topology(ctx context.Context, q pg.Queryer, id ids.Node) (t *wire.Topology, changed string, err error)
+		Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]inventory.Report, error)
 	}
 	// Holding takes machines and slots off the market, and gives them back.
 	Holding interface {
@@ -31,19 +33,22 @@ type (
 		QuarantineSlot(ctx context.Context, ch identity.Change[inventory.Slot], id ids.Slot, reason string) (inventory.Slot, error)
 		ClearSlot(ctx context.Context, ch identity.Change[inventory.Slot], id ids.Slot, reason string) (inventory.Slot, error)
 	}
+	// Judging ends what a node may say, and puts a person's word beside its own.
+	Judging interface {
+		Revoke(ctx context.Context, ch identity.Change[inventory.Node], name, reason string) (inventory.Node, error)
+		OverrideHealth(ctx context.Context, ch identity.Change[inventory.Node], name string, o inventory.Override) (inventory.Node, error)
+		Accept(ctx context.Context, ch identity.Change[inventory.Node], name, fingerprint, reason string) (inventory.Node, error)
+	}
 	// Inventory is all that this door asks of that room.
 	Inventory interface {
 		Fleet
 		Holding
+		Judging
 	}
 	// Machines is what is done to nodes that more than one room has a part in.
 	Machines interface {
 		// Probe asks a node for a whole report and waits for it.
 		Probe(ctx context.Context, c identity.Caller, n inventory.Node) error
-		// Revoke ends a node's certificates and its tokens.
-		Revoke(ctx context.Context, ch identity.Change[inventory.Node], name, reason string) (inventory.Node, error)
-		OverrideHealth(ctx context.Context, ch identity.Change[inventory.Node], name string, w HealthWord) (inventory.Node, error)
-		AcceptHardware(ctx context.Context, ch identity.Change[inventory.Node], name, fingerprint, reason string) (inventory.Node, error)
 		// Seen is what the rooms know of a node beside its own.
 		Seen(ctx context.Context, n inventory.Node, tasks int) (NodeSeen, error)
 		// Token lets a node enrol.
@@ -51,29 +56,23 @@ type (
 	}
 )
 
-// HealthWord is what an operator says of a node or of one of its GPUs.
-type HealthWord struct {
-	Level, Target, Reason string
-	Until                 *time.Time
-}
-
 // NodeSeen is what is known of a node beside its own row; what is nil is not there.
 type NodeSeen struct {
 	Object       *desired.Object
 	ReportedAt   *time.Time
 	Tasks        []NodeTask
-	Health       []NodeHealth
 	Certificates []NodeCertificate
 }
 
-// NodeTask is an order in a node's mailbox.
-type NodeTask = nodetask.Told
-
-// NodeHealth is what one source says of a node.
-type NodeHealth struct {
-	Source, Target, Level, Check, Message, Action string
-	Since, SeenAt                                 time.Time
-	Until                                         *time.Time
+// NodeTask is an order in a node's mailbox, without what it says to whom.
+type NodeTask struct {
+	ID                                ids.Task
+	Type, Status, Step, Code, Message string
+	Fence                             int64
+	Attempt                           int
+	Allocation                        *uuid.UUID // nil: about the node
+	CreatedAt                         time.Time
+	FinishedAt                        *time.Time
 }
 
 // NodeCertificate is one that a node has or had.

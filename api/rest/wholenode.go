@@ -22,13 +22,24 @@ func (s *Server) wholeNode(ctx context.Context, name string) (oapi.Node, error) 
 	if err != nil {
 		return oapi.Node{}, err
 	}
+	reports, err := s.Inventory.Health(ctx, s.DB, n.ID)
+	if err != nil {
+		return oapi.Node{}, err
+	}
+	topology, changed, err := s.Inventory.Topology(ctx, s.DB, n.ID)
+	if err != nil {
+		return oapi.Node{}, err
+	}
 	shown := s.toNode(n)
+	if changed != "" && topology != nil {
+		shown.Changed, shown.ReportedFingerprint = &changed, filled(topology.Hardware().Fingerprint())
+	}
 	gpus, err := s.toGPUs(ctx, devices)
 	if err != nil {
 		return oapi.Node{}, err
 	}
 	shown.Gpus = &gpus
-	shown.Tasks, shown.HealthReports, shown.Certificates = toTasks(seen.Tasks), toReports(seen.Health), toCertificates(seen.Certificates)
+	shown.Tasks, shown.HealthReports, shown.Certificates = toTasks(seen.Tasks), toReports(reports), toCertificates(seen.Certificates)
 	shown.LastReportAt = utc(seen.ReportedAt)
 	if seen.Object != nil {
 		source := toSource(seen.Object.Source)
@@ -118,12 +129,12 @@ func toTasks(list []NodeTask) *[]oapi.NodeTask {
 	return &shown
 }
 
-func toReports(list []NodeHealth) *[]oapi.HealthReport {
+func toReports(list []inventory.Report) *[]oapi.HealthReport {
 	shown := make([]oapi.HealthReport, len(list))
 	for i, h := range list {
 		shown[i] = oapi.HealthReport{
 			Source: h.Source, Target: h.Target, Level: oapi.HealthReportLevel(h.Level), Check: h.Check, Message: h.Message, Action: filled(h.Action),
-			Since: h.Since.UTC(), SeenAt: h.SeenAt.UTC(), Until: utc(h.Until),
+			Advice: filled(h.Advice()), Since: h.Since.UTC(), Until: utc(h.Until), Actor: filled(h.Actor),
 		}
 	}
 	return &shown

@@ -23,9 +23,13 @@ var rooms = map[string][]string{
 	"migrations":   {},
 	"policies":     {},
 	"policies/gen": {"policies"},
-	"web":          {},
+	// A leaf that nodes link as well: what they hand out is judged by the table that
+	// the control plane sells by.
+	"policies/fault":     {"agent/wire"},
+	"policies/fault/gen": {},
+	"web":                {},
 
-	"agent":      {"agent"},
+	"agent":      {"agent", "policies/fault"},
 	"agent/wire": {},
 
 	"desired":          {},
@@ -94,7 +98,7 @@ var fences = []struct {
 	// internal/checkout plays Stripe, and both it and who runs it are tested by Stripe's own client.
 	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "internal/checkout", "cmd/gpuaas/up"}},
 	// The gens turn definitions and keys into Go when make runs them; nothing links them.
-	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen"}},
+	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "policies/fault/gen"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},
 		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place"},

@@ -33,9 +33,6 @@ const (
 	ByUpdate      Cause = "update"
 )
 
-// System owns the holds that the platform sets by itself.
-const System = "system"
-
 // Hold is a reason that keeps a node or a slot unsold. Several may stand at once;
 // only whoever set one lifts it.
 type Hold struct {
@@ -44,7 +41,7 @@ type Hold struct {
 	Slot     *uuid.UUID // nil: the whole node
 	Kind     HoldKind
 	Cause    Cause
-	Owner    string // the actor's name in audit rows, or System
+	Owner    string // the actor's name in audit rows, or system
 	Reason   string
 	Deadline *time.Time // of a drain: tenants leave by then; of another: when it ends by itself
 	Since    time.Time
@@ -58,7 +55,7 @@ func QueueHold(b *pgx.Batch, h Hold) {
 	b.Queue(lockHeld, h.Node)
 	b.Queue(putHold, uuid.Must(uuid.NewV7()), h.Node, h.Slot, h.Kind, h.Cause, h.Owner, h.Reason, h.Deadline)
 	if h.Slot != nil {
-		b.Queue(quarantineHeld, *h.Slot, string(h.Cause)+": "+h.Reason)
+		b.Queue(quarantineHeld, *h.Slot)
 	}
 	queueHeld(b, h.Node, string(h.Kind)+"ed")
 }

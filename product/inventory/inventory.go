@@ -4,20 +4,16 @@
 package inventory
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -25,12 +21,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
 // Service is the room.
 type Service struct {
 	DB    pg.Pool
 	Hints *hint.Bus
+	// Rules are what faults of a SKU's nodes lead to; the defaults where it is nil.
+	Rules func(sku string) FaultRules
 	// Identity keeps the idempotency keys of those who change holds, and Naming makes
 	// resource names; nil and zero where nobody does.
 	Identity *identity.Service
@@ -39,6 +38,8 @@ type Service struct {
 	// otherwise: node.drain_grace_minutes.
 	Grace func(node string) time.Duration
 	Clock clock.Clock
+	// Certificates are those of nodes; nil where nobody revokes one.
+	Certificates *secret.Certificates
 
 	market market
 }
@@ -88,78 +89,6 @@ func (s *Service) Silent(ctx context.Context, tx pgx.Tx, id ids.Node, silent boo
 		return fmt.Errorf("recording silence of %s: %w", id, err)
 	}
 	return nil
-}
-
-// Seen follows a changed report: devices, their health, and slots for devices
-// that are new. Devices never vanish silently: one that is missing is unhealthy.
-func (s *Service) Seen(ctx context.Context, tx pgx.Tx, id ids.Node, r wire.Report) error {
-	var expected int
-	if err := tx.QueryRow(ctx, lockNode, id).Scan(&expected); err != nil {
-		return fmt.Errorf("locking node %s: %w", id, err)
-	}
-	health, message := assess(r, expected)
-	b := &pgx.Batch{}
-	b.Queue(putGPUs, id, r.Inventory.GPUs)
-	if r.Complete {
-		b.Queue(missGPUs, id, gpuUUIDs(r.Inventory.GPUs))
-	}
-	b.Queue(putSlots, id)
-	b.Queue(quarantineSlots, id, foreign(r))
-	lifecycle := "active"
-	if slices.Contains(r.Refuses, wire.ProvisionUser) {
-		// It may be looked at, but what it cannot hand out it must not sell.
-		lifecycle = "enrolled"
-		message = cmp.Or(message, "its agent carries out no allocations")
-	}
-	b.Queue(setSeen, id, string(health), message, lifecycle)
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("recording inventory of %s: %w", id, err)
-	}
-	return nil
-}
-
-// assess sums a report up: the worst of its devices, and what is missing.
-func assess(r wire.Report, expected int) (health wire.Health, message string) {
-	if !r.Complete {
-		return wire.Unknown, "the report is incomplete: " + strings.Join(r.Missing, ", ")
-	}
-	if n := len(r.Inventory.GPUs); n < expected {
-		return wire.Unhealthy, fmt.Sprintf("%d of %d GPUs are there", n, expected)
-	}
-	health = wire.Healthy
-	for _, g := range r.Inventory.GPUs {
-		if g.Health == wire.Healthy {
-			continue
-		}
-		message = fmt.Sprintf("GPU %d is %s: %s", g.Index, g.Health, strings.Join(g.Reasons, ", "))
-		if g.Health == wire.Unhealthy {
-			return wire.Degraded, message // the slot is bad, not the node
-		}
-		health = wire.Degraded
-	}
-	if len(r.Foreign) > 0 {
-		return wire.Degraded, "used by what nobody ordered: " + strings.Join(r.Foreign, ", ")
-	}
-	return health, message
-}
-
-// foreign names the devices that something uses which nobody ordered. The host's
-// words begin with the device.
-func foreign(r wire.Report) []string {
-	used := []string{}
-	for _, words := range r.Foreign {
-		gpu, _, _ := strings.Cut(words, ": ")
-		used = append(used, gpu)
-	}
-	return used
-}
-
-func gpuUUIDs(gpus []wire.GPU) []string {
-	list := make([]string, len(gpus))
-	for i, g := range gpus {
-		list[i] = g.UUID
-	}
-	return list
 }
 
 // tokenLife is the longest that an enrolment token may wait for its node.

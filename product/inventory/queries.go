@@ -51,20 +51,95 @@ const (
 		WHERE id = $1 AND reachability <> $2`
 
 	// Two reports of one node must not interleave their devices.
-	lockNode = `SELECT expected_gpus FROM nodes WHERE id = $1 FOR UPDATE`
-	putGPUs  = `
-		INSERT INTO gpus AS g (uuid, node_id, index, model, memory_mib, health, reasons, present)
-		SELECT uuid, $1, index, model, memory_mib, health, coalesce(reasons, '{}'), true
-		FROM jsonb_to_recordset($2) AS r(uuid text, index int, model text, memory_mib bigint, health text, reasons text[])
+	lockNode = `
+		SELECT expected_gpus, sku, name, lifecycle, health, message, reachability, version, fingerprint, accepted, changed FROM nodes WHERE id = $1 FOR UPDATE`
+	selectCards = `SELECT uuid, index, present FROM gpus WHERE node_id = $1 ORDER BY index, uuid`
+	// An override that has ended is none. Who looks next takes it away.
+	selectReports = `
+		SELECT source, target, check_id, level, message, action, classes, since, until, actor FROM health_reports
+		WHERE node_id = $1 AND (until IS NULL OR until > now()) ORDER BY source, target, check_id`
+	selectOwnHolds = `
+		SELECT h.id, coalesce(s.gpu_uuid, ''), h.cause FROM holds h LEFT JOIN slots s ON s.id = h.slot_id
+		WHERE h.node_id = $1 AND h.lifted_at IS NULL AND h.owner = 'system' AND h.cause IN ('health', 'fingerprint') ORDER BY h.id`
+	putGPUs = `
+		INSERT INTO gpus AS g (uuid, node_id, index, model, memory_mib, health, present)
+		SELECT uuid, $1, index, model, memory_mib, health, true
+		FROM jsonb_to_recordset($2) AS r(uuid text, index int, model text, memory_mib bigint, health text)
 		ORDER BY uuid
-		ON CONFLICT (uuid) DO UPDATE SET index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib,
-			health = excluded.health, reasons = excluded.reasons, present = true, updated_at = now()
-		WHERE g.node_id = excluded.node_id
-			AND (g.index, g.model, g.memory_mib, g.health, g.reasons, g.present) IS DISTINCT FROM
-				(excluded.index, excluded.model, excluded.memory_mib, excluded.health, excluded.reasons, true)`
-	missGPUs = `
-		UPDATE gpus SET present = false, health = 'unhealthy', reasons = ARRAY['missing from a complete report'], updated_at = now()
-		WHERE node_id = $1 AND NOT uuid = ANY($2) AND present`
+		ON CONFLICT (uuid) DO UPDATE SET index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib, updated_at = now()
+		WHERE g.node_id = excluded.node_id AND (g.index, g.model, g.memory_mib) IS DISTINCT FROM (excluded.index, excluded.model, excluded.memory_mib)`
+	// Health is all sources' word together.
+	setCards = `
+		UPDATE gpus g SET health = r.health, reasons = r.reasons, present = r.present, updated_at = now()
+		FROM jsonb_to_recordset($2) AS r(uuid text, health text, reasons text[], present boolean)
+		WHERE g.uuid = r.uuid AND g.node_id = $1 AND (g.health, g.reasons, g.present) IS DISTINCT FROM (r.health, r.reasons, r.present)`
+
+	// What one source says stands until it says something else.
+	reportRows = `jsonb_to_recordset($2) AS r(source text, target text, check_id text, level text, message text, action text, classes text[], since timestamptz)`
+	putReports = `
+		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, action, classes, since)
+		SELECT $1, source, target, check_id, level, message, action, coalesce(classes, '{}'), CASE WHEN since < '1970-01-02' THEN now() ELSE since END FROM ` + reportRows + `
+		ORDER BY source, target, check_id
+		ON CONFLICT (node_id, source, target, check_id) DO UPDATE SET level = excluded.level, message = excluded.message, action = excluded.action,
+			classes = excluded.classes, since = CASE WHEN h.level = excluded.level THEN h.since ELSE now() END, seen_at = now()
+		WHERE (h.level, h.message, h.action, h.classes) IS DISTINCT FROM (excluded.level, excluded.message, excluded.action, excluded.classes)`
+	forgetReports = `
+		DELETE FROM health_reports h WHERE h.node_id = $1 AND (h.until <= now() OR h.source <> 'operator'
+			AND NOT EXISTS (SELECT FROM ` + reportRows + ` WHERE (r.source, r.target, r.check_id) = (h.source, h.target, h.check_id)))`
+	setTopology  = `UPDATE nodes SET topology = $2 WHERE id = $1 AND topology IS DISTINCT FROM $2::jsonb`
+	setChanged   = `UPDATE nodes SET changed = $2, version = version + 1, updated_at = now() WHERE id = $1`
+	markHardware = `SELECT mark_due('Node', $1, now(), 'its hardware is another')`
+	selectOf     = `
+		SELECT source, target, check_id, level, message, action, classes, since, until, actor FROM health_reports
+		WHERE node_id = $1 AND (until IS NULL OR until > now()) ORDER BY target, level = 'healthy', source, check_id`
+	selectTopology = `SELECT topology, changed FROM nodes WHERE id = $1`
+	acceptHardware = `UPDATE nodes SET fingerprint = $2, accepted = $3, changed = '', version = version + 1, updated_at = now() WHERE id = $1`
+	selectHardware = `SELECT name, topology, changed FROM nodes WHERE id = $1 FOR UPDATE`
+
+	liftOwn = `UPDATE holds SET lifted_at = now(), lifted_by = $2 WHERE id = ANY($1) AND lifted_at IS NULL`
+	putOwn  = `
+		INSERT INTO holds (id, node_id, slot_id, kind, cause, owner, reason)
+		SELECT w.id, $1, s.id, CASE WHEN w.gpu = '' THEN 'cordon' ELSE 'quarantine' END, w.cause, 'system', w.reason
+		FROM jsonb_to_recordset($2) AS w(id uuid, gpu text, cause text, reason text) LEFT JOIN slots s ON s.gpu_uuid = w.gpu AND s.node_id = $1
+		WHERE w.gpu = '' OR s.id IS NOT NULL ON CONFLICT DO NOTHING
+		RETURNING id, slot_id`
+	// Of those who would hold one at a time: what the others held must be seen.
+	lockBreaker = `SELECT pg_advisory_xact_lock(hashtextextended('inventory.breaker', 0))`
+	// A window that a person has opened anew begins there.
+	selectBreaker = `
+		SELECT (SELECT count(*) FROM nodes WHERE lifecycle <> 'retired'),
+			count(DISTINCT h.node_id) FILTER (WHERE h.node_id <> $1), count(*) FILTER (WHERE h.node_id = $1) > 0,
+			EXISTS (SELECT FROM breaker_trips WHERE cleared_at IS NULL)
+		FROM holds h WHERE h.cause IN ('health', 'fingerprint') AND h.owner = 'system'
+			AND h.created_at > greatest(now() - $2::interval, (SELECT max(cleared_at) FROM breaker_trips))`
+	tripBreaker = `
+		INSERT INTO breaker_trips AS t (held, allowed, fleet, reason, refused) VALUES ($2, $3, $4, $5, ARRAY[$1::uuid])
+		ON CONFLICT ((true)) WHERE cleared_at IS NULL DO UPDATE SET refused = t.refused || $1::uuid WHERE NOT $1 = ANY (t.refused)
+		RETURNING t.id, t.xmax = 0`
+	selectTrip   = `SELECT id, tripped_at, held, allowed, fleet, reason, cardinality(refused), cleared_at, cleared_by FROM breaker_trips ORDER BY tripped_at DESC LIMIT 1`
+	clearBreaker = `UPDATE breaker_trips SET cleared_at = now(), cleared_by = $1 WHERE cleared_at IS NULL`
+	selectIll    = `
+		SELECT DISTINCT node_id FROM health_reports
+		WHERE (until <= now() OR level <> 'healthy' AND NOT EXISTS (SELECT FROM breaker_trips WHERE cleared_at IS NULL)) AND node_id > $1
+		ORDER BY node_id LIMIT $2`
+	putOverride = `
+		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, classes, until, actor)
+		SELECT id, 'operator', $2, $3, $4, $5, $6, $7, $8 FROM nodes WHERE id = $1
+		ON CONFLICT (node_id, source, target, check_id) DO UPDATE SET level = excluded.level, message = excluded.message, classes = excluded.classes,
+			until = excluded.until, actor = excluded.actor, since = now(), seen_at = now()`
+	dropOverride = `DELETE FROM health_reports WHERE node_id = $1 AND source = 'operator' AND target = $2 AND check_id = $3`
+	// What people look at: what of it a tenant may see is the table's to say.
+	selectShown = `
+		SELECT c.allocation_id, r.check_id, r.since FROM slot_claims c JOIN slots s ON s.id = c.slot_id
+			JOIN health_reports r ON r.node_id = s.node_id AND r.target = s.gpu_uuid
+		WHERE c.allocation_id = ANY ($1) AND upper_inf(c.period) AND r.level <> 'healthy' AND r.source <> 'operator'
+			AND NOT EXISTS (SELECT FROM health_reports o WHERE o.node_id = r.node_id AND o.source = 'operator' AND o.target = r.target
+				AND o.check_id = r.check_id AND o.level = 'healthy' AND (o.until IS NULL OR o.until > now()))
+		ORDER BY c.allocation_id, r.since, r.check_id`
+	countGPUs = `
+		SELECT n.sku, n.region, CASE WHEN g.present THEN g.health ELSE 'missing' END, count(*)
+		FROM gpus g JOIN nodes n ON n.id = g.node_id WHERE n.lifecycle <> 'retired' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
+
 	// One slot a device under the whole_gpu profile. What is wrong with a new
 	// device is seen by the statement after this one.
 	putSlots = `
@@ -73,19 +148,23 @@ const (
 			CASE WHEN n.cordoned THEN 'infinity' ELSE (SELECT max(` + holdEnds + `) FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND h.lifted_at IS NULL) END
 		FROM gpus g JOIN nodes n ON n.id = g.node_id
 		WHERE g.node_id = $1 ON CONFLICT (gpu_uuid) DO NOTHING`
-	// A device that is sick is not sold; one that is claimed stays with its holder
-	// and is quarantined when it is freed. One that recovered is sold again only
-	// if health alone had kept it back.
-	// The same holds for one that something uses which nobody ordered.
+	// What is held is not sold; what is claimed stays with its holder and is kept back
+	// when it is freed. One that nothing holds any more is sold again only if that
+	// alone had kept it back. The same holds for one that something uses which nobody
+	// ordered; without a report that is as it was.
+	keptBack        = `CASE WHEN 'health' = ANY (h.causes) THEN 'unhealthy' WHEN h.causes IS NOT NULL THEN 'quarantined by an operator'`
+	heldBy          = `LATERAL (SELECT array_agg(cause) AS causes FROM holds WHERE slot_id = s.id AND lifted_at IS NULL) h`
 	quarantineSlots = `
+		WITH now_is AS (
+			SELECT s.id, ` + keptBack + ` WHEN coalesce(s.gpu_uuid = ANY ($2::text[]), s.reason = 'foreign use') THEN 'foreign use' ELSE '' END AS reason
+			FROM slots s, ` + heldBy + ` WHERE s.node_id = $1
+		)
 		UPDATE slots s SET status = CASE WHEN now_is.reason = '' THEN 'clean' ELSE 'quarantined' END, reason = now_is.reason, updated_at = now()
-		FROM (
-			SELECT uuid, CASE WHEN health NOT IN ('healthy', 'degraded') THEN 'unhealthy' WHEN uuid = ANY($2) THEN 'foreign use' ELSE '' END AS reason
-			FROM gpus WHERE node_id = $1
-		) AS now_is
-		WHERE now_is.uuid = s.gpu_uuid AND s.node_id = $1
-			AND (s.status = 'clean' AND now_is.reason <> ''
-				OR s.status = 'quarantined' AND s.reason IN ('unhealthy', 'foreign use') AND s.reason <> now_is.reason)`
+		FROM now_is
+		WHERE now_is.id = s.id AND (s.status = 'clean' AND now_is.reason <> ''
+			OR s.status = 'quarantined' AND s.reason IN ('unhealthy', 'foreign use', 'quarantined by an operator') AND s.reason <> now_is.reason)`
+	setHealth = `
+		UPDATE nodes SET health = $2, message = $3, version = version + 1, updated_at = now() WHERE id = $1 AND (health, message) IS DISTINCT FROM ($2, $3)`
 	setSeen = `
 		UPDATE nodes SET health = $2, message = $3, reachability = 'reachable', version = version + 1, updated_at = now(),
 			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning', 'enrolled', 'offline', 'active') THEN $4 ELSE lifecycle END
@@ -115,7 +194,7 @@ const (
 		SELECT mark_due('Allocation', c.allocation_id, now(), $2)
 		FROM slots s JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) WHERE s.node_id = $1`
 	// One that is held stays with its holder, and is kept back when it is freed.
-	quarantineHeld = `UPDATE slots SET status = 'quarantined', reason = $2, updated_at = now() WHERE id = $1 AND status = 'clean'`
+	quarantineHeld = `UPDATE slots SET status = 'quarantined', reason = 'quarantined by an operator', updated_at = now() WHERE id = $1 AND status = 'clean'`
 	selectHolds    = `
 		SELECT h.id, h.node_id, h.slot_id, h.kind, h.cause, h.owner, h.reason, h.deadline, h.created_at
 		FROM holds h WHERE h.node_id = ANY($1) AND ` + stands + ` ORDER BY h.id`
@@ -123,14 +202,13 @@ const (
 	slotFields = `s.id, s.node_id, n.name, s.gpu_uuid, s.sku, s.region, s.status, s.reason,
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))`
 	selectSlot = `SELECT ` + slotFields + ` FROM slots s JOIN nodes n ON n.id = s.node_id WHERE s.id = $1 AND n.lifecycle <> 'retired'`
-	// What may be sold again: nobody holds it, its device is well, and the last release
-	// was proved, which is when a claim ends.
+	// A slot that only holds keep back was clean, or was freed by proof: it is sold
+	// again when none of them stands.
 	clearSlot = `
 		UPDATE slots s SET status = 'clean', reason = '', updated_at = now()
-		FROM gpus g WHERE s.id = $1 AND s.status = 'quarantined' AND g.uuid = s.gpu_uuid AND g.present AND g.health IN ('healthy', 'degraded')
-			AND s.reason <> 'no scrub proof' AND NOT EXISTS (SELECT FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))`
-	selectAddress  = `SELECT coalesce(nullif(address, ''), name) FROM nodes WHERE id = $1`
-	selectTopology = `SELECT coalesce(topology, '{}'), fingerprint FROM nodes WHERE name = $1 AND lifecycle <> 'retired'`
+		WHERE s.id = $1 AND s.status = 'quarantined' AND s.reason IN ('quarantined by an operator', 'unhealthy', '')
+			AND NOT EXISTS (SELECT FROM holds h WHERE h.slot_id = s.id AND h.lifted_at IS NULL)`
+	selectAddress = `SELECT coalesce(nullif(address, ''), name) FROM nodes WHERE id = $1`
 
 	insertToken = `
 		INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at)
@@ -178,15 +256,10 @@ const (
 			WHERE allocation_id = $1 AND upper_inf(period) RETURNING slot_id
 		)
 		UPDATE slots s SET fence = $3, updated_at = now(),
-			status = CASE WHEN NOT s.gpu_uuid = ANY($2) OR h.id IS NOT NULL THEN 'quarantined'
-				WHEN g.health IN ('healthy', 'degraded') THEN 'clean' ELSE 'quarantined' END,
-			reason = CASE WHEN NOT s.gpu_uuid = ANY($2) THEN 'no scrub proof' WHEN h.id IS NOT NULL THEN h.cause || ': ' || h.reason
-				WHEN g.health IN ('healthy', 'degraded') THEN '' ELSE 'unhealthy' END
-		FROM gpus g LEFT JOIN LATERAL (
-			SELECT q.id, q.cause, q.reason FROM holds q JOIN slots o ON o.id = q.slot_id
-			WHERE o.gpu_uuid = g.uuid AND q.lifted_at IS NULL ORDER BY q.id LIMIT 1
-		) h ON true
-		WHERE g.uuid = s.gpu_uuid AND s.id IN (SELECT slot_id FROM ended)`
+			status = CASE WHEN NOT s.gpu_uuid = ANY($2) OR h.causes IS NOT NULL THEN 'quarantined' ELSE 'clean' END,
+			reason = CASE WHEN NOT s.gpu_uuid = ANY($2) THEN 'no scrub proof' ELSE ` + keptBack + ` ELSE '' END END
+		FROM ended JOIN slots f ON f.id = ended.slot_id, LATERAL (SELECT array_agg(cause) AS causes FROM holds WHERE slot_id = f.id AND lifted_at IS NULL) h
+		WHERE s.id = f.id`
 	quarantineClaimed = `
 		UPDATE slots SET status = 'quarantined', reason = $2, updated_at = now()
 		WHERE status IN ('claimed', 'dirty') AND id IN (SELECT slot_id FROM slot_claims WHERE allocation_id = $1 AND upper_inf(period))`

@@ -8,14 +8,18 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"nodes", "gpus", "slots", "slot_claims", "enrolment_tokens", "holds"}, map[string]string{
+	pgtest.Prepare(t, []string{"nodes", "gpus", "slots", "slot_claims", "enrolment_tokens", "holds", "health_reports", "breaker_trips"}, map[string]string{
 		"declareNode": declareNode, "resellSlots": resellSlots, "drainNode": drainNode, "lockNodeOf": lockNodeOf, "retireDrained": retireDrained, "retireDrainedOf": retireDrainedOf, "countClaims": countClaims,
-		"setReachability": setReachability, "lockNode": lockNode, "putGPUs": putGPUs, "missGPUs": missGPUs, "putSlots": putSlots,
+		"setReachability": setReachability, "lockNode": lockNode, "putGPUs": putGPUs, "setCards": setCards, "putSlots": putSlots,
+		"selectCards": selectCards, "selectReports": selectReports, "selectOwnHolds": selectOwnHolds, "putReports": putReports, "forgetReports": forgetReports,
+		"setTopology": setTopology, "setChanged": setChanged, "acceptHardware": acceptHardware, "selectHardware": selectHardware, "liftOwn": liftOwn, "putOwn": putOwn,
+		"lockBreaker": lockBreaker, "selectBreaker": selectBreaker, "tripBreaker": tripBreaker, "selectTrip": selectTrip, "clearBreaker": clearBreaker,
+		"selectIll": selectIll, "selectTopology": selectTopology, "markHardware": markHardware, "selectOf": selectOf, "putOverride": putOverride, "dropOverride": dropOverride, "selectShown": selectShown, "countGPUs": countGPUs, "setHealth": setHealth,
 		"quarantineSlots": quarantineSlots, "setSeen": setSeen, "insertToken": insertToken, "spendToken": spendToken,
 		"setEnrolled": setEnrolled, "selectFree": selectFree, "selectCandidates": selectCandidates, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
 		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectUnhealthy": selectUnhealthy, "selectUnhealthySince": selectUnhealthySince, "selectCapacity": selectCapacity,
 		"selectStanding": selectStanding, "selectStock": selectStock, "countFleet": countFleet,
 		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "lockHeld": lockHeld, "putHold": putHold, "liftHolds": liftHolds, "lockSlots": lockSlots, "refreshHeld": refreshHeld,
-		"markHeld": markHeld, "quarantineHeld": quarantineHeld, "selectHolds": selectHolds, "selectSlot": selectSlot, "clearSlot": clearSlot, "selectTopology": selectTopology, "selectAddress": selectAddress, "selectDevices": selectDevices, "selectNodesOf": selectNodesOf, "selectKept": selectKept,
+		"markHeld": markHeld, "quarantineHeld": quarantineHeld, "selectHolds": selectHolds, "selectSlot": selectSlot, "clearSlot": clearSlot, "selectAddress": selectAddress, "selectDevices": selectDevices, "selectNodesOf": selectNodesOf, "selectKept": selectKept,
 	})
 }

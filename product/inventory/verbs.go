@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
@@ -59,7 +60,7 @@ func (s *Service) Cordon(ctx context.Context, ch identity.Change[Node], name, re
 	if until != nil && !until.After(s.Clock.Now()) {
 		return Node{}, errs.Invalid("until", "has gone by")
 	}
-	return s.hold(ctx, ch, name, Hold{Kind: Cordon, Cause: ByOperator, Reason: reason, Deadline: until})
+	return s.set(ctx, ch, name, Hold{Kind: Cordon, Cause: ByOperator, Reason: reason, Deadline: until})
 }
 
 // Drain has those who stand on a node leave by the deadline, or within the grace
@@ -73,10 +74,10 @@ func (s *Service) Drain(ctx context.Context, ch identity.Change[Node], name, rea
 	case deadline.Before(now):
 		return Node{}, errs.Invalid("deadline", "has gone by")
 	}
-	return s.hold(ctx, ch, name, Hold{Kind: Drain, Cause: ByOperator, Reason: reason, Deadline: deadline})
+	return s.set(ctx, ch, name, Hold{Kind: Drain, Cause: ByOperator, Reason: reason, Deadline: deadline})
 }
 
-func (s *Service) hold(ctx context.Context, ch identity.Change[Node], name string, h Hold) (Node, error) {
+func (s *Service) set(ctx context.Context, ch identity.Change[Node], name string, h Hold) (Node, error) {
 	return s.turn(ctx, ch, name, string(h.Kind), func(_ pgx.Tx, n Node, b *pgx.Batch) (any, error) {
 		h.Node, h.Owner = n.ID, ch.Caller.Actor()
 		QueueHold(b, h)
@@ -111,10 +112,43 @@ func (s *Service) turn(ctx context.Context, ch identity.Change[Node], name, acti
 	return n, err
 }
 
-// Also has another room work on a node in a change of this one, with the audit row
-// that tells of it.
-func (s *Service) Also(ctx context.Context, ch identity.Change[Node], name, action string, after any, work func(pgx.Tx, Node) error) (Node, error) {
-	return s.turn(ctx, ch, name, action, func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) { return after, work(tx, n) })
+// Revoke ends a node's certificates: what it says is believed no more, until it is
+// enrolled anew.
+func (s *Service) Revoke(ctx context.Context, ch identity.Change[Node], name, reason string) (Node, error) {
+	return s.turn(ctx, ch, name, "revoke", func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) {
+		return map[string]any{"reason": reason}, s.Certificates.Revoke(ctx, tx, n.ID)
+	})
+}
+
+// OverrideHealth takes an operator's word about a node, or a GPU of it; unknown
+// takes it back.
+func (s *Service) OverrideHealth(ctx context.Context, ch identity.Change[Node], name string, o Override) (Node, error) {
+	return s.turn(ctx, ch, name, "health_override", func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) {
+		after := map[string]any{"target": o.Target, "level": o.Level, "reason": o.Message, "until": o.Until}
+		if o.Level == wire.Unknown {
+			return after, s.Withdraw(ctx, tx, n.ID, o.Target, o.Check)
+		}
+		if o.Level == wire.Unhealthy {
+			o.Classes = []wire.Class{wire.PreventAllocations}
+		}
+		o.Actor = ch.Caller.Actor()
+		return after, s.Override(ctx, tx, n.ID, o)
+	})
+}
+
+// Accept has a node's hardware be what it reports now, if that is what was looked at.
+func (s *Service) Accept(ctx context.Context, ch identity.Change[Node], name, fingerprint, reason string) (Node, error) {
+	return s.turn(ctx, ch, name, "accept_hardware", func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) {
+		t, _, err := s.Topology(ctx, tx, n.ID)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil && !strings.HasPrefix(t.Hardware().Fingerprint(), fingerprint) {
+			return nil, errs.New(errs.Conflict, "%s reports other hardware now: %s", name, t.Hardware().Fingerprint()).At("fingerprint").Try("look at it again")
+		}
+		changed, err := s.AcceptHardware(ctx, tx, n.ID)
+		return map[string]any{"fingerprint": fingerprint, "reason": reason, "changed": changed}, err
+	})
 }
 
 // wake has the loop look now, and requests that wait try what has come free.
@@ -195,7 +229,7 @@ func (s *Service) QuarantineSlot(ctx context.Context, ch identity.Change[Slot], 
 }
 
 // ClearSlot gives a slot that was kept back to the market, where there is proof
-// that nothing of its last holder is left.
+// that nothing of its last holder is left, and nothing else speaks against it.
 func (s *Service) ClearSlot(ctx context.Context, ch identity.Change[Slot], id ids.Slot, reason string) (Slot, error) {
 	return s.turnSlot(ctx, ch, id, "clear", map[string]any{"reason": reason}, func(tx pgx.Tx, slot Slot, b *pgx.Batch) error {
 		holds, err := s.Holds(ctx, tx, []ids.Node{slot.Node})
@@ -204,21 +238,31 @@ func (s *Service) ClearSlot(ctx context.Context, ch identity.Change[Slot], id id
 		}
 		of := []uuid.UUID{}
 		for _, h := range holds[slot.Node] {
-			if h.Slot != nil && *h.Slot == id.UUID {
+			switch {
+			case h.Slot == nil || *h.Slot != id.UUID:
+			case h.Cause != ByOperator:
+				return unproved(slot, h.Reason).Try("mend it until its reports say so, or override them: gpuaas node health %s", slot.Host)
+			default:
 				of = append(of, h.ID)
 			}
 		}
-		tag, err := tx.Exec(ctx, clearSlot, id)
-		switch {
-		case err != nil:
-			return fmt.Errorf("clearing slot %s: %w", id, err)
-		case tag.RowsAffected() == 0 && !slices.Contains([]string{"clean", "claimed"}, slot.Status):
-			return errs.New(errs.ProofMissing, "nothing proves that slot %s is clean: it is %s (%s)", id, slot.Status, slot.Reason).
-				Try("have the node release it again, or repair the GPU, until its report says so").With("status", slot.Status).With("reason", slot.Reason)
+		if slot.Status == "dirty" || slot.Status == "quarantined" && !onlyHeld(slot.Reason) {
+			return unproved(slot, slot.Reason).Try("have it released again, until the node proves that nothing is left")
 		}
 		QueueLift(b, slot.Node, of, ch.Caller.Actor())
+		b.Queue(clearSlot, id)
 		return nil
 	})
+}
+
+// onlyHeld: a slot that is kept back for this was clean, or was freed by proof.
+func onlyHeld(reason string) bool {
+	return reason == "" || reason == "unhealthy" || reason == "quarantined by an operator"
+}
+
+func unproved(slot Slot, why string) *errs.Error {
+	return errs.New(errs.ProofMissing, "nothing proves that this slot of %s may be sold: it is %s (%s)", slot.Host, slot.Status, why).
+		With("status", slot.Status).With("reason", why)
 }
 
 func (s *Service) turnSlot(ctx context.Context, ch identity.Change[Slot], id ids.Slot, action string, after any, work func(pgx.Tx, Slot, *pgx.Batch) error) (Slot, error) {
@@ -253,13 +297,4 @@ func readSlot(ctx context.Context, tx pgx.Tx, id ids.Slot) (Slot, error) {
 		return Slot{}, errs.New(errs.NotFound, "no such slot")
 	}
 	return slot, err
-}
-
-// Topology is how a node is wired, as last reported, and the hardware's fingerprint.
-func (s *Service) Topology(ctx context.Context, name string) (topology []byte, fingerprint string, err error) {
-	err = s.DB.QueryRow(ctx, selectTopology, name).Scan(&topology, &fingerprint)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, "", errs.New(errs.NotFound, "no node is named %s", name)
-	}
-	return topology, fingerprint, err
 }

@@ -124,13 +124,17 @@ func (d *Driver) Look(ctx context.Context) (hook.State, error) {
 	if err != nil {
 		return hook.State{}, err
 	}
-	var s hook.State
+	s := hook.State{Settings: h.Settings}
 	for _, name := range slices.Sorted(maps.Keys(h.Accounts)) {
-		s.Accounts = append(s.Accounts, hook.Account{Name: name, UID: h.Accounts[name].UID, Keys: h.Accounts[name].Keys})
+		a := h.Accounts[name]
+		s.Accounts = append(s.Accounts, hook.Account{
+			Name: name, UID: a.UID, Keys: a.Keys, Principals: a.Principals, Limits: a.Limits, Net: a.Net,
+			Home: hook.Home{GiB: a.HomeGiB, Open: a.HomeGiB > 0},
+		})
 	}
 	for i, g := range h.GPUs {
 		seen := inventory.GPUs[i]
-		s.GPUs = append(s.GPUs, hook.Device{UUID: g.UUID, Users: g.Users, Dirty: g.Dirty, Health: seen.Health, Reasons: seen.Reasons})
+		s.GPUs = append(s.GPUs, hook.Device{UUID: g.UUID, Users: g.Users, Dirty: g.Dirty, Off: g.Off, Health: seen.Health, Reasons: seen.Reasons})
 	}
 	for _, p := range h.Processes {
 		s.Processes = append(s.Processes, hook.Process(p))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
@@ -32,11 +33,14 @@ type Host struct {
 	GPUs      []*GPU              `json:"gpus"`
 	Processes []Process           `json:"processes"`
 	Files     map[string]int      `json:"files"` // path → uid of its owner
+	// Settings that are not as every host's are.
+	Settings []string `json:"settings,omitempty"`
 
 	// Partitioned means that the host reaches nobody.
 	Partitioned bool `json:"partitioned"`
 	// Fails names operations that fail, with what they say; "hang" never returns.
-	// Operations: look, account, keys, remove, grant, kill, scrub, inventory.
+	// Operations: look, settings, account, home, keys, net, remove, remove_home, grant,
+	// baseline, kill, end, sweep, scan, scrub, probe, inventory.
 	Fails map[string]string `json:"fails,omitempty"`
 	// Scrubs and Kills count, so that a test can tell how often a step acted.
 	Scrubs int `json:"scrubs"`
@@ -45,8 +49,12 @@ type Host struct {
 
 // Account is a user of the simulated host.
 type Account struct {
-	UID  int      `json:"uid"`
-	Keys []string `json:"keys"`
+	UID        int         `json:"uid"`
+	Keys       []string    `json:"keys"`
+	Principals []string    `json:"principals,omitempty"`
+	HomeGiB    int64       `json:"home_gib,omitempty"`
+	Limits     wire.Limits `json:"limits,omitzero"`
+	Net        bool        `json:"net,omitempty"` // its rules stand
 }
 
 // GPU is a device of the simulated host.
@@ -56,6 +64,7 @@ type GPU struct {
 	PCI    string   `json:"pci"`
 	Users  []string `json:"users"` // who can open it
 	Dirty  bool     `json:"dirty"`
+	Off    []string `json:"off,omitempty"`  // modes that are not at their baseline
 	XIDs   []int    `json:"xids,omitempty"` // events of its kernel log
 }
 

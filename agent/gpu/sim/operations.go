@@ -5,7 +5,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/wire"
 )
+
+// PutSettings implements hook.Settings.
+func (d *Driver) PutSettings(ctx context.Context) error {
+	return d.act(ctx, "settings", func(h *Host) error {
+		h.Settings = nil
+		return nil
+	})
+}
 
 // PutAccount implements hook.Accounts.
 func (d *Driver) PutAccount(ctx context.Context, name string, uid int) error {
@@ -16,19 +27,6 @@ func (d *Driver) PutAccount(ctx context.Context, name string, uid int) error {
 			h.Accounts[name] = a
 		}
 		a.UID = uid
-		h.Files["/home/"+name] = uid
-		return nil
-	})
-}
-
-// SetKeys implements hook.Accounts.
-func (d *Driver) SetKeys(ctx context.Context, name string, keys []string) error {
-	return d.act(ctx, "keys", func(h *Host) error {
-		a := h.Accounts[name]
-		if a == nil {
-			return fmt.Errorf("no account %s", name)
-		}
-		a.Keys = slices.Clone(keys)
 		return nil
 	})
 }
@@ -43,29 +41,192 @@ func (d *Driver) RemoveAccount(ctx context.Context, name string, uid int) error 
 			}
 		}
 		maps.DeleteFunc(h.Accounts, func(n string, a *Account) bool { return n == name && a.UID == uid })
-		maps.DeleteFunc(h.Files, func(_ string, owner int) bool { return owner == uid })
 		return nil
 	})
 }
 
-// Grant implements hook.Devices. A device that somebody could open is dirty from
+// fairHomeGiB is a home whose size was not ordered.
+const fairHomeGiB = 100
+
+// PutHome implements hook.Homes.
+func (d *Driver) PutHome(ctx context.Context, name string, uid int, gib int64) error {
+	return d.act(ctx, "home", func(h *Host) error {
+		a := h.Accounts[name]
+		if a == nil {
+			return fmt.Errorf("no account %s", name)
+		}
+		if gib == 0 {
+			gib = fairHomeGiB
+		}
+		a.HomeGiB, h.Files["/home/"+name] = gib, uid
+		return nil
+	})
+}
+
+// RemoveHome implements hook.Homes.
+func (d *Driver) RemoveHome(ctx context.Context, name string, _ int) error {
+	return d.act(ctx, "remove_home", func(h *Host) error {
+		if a := h.Accounts[name]; a != nil {
+			a.HomeGiB = 0
+		}
+		delete(h.Files, "/home/"+name)
+		return nil
+	})
+}
+
+// PutLogin implements hook.Logins.
+func (d *Driver) PutLogin(ctx context.Context, l hook.Login) error {
+	return d.act(ctx, "keys", func(h *Host) error {
+		a := h.Accounts[l.User]
+		if a == nil {
+			return fmt.Errorf("no account %s", l.User)
+		}
+		a.Keys, a.Principals = slices.Clone(l.Keys), nil
+		if l.Principal != "" {
+			a.Principals = []string{l.Principal}
+		}
+		return nil
+	})
+}
+
+// BlockLogin implements hook.Logins.
+func (d *Driver) BlockLogin(ctx context.Context, name string, _ int) error {
+	return d.act(ctx, "keys", func(h *Host) error {
+		if a := h.Accounts[name]; a != nil {
+			a.Keys, a.Principals = nil, nil
+		}
+		return nil
+	})
+}
+
+// RemoveLogin implements hook.Logins.
+func (d *Driver) RemoveLogin(ctx context.Context, name string, uid int) error {
+	return d.BlockLogin(ctx, name, uid)
+}
+
+// PutSlice implements hook.Slices. A device that somebody could open is dirty from
 // then on, used or not.
-func (d *Driver) Grant(ctx context.Context, user string, gpus []string) error {
+func (d *Driver) PutSlice(ctx context.Context, s hook.Slice) error {
 	return d.act(ctx, "grant", func(h *Host) error {
-		for _, uuid := range gpus {
+		for _, uuid := range s.GPUs {
 			if _, err := h.gpu(uuid); err != nil {
 				return err
 			}
 		}
+		h.close(s.User, nil)
 		for _, g := range h.GPUs {
-			g.Users = slices.DeleteFunc(g.Users, func(u string) bool { return u == user })
-			if slices.Contains(gpus, g.UUID) {
-				g.Users = append(g.Users, user)
-				g.Dirty = true
+			if slices.Contains(s.GPUs, g.UUID) {
+				g.Users, g.Dirty = append(g.Users, s.User), true
 			}
+		}
+		if a := h.Accounts[s.User]; a != nil {
+			a.Limits = s.Limits
 		}
 		return nil
 	})
+}
+
+// RemoveSlice implements hook.Slices.
+func (d *Driver) RemoveSlice(ctx context.Context, name string, _ int) error {
+	return d.act(ctx, "grant", func(h *Host) error {
+		h.close(name, nil)
+		if a := h.Accounts[name]; a != nil {
+			a.Limits = wire.Limits{}
+		}
+		return nil
+	})
+}
+
+// Shut implements hook.Devices.
+func (d *Driver) Shut(ctx context.Context, user string, gpus []string) error {
+	return d.act(ctx, "grant", func(h *Host) error {
+		h.close(user, gpus)
+		return nil
+	})
+}
+
+// close takes the GPUs from the user; nil is all of them.
+func (h *Host) close(user string, gpus []string) {
+	for _, g := range h.GPUs {
+		if gpus == nil || slices.Contains(gpus, g.UUID) {
+			g.Users = slices.DeleteFunc(g.Users, func(u string) bool { return u == user })
+		}
+	}
+}
+
+// PutNet implements hook.Nets.
+func (d *Driver) PutNet(ctx context.Context, name string, _ int) error {
+	return d.setNet(ctx, name, true)
+}
+
+// RemoveNet implements hook.Nets.
+func (d *Driver) RemoveNet(ctx context.Context, name string, _ int) error {
+	return d.setNet(ctx, name, false)
+}
+
+func (d *Driver) setNet(ctx context.Context, name string, stands bool) error {
+	return d.act(ctx, "net", func(h *Host) error {
+		if a := h.Accounts[name]; a != nil {
+			a.Net = stands
+		}
+		return nil
+	})
+}
+
+// Baseline implements hook.Devices.
+func (d *Driver) Baseline(ctx context.Context, uuid string) error {
+	return d.act(ctx, "baseline", func(h *Host) error {
+		g, err := h.gpu(uuid)
+		if err != nil {
+			return err
+		}
+		g.Off = nil
+		return nil
+	})
+}
+
+// End implements hook.Sessions.
+func (d *Driver) End(ctx context.Context, _ string, uid int) error {
+	return d.act(ctx, "end", func(h *Host) error {
+		before := len(h.Processes)
+		h.Processes = slices.DeleteFunc(h.Processes, func(p Process) bool { return p.UID == uid })
+		h.Kills += before - len(h.Processes)
+		return nil
+	})
+}
+
+// Sweep implements hook.Leftovers.
+func (d *Driver) Sweep(ctx context.Context, name string, uid int) error {
+	return d.act(ctx, "sweep", func(h *Host) error {
+		maps.DeleteFunc(h.Files, func(path string, owner int) bool { return owner == uid && path != "/home/"+name })
+		return nil
+	})
+}
+
+// Scan implements hook.Leftovers. The file holds all that a simulated host has, and
+// hook.Remaining has looked at it.
+func (d *Driver) Scan(ctx context.Context, _ string, _ int, _ []string) ([]string, error) {
+	_, err := d.attempt(ctx, "scan")
+	return nil, err
+}
+
+// ProbeInside implements hook.Prober: what a login would find is what the file says.
+func (d *Driver) ProbeInside(ctx context.Context, o wire.Order) (results []wire.ProbeResult, err error) {
+	h, err := d.attempt(ctx, "probe")
+	if err != nil {
+		return nil, err
+	}
+	for i, g := range h.GPUs {
+		want, got := "EPERM", "EPERM"
+		if slices.Contains(o.GPUs, g.UUID) {
+			want = "open"
+		}
+		if slices.Contains(g.Users, o.User) {
+			got = "open"
+		}
+		results = append(results, wire.ProbeResult{Name: fmt.Sprintf("device /dev/nvidia%d", i), Want: want, Got: got})
+	}
+	return results, nil
 }
 
 // Kill implements hook.Devices.

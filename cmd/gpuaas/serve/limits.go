@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
@@ -143,6 +144,15 @@ func (p policy) certificateTTL() time.Duration {
 // drainGrace is how long tenants may stay on a node that drains.
 func (p policy) drainGrace(node string) time.Duration {
 	return minutes(p.view(policies.In(policies.LevelNode, node)).Int(policies.NodeDrainGraceMinutes))
+}
+
+// faults is what a SKU's broken nodes lead to, and how much of the fleet may be held
+// without a person.
+func (p policy) faults(sku string) inventory.FaultRules {
+	v := p.view(policies.In(policies.LevelSKU, sku))
+	return inventory.FaultRules{
+		Action: v.String(policies.NodeGPUFaultAction), MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
+	}
 }
 
 // loginLife is how long a certificate lets its holder in.

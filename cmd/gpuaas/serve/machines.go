@@ -28,8 +28,15 @@ type machines struct {
 
 // Seen asks each room once.
 func (m machines) Seen(ctx context.Context, n inventory.Node, tasks int) (seen rest.NodeSeen, err error) {
-	if seen.Tasks, err = m.tasks.Last(ctx, n.ID, tasks); err != nil {
+	asked, err := m.tasks.Last(ctx, n.ID, tasks)
+	if err != nil {
 		return seen, err
+	}
+	for _, t := range asked {
+		seen.Tasks = append(seen.Tasks, rest.NodeTask{
+			ID: t.ID, Type: t.Type, Status: t.Status, Step: t.Step, Code: t.Code, Message: t.Message, Fence: t.Fence, Attempt: t.Attempt,
+			Allocation: t.Allocation, CreatedAt: t.CreatedAt, FinishedAt: t.FinishedAt,
+		})
 	}
 	o, err := m.desired.Get(ctx, desired.KindNode, "", n.Name)
 	switch {
@@ -99,23 +106,6 @@ func (m machines) entry(c identity.Caller, action string, node ids.Node) audit.E
 		Tenant: c.Tenant, Actor: c.Actor(), Action: action, CorrelationID: c.CorrelationID,
 		Target: m.naming.Name("", "", "node", node.String()).String(),
 	}
-}
-
-// Revoke ends a node's certificates.
-func (m machines) Revoke(ctx context.Context, ch identity.Change[inventory.Node], name, reason string) (inventory.Node, error) {
-	return m.inventory.Also(ctx, ch, name, "revoke", map[string]any{"reason": reason}, func(tx pgx.Tx, n inventory.Node) error {
-		return m.certificates.Revoke(ctx, tx, n.ID)
-	})
-}
-
-// OverrideHealth puts an operator's word beside what probes say.
-func (m machines) OverrideHealth(context.Context, identity.Change[inventory.Node], string, rest.HealthWord) (inventory.Node, error) {
-	return inventory.Node{}, errs.New(errs.Unavailable, "health is not judged here yet")
-}
-
-// AcceptHardware has a node's hardware be what it reports now.
-func (m machines) AcceptHardware(context.Context, identity.Change[inventory.Node], string, string, string) (inventory.Node, error) {
-	return inventory.Node{}, errs.New(errs.Unavailable, "hardware is not judged here yet")
 }
 
 // Token lets a node enrol.

@@ -192,6 +192,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.certificates = &secret.Certificates{DB: db}
 	s.inventory = &inventory.Service{
 		DB: db, Hints: r.hints, Identity: s.identity, Naming: c.naming(), Grace: r.policy.drainGrace, Clock: c.Clock,
+		Certificates: s.certificates, Rules: r.policy.faults,
 	}
 	s.tasks = &nodetask.Store{DB: db, Signer: r.keys, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{

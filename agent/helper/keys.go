@@ -1,0 +1,51 @@
+package helper
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/internal/durable"
+)
+
+const (
+	proofFile = "proof.key"
+	proofKind = "GPUAAS PROOF SEED"
+)
+
+// ProofKey is the key that this node signs its proofs with, made when there is
+// none. It outlives a journal that was lost: the control plane knows its public
+// part since the node enrolled.
+func ProofKey(dir string) (ed25519.PrivateKey, error) {
+	path := filepath.Join(dir, proofFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newProofKey(dir, path)
+	} else if err != nil {
+		return nil, fmt.Errorf("reading proof key: %w", err)
+	}
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != proofKind || len(block.Bytes) != ed25519.SeedSize || len(rest) > 0 {
+		return nil, fmt.Errorf("%s is no proof key: remove it and enrol the node again", path)
+	}
+	return ed25519.NewKeyFromSeed(block.Bytes), nil
+}
+
+func newProofKey(dir, path string) (ed25519.PrivateKey, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making proof key: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making proof key: %w", err)
+	}
+	return key, durable.Create(path, pem.EncodeToMemory(&pem.Block{Type: proofKind, Bytes: key.Seed()}), 0o600)
+}
+
+func isLost(err error) bool { return errors.Is(err, journal.ErrLost) }

@@ -1,0 +1,258 @@
+// Package helper is the half of the agent that acts on the host, as root. It
+// owns the journal, the fences, the keys it believes tasks by and the key it
+// proves by. It verifies every envelope itself: whoever hands it one, also the
+// half that speaks to the control plane, can carry orders but not make them.
+//
+// Local is that half in the process that asks; Server and Client put a socket
+// between the two.
+package helper
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/gpu"
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Driver is a host as the agent meets it.
+type Driver interface {
+	gpu.Provider
+	// Stamp changes when the host may look different; it must be cheap.
+	Stamp() (string, error)
+	// Partitioned says whether the host is to be treated as cut off.
+	Partitioned() (bool, error)
+	BootID() (string, error)
+}
+
+// Notes are what this half tells without being asked. None may block but Probe.
+type Notes struct {
+	Changed  func()                        // the node looks different now
+	Progress func(ids.Task, wire.Progress) // a step has ended
+	Finished func()                        // a result waits
+	// Probe sends a complete report, then the result.
+	Probe func(context.Context, *wire.Result)
+	// Cut says that the host is to be treated as cut off, or no longer.
+	Cut func(context.Context, bool)
+}
+
+// Options are what a Local is opened with.
+type Options struct {
+	Dir     string // journal, proof key and belief
+	Node    ids.Node
+	Journal uuid.UUID // that belongs to the identity; zero before the first one
+	Fresh   bool      // an operator vouched for this host anew: a lost journal is replaced
+
+	Driver   Driver
+	Host     hook.Host // nil on a driver that only looks
+	Hostname string
+	Version  string // of this build, when this half is a process of its own
+
+	// Keys are the task keys believed by whoever shares the process; nil leaves it
+	// to signed statements.
+	Keys  func() map[string][]byte
+	Notes Notes
+	Log   *slog.Logger
+	Clock clock.Clock
+}
+
+// Local is the acting half in this process.
+type Local struct {
+	Options
+
+	runner *runner.Runner
+	bootID string
+
+	mu       sync.Mutex
+	sequence int64
+	stamp    string
+	tidyAt   time.Time
+}
+
+// Open opens the memory of the node. Without its journal the half runs on, so
+// that it can say so, but it refuses to act.
+func Open(ctx context.Context, o Options) (*Local, error) {
+	l := &Local{Options: o}
+	key, err := ProofKey(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if l.bootID, err = o.Driver.BootID(); err != nil {
+		return nil, err
+	}
+	j, err := recall(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	l.runner = &runner.Runner{
+		Node: o.Node, Journal: j, Host: o.Host, Clock: o.Clock, Log: o.Log, Keys: o.Keys,
+		Sign:    func(p *wire.Proof) error { return p.Sign(key) },
+		Changed: o.Notes.Changed, Progress: o.Notes.Progress, Finished: o.Notes.Finished, Probe: o.Notes.Probe,
+	}
+	return l, nil
+}
+
+// Start resumes what a crash interrupted. ctx ends all work.
+func (l *Local) Start(ctx context.Context) { l.runner.Start(ctx) }
+
+// Wait returns when all work has stopped.
+func (l *Local) Wait() { l.runner.Wait() }
+
+// JournalID names the journal; zero when it is lost.
+func (l *Local) JournalID() uuid.UUID {
+	if l.runner.Journal == nil {
+		return uuid.Nil
+	}
+	return l.runner.Journal.ID()
+}
+
+// Remembers says whether the journal is there.
+func (l *Local) Remembers() bool { return l.runner.Journal != nil }
+
+// Take judges a task and, if it stands, journals it and starts work.
+func (l *Local) Take(_ context.Context, s wire.Signed) (runner.Answer, error) {
+	return l.runner.Take(s), nil //nolint:contextcheck // work outlives the poll that brought it
+}
+
+// Untold lists the results that the control plane has not taken yet.
+func (l *Local) Untold(context.Context) ([]*wire.Result, error) { return l.runner.Untold(), nil }
+
+// Told notes that the control plane has the result of a task, or wants none.
+func (l *Local) Told(_ context.Context, id ids.Allocation, task ids.Task) error {
+	return l.runner.Told(id, task)
+}
+
+// Believe takes a statement of the control plane's keys.
+func (l *Local) Believe(context.Context, wire.Signed) error {
+	return nil // whoever shares the process keeps them
+}
+
+// Heard notes how the control plane took the last report.
+func (l *Local) Heard(context.Context, Word) error { return nil }
+
+// Word is what became of a report.
+type Word struct {
+	Accepted bool `json:"accepted"`
+	// Stale means that the control plane has seen a later life of this node.
+	Stale bool `json:"stale"`
+}
+
+// tidyEvery is between two looks for records that nobody can ask for any more.
+const tidyEvery = time.Hour
+
+// Beat looks whether the host has changed. Its owner calls it twice a second.
+func (l *Local) Beat(ctx context.Context) {
+	now := l.Clock.Now()
+	stamp, err := l.Driver.Stamp()
+	if err != nil {
+		stamp = "unreadable" // the report says why
+	}
+	l.mu.Lock()
+	moved := stamp != l.stamp
+	l.stamp = stamp
+	tidy := !now.Before(l.tidyAt)
+	if tidy {
+		l.tidyAt = now.Add(tidyEvery)
+	}
+	l.mu.Unlock()
+
+	if moved {
+		if cut, err := l.Driver.Partitioned(); err == nil && l.Notes.Cut != nil {
+			l.Notes.Cut(ctx, cut)
+		}
+		l.Notes.Changed()
+	}
+	if tidy {
+		if err := l.runner.Forget(); err != nil {
+			l.Log.WarnContext(ctx, "journal not tidied", "err", err)
+		}
+	}
+}
+
+// Look reads the host. What could not be read makes the report incomplete.
+func (l *Local) Look(ctx context.Context) (wire.Report, error) {
+	l.mu.Lock()
+	l.sequence++
+	r := wire.Report{
+		Helper: l.Version, BootID: l.bootID, Sequence: l.sequence, Complete: true,
+		Inventory: wire.Inventory{Hostname: l.Hostname, GPUs: []wire.GPU{}}, Allocations: []wire.AllocationSeen{},
+	}
+	l.mu.Unlock()
+	miss := func(what string, err error) {
+		r.Complete = false
+		r.Missing = append(r.Missing, what+": "+err.Error())
+	}
+	inventory, err := l.Driver.Inventory(ctx)
+	if err != nil {
+		miss("inventory", err)
+	} else {
+		r.Inventory = inventory
+	}
+	if l.runner.Journal == nil {
+		miss("journal", fmt.Errorf("%s", wire.JournalLost))
+	} else {
+		r.Boot = l.runner.Journal.Boot()
+	}
+	if l.Host == nil {
+		r.Refuses = []wire.Type{wire.ProvisionUser, wire.RevokeUser}
+		r.Foreign = unaccounted(r.Inventory)
+		return r, nil
+	}
+	state, err := l.lookAtHost(ctx)
+	if err != nil {
+		miss("host", err)
+		return r, nil
+	}
+	r.Allocations, r.Foreign = l.runner.Observe(state), l.runner.Foreign(state)
+	return r, nil
+}
+
+// unaccounted lists all use of GPUs: nothing was handed out on a host that only
+// looks.
+func unaccounted(inventory wire.Inventory) (found []string) {
+	for _, g := range inventory.GPUs {
+		if g.Processes > 0 {
+			found = append(found, fmt.Sprintf("%s: %d processes that no task accounts for", g.UUID, g.Processes))
+		}
+	}
+	return found
+}
+
+// lookWithin keeps a host that hangs from silencing the agent.
+const lookWithin = 10 * time.Second
+
+func (l *Local) lookAtHost(ctx context.Context) (hook.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	return l.Host.Look(ctx)
+}
+
+// recall opens the journal of the node.
+func recall(ctx context.Context, o Options) (*journal.Journal, error) {
+	expect, now := o.Journal, o.Clock.Now()
+	if o.Fresh {
+		expect = uuid.Nil
+	}
+	j, err := journal.Open(o.Dir, o.Node, expect, now)
+	if isLost(err) && o.Fresh {
+		if err := journal.Wipe(o.Dir); err != nil {
+			return nil, err
+		}
+		j, err = journal.Open(o.Dir, o.Node, uuid.Nil, now)
+	}
+	if isLost(err) {
+		o.Log.ErrorContext(ctx, "journal lost; tasks are refused until the node is enrolled again", "err", err)
+		return nil, nil //nolint:nilnil // a runner without journal is the answer
+	}
+	return j, err
+}

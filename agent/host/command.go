@@ -1,0 +1,130 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tool is a program of the host. There are no others, and none is looked up.
+type tool string
+
+// The programs that this package runs.
+const (
+	useradd   tool = "/usr/sbin/useradd"
+	usermod   tool = "/usr/sbin/usermod"
+	userdel   tool = "/usr/sbin/userdel"
+	groupadd  tool = "/usr/sbin/groupadd"
+	groupdel  tool = "/usr/sbin/groupdel"
+	mkfs      tool = "/usr/sbin/mkfs.ext4"
+	nft       tool = "/usr/sbin/nft"
+	sshd      tool = "/usr/sbin/sshd"
+	systemctl tool = "/usr/bin/systemctl"
+	loginctl  tool = "/usr/bin/loginctl"
+)
+
+// Tools lists them, for whoever checks a host before it becomes a node.
+func Tools() []string {
+	return []string{
+		string(useradd), string(usermod), string(userdel), string(groupadd), string(groupdel), string(mkfs), string(nft), string(sshd), string(systemctl), string(loginctl),
+	}
+}
+
+const (
+	// childWithin is far above what any of them takes on a loaded host. The step's
+	// own deadline is shorter where it matters.
+	childWithin = time.Minute
+	// childSays bounds what is kept of what a child prints: a list of units of a
+	// large host fits.
+	childSays = 1 << 20
+)
+
+// commander runs a program to its end.
+type commander func(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error)
+
+// command runs a tool. Its arguments are constants, numbers, and what a check of
+// this package has passed.
+func (h *Host) command(ctx context.Context, t tool, args ...string) ([]byte, error) {
+	return h.feed(ctx, t, nil, args...)
+}
+
+// feed runs a tool with something to read.
+func (h *Host) feed(ctx context.Context, t tool, stdin []byte, args ...string) ([]byte, error) {
+	run := h.run
+	if run == nil {
+		run = child
+	}
+	return run(ctx, string(t), stdin, args...)
+}
+
+// exitError is a child that ended with a code.
+type exitError struct {
+	path string
+	code int
+	says string
+}
+
+func (e *exitError) Error() string {
+	return fmt.Sprintf("%s exits %d: %s", e.path, e.code, e.says)
+}
+
+// exitCode is the code that a child ended with, 0 for none.
+func exitCode(err error) int {
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
+	return 0
+}
+
+// child starts a program without a shell, in a group of its own, with an
+// environment that holds nothing of ours.
+func child(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, childWithin)
+	defer cancel()
+	out, says := &capped{}, &capped{}
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // from a constant list
+	cmd.Dir = "/"
+	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0"}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), out, says
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%s did not end: %w", path, ctx.Err())
+	case cmd.ProcessState != nil && cmd.ProcessState.ExitCode() > 0:
+		return out.Bytes(), &exitError{path, cmd.ProcessState.ExitCode(), firstLine(says.String())}
+	case err != nil:
+		return nil, fmt.Errorf("running %s: %w", path, err)
+	case out.full:
+		return nil, fmt.Errorf("%s printed more than %d bytes", path, childSays)
+	}
+	return out.Bytes(), nil
+}
+
+// capped keeps the beginning of what is written to it.
+type capped struct {
+	bytes.Buffer
+
+	full bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	room := childSays - c.Len()
+	c.full = c.full || len(p) > room
+	_, _ = c.Buffer.Write(p[:min(room, len(p))]) // never fails
+	return len(p), nil
+}
+
+// firstLine keeps a message to one line that fits a report.
+func firstLine(s string) string {
+	const longest = 300
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line[:min(longest, len(line))]
+}

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/gpuaas/gpuaas/agent/helper"
+	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Worker is the half that acts on the host, as the half that speaks to the control
+// plane meets it: in the same process, or behind a socket. An error means that it
+// was not reached; what it thinks of a task stands in the answer. What it tells
+// without being asked are helper.Notes.
+type Worker interface {
+	// Take hands over a task as it came.
+	Take(ctx context.Context, s wire.Signed) (runner.Answer, error)
+	// Look reads the whole node: all of a report but who sends it.
+	Look(ctx context.Context) (wire.Report, error)
+	// Untold lists the results that the control plane has not taken yet.
+	Untold(ctx context.Context) ([]*wire.Result, error)
+	// Told notes that the control plane has the result of a task, or wants none.
+	Told(ctx context.Context, id ids.Allocation, task ids.Task) error
+	// Believe hands over a signed statement of the control plane's keys.
+	Believe(ctx context.Context, statement wire.Signed) error
+	// Heard says how the control plane took the last report.
+	Heard(ctx context.Context, word helper.Word) error
+}
+
+var _ Worker = (*helper.Local)(nil)
+
+// notes are what the worker tells this node.
+func (n *node) notes() helper.Notes {
+	return helper.Notes{Changed: n.changed, Progress: n.progress, Finished: n.finished, Probe: n.probe, Cut: n.setCut}
+}
+
+// openLocal makes this process the acting half too.
+func (n *node) openLocal(ctx context.Context, fresh bool) error {
+	identity := n.identity.Load()
+	d, host, err := n.open(identity.Node)
+	if err != nil {
+		return err
+	}
+	local, err := helper.Open(ctx, helper.Options{
+		Dir: n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
+		Driver: d, Host: host, Hostname: n.Hostname, Log: n.log, Clock: n.Clock, Notes: n.notes(),
+		Keys: func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
+	})
+	if err != nil {
+		return err
+	}
+	n.worker, n.local = local, local
+	if made := local.JournalID(); made != identity.Journal && local.Remembers() {
+		again := *identity
+		again.Journal = made
+		if err := again.Save(n.identityDir()); err != nil {
+			return err
+		}
+		n.identity.Store(&again)
+	}
+	return nil
+}

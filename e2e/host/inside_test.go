@@ -1,0 +1,28 @@
+//go:build e2e
+
+// Package host tells the stories of a node on booted Debian hosts: real systemd,
+// real sshd, the real agent, and a real server outside.
+package host
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/e2e/rig"
+)
+
+// inside are the packages whose tests change the host that they run on.
+var inside = []string{"github.com/gpuaas/gpuaas/agent/host"}
+
+// TestInside runs them on a host of their own each. GPUAAS_INSIDE_RUN is a pattern
+// for the tests of the package.
+func TestInside(t *testing.T) {
+	t.Parallel()
+	for _, pkg := range inside {
+		t.Run(pkg, func(t *testing.T) {
+			t.Parallel()
+			h := rig.New(t, rig.Options{Profile: "l40s-4"})
+			h.RunInside(t, pkg, "-test.run="+os.Getenv("GPUAAS_INSIDE_RUN"))
+		})
+	}
+}

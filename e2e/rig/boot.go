@@ -1,0 +1,159 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// running is a host that is on.
+type running struct {
+	nspawn *exec.Cmd
+	ended  chan struct{}
+	pid    int // of the host's first process
+}
+
+// launch runs in a mount namespace of its own: the overlay lives as long as the
+// container and no longer, whoever is killed.
+const launch = `
+for group in $GROUPS_OF_HOST; do echo $$ >"$group/cgroup.procs" || exit 1; done
+mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root" || exit 1
+shift 2
+exec systemd-nspawn "$@"`
+
+// start starts the container. Three of its options are silent when they are
+// missing: without the unified hierarchy there is no device control, without the
+// bpf call systemd loads no device programs, without all capabilities likewise, and
+// DevicePolicy= is ignored.
+func (h *Host) start() (*running, error) {
+	console, err := os.OpenFile(filepath.Join(h.slot.dir, "console.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening console: %w", err)
+	}
+	defer func() { _ = console.Close() }()
+	for _, group := range h.slot.groups() {
+		if err := os.MkdirAll(group, 0o755); err != nil { //nolint:gosec // as systemd makes them
+			return nil, fmt.Errorf("making control group: %w", err)
+		}
+	}
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--", //nolint:gosec,noctx // of this package's own choice; lives as long as the host
+		"sh", "-c", launch, "launch", h.root, h.slot.dir,
+		"--quiet", "--directory="+filepath.Join(h.slot.dir, "root"), "--machine="+h.slot.name(), "--hostname="+h.Hostname,
+		"--register=no", "--keep-unit", "--network-veth", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+		"--system-call-filter=bpf add_key keyctl request_key", "--capability=all", "--console=read-only", "--boot")
+	cmd.Env = append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", "GROUPS_OF_HOST="+strings.Join(h.slot.groups(), " "))
+	cmd.Stdout, cmd.Stderr = console, console
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	r := &running{nspawn: cmd, ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the parent-death signal belongs to the thread
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			close(r.ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting container: %w", err)
+	}
+	return r, nil
+}
+
+func (r *running) kill() {
+	if r.pid > 0 {
+		_ = syscall.Kill(r.pid, syscall.SIGKILL)
+	}
+	select { // nspawn removes the network when the container has ended
+	case <-r.ended:
+	case <-time.After(5 * time.Second):
+		_ = r.nspawn.Process.Kill()
+		<-r.ended
+	}
+}
+
+// again is between two looks at a host that boots.
+const again = 30 * time.Millisecond
+
+func until(ctx context.Context, r *running, ok func() error) error {
+	for {
+		err := ok()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-r.ended:
+			return errors.New("the container ended")
+		case <-time.After(again):
+		}
+	}
+}
+
+var errNotYet = errors.New("it has not started")
+
+// leader finds the host's first process.
+func (h *Host) leader(ctx context.Context) error {
+	r := h.run
+	return until(ctx, r, func() error {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", r.nspawn.Process.Pid))
+		for field := range strings.FieldsSeq(string(text)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				continue
+			}
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == "systemd\n" {
+				r.pid = pid
+				return nil
+			}
+		}
+		return errNotYet
+	})
+}
+
+// network gives both ends their addresses.
+func (h *Host) network(ctx context.Context) error {
+	if err := outside(ctx, "ip", "address", "replace", h.Gateway()+"/30", "dev", h.Interface()); err != nil {
+		return err
+	}
+	if err := outside(ctx, "ip", "link", "set", h.Interface(), "up"); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"ip", "link", "set", "lo", "up"},
+		{"ip", "address", "replace", h.Addr() + "/30", "dev", "host0"},
+		{"ip", "link", "set", "host0", "up"},
+		{"ip", "route", "replace", "default", "via", h.Gateway()},
+	} {
+		if _, err := h.Exec(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled waits until systemd has started everything. A unit that cannot work in a
+// container may fail; sshd may not.
+func (h *Host) settled(ctx context.Context) error {
+	return until(ctx, h.run, func() error {
+		out, err := h.Exec(ctx, "systemctl", "is-system-running")
+		switch strings.TrimSpace(out) {
+		case "running":
+			return nil
+		case "degraded":
+			_, err = h.Exec(ctx, "systemctl", "is-active", "ssh.service", "dbus.service", "systemd-logind.service")
+		}
+		return err
+	})
+}

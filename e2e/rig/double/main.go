@@ -1,0 +1,141 @@
+// Command double stands for nvidia-smi and for the scrub child on hosts of the
+// rig: it shows and changes simulated hardware. It proves nothing about a GPU.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// state is where the simulated hardware lies; users of a GPU hold gpu<N> in it open.
+const state = "/var/lib/rig"
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	if len(args) > 1 && args[0] == "rig" {
+		return control(args[1:], out)
+	}
+	h, err := look()
+	if err != nil {
+		return err
+	}
+	if how := h.Fails["nvidia-smi"]; how == "hang" {
+		select {}
+	} else if how != "" {
+		return errors.New(how)
+	}
+	switch strings.Join(args, " ") {
+	case "-q -x", "-x -q":
+		text, err := h.SMI()
+		if err == nil {
+			_, err = io.WriteString(out, text)
+		}
+		return err
+	case "nvlink -s":
+		_, err := io.WriteString(out, h.Links())
+		return err
+	}
+	return fmt.Errorf("the double of nvidia-smi does not know %q", args)
+}
+
+// control is the rig's own door.
+func control(args []string, out io.Writer) error {
+	switch args[0] {
+	case "make":
+		hostname := args[2]
+		node := ids.Node{UUID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(hostname))}
+		if _, err := sim.Open(state, node, args[1], hostname); err != nil {
+			return err
+		}
+		return control([]string{"uuids"}, out)
+	case "uuids":
+		h, err := sim.Read(sim.Path(state))
+		if err != nil {
+			return err
+		}
+		for i, g := range h.GPUs {
+			fmt.Fprintln(out, g.UUID)
+			if err := os.WriteFile(filepath.Join(state, fmt.Sprintf("gpu%d", i)), nil, 0o666); err != nil { //nolint:gosec // anybody may be planted as its user
+				return err
+			}
+		}
+		return os.Chmod(state, 0o755)
+	case "fault": // GPU XID
+		gpu, _ := strconv.Atoi(args[1])
+		xid, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		return sim.Fault(state, gpu, xid)
+	case "heal":
+		return sim.Heal(state)
+	case "fail": // OPERATION HOW: nvidia-smi or scrub, hang or a sentence
+		return sim.Edit(sim.Path(state), func(h *sim.Host) error {
+			if h.Fails == nil {
+				h.Fails = map[string]string{}
+			}
+			h.Fails[args[1]] = strings.Join(args[2:], " ")
+			return nil
+		})
+	}
+	return fmt.Errorf("the rig's double does not know %q", args)
+}
+
+// look is the hardware with whoever uses it now: the processes that hold a GPU's
+// file open, as the driver lists those that hold its device.
+func look() (*sim.Host, error) {
+	h, err := sim.Read(sim.Path(state))
+	if err != nil {
+		return nil, err
+	}
+	fds, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return nil, err
+	}
+	for _, fd := range fds {
+		target, err := os.Readlink(fd)
+		if err != nil || filepath.Dir(target) != state {
+			continue
+		}
+		number, ok := strings.CutPrefix(filepath.Base(target), "gpu")
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil || n >= len(h.GPUs) {
+			continue
+		}
+		pid, _ := strconv.Atoi(strings.Split(fd, "/")[2])
+		p := sim.Process{PID: pid, UID: owner(pid), GPU: h.GPUs[n].UUID, Command: "holds " + target}
+		if !slices.Contains(h.Processes, p) {
+			h.Processes = append(h.Processes, p)
+		}
+	}
+	return h, nil
+}
+
+func owner(pid int) int {
+	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	if err != nil {
+		return -1
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid)
+	}
+	return -1
+}

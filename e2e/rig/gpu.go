@@ -1,0 +1,96 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The doubles are one program with several names.
+const (
+	// SMI is where the double of nvidia-smi lies on a host.
+	SMI = "/usr/bin/nvidia-smi"
+	// State is the simulated hardware that the doubles show and change.
+	State = "/var/lib/rig"
+)
+
+// devices makes what udev and the driver would. They are gone with every boot, as
+// the driver's are.
+func (h *Host) devices(ctx context.Context) error {
+	if h.Profile == "" {
+		return nil
+	}
+	double, err := doubles()
+	if err != nil {
+		return err
+	}
+	if err := h.CopyIn(ctx, double, SMI); err != nil {
+		return err
+	}
+	out, err := h.Exec(ctx, SMI, "rig", "make", h.Profile, h.Hostname)
+	if err != nil {
+		return err
+	}
+	_, err = h.Exec(ctx, "sh", "-euc", makeDevices, "sh", fmt.Sprint(len(strings.Fields(out))))
+	return err
+}
+
+// A host has its loop devices from its kernel; a container has none.
+const makeDevices = `
+for i in $(seq 0 $(($1 - 1))); do mknod -m 666 /dev/nvidia$i c 195 $i; done
+mknod -m 666 /dev/nvidiactl c 195 255
+mknod -m 666 /dev/nvidia-uvm c 511 0
+mknod -m 666 /dev/nvidia-uvm-tools c 511 1
+mknod -m 660 /dev/loop-control c 10 237
+for i in $(seq 0 63); do mknod -m 660 /dev/loop$i b 7 $i; done
+[ -c /dev/fuse ] || mknod -m 666 /dev/fuse c 10 229
+`
+
+// GPUs are the UUIDs of the host's simulated GPUs; GPU n has the device file
+// /dev/nvidia<n>.
+func (h *Host) GPUs(t testing.TB) []string {
+	t.Helper()
+	out, err := h.Exec(t.Context(), SMI, "rig", "uuids")
+	must(t, err)
+	return strings.Fields(out)
+}
+
+var built struct {
+	sync.Mutex
+
+	dir string
+}
+
+// doubles builds them, once per process.
+func doubles() (string, error) {
+	built.Lock()
+	defer built.Unlock()
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "gpuaas-rig-")
+		if err != nil {
+			return "", fmt.Errorf("building doubles: %w", err)
+		}
+		built.dir = dir
+	}
+	path := filepath.Join(built.dir, "double")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	return path, Build(path, "github.com/gpuaas/gpuaas/e2e/rig/double")
+}
+
+// Build compiles a program of this module so that it runs on a host.
+func Build(path, pkg string, flags ...string) error {
+	args := append(append([]string{"build", "-tags", "nomsgpack"}, flags...), "-o", path, pkg)
+	cmd := exec.Command("go", args...) //nolint:gosec,noctx // the compiler
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}

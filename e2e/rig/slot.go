@@ -1,0 +1,105 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// slot is what one host has alone on this machine: a number, and from it a name, a
+// network, a folder and control groups. Its lock ends with the process that holds
+// it, and whoever takes the number next sweeps what that one has left.
+type slot struct {
+	number int
+	dir    string
+	lock   *os.File
+}
+
+// slots is how many hosts one machine may have at a time; each network has four
+// addresses of 10.213.0.0/16.
+const slots = 200
+
+func reserve() (s slot, err error) {
+	base, err := cache()
+	if err != nil {
+		return s, err
+	}
+	const locks = "/run/gpuaas-rig"
+	if err := os.MkdirAll(locks, 0o700); err != nil {
+		return s, fmt.Errorf("reserving a host: %w", err)
+	}
+	for n := range slots {
+		lock, err := lockFile(filepath.Join(locks, fmt.Sprintf("%d.lock", n)), syscall.LOCK_EX|syscall.LOCK_NB)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			continue
+		} else if err != nil {
+			return s, err
+		}
+		s = slot{number: n, dir: filepath.Join(base, "hosts", fmt.Sprint(n)), lock: lock}
+		s.removeGroups()
+		if err := os.RemoveAll(s.dir); err != nil {
+			return s, errors.Join(fmt.Errorf("sweeping an earlier host: %w", err), lock.Close())
+		}
+		for _, name := range []string{"upper", "work", "root"} {
+			if err := os.MkdirAll(filepath.Join(s.dir, name), 0o755); err != nil { //nolint:gosec // the root folder of a host
+				return s, errors.Join(fmt.Errorf("making the disk of a host: %w", err), lock.Close())
+			}
+		}
+		return s, nil
+	}
+	return s, fmt.Errorf("%d hosts run on this machine already", slots)
+}
+
+func (s slot) free() error {
+	err := os.RemoveAll(s.dir)
+	return errors.Join(err, s.lock.Close())
+}
+
+func (s slot) name() string { return fmt.Sprintf("rig-%d", s.number) }
+
+func (s slot) address(end int) string {
+	return fmt.Sprintf("10.213.%d.%d", s.number/64, s.number%64*4+end)
+}
+
+// hierarchies are the control groups that a host gets a part of. On a machine with
+// version 1 beside, nspawn takes the path from systemd's own hierarchy and gives
+// every container that is started from the same one the same groups: two hosts
+// would kill each other's users.
+func hierarchies() (dirs []string) {
+	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err == nil {
+			dirs = append(dirs, dir)
+		}
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/systemd/cgroup.procs"); err == nil && len(dirs) > 0 {
+		dirs = append(dirs, "/sys/fs/cgroup/systemd")
+	}
+	return dirs
+}
+
+func (s slot) groups() (dirs []string) {
+	for _, dir := range hierarchies() {
+		dirs = append(dirs, filepath.Join(dir, "gpuaas-"+s.name()))
+	}
+	return dirs
+}
+
+// removeGroups removes those that are empty, the deepest first.
+func (s slot) removeGroups() {
+	for _, group := range s.groups() {
+		var dirs []string
+		_ = filepath.WalkDir(group, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+		for _, dir := range slices.Backward(dirs) {
+			_ = os.Remove(dir)
+		}
+	}
+}

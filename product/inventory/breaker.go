@@ -1,0 +1,197 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// FaultRules is what faults lead to, by policy.
+type FaultRules struct {
+	Action      string // quarantine_slot | cordon_node | report
+	MassPercent int    // of the fleet may be held by the platform in ten minutes
+	MassMinimum int    // nodes, whatever the share
+}
+
+func (s *Service) rules(sku string) FaultRules {
+	if s.Rules == nil {
+		return FaultRules{FaultQuarantinesSlot, 5, 2} // as policies/keys.cue has them
+	}
+	return s.Rules(sku)
+}
+
+// massWindow is the time that node.mass_action_percent speaks of.
+const massWindow = 10 * time.Minute
+
+// Whose the platform's own holds are, and why it sets them.
+const (
+	ownerSystem      = "system"
+	causeHealth      = "health"
+	causeFingerprint = "fingerprint"
+)
+
+// wanted is a hold that a verdict asks for.
+type wanted struct {
+	ID     uuid.UUID `json:"id"`
+	GPU    string    `json:"gpu"` // of the slot; empty: the whole node
+	Cause  string    `json:"cause"`
+	Reason string    `json:"reason"`
+}
+
+// wants are the holds that should stand, in the order of devices.
+func (k *kept) wants(v verdict, hardware string) (all []wanted) {
+	if v.Node != "" {
+		all = append(all, wanted{Cause: causeHealth, Reason: v.Node})
+	}
+	if hardware != "" {
+		all = append(all, wanted{Cause: causeFingerprint, Reason: hardware})
+	}
+	for _, c := range k.Cards {
+		if why := v.Slots[c.UUID]; why != "" {
+			all = append(all, wanted{GPU: c.UUID, Cause: causeHealth, Reason: why})
+		}
+	}
+	return all
+}
+
+// hold lifts the platform's holds that nothing asks for any more, and sets those
+// that are asked for, as far as the breaker lets it. What other owners hold is
+// theirs.
+func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, v verdict, hardware string) error {
+	wants := map[standing]wanted{}
+	for _, w := range k.wants(v, hardware) {
+		wants[standing{GPU: w.GPU, Cause: w.Cause}] = w
+	}
+	var over []uuid.UUID
+	for _, h := range k.Holds {
+		key := standing{GPU: h.GPU, Cause: h.Cause}
+		if _, stands := wants[key]; !stands {
+			over = append(over, h.ID)
+		}
+		delete(wants, key)
+	}
+	if len(over) > 0 {
+		b := &pgx.Batch{}
+		b.Queue(liftOwn, over, ownerSystem)
+		queueHeld(b, id, "hold lifted")
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("lifting holds of %s: %w", id, err)
+		}
+	}
+	var missing []wanted
+	for _, w := range k.wants(v, hardware) {
+		if _, new := wants[standing{GPU: w.GPU, Cause: w.Cause}]; new {
+			w.ID = uuid.Must(uuid.NewV7())
+			missing = append(missing, w)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	may, err := s.mayHold(ctx, tx, id, k, missing[0].Reason)
+	if err != nil || !may {
+		return err
+	}
+	return s.put(ctx, tx, id, k, missing)
+}
+
+// mayHold asks the breaker. A wrong rule, a broken clock or a bad driver looks like
+// the failure of many machines at once: after so many a person decides.
+func (s *Service) mayHold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, reason string) (bool, error) {
+	var fleet, held int
+	var counted, tripped bool
+	b := &pgx.Batch{}
+	b.Queue(lockBreaker)
+	b.Queue(selectBreaker, id, massWindow).QueryRow(func(row pgx.Row) error { return row.Scan(&fleet, &held, &counted, &tripped) })
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return false, fmt.Errorf("asking the breaker about %s: %w", id, err)
+	}
+	rules := s.rules(k.SKU)
+	allowed := max(rules.MassMinimum, fleet*rules.MassPercent/100)
+	if !tripped && (counted || held < allowed) {
+		return true, nil
+	}
+	var trip uuid.UUID
+	var first bool
+	err := tx.QueryRow(ctx, tripBreaker, id, held, allowed, fleet, k.Name+": "+reason).Scan(&trip, &first)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows): // this node was counted before
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("tripping the breaker for %s: %w", id, err)
+	case first:
+		return false, s.tellStopped(ctx, tx, trip, held, allowed, fleet, k.Name+": "+reason)
+	}
+	return false, nil
+}
+
+func (s *Service) put(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, missing []wanted) error {
+	rows, err := tx.Query(ctx, putOwn, id, missing)
+	if err != nil {
+		return fmt.Errorf("holding %s: %w", id, err)
+	}
+	b := &pgx.Batch{}
+	var hold uuid.UUID
+	var slot *uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&hold, &slot}, func() error {
+		for _, w := range missing {
+			if w.ID == hold && slot != nil {
+				s.tellQuarantined(b, id, k, w, *slot)
+			}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("holding %s: %w", id, err)
+	}
+	queueHeld(b, id, "held")
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("telling what is held of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Trip is one time that the breaker stopped the platform from holding more.
+type Trip struct {
+	ID                   uuid.UUID
+	TrippedAt            time.Time
+	Held, Allowed, Fleet int
+	Reason               string // of the hold that was refused first
+	Refused              int    // nodes that it has kept from being held
+	ClearedAt            *time.Time
+	ClearedBy            string
+}
+
+// Standing says whether it waits for a person.
+func (t Trip) Standing() bool { return t.ClearedAt == nil }
+
+// Breaker reads the last trip; there may never have been one.
+func (s *Service) Breaker(ctx context.Context) (trip Trip, ever bool, err error) {
+	rows, err := s.DB.Query(ctx, selectTrip)
+	if err != nil {
+		return Trip{}, false, fmt.Errorf("reading the breaker: %w", err)
+	}
+	trip, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Trip])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Trip{}, false, nil
+	}
+	if err != nil {
+		return Trip{}, false, fmt.Errorf("reading the breaker: %w", err)
+	}
+	return trip, true, nil
+}
+
+// ClearBreaker lets the platform hold nodes again, from an empty window on. The
+// caller writes the audit row; what was refused is looked at anew by the next check.
+func (s *Service) ClearBreaker(ctx context.Context, tx pgx.Tx, by string) (cleared bool, err error) {
+	tag, err := tx.Exec(ctx, clearBreaker, by)
+	if err != nil {
+		return false, fmt.Errorf("clearing the breaker: %w", err)
+	}
+	return tag.RowsAffected() > 0, nil
+}

@@ -1,0 +1,201 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/policies/fault"
+)
+
+// Health lists what every source says of a node and its GPUs, what is wrong before
+// what is not.
+func (s *Service) Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]Report, error) {
+	rows, err := q.Query(ctx, selectOf, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading health of %s: %w", id, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Report])
+	if err != nil {
+		return nil, fmt.Errorf("reading health of %s: %w", id, err)
+	}
+	return list, nil
+}
+
+// Advice is what a person does about a report, or nothing.
+func (r Report) Advice() string {
+	if f, ok := fault.Of(r.Check); ok {
+		return f.Rule.Operator
+	}
+	return ""
+}
+
+// Override is an operator's word about health: that a check on a target is to be
+// taken otherwise, or, without a check that any source names, a word of its own.
+type Override struct {
+	Target  string // GPU UUID; empty: the node
+	Check   string
+	Level   wire.Health
+	Classes []wire.Class
+	Message string
+	Until   *time.Time
+	Actor   string
+}
+
+// Override takes an operator's word and judges the node by it at once. The caller
+// writes the audit row.
+func (s *Service) Override(ctx context.Context, tx pgx.Tx, id ids.Node, o Override) error {
+	if slices.ContainsFunc(o.Classes, func(c wire.Class) bool { return !slices.Contains(wire.Classes(), c) }) {
+		return errs.Invalid("classes", "there are %v", wire.Classes())
+	}
+	if wire.HealthOrder(o.Level) < 0 {
+		return errs.Invalid("level", "%q is none of healthy, degraded, unhealthy, unknown", o.Level)
+	}
+	if o.Classes == nil {
+		o.Classes = []wire.Class{}
+	}
+	tag, err := tx.Exec(ctx, putOverride, id, o.Target, o.Check, string(o.Level), o.Message, o.Classes, o.Until, o.Actor)
+	if err != nil {
+		return fmt.Errorf("overriding health of %s: %w", id, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errs.New(errs.NotFound, "no such node")
+	}
+	return s.Recheck(ctx, tx, id)
+}
+
+// Withdraw takes an override back.
+func (s *Service) Withdraw(ctx context.Context, tx pgx.Tx, id ids.Node, target, check string) error {
+	tag, err := tx.Exec(ctx, dropOverride, id, target, check)
+	if err != nil {
+		return fmt.Errorf("withdrawing an override of %s: %w", id, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errs.New(errs.NotFound, "no such override")
+	}
+	return s.Recheck(ctx, tx, id)
+}
+
+// Recheck judges a node again by what is kept: an override has come or gone, or the
+// breaker lets things be held again.
+func (s *Service) Recheck(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	k, err := s.lock(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	v := k.judge(nil, s.rules(k.SKU).Action)
+	return s.settle(ctx, tx, id, k, v, change{hardware: k.Changed})
+}
+
+// Ill lists the nodes, by id after the given one, that Recheck may find otherwise
+// than they are kept.
+func (s *Service) Ill(ctx context.Context, after ids.Node, limit int) ([]ids.Node, error) {
+	rows, err := s.DB.Query(ctx, selectIll, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing ill nodes: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Node])
+	if err != nil {
+		return nil, fmt.Errorf("listing ill nodes: %w", err)
+	}
+	return list, nil
+}
+
+// AcceptHardware makes what the node reported last the hardware that it should have,
+// and lifts the platform's hold on it. It returns how that differs from what was
+// accepted before. The caller writes the audit row.
+func (s *Service) AcceptHardware(ctx context.Context, tx pgx.Tx, id ids.Node) (changed string, err error) {
+	var name string
+	var t *wire.Topology
+	err = tx.QueryRow(ctx, selectHardware, id).Scan(&name, &t, &changed)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", errs.New(errs.NotFound, "no such node")
+	case err != nil:
+		return "", fmt.Errorf("reading hardware of %s: %w", id, err)
+	case t == nil:
+		return "", errs.New(errs.Conflict, "%s has not reported its hardware", name).Try("ask for it with gpuaas node probe %s", name)
+	case len(t.Missing) > 0:
+		return "", errs.New(errs.Conflict, "the last report of %s lacks %s", name, strings.Join(t.Missing, ", ")).Try("mend that first")
+	}
+	h := t.Hardware()
+	b := &pgx.Batch{}
+	b.Queue(acceptHardware, id, h.Fingerprint(), h)
+	b.Queue(markHardware, id)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return "", fmt.Errorf("accepting hardware of %s: %w", id, err)
+	}
+	return changed, s.Recheck(ctx, tx, id)
+}
+
+// Topology reads the hardware as last reported whole, and how it differs from what
+// was accepted. It is nil before a first report.
+func (s *Service) Topology(ctx context.Context, q pg.Queryer, id ids.Node) (t *wire.Topology, changed string, err error) {
+	err = q.QueryRow(ctx, selectTopology, id).Scan(&t, &changed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, "", errs.New(errs.NotFound, "no such node")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("reading topology of %s: %w", id, err)
+	}
+	return t, changed, nil
+}
+
+// Shown is a fault of a GPU, as who holds it is told.
+type Shown struct {
+	Text  string
+	Since time.Time
+}
+
+// Shown reads what the holders of these allocations are to be told, the oldest first.
+func (s *Service) Shown(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID][]Shown, error) {
+	rows, err := q.Query(ctx, selectShown, of)
+	if err != nil {
+		return nil, fmt.Errorf("reading faults to show: %w", err)
+	}
+	all := map[uuid.UUID][]Shown{}
+	var id uuid.UUID
+	var check string
+	var since time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &check, &since}, func() error {
+		f, _ := fault.Of(check)
+		told := f.Told()
+		if told != "" && !slices.ContainsFunc(all[id], func(s Shown) bool { return s.Text == told }) {
+			all[id] = append(all[id], Shown{told, since})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading faults to show: %w", err)
+	}
+	return all, nil
+}
+
+// GPUCount is how many devices of a SKU in a region are in a state of health.
+type GPUCount struct {
+	SKU, Region, State string // healthy | degraded | unhealthy | unknown | missing
+	N                  int
+}
+
+// GPUs counts the devices of the fleet.
+func (s *Service) GPUs(ctx context.Context) ([]GPUCount, error) {
+	rows, err := s.DB.Query(ctx, countGPUs)
+	if err != nil {
+		return nil, fmt.Errorf("counting GPUs: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[GPUCount])
+	if err != nil {
+		return nil, fmt.Errorf("counting GPUs: %w", err)
+	}
+	return list, nil
+}
