@@ -92,6 +92,10 @@ type Allocation struct {
 	QueueUntil *time.Time
 	// Paused is why it is not charged for though it is active; empty where it is.
 	Paused metering.Cause
+	// LeaveAt is by when it is released because its node is to be empty, LeaveFor whose
+	// word that is and LeaveWhy their reason, as its tenant was told; nil: it may stay.
+	LeaveAt            *time.Time
+	LeaveFor, LeaveWhy string
 }
 
 // URN is the allocation's resource name.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
@@ -66,7 +67,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 		Tenant: a.Tenant, Actor: ch.Caller.Actor(), Action: "allocation.ssh_certificate", Target: a.URN(s.Naming), CorrelationID: ch.Caller.CorrelationID,
 		After: map[string]any{"serial": l.Serial, "fingerprint": ssh.FingerprintSHA256(key), "expires_at": l.ExpiresAt},
 	})
-	if err := s.commit(ctx, b, "allocation.login"); err != nil {
+	if err := pg.Commit(ctx, s.DB, b, nil); err != nil {
 		return Login{}, err
 	}
 	return l, nil

@@ -199,6 +199,36 @@ const (
 		SELECT h.id, h.node_id, h.slot_id, h.kind, h.cause, h.owner, h.reason, h.deadline, h.created_at
 		FROM holds h WHERE h.node_id = ANY($1) AND ` + stands + ` ORDER BY h.id`
 
+	// Each step looks again whether it is due: holds may have come and gone since it
+	// was planned. The loop looks for the next one at once.
+	drains   = `EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL)`
+	occupied = `EXISTS (SELECT FROM slots s LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
+			WHERE s.node_id = n.id AND (s.status IN ('claimed', 'dirty') OR c.slot_id IS NOT NULL))`
+	beginDrain = `
+		UPDATE nodes n SET lifecycle = 'draining', drained_at = NULL, version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND (n.lifecycle IN ('active', 'offline') OR n.lifecycle = 'drained' AND ` + occupied + `) AND ` + drains
+	endDrain = `
+		UPDATE nodes n SET lifecycle = 'drained', drained_at = now(), version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND n.lifecycle = 'draining' AND ` + drains + ` AND NOT ` + occupied
+	callDrainOff = `
+		UPDATE nodes n SET lifecycle = CASE WHEN n.reachability = 'reachable' THEN 'active' ELSE 'offline' END, drained_at = NULL,
+			version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND n.lifecycle IN ('draining', 'drained') AND NOT ` + drains
+	lapseHolds = `
+		UPDATE holds SET lifted_at = now(), lifted_by = 'system:deadline'
+		WHERE node_id = $1 AND slot_id IS NULL AND kind <> 'drain' AND lifted_at IS NULL AND deadline <= now()`
+	markNode   = `SELECT mark_due('Node', $1, now(), $2)`
+	markNodeOf = `SELECT mark_due('Node', id, now(), 'a slot came free') FROM nodes WHERE id = ` + nodeOf + ` AND lifecycle = 'draining' AND NOT retiring`
+	selectNode = `
+		SELECT n.name, n.version, n.region, coalesce(h.owner, ''), coalesce(h.reason, ''), h.deadline
+		FROM nodes n LEFT JOIN LATERAL (
+			SELECT owner, reason, deadline FROM holds WHERE node_id = n.id AND kind = 'drain' AND lifted_at IS NULL ORDER BY deadline, id LIMIT 1
+		) h ON true WHERE n.id = $1`
+	selectLeave = `
+		SELECT h.deadline, h.owner, h.reason FROM holds h JOIN slots s ON s.node_id = h.node_id
+			JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
+		WHERE c.allocation_id = $1 AND h.kind = 'drain' AND h.lifted_at IS NULL ORDER BY h.deadline, h.id LIMIT 1`
+
 	slotFields = `s.id, s.node_id, n.name, s.gpu_uuid, s.sku, s.region, s.status, s.reason,
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))`
 	selectSlot = `SELECT ` + slotFields + ` FROM slots s JOIN nodes n ON n.id = s.node_id WHERE s.id = $1 AND n.lifecycle <> 'retired'`

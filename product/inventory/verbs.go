@@ -13,7 +13,6 @@ import (
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -37,14 +36,11 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 		if ch.Answer != nil {
 			s.Identity.QueueReply(b, ch.Key, ch.Answer(made))
 		}
-		err = send(ctx, tx, b)
-		failpoint.Hit("inventory.hold.before_commit")
-		return err
+		return send(ctx, tx, b)
 	})
 	if err != nil {
 		return none, err
 	}
-	failpoint.Hit("inventory.hold.after_commit")
 	return made, nil
 }
 
