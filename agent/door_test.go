@@ -85,7 +85,7 @@ func (d *door) open() {
 		d.t.Fatal(err)
 	}
 	d.addr = l.Addr().String()
-	cert, err := d.ca.Server([]string{"127.0.0.1"}, time.Hour)
+	cert, err := d.ca.Server(context.Background(), []string{"127.0.0.1"}, time.Hour)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (d *door) open() {
 	d.server, d.listener = server, l
 	d.mu.Unlock()
 	go func() {
-		_ = server.Serve(tls.NewListener(l, pki.ServerTLS(func() (*tls.Certificate, error) { return &cert, nil }, d.ca.Pool(), clock.Clock{})))
+		_ = server.Serve(tls.NewListener(l, pki.ServerTLS(func() (*tls.Certificate, error) { return &cert, nil }, d.ca.Pool, clock.Clock{})))
 	}()
 }
 
@@ -200,7 +200,7 @@ func (d *door) issue(w http.ResponseWriter, node ids.Node, csr string) {
 	d.mu.Lock()
 	life := d.life
 	d.mu.Unlock()
-	made, err := d.ca.Issue([]byte(csr), pki.Name{Domain: domain, Kind: "node", ID: node.String()}.URI(), life)
+	made, err := d.ca.Issue(context.Background(), []byte(csr), pki.Name{Domain: domain, Kind: "node", ID: node.String()}.URI(), life)
 	if err != nil {
 		http.Error(w, "", http.StatusBadRequest)
 		return

@@ -61,6 +61,11 @@ func (n *node) report(ctx context.Context) error {
 	if reply.ReportEvery > 0 {
 		n.period.Store(int64(reply.ReportEvery))
 	}
+	if reply.Renew { // the same goroutine says it next
+		n.mu.Lock()
+		n.talk.renewing = true
+		n.mu.Unlock()
+	}
 	if client.CodeOf(err) == string(errs.StaleReport) {
 		// Somebody reported as this node with a later boot: a disk was restored,
 		// or copied. Saying it more often does not make it newer.

@@ -15,7 +15,6 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
-	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
@@ -25,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
@@ -54,7 +54,7 @@ func setup(t *testing.T) *bundle {
 func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	t.Helper()
 	w := allocationtest.New(t, 1_000_000)
-	keys, err := pki.OpenKeyring(t.TempDir())
+	keys, err := secret.OpenSigner(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func (b *bundle) order() (wire.Envelope, wire.Order) {
 	if err != nil || !ok {
 		b.t.Fatalf("nothing waits for the node: %v", err)
 	}
-	e, err := wire.Open(signed, b.deps.Tasks.Signer.(*pki.Keyring).Public())
+	e, err := wire.Open(signed, b.deps.Tasks.Signer.(secret.Signer).Public())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -94,6 +94,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkRunway{d: d})
 	river.AddWorker(w, &checkDrift{d: d})
+	river.AddWorker(w, &checkHealth{d: d})
 	river.AddWorker(w, &checkLedger{d: d})
 	river.AddWorker(w, &paymentEvent{d: d})
 	river.AddWorker(w, &paymentRefund{d: d})

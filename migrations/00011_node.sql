@@ -121,7 +121,10 @@ CREATE TABLE agent_updates (
 );
 CREATE INDEX agent_updates_under_way ON agent_updates (deadline_at) WHERE status IN ('asked', 'running');
 
-ALTER TABLE enrolment_tokens ADD revoked_at timestamptz;
+ALTER TABLE enrolment_tokens
+	ADD revoked_at     timestamptz,
+	ADD reserved_by    uuid,        -- who redeems it now: its certificate is being made outside any transaction
+	ADD reserved_until timestamptz; -- one that crashed lets go here
 
 -- room: allocation
 -- That its node drains, as its tenant was told: by when it leaves, whose word that is, and why.
@@ -135,7 +138,8 @@ CREATE OR REPLACE VIEW allocation_progress WITH (security_invoker = true) AS
 
 -- room: secret
 ALTER TABLE certificates
-	ADD issuer     text NOT NULL DEFAULT '', -- which authority, for a roll-over
+	ADD issuer     text NOT NULL DEFAULT '', -- which key signed it
+	ADD trust      text NOT NULL DEFAULT '', -- stamp of what its node was told to believe with it: a roll-over ends when all know
 	ADD revoked_at timestamptz,
 	ADD reason     text NOT NULL DEFAULT '';
 
@@ -163,8 +167,8 @@ END $$;
 -- +goose Down
 DROP TRIGGER certificates_decisions_are_audited ON certificates;
 ALTER TABLE node_tasks DROP answer;
-ALTER TABLE certificates DROP issuer, DROP revoked_at, DROP reason;
-ALTER TABLE enrolment_tokens DROP revoked_at;
+ALTER TABLE certificates DROP issuer, DROP trust, DROP revoked_at, DROP reason;
+ALTER TABLE enrolment_tokens DROP revoked_at, DROP reserved_by, DROP reserved_until;
 DROP VIEW leave_progress, node_progress, allocation_progress;
 CREATE VIEW node_progress WITH (security_invoker = true) AS
 	SELECT id AS node_id, reachability = 'reachable' AS reachable, NOT cordoned AND lifecycle <> 'retired' AS on_market, lifecycle <> 'retired' AS listed FROM nodes;

@@ -91,15 +91,15 @@ BEGIN
 
 		('balance_notices',          'r',    '',    '',     'raw',  ''),
 
-		('nodes',                    'r',    'rw',  'r',    'raw',  ''),
-		('gpus',                     'r',    'raw', 'r',    'r',    ''),
+		('nodes',                    'rw',   'rw',   'r',    'raw',  ''),
+		('gpus',                     'rw',   'raw', 'r',    'rw',   ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
 		('slot_claims',              'ra',   '',    'r',    'raw',  ''),
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
 		('leave_progress',           '',     '',    'r',    '',     ''),
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
-		('health_reports',           'raw',  'rawd', 'r',   'raw',  ''),
+		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
 		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
 		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
 		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),

@@ -187,6 +187,7 @@ type objectSides struct {
 type kept struct {
 	reachable, onMarket bool
 	holding             plan.Holding
+	changed             string
 }
 
 func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
@@ -202,7 +203,7 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 		var k kept
 		var leave, lapses *time.Time
 		h := &k.holding
-		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket, &h.Lifecycle, &h.Retiring, &leave, &lapses, &h.Occupied}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket, &k.changed, &h.Lifecycle, &h.Retiring, &leave, &lapses, &h.Occupied}, func() error {
 			h.LeaveAt, h.LapsesAt = timeOf(leave), timeOf(lapses)
 			s.kept[id] = k
 			return nil
@@ -230,15 +231,15 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 	if k, known := s.kept[d.Object]; known {
 		due.Holding = &k.holding
 	}
-	due.Machine = machine(w, heard, s.kept[d.Object].onMarket)
+	due.Machine = machine(w, heard, s.kept[d.Object])
 	return due
 }
 
-func machine(w desired.Declared, heard observed.Heard, onMarket bool) *plan.Machine {
+func machine(w desired.Declared, heard observed.Heard, k kept) *plan.Machine {
 	n := w.Node
 	m := &plan.Machine{
 		GPUs: n.GPUs, Serials: n.Serials, Cordoned: n.Cordoned, ByPerson: w.Owner == desired.OwnerAPI,
-		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: onMarket,
+		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: k.onMarket, Changed: k.changed,
 	}
 	if heard.Devices != nil {
 		m.Devices = make([]plan.Device, len(heard.Devices))

@@ -23,7 +23,7 @@ const (
 	// The allocation room's published view.
 	selectProgress = `SELECT allocation_id, status, status_at, expires_at, hourly_minor, currency, leave_at, leave_by, leave_why FROM allocation_progress WHERE allocation_id = ANY($1)`
 	// The inventory's published view.
-	selectKept     = `SELECT node_id, reachable, on_market, lifecycle, retiring, leave_at, lapses_at, occupied FROM node_progress WHERE node_id = ANY($1)`
+	selectKept     = `SELECT node_id, reachable, on_market, changed, lifecycle, retiring, leave_at, lapses_at, occupied FROM node_progress WHERE node_id = ANY($1)`
 	selectLeaving  = `SELECT allocation_id, leave_at, owner, reason FROM leave_progress WHERE allocation_id = ANY($1)`
 	countNodes     = `SELECT count(*) FROM node_progress WHERE listed`
 	selectFindings = `

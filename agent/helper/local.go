@@ -9,6 +9,7 @@ package helper
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -58,8 +59,13 @@ type Options struct {
 	Hostname string
 	Version  string // of this build, when this half is a process of its own
 
+	// Anchor of the journal, in memory; empty for none.
+	Anchor string
+	// Handlers carry out the tasks about the node.
+	Handlers map[wire.Type]runner.Handler
+
 	// Keys are the task keys believed by whoever shares the process; nil leaves it
-	// to signed statements.
+	// to the belief in Dir and signed statements.
 	Keys  func() map[string][]byte
 	Notes Notes
 	Log   *slog.Logger
@@ -72,30 +78,45 @@ type Local struct {
 
 	runner *runner.Runner
 	bootID string
+	proof  ed25519.PublicKey
 
-	mu       sync.Mutex
-	sequence int64
-	stamp    string
-	tidyAt   time.Time
+	mu        sync.Mutex
+	belief    Belief // of Keys, when those are nil
+	sequence  int64
+	stamp     string
+	tidyAt    time.Time
+	heardAt   time.Time // when the control plane last took a report
+	enforceAt time.Time
+	everHeard bool
+	stale     int // reports refused as older, one after the other
 }
 
 // Open opens the memory of the node. Without its journal the half runs on, so
 // that it can say so, but it refuses to act.
 func Open(ctx context.Context, o Options) (*Local, error) {
-	l := &Local{Options: o}
+	l := &Local{Options: o, heardAt: o.Clock.Now()}
 	key, err := ProofKey(o.Dir)
 	if err != nil {
 		return nil, err
 	}
+	l.proof, _ = key.Public().(ed25519.PublicKey) // it is one by its type
+	if l.Keys == nil {
+		if err := l.recallBelief(); err != nil {
+			return nil, err
+		}
+	}
 	if l.bootID, err = o.Driver.BootID(); err != nil {
 		return nil, err
 	}
-	j, err := recall(ctx, o)
+	j, err := recall(ctx, l.Options)
 	if err != nil {
 		return nil, err
 	}
+	if err := l.remember(j); err != nil {
+		return nil, err
+	}
 	l.runner = &runner.Runner{
-		Node: o.Node, Journal: j, Host: o.Host, Clock: o.Clock, Log: o.Log, Keys: o.Keys,
+		Node: l.Node, Journal: j, Host: o.Host, Clock: o.Clock, Log: o.Log, Keys: l.Keys, Handlers: o.Handlers,
 		Sign:    func(p *wire.Proof) error { return p.Sign(key) },
 		Changed: o.Notes.Changed, Progress: o.Notes.Progress, Finished: o.Notes.Finished, Probe: o.Notes.Probe,
 	}
@@ -119,6 +140,33 @@ func (l *Local) JournalID() uuid.UUID {
 // Remembers says whether the journal is there.
 func (l *Local) Remembers() bool { return l.runner.Journal != nil }
 
+// Hello is how this half introduces itself.
+func (l *Local) Hello() *Hello {
+	return &Hello{Protocol: Protocol, Version: l.Version, Node: l.Node, ProofKey: l.proof, Journal: l.Remembers()}
+}
+
+// sequenceBlock is more than the other half counts by itself while this one is away.
+const sequenceBlock = 1 << 20
+
+// skip makes the next report newer than all that an earlier caller sent.
+func (l *Local) skip() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sequence += sequenceBlock
+}
+
+// Plan says what this half would do now to make each order hold, and does nothing.
+func (l *Local) Plan(ctx context.Context) ([]runner.Plan, error) { return l.runner.Plans(ctx) }
+
+// Alive says why this half is stuck, or nil. Its owner asks before it tells the
+// watchdog that all is well.
+func (l *Local) Alive() error {
+	l.mu.Lock()
+	now := l.Clock.Now()
+	l.mu.Unlock()
+	return l.runner.Alive(now)
+}
+
 // Take judges a task and, if it stands, journals it and starts work.
 func (l *Local) Take(_ context.Context, s wire.Signed) (runner.Answer, error) {
 	return l.runner.Take(s), nil //nolint:contextcheck // work outlives the poll that brought it
@@ -131,14 +179,6 @@ func (l *Local) Untold(context.Context) ([]*wire.Result, error) { return l.runne
 func (l *Local) Told(_ context.Context, id ids.Allocation, task ids.Task) error {
 	return l.runner.Told(id, task)
 }
-
-// Believe takes a statement of the control plane's keys.
-func (l *Local) Believe(context.Context, wire.Signed) error {
-	return nil // whoever shares the process keeps them
-}
-
-// Heard notes how the control plane took the last report.
-func (l *Local) Heard(context.Context, Word) error { return nil }
 
 // Word is what became of a report.
 type Word struct {
@@ -177,6 +217,51 @@ func (l *Local) Beat(ctx context.Context) {
 			l.Log.WarnContext(ctx, "journal not tidied", "err", err)
 		}
 	}
+	l.enforce(ctx, now)
+}
+
+const (
+	// aloneAfter is several reports: until then the control plane decides what is
+	// repaired, and counts it.
+	aloneAfter = time.Minute
+	// enforceEvery is the period of this half's own look.
+	enforceEvery = time.Minute
+)
+
+// enforce keeps the last orders in force while nothing is heard.
+func (l *Local) enforce(ctx context.Context, now time.Time) {
+	l.mu.Lock()
+	silent := now.Sub(l.heardAt)
+	due := silent >= aloneAfter && !now.Before(l.enforceAt)
+	if due {
+		l.enforceAt = now.Add(enforceEvery)
+	}
+	l.mu.Unlock()
+	if due {
+		l.runner.Enforce(ctx, silent)
+	}
+}
+
+// maxStale is how many reports may be refused as older before this half takes it
+// that a later life of the node was seen. Two that cross are no sign of it.
+const maxStale = 5
+
+// Heard notes how the control plane took the last report.
+func (l *Local) Heard(ctx context.Context, word Word) error {
+	l.mu.Lock()
+	if word.Accepted {
+		l.heardAt, l.everHeard, l.stale = l.Clock.Now(), true, 0
+	}
+	if word.Stale {
+		l.stale++
+	}
+	overtaken := !l.everHeard && l.stale == maxStale
+	l.mu.Unlock()
+	if !overtaken {
+		return nil
+	}
+	l.Log.ErrorContext(ctx, "the control plane knows a later life of this node: its disk was restored, or copied. Tasks are refused until the node is enrolled again")
+	return l.runner.Lose("the control plane knows a later life of this node")
 }
 
 // Look reads the host. What could not be read makes the report incomplete.
@@ -239,16 +324,16 @@ func (l *Local) lookAtHost(ctx context.Context) (hook.State, error) {
 
 // recall opens the journal of the node.
 func recall(ctx context.Context, o Options) (*journal.Journal, error) {
-	expect, now := o.Journal, o.Clock.Now()
+	which := journal.Options{Dir: o.Dir, Node: o.Node, Expect: o.Journal, Anchor: o.Anchor, Now: o.Clock.Now()}
 	if o.Fresh {
-		expect = uuid.Nil
+		which.Expect = uuid.Nil
 	}
-	j, err := journal.Open(o.Dir, o.Node, expect, now)
+	j, err := journal.Open(which)
 	if isLost(err) && o.Fresh {
-		if err := journal.Wipe(o.Dir); err != nil {
+		if err := journal.Wipe(o.Dir, o.Anchor); err != nil {
 			return nil, err
 		}
-		j, err = journal.Open(o.Dir, o.Node, uuid.Nil, now)
+		j, err = journal.Open(which)
 	}
 	if isLost(err) {
 		o.Log.ErrorContext(ctx, "journal lost; tasks are refused until the node is enrolled again", "err", err)

@@ -2,12 +2,12 @@
 // it acted on, the tasks it was given, how far it came, and how they ended. A
 // record is on disk before the node acts on it.
 //
-// It refuses to start empty where it once was full: a node that forgot its fences
-// cannot tell an old order from a new one.
+// It refuses to start empty where it once was full, with a record missing, cut or
+// altered, and as an older copy of itself: a node that forgot its fences cannot
+// tell an old order from a new one.
 package journal
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +22,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
-	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
@@ -32,6 +31,12 @@ type Record struct {
 	// Tasks are those remembered, in the order they were admitted. The last one
 	// has the highest fence and attempt.
 	Tasks []Entry `json:"tasks"`
+	// Stopped means that this half ended the tenant's logins by itself, because it
+	// heard nothing of the control plane; the next task ends it.
+	Stopped bool `json:"stopped,omitempty"`
+	// Write is the number of the writing that made this record: the highest tells
+	// how old a journal is.
+	Write int64 `json:"write,omitempty"`
 }
 
 // Entry is one task that was admitted.
@@ -58,66 +63,71 @@ func (r Record) clone() Record {
 
 // Journal is the memory of one node.
 type Journal struct {
-	dir  string
-	head head
+	dir    string
+	head   head
+	anchor string
+	// opened is when this life began, unless the one before ended in the same boot
+	// of the machine.
+	opened time.Time
 
 	mu      sync.Mutex
 	records map[ids.Allocation]Record
-}
-
-// head tells this journal from any other.
-type head struct {
-	ID   uuid.UUID `json:"journal_id"`
-	Node ids.Node  `json:"node_id"`
-	Boot int64     `json:"boot"` // counts openings
+	writes  int64
 }
 
 // ErrLost means that the journal of an enrolled node is not there, or is another.
 var ErrLost = errors.New("the journal is lost: this node no longer knows what it was told. Enrol it again")
 
-// Open opens the journal that expect names, and counts one more boot. A zero
-// expect makes a new journal when there is none: the node has just enrolled.
-func Open(dir string, node ids.Node, expect uuid.UUID, now time.Time) (*Journal, error) {
-	j := &Journal{dir: dir, records: map[ids.Allocation]Record{}}
-	text, err := os.ReadFile(j.headPath())
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && expect != uuid.Nil:
-		return nil, ErrLost
-	case errors.Is(err, fs.ErrNotExist):
-		// Counting from the time makes a journal that replaces a lost one newer than
-		// it, and leaves a restored old one older.
-		j.head = head{ID: uuid.New(), Node: node, Boot: now.Unix()}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("making journal: %w", err)
-		}
-	case err != nil:
-		return nil, fmt.Errorf("opening journal: %w", err)
-	default:
-		if err := json.Unmarshal(text, &j.head); err != nil {
-			return nil, fmt.Errorf("opening journal: %w: %w", ErrLost, err)
-		}
-	}
-	if expect != uuid.Nil && j.head.ID != expect {
-		return nil, ErrLost
-	}
-	if j.head.Node != node {
-		return nil, fmt.Errorf("the journal in %s is that of node %s, not of %s", dir, j.head.Node, node)
+// Options say which journal is opened.
+type Options struct {
+	Dir  string
+	Node ids.Node
+	// Expect is the journal that belongs to the node. Zero makes a new one where
+	// there is none: the node has just enrolled.
+	Expect uuid.UUID
+	// Anchor is a file in memory that knows how far this journal had come in this
+	// boot of the machine: an older copy of the directory is told by it. Empty
+	// where nothing is to be told, as on simulated hosts.
+	Anchor string
+	Now    time.Time
+}
+
+// Open opens a journal and counts one more boot.
+func Open(o Options) (*Journal, error) {
+	j := &Journal{dir: o.Dir, anchor: o.Anchor, records: map[ids.Allocation]Record{}}
+	made, err := j.readHead(o)
+	if err != nil {
+		return nil, err
 	}
 	if err := j.load(); err != nil {
 		return nil, err
 	}
+	warm, err := j.anchored()
+	if err != nil {
+		return nil, err
+	}
+	if !made && !warm && o.Anchor != "" {
+		j.opened = o.Now
+	}
 	j.head.Boot++
-	return j, j.write(j.headPath(), j.head)
+	if err := j.writeHead(); err != nil {
+		return nil, err
+	}
+	return j, j.moor()
 }
 
 // Wipe removes a journal that an operator has given up, and leaves what lies beside
 // it.
-func Wipe(dir string) error {
+func Wipe(dir, anchor string) error {
 	files, err := filepath.Glob(filepath.Join(dir, recordPrefix+"*"+recordSuffix))
 	if err != nil {
 		return fmt.Errorf("listing journal: %w", err)
 	}
-	for _, file := range append(files, filepath.Join(dir, headName)) {
+	files = append(files, filepath.Join(dir, headName))
+	if anchor != "" {
+		files = append(files, anchor)
+	}
+	for _, file := range files {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing damaged journal: %w", err)
 		}
@@ -130,6 +140,11 @@ func (j *Journal) ID() uuid.UUID { return j.head.ID }
 
 // Boot counts how often this journal was opened.
 func (j *Journal) Boot() int64 { return j.head.Boot }
+
+// Since is the moment before which no unknown task is taken, or zero. After a
+// start of the machine nothing on it shows that the disk is the newest there is;
+// a task that was signed later is new to any copy of it.
+func (j *Journal) Since() time.Time { return j.opened }
 
 // Get returns what is remembered about an allocation.
 func (j *Journal) Get(id ids.Allocation) (Record, bool) {
@@ -155,11 +170,20 @@ func (j *Journal) All() []Record {
 func (j *Journal) Put(r Record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.write(j.path(r.Allocation), r); err != nil {
+	r.Write = j.writes + 1
+	if err := seal(j.path(r.Allocation), r); err != nil {
 		return fmt.Errorf("journalling: %w", err)
 	}
+	j.writes++
+	_, known := j.records[r.Allocation]
 	j.records[r.Allocation] = r.clone()
-	return nil
+	if !known {
+		// After the record: one that is listed and not there is taken for lost.
+		if err := j.writeHead(); err != nil {
+			return err
+		}
+	}
+	return j.moor()
 }
 
 // Forget drops records that are over and whose every task expired before cutoff:
@@ -172,17 +196,16 @@ func (j *Journal) Forget(cutoff time.Time, over func(Record) bool) error {
 		if !over(r) || slices.ContainsFunc(r.Tasks, late) {
 			continue
 		}
+		delete(j.records, id)
+		if err := j.writeHead(); err != nil { // before the file is gone
+			return err
+		}
 		if err := os.Remove(j.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("forgetting allocation %s: %w", id, err)
 		}
-		delete(j.records, id)
 	}
 	return nil
 }
-
-func (j *Journal) headPath() string { return filepath.Join(j.dir, headName) }
-
-const headName = "journal.json"
 
 const recordPrefix, recordSuffix = "allocation-", ".json"
 
@@ -190,31 +213,28 @@ func (j *Journal) path(id ids.Allocation) string {
 	return filepath.Join(j.dir, recordPrefix+id.String()+recordSuffix)
 }
 
-func (j *Journal) write(path string, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", filepath.Base(path), err)
-	}
-	return durable.Write(path, text, 0o600)
-}
-
-// load reads all records. One that cannot be read means that a fence is not
-// known, and that is as bad as all of them.
+// load reads all records. One that cannot be read, or is listed and not there,
+// means that a fence is not known, and that is as bad as all of them.
 func (j *Journal) load() error {
 	files, err := filepath.Glob(filepath.Join(j.dir, recordPrefix+"*"+recordSuffix))
 	if err != nil {
 		return fmt.Errorf("listing journal: %w", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("reading journal: %w", err)
-		}
 		var r Record
-		if err := json.Unmarshal(text, &r); err != nil || len(r.Tasks) == 0 || j.path(r.Allocation) != file {
-			return fmt.Errorf("%s is damaged: %w", filepath.Base(file), ErrLost)
+		if err := unseal(file, &r); err != nil {
+			return err
 		}
-		j.records[r.Allocation] = r
+		if len(r.Tasks) == 0 || j.path(r.Allocation) != file {
+			return fmt.Errorf("%s is another's: %w", filepath.Base(file), ErrLost)
+		}
+		j.records[r.Allocation], j.writes = r, max(j.writes, r.Write)
 	}
+	for _, id := range j.head.Allocations {
+		if _, ok := j.records[id]; !ok {
+			return fmt.Errorf("the record of allocation %s is gone: %w", id, ErrLost)
+		}
+	}
+	j.writes = max(j.writes, j.head.Writes)
 	return nil
 }

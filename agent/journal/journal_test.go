@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func TestJournalRemembersAcrossOpenings(t *testing.T) {
 	t.Parallel()
 
 	dir, node := t.TempDir(), ids.New[ids.Node]()
-	j, err := journal.Open(dir, node, uuid.Nil, noon)
+	j, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: noon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,10 +37,11 @@ func TestJournalRemembersAcrossOpenings(t *testing.T) {
 	if err := j.Put(want); err != nil {
 		t.Fatal(err)
 	}
-	again, err := journal.Open(dir, node, j.ID(), noon)
+	again, err := journal.Open(journal.Options{Dir: dir, Node: node, Expect: j.ID(), Now: noon})
 	if err != nil {
 		t.Fatal(err)
 	}
+	want.Write = 1
 	if got, ok := again.Get(want.Allocation); !ok || cmp.Diff(want, got) != "" {
 		t.Errorf("%v", cmp.Diff(want, got))
 	}
@@ -54,7 +56,7 @@ func TestLostJournalIsRefused(t *testing.T) {
 	node := ids.New[ids.Node]()
 	fresh := func() (string, *journal.Journal) {
 		dir := t.TempDir()
-		j, err := journal.Open(dir, node, uuid.Nil, noon)
+		j, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: noon})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,23 +75,34 @@ func TestLostJournalIsRefused(t *testing.T) {
 		"head cut": func(dir string) { must(os.Truncate(filepath.Join(dir, "journal.json"), 3)) },
 		"replaced": func(dir string) {
 			must(os.RemoveAll(dir))
-			_, err := journal.Open(dir, node, uuid.Nil, noon)
+			_, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: noon})
 			must(err)
 		},
 		"a record cut": func(dir string) { must(os.Truncate(one(t, dir), 10)) },
 		"renamed": func(dir string) {
 			must(os.Rename(one(t, dir), filepath.Join(dir, "allocation-"+uuid.NewString()+".json")))
 		},
+		"a record removed": func(dir string) { must(os.Remove(one(t, dir))) },
+		"a record altered": func(dir string) {
+			text, err := os.ReadFile(one(t, dir))
+			must(err)
+			must(os.WriteFile(one(t, dir), bytes.Replace(text, []byte(`"fence":1`), []byte(`"fence":0`), 1), 0o600))
+		},
+		"given up": func(dir string) {
+			j, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: noon})
+			must(err)
+			must(j.Lose("a later life was seen"))
+		},
 		"a record's NUL": func(dir string) { must(os.WriteFile(one(t, dir), make([]byte, 100), 0o600)) },
 	} {
 		dir, j := fresh()
 		harm(dir)
-		if _, err := journal.Open(dir, node, j.ID(), noon); !errors.Is(err, journal.ErrLost) {
+		if _, err := journal.Open(journal.Options{Dir: dir, Node: node, Expect: j.ID(), Now: noon}); !errors.Is(err, journal.ErrLost) {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
 	dir, j := fresh()
-	if _, err := journal.Open(dir, ids.New[ids.Node](), j.ID(), noon); err == nil {
+	if _, err := journal.Open(journal.Options{Dir: dir, Node: ids.New[ids.Node](), Expect: j.ID(), Now: noon}); err == nil {
 		t.Error("another node took the journal")
 	}
 }
@@ -106,7 +119,7 @@ func one(t *testing.T, dir string) string {
 func TestForgetKeepsWhatMayStillBeAsked(t *testing.T) {
 	t.Parallel()
 
-	j, err := journal.Open(t.TempDir(), ids.New[ids.Node](), uuid.Nil, noon)
+	j, err := journal.Open(journal.Options{Dir: t.TempDir(), Node: ids.New[ids.Node](), Now: noon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,5 +135,48 @@ func TestForgetKeepsWhatMayStillBeAsked(t *testing.T) {
 	}
 	if err := j.Forget(noon.Add(time.Second), isOver); err != nil || len(j.All()) != 1 {
 		t.Errorf("%d records, %v", len(j.All()), err)
+	}
+}
+
+// INV-43: a directory that was copied back is told by what lies in memory, for as
+// long as the machine runs; after a start of the machine it says since when.
+func TestINV43AnOlderCopyIsTold(t *testing.T) {
+	t.Parallel()
+
+	dir, copied, anchor, node := filepath.Join(t.TempDir(), "journal"), t.TempDir(), filepath.Join(t.TempDir(), "anchor"), ids.New[ids.Node]()
+	open := func() (*journal.Journal, error) {
+		return journal.Open(journal.Options{Dir: dir, Node: node, Anchor: anchor, Now: noon})
+	}
+	j, err := open()
+	if err != nil || !j.Since().IsZero() {
+		t.Fatal(err, "a new journal has nothing older than itself", j.Since())
+	}
+	if err := j.Put(record(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(copied, "a"), os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Put(record(2)); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = open(); err != nil || !j.Since().IsZero() {
+		t.Fatalf("a restart of the process: %v, since %v", err, j.Since())
+	}
+
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(copied, "a"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(); !errors.Is(err, journal.ErrLost) {
+		t.Errorf("an older copy: %v", err)
+	}
+	if err := os.Remove(anchor); err != nil { // the machine starts
+		t.Fatal(err)
+	}
+	if j, err = open(); err != nil || !j.Since().Equal(noon) {
+		t.Errorf("after a start: %v, %v", err, j.Since())
 	}
 }

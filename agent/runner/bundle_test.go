@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
@@ -31,15 +29,17 @@ var t0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type bundle struct {
 	*runner.Runner
 
-	t     testing.TB
-	dir   string
-	host  *sim.Driver
-	key   ed25519.PrivateKey
-	proof ed25519.PrivateKey
-	now   time.Time
-	gpus  []string // sorted
-	stop  context.CancelFunc
-	ended chan struct{} // receives when a worker may have ended
+	t   testing.TB
+	dir string
+	// anchor lies outside of dir, as memory does.
+	anchor string
+	host   *sim.Driver
+	key    ed25519.PrivateKey
+	proof  ed25519.PrivateKey
+	now    time.Time
+	gpus   []string // sorted
+	stop   context.CancelFunc
+	ended  chan struct{} // receives when a worker may have ended
 }
 
 func setup(t testing.TB) *bundle {
@@ -68,7 +68,7 @@ func setup(t testing.TB) *bundle {
 // start is what a new process does with what the old one left on disk.
 func (b *bundle) start(node ids.Node, host hook.Host) {
 	b.t.Helper()
-	j, err := journal.Open(filepath.Join(b.dir, "journal"), node, uuid.Nil, b.now)
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(b.dir, "journal"), Node: node, Now: b.now, Anchor: b.anchor})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -22,6 +22,9 @@ func (r *Runner) Observe(state hook.State) []wire.AllocationSeen {
 	defer r.mu.Unlock()
 	for _, record := range r.Journal.All() {
 		last := record.Last()
+		if !last.Envelope.Type.OfAllocation() {
+			continue
+		}
 		s := wire.AllocationSeen{
 			Allocation: record.Allocation, Fence: last.Envelope.Fence,
 			Generation: last.Envelope.Generation, SpecHash: last.Envelope.SpecHash,
@@ -32,15 +35,16 @@ func (r *Runner) Observe(state hook.State) []wire.AllocationSeen {
 				s.Step = j.step
 			}
 		} else {
-			judge(&s, last, state)
+			judge(&s, record, state)
 		}
 		seen = append(seen, s)
 	}
 	return seen
 }
 
-func judge(s *wire.AllocationSeen, last *journal.Entry, state hook.State) {
-	order, err := last.Envelope.Order()
+func judge(s *wire.AllocationSeen, record journal.Record, state hook.State) {
+	last := record.Last()
+	order, err := standing(record)
 	if err != nil { // an older build took what this one refuses
 		s.Phase, s.Message = wire.Broken, err.Error()
 		return

@@ -29,9 +29,11 @@ type Runner struct {
 	// Journal is nil when it is lost: then only probes are answered.
 	Journal *journal.Journal
 	// Host is nil on a driver that only looks: then no allocation task is known.
-	Host  hook.Host
-	Clock clock.Clock
-	Log   *slog.Logger
+	Host hook.Host
+	// Handlers carry out the tasks about the node. A type without one is unknown.
+	Handlers map[wire.Type]Handler
+	Clock    clock.Clock
+	Log      *slog.Logger
 	// Sign makes a proof count as this node's.
 	Sign func(*wire.Proof) error
 
@@ -44,8 +46,10 @@ type Runner struct {
 	life    context.Context //nolint:containedctx // of the workers, which outlive the poll that brought the task
 	workers sync.WaitGroup
 
-	mu   sync.Mutex
-	jobs map[ids.Allocation]*job
+	mu     sync.Mutex
+	jobs   map[ids.Allocation]*job // the zero id: about the node
+	lost   string                  // why the journal is not believed any more
+	checks checks
 }
 
 // job is the work on one task.
@@ -53,7 +57,8 @@ type job struct {
 	task   ids.Task
 	cancel context.CancelFunc
 	done   chan struct{}
-	step   string // guarded by Runner.mu
+	step   string    // guarded by Runner.mu, as is due
+	due    time.Time // when the step must have ended
 }
 
 // Answer is what becomes of a task that was brought.
@@ -73,11 +78,11 @@ func (r *Runner) Start(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.life, r.jobs = ctx, map[ids.Allocation]*job{}
-	if r.Journal == nil || r.Host == nil {
+	if r.Journal == nil {
 		return
 	}
 	for _, record := range r.Journal.All() {
-		if last := record.Last(); last.Result == nil {
+		if last := record.Last(); last.Result == nil && r.known(last.Envelope.Type) == nil {
 			r.Log.InfoContext(ctx, "task resumed", "task_id", last.Envelope.Task, "fence", last.Envelope.Fence)
 			r.work(last.Envelope) //nolint:contextcheck // work outlives calls; it lives as long as the runner
 		}
@@ -112,15 +117,19 @@ func (r *Runner) admit(e wire.Envelope, digest string) (Answer, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case e.Type == wire.Probe:
+	if e.Type == wire.Probe {
 		return Answer{}, r.probe(e)
-	case !e.Type.OfAllocation():
-		return Answer{}, wire.Refuse(wire.TypeUnknown, "this build carries out no %s", e.Type)
+	}
+	if err := r.known(e.Type); err != nil {
+		return Answer{}, err
+	}
+	switch {
+	case e.Type == wire.HealthCheck:
+		return r.check(e)
+	case r.lost != "":
+		return Answer{}, wire.Refuse(wire.JournalLost, "%s", r.lost)
 	case r.Journal == nil:
 		return Answer{}, wire.Refuse(wire.JournalLost, "%v", journal.ErrLost)
-	case r.Host == nil:
-		return Answer{}, wire.Refuse(wire.TypeUnknown, "this node's driver only looks, it does not carry out %s", e.Type)
 	}
 
 	record, known := r.Journal.Get(e.Allocation)
@@ -136,10 +145,35 @@ func (r *Runner) admit(e wire.Envelope, digest string) (Answer, error) {
 	if err := e.Fresh(r.Clock.Now()); err != nil {
 		return Answer{}, err
 	}
-	if err := r.slotsFree(e.Allocation, order.GPUs); err != nil {
+	if since := r.Journal.Since(); e.SignedBefore(since) {
+		return Answer{}, wire.Refuse(wire.Replayed, "signed before %s, when this host started: it may have been carried out already", since.UTC().Format(time.RFC3339))
+	}
+	if err := r.fits(record, e, order); err != nil {
 		return Answer{}, err
 	}
 	return Answer{}, r.accept(record, e, digest)
+}
+
+// known refuses a type that nothing here carries out.
+func (r *Runner) known(t wire.Type) error {
+	switch {
+	case t.OfAllocation() && r.Host == nil:
+		return wire.Refuse(wire.TypeUnknown, "this node's driver only looks, it does not carry out %s", t)
+	case !t.OfAllocation() && r.Handlers[t] == nil:
+		return wire.Refuse(wire.TypeUnknown, "this build carries out no %s", t)
+	}
+	return nil
+}
+
+// fits refuses a task that what stands on the host does not allow.
+func (r *Runner) fits(record journal.Record, e wire.Envelope, order wire.Order) error {
+	if e.Type == wire.RotateKeys && provisioned(record) == nil {
+		return wire.Refuse(wire.ParamsInvalid, "allocation %s does not stand on this host", e.Allocation)
+	}
+	if e.Type == wire.GPUReset {
+		return r.idle(e)
+	}
+	return r.slotsFree(e.Allocation, order.GPUs)
 }
 
 // again answers a task that was admitted before.
@@ -160,6 +194,12 @@ func (r *Runner) slotsFree(id ids.Allocation, gpus []string) error {
 			continue
 		}
 		held := other.Last().Envelope
+		if uuid := resetting(other); slices.Contains(gpus, uuid) {
+			return wire.Refuse(wire.SlotBusy, "%s is being reset", uuid)
+		}
+		if !held.Type.OfAllocation() {
+			continue
+		}
 		for _, uuid := range gpus {
 			if !slices.Contains(held.Slots, uuid) {
 				continue
@@ -182,10 +222,11 @@ func Over(r journal.Record) bool {
 // accept journals the task with its fence, and only then lets a worker act.
 func (r *Runner) accept(record journal.Record, e wire.Envelope, digest string) error {
 	now := r.Clock.Now()
-	record.Allocation = e.Allocation
+	record.Allocation, record.Stopped = e.Allocation, false
 	// What has expired cannot come again; what has not is answered from here.
+	needed := neededBy(record, e)
 	record.Tasks = slices.DeleteFunc(record.Tasks, func(t journal.Entry) bool {
-		return t.Result != nil && t.Told && t.Envelope.ExpiresAt.Before(now)
+		return t.Result != nil && t.Told && t.Envelope.ExpiresAt.Before(now) && t.Envelope.Task != needed
 	})
 	for i := range record.Tasks {
 		if t := &record.Tasks[i]; t.Result == nil {
@@ -208,10 +249,15 @@ func (r *Runner) accept(record journal.Record, e wire.Envelope, digest string) e
 
 // work starts the worker of a task, after the one it overtakes has stopped.
 func (r *Runner) work(e wire.Envelope) {
+	r.begin(e.Allocation, e.Task, func(ctx context.Context, j *job) { r.carryOut(ctx, j, e) })
+}
+
+// begin needs r.mu.
+func (r *Runner) begin(id ids.Allocation, task ids.Task, do func(context.Context, *job)) {
 	ctx, cancel := context.WithCancel(r.life)
-	j := &job{task: e.Task, cancel: cancel, done: make(chan struct{})}
-	before := r.jobs[e.Allocation]
-	r.jobs[e.Allocation] = j
+	j := &job{task: task, cancel: cancel, done: make(chan struct{})}
+	before := r.jobs[id]
+	r.jobs[id] = j
 	if before != nil {
 		before.cancel()
 	}
@@ -221,15 +267,26 @@ func (r *Runner) work(e wire.Envelope) {
 		if before != nil {
 			<-before.done
 		}
-		r.carryOut(ctx, j, e)
+		do(ctx, j)
 
 		r.mu.Lock()
-		if r.jobs[e.Allocation] == j {
-			delete(r.jobs, e.Allocation)
+		if r.jobs[id] == j {
+			delete(r.jobs, id)
 		}
 		r.mu.Unlock()
 		r.Changed()
 	})
+}
+
+// Lose refuses all work from now on: the journal is not the newest there is.
+func (r *Runner) Lose(why string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = why
+	if r.Journal == nil {
+		return nil
+	}
+	return r.Journal.Lose(why)
 }
 
 // probe answers with a report and remembers nothing: asking twice is harmless.

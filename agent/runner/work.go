@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -27,8 +28,12 @@ func (e *stepError) Unwrap() error { return e.cause }
 // overtaken it, or the agent stops and resumes it later.
 func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 	log := r.Log.With("task_id", e.Task, "fence", e.Fence, "type", e.Type)
-	order, err := e.Order() // checked before it was journalled
-	if err == nil && e.Type == wire.ProvisionUser && !r.Clock.Now().Before(e.ExpiresAt) {
+	if e.Type.OfNode() {
+		r.handle(ctx, j, e)
+		return
+	}
+	order, err := r.orderOf(e)
+	if err == nil && e.Type != wire.RevokeUser && !r.Clock.Now().Before(e.ExpiresAt) {
 		// Interrupted, and found again too late. A release goes on: it only removes.
 		err = wire.Refuse(wire.Expired, "interrupted, and expired before it was resumed")
 	}
@@ -42,9 +47,15 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 	result := r.result(e, wire.Succeeded, "", "")
 	result.Proof = proof
 	if err != nil {
+		r.at(j, "unwind", undoWithin)
 		r.unwind(ctx, e, order)
 		result = r.failed(e, err)
 	}
+	r.end(ctx, log, e, result)
+}
+
+// end journals the result and tells of it.
+func (r *Runner) end(ctx context.Context, log *slog.Logger, e wire.Envelope, result *wire.Result) {
 	if err := r.finish(e, result); err != nil {
 		// The disk is full or broken. Without a result the task is resumed at the
 		// next start, and steps done twice do no harm.
@@ -57,18 +68,23 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 
 // steps runs all steps and returns what they prove.
 func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
-	steps := hook.Steps(e.Type)
+	steps := r.stepsOf(e)
 	proof := blank(e, order)
 	for i, step := range steps {
-		r.mu.Lock()
-		j.step = step.Name
-		r.mu.Unlock()
+		r.at(j, step.Name, step.Within)
 		if err := r.step(ctx, step, e, order, proof); err != nil {
 			return nil, &stepError{step, err}
 		}
 		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
 	}
 	return proof, r.seal(proof)
+}
+
+// at notes which step is taken, and by when it must have ended.
+func (r *Runner) at(j *job, step string, within time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j.step, j.due = step, r.Clock.Now().Add(within)
 }
 
 // blank is the proof that the steps fill.
@@ -136,7 +152,8 @@ func late(ctx context.Context, step hook.Step, err error) error {
 const undoWithin = time.Minute
 
 // unwind takes back what a failed provisioning began, newest first. A release is
-// never unwound: what it removed must not come back.
+// never unwound: what it removed must not come back. Nor is a rotation: a key that
+// had to go may have leaked.
 func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) {
 	record, ok := r.Journal.Get(e.Allocation)
 	if !ok || e.Type != wire.ProvisionUser || record.Last().Envelope.Task != e.Task {

@@ -165,6 +165,14 @@ func (e Envelope) Fresh(now time.Time) error {
 	return nil
 }
 
+// Backdate is how far NotBefore lies before the moment of signing: a host whose
+// clock is behind by less takes the task nevertheless.
+const Backdate = 5 * time.Minute
+
+// SignedBefore says whether the envelope was signed before t. Both clocks count: one
+// that is off makes the answer so.
+func (e Envelope) SignedBefore(t time.Time) bool { return e.NotBefore.Add(Backdate).Before(t) }
+
 // Strict decodes one JSON value and refuses unknown fields and anything after it.
 func Strict(r io.Reader, into any) error {
 	d := json.NewDecoder(r)

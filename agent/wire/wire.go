@@ -27,13 +27,14 @@ const Capability = 2
 // Paths of the node door. Those with an id are only answered to the certificate
 // that carries the same id.
 const (
-	PathEnrol  = "/internal/v1/enrol"                      // POST EnrolRequest → EnrolReply; the only call without a client certificate
+	PathEnrol  = "/internal/v1/enrol"                      // POST EnrolRequest → EnrolReply; without a client certificate
 	PathTrust  = "/internal/v1/trust"                      // GET → Trust
 	PathRenew  = "/internal/v1/nodes/%s/certificate"       // POST RenewRequest → EnrolReply
 	PathWait   = "/internal/v1/nodes/%s/tasks/wait"        // GET → Signed (200) or nothing (204) after WaitFor
 	PathResult = "/internal/v1/nodes/%s/tasks/%s/result"   // POST Result → 204, 409 task_superseded
 	PathStep   = "/internal/v1/nodes/%s/tasks/%s/progress" // POST Progress → 204
 	PathReport = "/internal/v1/nodes/%s/report"            // PUT Report → ReportReply, 409 stale_report
+	PathBinary = "/agent/%s"                               // GET → the agent's binary for a platform as linux-amd64; without a client certificate
 )
 
 // WaitFor is how long the node door holds a poll open before it answers 204.
@@ -284,6 +285,9 @@ type EnrolReply struct {
 // change at any time; a node that kept to an old one would be taken for silent.
 type ReportReply struct {
 	ReportEvery int `json:"report_seconds"` // 0: as before
+	// Renew asks for a renewal now: what the node should believe has changed since
+	// its certificate was made.
+	Renew bool `json:"renew,omitempty"`
 }
 
 // Problem is the body of every refusal of the node door.

@@ -35,6 +35,9 @@ var good = map[string]map[string]any{
 	"fleet.declaration_changed":            {"object_id": id, "kind": "Node", "name": "n7", "change": "put", "generation": 3, "version": 5, "changed_by": "user:" + id, "reason": ""},
 	"fleet.drift_opened":                   drift(),
 	"fleet.drift_closed":                   drift(),
+	"fleet.node_health_changed":            {"node_id": id, "name": "n7", "health": "degraded", "before": "healthy", "reason": "GPU 1 is unhealthy: xid 48: double-bit memory error"},
+	"fleet.slot_quarantined":               {"node_id": id, "name": "n7", "slot_id": id, "gpu": "GPU-1", "reason": "GPU 1: xid 48: double-bit memory error"},
+	"fleet.mass_action_stopped":            {"trip_id": id, "held": 2, "allowed": 2, "fleet": 10, "reason": "n7: GPU 1: slowed down by heat"},
 	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
 	"billing.balance_depleted":             {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
 const domain = "gpuaas.test"
@@ -44,28 +45,32 @@ type rooms struct {
 	refuse   error         // what Finish and Report say
 }
 
-func (r *rooms) Enrol(_ context.Context, token string, issue func(ids.Node) (string, time.Time, []byte, error)) (ids.Node, error) {
+func (r *rooms) Enrol(ctx context.Context, e nodeapi.Enrolment, issue nodeapi.Issue) (a nodeapi.Admitted, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	node, ok := r.tokens[token]
+	node, ok := r.tokens[e.Token]
 	if !ok {
-		return ids.Node{}, errs.New(errs.EnrolmentTokenInvalid, "the enrolment token is unknown, used or expired")
+		return a, errs.New(errs.EnrolmentTokenInvalid, "the enrolment token is unknown, used or expired")
 	}
-	serial, _, _, err := issue(node)
-	if err != nil {
-		return ids.Node{}, err
+	a.Node = node
+	if a.Grant, err = issue(ctx, node); err != nil {
+		return a, err
 	}
-	delete(r.tokens, token)
-	r.standing[serial] = node
-	return node, nil
+	delete(r.tokens, e.Token)
+	r.standing[a.Grant.Certificate.Serial] = node
+	return a, nil
 }
 
-func (r *rooms) Renew(_ context.Context, node ids.Node, _ string, issue func(ids.Node) (string, time.Time, []byte, error)) error {
+func (r *rooms) Renew(ctx context.Context, node ids.Node, _ string, issue nodeapi.Issue) (nodeapi.Grant, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	serial, _, _, err := issue(node)
-	r.standing[serial] = node
-	return err
+	g, err := issue(ctx, node)
+	r.standing[g.Certificate.Serial] = node
+	return g, err
+}
+
+func (r *rooms) Believes(ctx context.Context, node ids.Node, serial string) (string, error) {
+	return "", r.Check(ctx, node, serial)
 }
 
 func (r *rooms) Check(_ context.Context, node ids.Node, serial string) error {
@@ -129,7 +134,7 @@ type bundle struct {
 
 	url   string
 	ca    *pki.Local
-	keys  *pki.Keyring
+	keys  secret.Signer
 	hints *hint.Bus
 	stop  context.CancelFunc
 	ended chan error
@@ -142,7 +147,7 @@ func setup(t testing.TB) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := pki.OpenKeyring(dir)
+	keys, err := secret.OpenSigner(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ type caller struct {
 
 type handler func(w http.ResponseWriter, r *http.Request, who caller) error
 
-// open answers anybody: only the first enrolment.
+// open answers anybody: only the first enrolment, and the binary that asks for it.
 func (s *Server) open(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, caller{}, func() error { return h(w, r, caller{}) })

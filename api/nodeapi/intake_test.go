@@ -1,7 +1,6 @@
 package nodeapi_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
-	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -31,7 +29,7 @@ type intake struct {
 func setupIntake(t *testing.T) *intake {
 	t.Helper()
 	db, hints := pgtest.Clone(t), &hint.Bus{}
-	keys, err := pki.OpenKeyring(t.TempDir())
+	keys, err := secret.OpenSigner(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +77,7 @@ func (i *intake) ordered(fence int64) wire.Envelope {
 	if err != nil || !ok {
 		i.t.Fatal("nothing waits", err)
 	}
-	e, err := wire.Open(signed, i.Tasks.Signer.(*pki.Keyring).Public())
+	e, err := wire.Open(signed, i.Tasks.Signer.(secret.Signer).Public())
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -151,48 +149,5 @@ func TestResultIsOneCommit(t *testing.T) {
 	e = i.ordered(1)
 	if err := i.Finish(t.Context(), i.node, wire.Result{Task: e.Task, Allocation: e.Allocation, Fence: 1, Attempt: 1, Outcome: wire.Succeeded}); err != nil || i.count(`SELECT count(*) FROM observed_allocations`) != 1 {
 		t.Errorf("a success was counted: %v", err)
-	}
-}
-
-// A token is spent only on a certificate, which stands at once.
-func TestEnrolIsOneCommit(t *testing.T) {
-	t.Parallel()
-	i := setupIntake(t)
-	var token string
-	i.do(func(tx pgx.Tx) (err error) {
-		token, _, err = i.Inventory.EnrolmentToken(t.Context(), tx, i.node)
-		return err
-	})
-	diff := pgtest.Diff(t, i.DB)
-	_, err := i.Enrol(t.Context(), token, func(ids.Node) (string, time.Time, []byte, error) {
-		return "", time.Time{}, nil, errors.New("the request is not for a key we take")
-	})
-	if err == nil || diff() != "" {
-		t.Errorf("%v\n%s", err, diff())
-	}
-	issue := func(serial string) func(ids.Node) (string, time.Time, []byte, error) {
-		return func(node ids.Node) (string, time.Time, []byte, error) {
-			if node != i.node {
-				t.Errorf("a certificate for %s", node)
-			}
-			return serial, time.Now().Add(time.Hour), nil, nil
-		}
-	}
-	if node, err := i.Enrol(t.Context(), token, issue("01")); err != nil || node != i.node {
-		t.Fatal(node, err)
-	}
-	if err := i.Renew(t.Context(), i.node, "01", issue("02")); err != nil {
-		t.Fatal(err)
-	}
-	for _, serial := range []string{"01", "02"} {
-		if err := i.Check(t.Context(), i.node, serial); err != nil {
-			t.Errorf("%s: %v", serial, err)
-		}
-	}
-	if fallen, err := i.Fallen(t.Context(), []string{"01", "02", "03"}); err != nil || len(fallen) != 1 {
-		t.Errorf("fallen: %v, %v", fallen, err)
-	}
-	if _, err := i.Enrol(t.Context(), token, issue("03")); errs.CodeOf(err) != errs.EnrolmentTokenInvalid {
-		t.Errorf("the token again: %v", err)
 	}
 }

@@ -98,7 +98,7 @@ func TestACertificateOfAnotherKindIsNoNode(t *testing.T) {
 	b := setup(t)
 	for _, uri := range []string{"spiffe://elsewhere/node/" + ids.New[ids.Node]().String(), "spiffe://" + domain + "/user/1", "spiffe://" + domain + "/node/UPPER"} {
 		key := newKey(t)
-		made, err := b.ca.Issue([]byte(csrFor(t, key)), mustURL(t, uri), time.Hour)
+		made, err := b.ca.Issue(t.Context(), []byte(csrFor(t, key)), mustURL(t, uri), time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,13 +10,11 @@ package nodeapi
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -26,29 +24,28 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
-// Authority issues the certificates of the door and of the nodes.
-type Authority interface {
-	Issue(csr []byte, uri *url.URL, ttl time.Duration) (pki.Certificate, error)
-	Server(hosts []string, ttl time.Duration) (tls.Certificate, error)
-	Bundle() []byte
-	Pool() *x509.CertPool
-}
-
 // TaskKeys are those that nodes should believe tasks by.
-type TaskKeys interface{ Public() map[string][]byte }
+type TaskKeys interface {
+	Active() (kid string)
+	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
+	Public() map[string][]byte
+}
 
 // Nodes knows which node may speak.
 type Nodes interface {
-	// Enrol consumes the token and records the certificate that issue makes, in one
-	// transaction: enrolment_token_invalid for a token that is unknown, used or late.
-	Enrol(ctx context.Context, token string, issue func(node ids.Node) (serial string, notAfter time.Time, chain []byte, err error)) (ids.Node, error)
+	// Enrol consumes the token and records the certificate that issue makes:
+	// enrolment_token_invalid for a token that is unknown, used or late.
+	Enrol(ctx context.Context, e Enrolment, issue Issue) (Admitted, error)
 	// Renew records the certificate that issue makes, for a node that holds serial.
-	Renew(ctx context.Context, node ids.Node, serial string, issue func(node ids.Node) (serial string, notAfter time.Time, chain []byte, err error)) error
+	Renew(ctx context.Context, node ids.Node, serial string, issue Issue) (Grant, error)
 	// Check refuses a certificate that does not stand: certificate_revoked,
 	// node_identity_mismatch.
 	Check(ctx context.Context, node ids.Node, serial string) error
+	// Believes is the stamp of what the holder of serial was told to believe.
+	Believes(ctx context.Context, node ids.Node, serial string) (stamp string, err error)
 	// Fallen returns those of the serials that do not stand any more. It is asked
 	// once a second about all open polls together.
 	Fallen(ctx context.Context, serials []string) ([]string, error)
@@ -72,7 +69,7 @@ type Reports interface {
 type Server struct {
 	TrustDomain string
 	Hosts       []string // names and addresses that nodes dial
-	CA          Authority
+	CA          secret.Authority
 	Keys        TaskKeys
 	Nodes       Nodes
 	Tasks       Tasks
@@ -81,8 +78,12 @@ type Server struct {
 	Log         *slog.Logger
 	Clock       clock.Clock
 
-	// CertificateFor is the life of a node's certificate; 24 h when zero.
-	CertificateFor time.Duration
+	// CertificateFor is the life of a node's certificate; 24 h when nil.
+	CertificateFor func() time.Duration
+	// ReleaseKeys are those that nodes should believe builds of the agent by.
+	ReleaseKeys func() map[string][]byte
+	// Binaries are the builds of the agent that a host may fetch.
+	Binaries *Binaries
 	// ReportEvery is how often a node should report; nil leaves it to the node.
 	ReportEvery func(ids.Node) time.Duration
 	// Relook is how often a poll looks without a hint; 5 s when zero.
@@ -91,6 +92,7 @@ type Server struct {
 	ending <-chan struct{} // closed when Serve's context ends
 	cert   serverCert
 	polls  polls
+	recall recall
 }
 
 // Topic is what to hint at when a node's mailbox has something new.
@@ -110,7 +112,7 @@ const (
 // Open polls are told that there is nothing.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.ending = ctx.Done()
-	if _, err := s.cert.get(s); err != nil {
+	if _, err := s.cert.get(ctx, s); err != nil {
 		return fmt.Errorf("certifying the node door: %w", err)
 	}
 	var watch sync.WaitGroup
@@ -128,7 +130,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		// streams.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
-	secure := tls.NewListener(l, pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(s) }, s.CA.Pool(), s.Clock))
+	secure := tls.NewListener(l, pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(ctx, s) }, s.CA.Pool, s.Clock))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(secure) }()
 	select {
@@ -160,6 +162,7 @@ func (s *Server) routes() map[string]http.Handler {
 	const nodePath = "/internal/v1/nodes/{node}/"
 	return map[string]http.Handler{
 		"POST " + wire.PathEnrol:                     s.open(s.enrol),
+		"GET /agent/{platform}":                      s.open(s.binary),
 		"GET " + wire.PathTrust:                      s.known(s.trust),
 		"POST " + nodePath + "certificate":           s.known(s.renew),
 		"GET " + nodePath + "tasks/wait":             s.known(s.wait),
@@ -167,24 +170,4 @@ func (s *Server) routes() map[string]http.Handler {
 		"POST " + nodePath + "tasks/{task}/progress": s.known(s.progress),
 		"PUT " + nodePath + "report":                 s.known(s.report),
 	}
-}
-
-// serverCert is the door's own certificate, made anew at half life.
-type serverCert struct {
-	mu   sync.Mutex
-	cert *tls.Certificate
-}
-
-func (c *serverCert) get(s *Server) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cert != nil && s.Clock.Now().Before(c.cert.Leaf.NotAfter.Add(-pki.MaxTTL/2)) {
-		return c.cert, nil
-	}
-	made, err := s.CA.Server(s.Hosts, pki.MaxTTL)
-	if err != nil {
-		return nil, err
-	}
-	c.cert = &made
-	return c.cert, nil
 }

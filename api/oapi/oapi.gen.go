@@ -3574,9 +3574,11 @@ type SshCertificate struct {
 	Host        string    `json:"host"`
 
 	// Login The account on the host.
-	Login  string `json:"login"`
-	Port   int    `json:"port"`
-	Serial int64  `json:"serial"`
+	Login string `json:"login"`
+	Port  int    `json:"port"`
+
+	// Serial By which it may be revoked.
+	Serial string `json:"serial"`
 }
 
 // SshCertificateRequest defines model for SshCertificateRequest.

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -30,7 +31,6 @@ func (s *Server) CreateSshCertificate(ctx context.Context, req oapi.CreateSshCer
 
 func toLogin(l allocation.Login) oapi.SshCertificate {
 	return oapi.SshCertificate{
-		Certificate: l.Certificate, Serial: int64(l.Serial), //nolint:gosec // serials stay below 2^63
-		ExpiresAt: l.ExpiresAt.UTC(), Host: l.Host, Port: l.Port, Login: l.User,
+		Certificate: l.Certificate, Serial: strconv.FormatUint(l.Serial, 10), ExpiresAt: l.ExpiresAt.UTC(), Host: l.Host, Port: l.Port, Login: l.User,
 	}
 }

@@ -149,12 +149,12 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		return strings.Replace(path, "{id}", drift1.ID.String(), 1)
 	}
 	made := map[string]func() string{
-		"/api/v1/skus/{sku}":                         func() string { return h100.Name },
-		"/api/v1/ssh-keys/{id}":                      func() string { return ids.New[ids.SSHKey]().String() },
-		"/api/v1/api-keys/{id}":                      func() string { return b.make(t, "/api/v1/api-keys", `{"name":"ci"}`) },
-		"/api/v1/tenant/invitations/{id}":            func() string { return b.make(t, "/api/v1/tenant/invitations", `{"email":"a@b.test","role":"member"}`) },
-		"/api/v1/admin/desired/{kind}":               func() string { return "Node" },
-		"/api/v1/admin/plans/{id}":                   func() string { return plan1.ID.String() },
+		"/api/v1/skus/{sku}":              func() string { return h100.Name },
+		"/api/v1/ssh-keys/{id}":           func() string { return ids.New[ids.SSHKey]().String() },
+		"/api/v1/api-keys/{id}":           func() string { return b.make(t, "/api/v1/api-keys", `{"name":"ci"}`) },
+		"/api/v1/tenant/invitations/{id}": func() string { return b.make(t, "/api/v1/tenant/invitations", `{"email":"a@b.test","role":"member"}`) },
+		"/api/v1/admin/desired/{kind}":    func() string { return "Node" },
+		"/api/v1/admin/plans/{id}":        func() string { return plan1.ID.String() },
 	}
 	if one, ok := made[path]; ok {
 		return parameter.ReplaceAllString(path, one())

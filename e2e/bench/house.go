@@ -107,7 +107,7 @@ func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 	if h.authority, err = pki.Open(filepath.Join(secrets, "ca"), c); err != nil {
 		return err
 	}
-	keys, err := pki.OpenKeyring(filepath.Join(secrets, "keys"))
+	keys, err := secret.OpenSigner(filepath.Join(secrets, "keys"))
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ var fences = []struct {
 	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "policies/fault/gen"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},
-		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place"},
+		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place", "product/inventory/rollout"},
 	},
 }
 

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -8,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -22,6 +24,7 @@ const MaxTTL = 24 * time.Hour
 // Certificate is what Issue made.
 type Certificate struct {
 	Serial   string
+	Issuer   string // which issuing key: the identifier of it, in hex
 	NotAfter time.Time
 	Chain    []byte // PEM, leaf first, without the root
 }
@@ -54,12 +57,12 @@ func ParseRequest(csr []byte) (*x509.CertificateRequest, error) {
 
 // Issue certifies the key behind csr as the client named uri. Names, usages and
 // times that the request asks for are ignored.
-func (l *Local) Issue(csr []byte, uri *url.URL, ttl time.Duration) (Certificate, error) {
+func (l *Local) Issue(_ context.Context, csr []byte, uri *url.URL, ttl time.Duration) (Certificate, error) {
 	request, err := ParseRequest(csr)
 	if err != nil {
 		return Certificate{}, err
 	}
-	return l.leaf(request.PublicKey, ttl, func(c *x509.Certificate) {
+	return l.leaf(l.issuing(), request.PublicKey, ttl, func(c *x509.Certificate) {
 		c.URIs = []*url.URL{uri}
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	})
@@ -68,20 +71,15 @@ func (l *Local) Issue(csr []byte, uri *url.URL, ttl time.Duration) (Certificate,
 // Server makes a key and certificate for a listener that is reached under hosts:
 // names or addresses. The chain ends with the root, so that a peer who knows
 // only the root's fingerprint can find it there.
-func (l *Local) Server(hosts []string, ttl time.Duration) (tls.Certificate, error) {
+func (l *Local) Server(_ context.Context, hosts []string, ttl time.Duration) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("making server key: %w", err)
 	}
-	made, err := l.leaf(key.Public(), ttl, func(c *x509.Certificate) {
+	by := l.oldest()
+	made, err := l.leaf(by, key.Public(), ttl, func(c *x509.Certificate) {
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-		for _, host := range hosts {
-			if ip := net.ParseIP(host); ip != nil {
-				c.IPAddresses = append(c.IPAddresses, ip)
-			} else {
-				c.DNSNames = append(c.DNSNames, host)
-			}
-		}
+		c.DNSNames, c.IPAddresses = SplitHosts(hosts)
 	})
 	if err != nil {
 		return tls.Certificate{}, err
@@ -92,12 +90,24 @@ func (l *Local) Server(hosts []string, ttl time.Duration) (tls.Certificate, erro
 		return tls.Certificate{}, fmt.Errorf("reading server certificate: %w", err)
 	}
 	return tls.Certificate{
-		Certificate: [][]byte{leaf.Bytes, l.issuing.cert.Raw, l.root.cert.Raw},
+		Certificate: [][]byte{leaf.Bytes, by.issuing.cert.Raw, by.root.cert.Raw},
 		PrivateKey:  key, Leaf: parsed,
 	}, nil
 }
 
-func (l *Local) leaf(public any, ttl time.Duration, shape func(*x509.Certificate)) (Certificate, error) {
+// SplitHosts parts names from addresses.
+func SplitHosts(hosts []string) (names []string, addresses []net.IP) {
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			addresses = append(addresses, ip)
+		} else {
+			names = append(names, host)
+		}
+	}
+	return names, addresses
+}
+
+func (l *Local) leaf(by generation, public any, ttl time.Duration, shape func(*x509.Certificate)) (Certificate, error) {
 	if ttl <= 0 || ttl > MaxTTL {
 		return Certificate{}, fmt.Errorf("a certificate cannot live %s, at most %s", ttl, MaxTTL)
 	}
@@ -112,13 +122,19 @@ func (l *Local) leaf(public any, ttl time.Duration, shape func(*x509.Certificate
 		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
 	}
 	shape(template)
-	der, err := x509.CreateCertificate(rand.Reader, template, l.issuing.cert, public, l.issuing.key)
+	der, err := certify(template, by.issuing, public)
 	if err != nil {
 		return Certificate{}, fmt.Errorf("issuing certificate: %w", err)
 	}
 	return Certificate{
 		Serial:   SerialOf(template),
+		Issuer:   issuerOf(by.issuing.cert.SubjectKeyId),
 		NotAfter: template.NotAfter.Truncate(time.Second), // X.509 has no finer time
-		Chain:    append(certPEM(der), certPEM(l.issuing.cert.Raw)...),
+		Chain:    append(certPEM(der), certPEM(by.issuing.cert.Raw)...),
 	}, nil
 }
+
+// IssuerOf names the key that signed a certificate.
+func IssuerOf(c *x509.Certificate) string { return issuerOf(c.AuthorityKeyId) }
+
+func issuerOf(identifier []byte) string { return hex.EncodeToString(identifier) }

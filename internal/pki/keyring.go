@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -20,10 +22,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/durable"
 )
 
-// Keyring holds the Ed25519 keys that sign orders. Two may be known at a time:
-// the newest signs, the older is still believed until what it signed has expired.
+// Keyring holds the Ed25519 keys that sign for one purpose. Two may be known at
+// a time. Where whoever verifies asks us for the keys, the newest signs; where it
+// has to hear of a new key first, the oldest does until it is retired.
 type Keyring struct {
-	dir string
+	dir    string
+	oldest bool
 
 	mu   sync.RWMutex
 	keys map[string]ed25519.PrivateKey // by kid
@@ -35,12 +39,18 @@ const (
 	keySuffix = ".pem"
 )
 
-// OpenKeyring reads the keys of dir, or makes the first.
-func OpenKeyring(dir string) (*Keyring, error) {
+// OpenKeyring reads the keys of dir, or makes the first. The newest signs.
+func OpenKeyring(dir string) (*Keyring, error) { return openKeyring(dir, false) }
+
+// OpenAnnounced is OpenKeyring for keys that hosts must hear of before they see
+// anything signed by them: the oldest signs.
+func OpenAnnounced(dir string) (*Keyring, error) { return openKeyring(dir, true) }
+
+func openKeyring(dir string, oldest bool) (*Keyring, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening keyring: %w", err)
 	}
-	r := &Keyring{dir: dir}
+	r := &Keyring{dir: dir, oldest: oldest}
 	if err := r.read(); err != nil {
 		return nil, err
 	}
@@ -59,8 +69,25 @@ func OpenKeyring(dir string) (*Keyring, error) {
 func (r *Keyring) Active() string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	return r.active()
+}
+
+func (r *Keyring) active() string {
+	if r.oldest {
+		return slices.Min(slices.Collect(maps.Keys(r.keys)))
+	}
 	return slices.Max(slices.Collect(maps.Keys(r.keys)))
 }
+
+// Kids lists what is believed, oldest first.
+func (r *Keyring) Kids() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.keys))
+}
+
+// Refresh reads the directory again: another process may have made a key.
+func (r *Keyring) Refresh() error { return r.read() }
 
 // Sign signs body with the key kid.
 func (r *Keyring) Sign(kid string, body []byte) ([]byte, error) {
@@ -84,11 +111,12 @@ func (r *Keyring) Public() map[string][]byte {
 	return public
 }
 
-// Rotate makes a new key, which signs from now on.
+// Rotate makes a new key.
 func (r *Keyring) Rotate() (kid string, err error) {
 	var last int
-	if _, err := fmt.Sscanf(r.Active(), "%d", &last); err != nil {
-		return "", fmt.Errorf("reading number of key %q: %w", r.Active(), err)
+	kids := r.Kids()
+	if _, err := fmt.Sscanf(kids[len(kids)-1], "%d", &last); err != nil {
+		return "", fmt.Errorf("reading number of key %q: %w", kids[len(kids)-1], err)
 	}
 	if kid, err = r.add(fmt.Sprintf("%04d", last+1)); err != nil {
 		return "", err
@@ -98,7 +126,7 @@ func (r *Keyring) Rotate() (kid string, err error) {
 
 // Retire forgets an older key: nothing signed by it is believed any more.
 func (r *Keyring) Retire(kid string) error {
-	if kid == r.Active() {
+	if kids := r.Kids(); len(kids) < 2 || !r.oldest && kid == r.Active() {
 		return fmt.Errorf("key %q signs; rotate first", kid)
 	}
 	if err := os.Remove(r.path(kid)); err != nil {
@@ -148,7 +176,9 @@ func (r *Keyring) read() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys = keys
+	if len(keys) > 0 || len(r.keys) == 0 {
+		r.keys = keys
+	}
 	return nil
 }
 
@@ -157,4 +187,19 @@ func (r *Keyring) read() error {
 func Fingerprint(der []byte) string {
 	sum := sha256.Sum256(der)
 	return hex.EncodeToString(sum[:])
+}
+
+// Signer is the key kid for a library that wants one. It shows the public half
+// only.
+func (r *Keyring) Signer(kid string) crypto.Signer { return ringSigner{r, kid} }
+
+type ringSigner struct {
+	ring *Keyring
+	kid  string
+}
+
+func (s ringSigner) Public() crypto.PublicKey { return ed25519.PublicKey(s.ring.Public()[s.kid]) }
+
+func (s ringSigner) Sign(_ io.Reader, body []byte, _ crypto.SignerOpts) ([]byte, error) {
+	return s.ring.Sign(s.kid, body)
 }

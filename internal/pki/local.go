@@ -1,30 +1,24 @@
 // Package pki is the certificate authority of small installations, made of
-// files: a root, an issuing key below it, and the keys that sign orders. It
-// issues short-lived certificates and keeps no list of them: whoever asks records
-// the serials and decides which still stand.
+// files: roots, issuing keys below them, and the keys that sign orders and
+// logins. It issues short-lived certificates and keeps no list of them: whoever
+// asks records the serials and decides which still stand.
 //
 // It refuses to take anything but the public key from a signing request, to
 // issue for longer than MaxTTL, and to speak anything older than TLS 1.3.
 package pki
 
 import (
+	"bytes"
+	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
-	"math/big"
 	"os"
-	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
-	"github.com/gpuaas/gpuaas/internal/durable"
 )
 
 const (
@@ -32,19 +26,24 @@ const (
 	issuingLife = 365 * 24 * time.Hour
 	// A holder whose clock is behind ours must accept what it was just given.
 	backdate = 5 * time.Minute
+	// settle is how long a new generation signs nothing: until every process that
+	// opened the directory has seen it and believes what it signs.
+	settle = 3 * time.Second
 )
 
 // Local is an authority whose keys are files of one directory, 0600. Several
-// processes may open the same directory.
+// processes may open the same directory; Refresh shows one what another changed.
+//
+// While it rolls over it has two generations. Both are believed. Nodes are
+// certified by the newer; the door itself by the older, which is what a node
+// that has heard of nothing yet believes.
 type Local struct {
 	Clock clock.Clock
 
-	root, issuing pair
-}
-
-type pair struct {
-	cert *x509.Certificate
-	key  crypto.Signer
+	dir  string
+	mu   sync.RWMutex
+	gens []generation // oldest first
+	pool *x509.CertPool
 }
 
 // Open reads the authority of dir, or makes it when dir has none.
@@ -52,35 +51,102 @@ func Open(dir string, c clock.Clock) (*Local, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening authority: %w", err)
 	}
-	l := &Local{Clock: c}
-
-	var err error
-	l.root, err = loadOrMake(filepath.Join(dir, "root.pem"), func(key crypto.Signer) ([]byte, error) {
-		return l.authority(pkix.Name{CommonName: "GPUaaS root"}, 1, rootLife, key, pair{key: key})
-	})
+	l := &Local{Clock: c, dir: dir}
+	numbers, err := generations(dir)
 	if err != nil {
 		return nil, err
 	}
-	l.issuing, err = loadOrMake(filepath.Join(dir, "issuing.pem"), func(key crypto.Signer) ([]byte, error) {
-		return l.authority(pkix.Name{CommonName: "GPUaaS issuing"}, 0, issuingLife, key, l.root)
-	})
-	if err != nil {
-		return nil, err
+	if len(numbers) < 2 { // the first may have been left half made
+		if _, err := l.load(max(1, newest(numbers)), true); err != nil {
+			return nil, err
+		}
 	}
-	if err := l.issuing.cert.CheckSignatureFrom(l.root.cert); err != nil {
-		return nil, fmt.Errorf("issuing certificate in %s is not of the root beside it: %w", dir, err)
-	}
-	return l, nil
+	return l, l.refresh()
 }
 
-// Bundle is what peers should trust, in PEM.
-func (l *Local) Bundle() []byte { return certPEM(l.root.cert.Raw) }
+// Refresh reads the directory again: another process may have rolled it over.
+func (l *Local) Refresh(context.Context) error { return l.refresh() }
 
-// Pool is Bundle in the form that crypto/tls takes.
-func (l *Local) Pool() *x509.CertPool {
+func (l *Local) refresh() error {
+	numbers, err := generations(l.dir)
+	if err != nil {
+		return err
+	}
+	var gens []generation
 	pool := x509.NewCertPool()
-	pool.AddCert(l.root.cert)
-	return pool
+	for _, n := range numbers {
+		g, err := l.load(n, false)
+		if err != nil {
+			return err
+		}
+		if g.whole() {
+			gens = append(gens, g)
+			pool.AddCert(g.root.cert)
+		}
+	}
+	if len(gens) == 0 {
+		return fmt.Errorf("no authority is left in %s", l.dir)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !same(gens, l.gens) {
+		l.gens, l.pool = gens, pool
+	}
+	return nil
+}
+
+// Bundle is what peers should trust, in PEM, oldest first.
+func (l *Local) Bundle() []byte {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var b bytes.Buffer
+	for _, g := range l.gens {
+		b.Write(certPEM(g.root.cert.Raw))
+	}
+	return b.Bytes()
+}
+
+// Pool is Bundle in the form that crypto/tls takes. It is another pool only when
+// the bundle is another.
+func (l *Local) Pool() *x509.CertPool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.pool
+}
+
+// Revoke has nothing to do: this authority keeps no list, and whoever recorded
+// the serial says whether it stands.
+func (*Local) Revoke(context.Context, string) error { return nil }
+
+// oldest certifies the door.
+func (l *Local) oldest() generation {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.gens[0]
+}
+
+// issuing certifies nodes.
+func (l *Local) issuing() generation {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	last := l.gens[len(l.gens)-1]
+	made := last.issuing.cert.NotBefore.Add(backdate)
+	if len(l.gens) > 1 && l.Clock.Now().Before(made.Add(settle)) {
+		return l.gens[len(l.gens)-2]
+	}
+	return last
+}
+
+func same(a, b []generation) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !a[i].root.cert.Equal(b[i].root.cert) || !a[i].issuing.cert.Equal(b[i].issuing.cert) {
+			return false
+		}
+	}
+	return true
 }
 
 // authority makes a CA certificate for key, signed by parent; a parent without a
@@ -100,83 +166,5 @@ func (l *Local) authority(subject pkix.Name, depth int, life time.Duration, key 
 	if parent.cert == nil {
 		parent.cert = template
 	}
-	return x509.CreateCertificate(rand.Reader, template, parent.cert, key.Public(), parent.key)
-}
-
-// loadOrMake reads a key and its certificate from one file. They are one file so
-// that a crash, or another process that makes them too, cannot leave a key
-// beside a certificate of another.
-func loadOrMake(path string, certify func(crypto.Signer) ([]byte, error)) (pair, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := makePair(path, certify); err != nil && !errors.Is(err, fs.ErrExist) {
-			return pair{}, err
-		}
-		text, err = os.ReadFile(path) // ours, or that of whoever was faster
-	}
-	if err != nil {
-		return pair{}, fmt.Errorf("reading %s: %w", path, err)
-	}
-	p, err := parsePair(text)
-	if err != nil {
-		return pair{}, fmt.Errorf("reading %s: %w", path, err)
-	}
-	return p, nil
-}
-
-func makePair(path string, certify func(crypto.Signer) ([]byte, error)) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("making key for %s: %w", path, err)
-	}
-	cert, err := certify(key)
-	if err != nil {
-		return fmt.Errorf("making certificate for %s: %w", path, err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("encoding key for %s: %w", path, err)
-	}
-	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), certPEM(cert)...)
-	return durable.Create(path, text, 0o600)
-}
-
-func parsePair(text []byte) (pair, error) {
-	private, rest := pem.Decode(text)
-	if private == nil || private.Type != "PRIVATE KEY" {
-		return pair{}, errors.New("holds no private key")
-	}
-	cert, _ := pem.Decode(rest)
-	if cert == nil || cert.Type != "CERTIFICATE" {
-		return pair{}, errors.New("holds no certificate")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(private.Bytes)
-	if err != nil {
-		return pair{}, fmt.Errorf("parsing key: %w", err)
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return pair{}, fmt.Errorf("a %T does not sign", key)
-	}
-	c, err := x509.ParseCertificate(cert.Bytes)
-	if err != nil {
-		return pair{}, fmt.Errorf("parsing certificate: %w", err)
-	}
-	if public, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(c.PublicKey) {
-		return pair{}, errors.New("key and certificate do not belong together")
-	}
-	return pair{c, signer}, nil
-}
-
-func certPEM(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-// newSerial is random, so that it tells nothing and needs no counter.
-func newSerial() (*big.Int, error) {
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("drawing a serial: %w", err)
-	}
-	return n.Add(n, big.NewInt(1)), nil
+	return certify(template, parent, key.Public())
 }

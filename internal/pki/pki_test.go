@@ -64,7 +64,7 @@ func TestIssueTakesOnlyTheKeyFromTheRequest(t *testing.T) {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		URIs:        []*url.URL{{Scheme: "spiffe", Host: "gpuaas.test", Path: "/node/another"}},
 	}
-	made, err := ca.Issue(request(t, key, evil), holder.URI(), time.Hour)
+	made, err := ca.Issue(t.Context(), request(t, key, evil), holder.URI(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,11 +123,11 @@ func TestIssueRefuses(t *testing.T) {
 		"no time":         {good, 0},
 		"private key PEM": {[]byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), time.Hour},
 	} {
-		if _, err := ca.Issue(c.csr, holder.URI(), c.ttl); err == nil {
+		if _, err := ca.Issue(t.Context(), c.csr, holder.URI(), c.ttl); err == nil {
 			t.Errorf("%s: issued", rule)
 		}
 	}
-	if _, err := ca.Issue(request(t, edwards, x509.CertificateRequest{}), holder.URI(), time.Hour); err != nil {
+	if _, err := ca.Issue(t.Context(), request(t, edwards, x509.CertificateRequest{}), holder.URI(), time.Hour); err != nil {
 		t.Errorf("Ed25519: %v", err)
 	}
 }
@@ -228,11 +228,11 @@ func TestHandshakes(t *testing.T) {
 	t.Parallel()
 
 	ca, other := open(t), open(t)
-	server, err := ca.Server([]string{"127.0.0.1", "localhost"}, time.Hour)
+	server, err := ca.Server(t.Context(), []string{"127.0.0.1", "localhost"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", pki.ServerTLS(func() (*tls.Certificate, error) { return &server, nil }, ca.Pool(), clock.Clock{}))
+	l, err := tls.Listen("tcp", "127.0.0.1:0", pki.ServerTLS(func() (*tls.Certificate, error) { return &server, nil }, ca.Pool, clock.Clock{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestHandshakes(t *testing.T) {
 	identity := func(from *pki.Local, c clock.Clock) func() (*tls.Certificate, error) {
 		key := newKey(t)
 		from.Clock = c
-		made, err := from.Issue(request(t, key, x509.CertificateRequest{}), holder.URI(), time.Hour)
+		made, err := from.Issue(t.Context(), request(t, key, x509.CertificateRequest{}), holder.URI(), time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}

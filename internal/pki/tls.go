@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -15,18 +16,30 @@ import (
 // ServerTLS is for a listener whose callers prove who they are by a certificate
 // of clients. A caller without one gets through the handshake: the first contact
 // has none, and the handler must refuse it elsewhere. A caller with a bad one
-// does not.
-func ServerTLS(certificate func() (*tls.Certificate, error), clients *x509.CertPool, c clock.Clock) *tls.Config {
-	return &tls.Config{
+// does not. clients is asked at each handshake: a roll-over changes the answer.
+func ServerTLS(certificate func() (*tls.Certificate, error), clients func() *x509.CertPool, c clock.Clock) *tls.Config {
+	base := &tls.Config{
 		MinVersion:     tls.VersionTLS13,
 		ClientAuth:     tls.VerifyClientCertIfGiven,
-		ClientCAs:      clients,
+		ClientCAs:      clients(),
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 		Time:           c.Now,
 		NextProtos:     []string{"http/1.1"},
 		// A resumed session skips the verification of the peer's certificate.
 		SessionTicketsDisabled: true,
 	}
+	var last atomic.Pointer[tls.Config]
+	last.Store(base.Clone())
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now, pool := last.Load(), clients()
+		if now.ClientCAs != pool {
+			now = now.Clone()
+			now.ClientCAs = pool
+			last.Store(now)
+		}
+		return now, nil
+	}
+	return base
 }
 
 // ClientTLS is for a caller that trusts the PEM bundle roots. certificate may be

@@ -26,7 +26,7 @@ import (
 // what is signed, so it is asked for first.
 type Signer interface {
 	Active() (kid string)
-	Sign(kid string, body []byte) (signature []byte, err error)
+	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
 }
 
 // Store is every node's mailbox.
@@ -42,7 +42,7 @@ const (
 	// after it; the deadline of the work itself stands in the due set.
 	lifetime = 2 * time.Minute
 	// clockSlack is how far a host's clock may be behind ours.
-	clockSlack = 5 * time.Minute
+	clockSlack = wire.Backdate
 	// deliverAgain follows a delivery that nothing was heard of: the agent died
 	// between the pull and its journal.
 	deliverAgain = 5 * time.Second
@@ -72,7 +72,7 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
 	if err != nil || waits {
 		return err
 	}
-	signed, env, err := s.sign(o, attempt)
+	signed, env, err := s.sign(ctx, o, attempt)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func makeRoom(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool,
 	return attempt + 1, waits, nil
 }
 
-func (s *Store) sign(o Order, attempt int) (wire.Signed, wire.Envelope, error) {
+func (s *Store) sign(ctx context.Context, o Order, attempt int) (wire.Signed, wire.Envelope, error) {
 	params, err := json.Marshal(o.Params)
 	if err != nil {
 		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("encoding task: %w", err)
@@ -126,7 +126,7 @@ func (s *Store) sign(o Order, attempt int) (wire.Signed, wire.Envelope, error) {
 	if err != nil {
 		return wire.Signed{}, wire.Envelope{}, err
 	}
-	signature, err := s.Signer.Sign(env.Kid, body)
+	signature, err := s.Signer.Sign(ctx, env.Kid, body)
 	if err != nil {
 		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("signing task: %w", err)
 	}

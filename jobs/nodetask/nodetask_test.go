@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
-	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
 const gpu = "GPU-00000001-0001-7000-8000-000000000001"
@@ -25,7 +25,7 @@ type bundle struct {
 
 	t    *testing.T
 	db   *pgxpool.Pool
-	keys *pki.Keyring
+	keys secret.Signer
 	node ids.Node
 	a    ids.Allocation
 }
@@ -33,7 +33,7 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	db := pgtest.Clone(t)
-	keys, err := pki.OpenKeyring(t.TempDir())
+	keys, err := secret.OpenSigner(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

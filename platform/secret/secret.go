@@ -1,6 +1,6 @@
-// Package secret owns the public side of keys: which node certificates and
-// task-signing keys are in force. Private keys live behind internal/pki, never
-// in these tables.
+// Package secret owns the public side of keys: which node certificates are in
+// force, and the ports behind which private keys are used. Private keys live
+// behind those ports, in files, Vault or step-ca, never in a table.
 package secret
 
 import (
@@ -15,74 +15,124 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
 // Certificates says which serials are in force.
 type Certificates struct {
 	DB pg.Pool
+	// Barred names the nodes that may not speak whatever certificate they hold;
+	// asked whenever the table is read. Nil bars nobody.
+	Barred func(ctx context.Context) (map[ids.Node]struct{}, error)
 
 	mu     sync.RWMutex
-	active map[string]uuid.UUID // serial → node
+	active map[string]entry
 	read   time.Time
 }
 
-// maxAge is how old the answer to Check may be: half of the two seconds within
-// which a revocation must silence a node.
-const maxAge = time.Second
+// entry is a certificate in force.
+type entry struct {
+	node  uuid.UUID
+	trust string
+}
 
-const (
-	insertCertificate = `
-		WITH last AS (
-			UPDATE certificates SET status = 'superseded', not_after = least(not_after, now() + $4::interval) WHERE node_id = $2 AND status = 'active'
-		)
-		INSERT INTO certificates (serial, node_id, status, not_after) VALUES ($1, $2, 'active', $3)`
-	selectCertificates = `SELECT serial, node_id FROM certificates WHERE status IN ('active', 'superseded') AND not_after > now()`
-	revokeCertificates = `UPDATE certificates SET status = 'revoked' WHERE node_id = $1 AND status IN ('active', 'superseded')`
-)
+// maxAge is how old the answer to Check may be. With the second after which open
+// polls are looked at again it stays below the two within which a revocation must
+// silence a node.
+const maxAge = 500 * time.Millisecond
 
 // overlap lets an answer that was lost on the way be asked for again with the
 // certificate it should have replaced.
 const overlap = 10 * time.Minute
 
 // Issued records a fresh certificate; those before it stay in force for the
-// overlap.
-func (c *Certificates) Issued(ctx context.Context, tx pgx.Tx, node ids.Node, serial string, notAfter time.Time) error {
-	if _, err := tx.Exec(ctx, insertCertificate, serial, node, notAfter, overlap); err != nil {
+// overlap. trust is the stamp of what its node is told to believe with it.
+func (c *Certificates) Issued(ctx context.Context, tx pgx.Tx, node ids.Node, made pki.Certificate, trust string) error {
+	if err := lock(ctx, tx, node); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, insertCertificate, made.Serial, node, made.NotAfter, overlap, made.Issuer, trust); err != nil {
 		return fmt.Errorf("recording certificate of %s: %w", node, err)
 	}
 	return nil
 }
 
+// Renewing holds the node's certificates still until the transaction ends, and
+// refuses a serial that does not stand: a revocation that came first wins, one
+// that comes later finds the new certificate as well.
+func (c *Certificates) Renewing(ctx context.Context, tx pgx.Tx, node ids.Node, serial string) error {
+	if err := lock(ctx, tx, node); err != nil {
+		return err
+	}
+	var stands bool
+	if err := tx.QueryRow(ctx, selectStands, serial, node).Scan(&stands); err != nil {
+		return fmt.Errorf("reading certificate of %s: %w", node, err)
+	}
+	if !stands {
+		return fallen()
+	}
+	return nil
+}
+
+// Revoke ends all of a node's certificates and returns their serials, which the
+// caller tells the authority after the commit. Tokens of the node are revoked
+// before, so that an enrolment that is under way comes to an end first.
+func (c *Certificates) Revoke(ctx context.Context, tx pgx.Tx, node ids.Node, reason string) (serials []string, err error) {
+	if err := lock(ctx, tx, node); err != nil {
+		return nil, err
+	}
+	// Another statement than the lock: it sees what was issued while we waited.
+	rows, err := tx.Query(ctx, revokeCertificates, node, reason)
+	if err == nil {
+		serials, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("revoking certificates of %s: %w", node, err)
+	}
+	return serials, nil
+}
+
+func lock(ctx context.Context, tx pgx.Tx, node ids.Node) error {
+	if _, err := tx.Exec(ctx, lockCertificates, node); err != nil {
+		return fmt.Errorf("locking certificates of %s: %w", node, err)
+	}
+	return nil
+}
+
 // Added lets a serial pass before the next read of the table.
-func (c *Certificates) Added(node ids.Node, serial string) {
+func (c *Certificates) Added(node ids.Node, serial, trust string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active != nil {
-		c.active[serial] = node.UUID
+		c.active[serial] = entry{node.UUID, trust}
 	}
-}
-
-// Revoke ends all of a node's certificates.
-func (c *Certificates) Revoke(ctx context.Context, tx pgx.Tx, node ids.Node) error {
-	if _, err := tx.Exec(ctx, revokeCertificates, node); err != nil {
-		return fmt.Errorf("revoking certificates of %s: %w", node, err)
-	}
-	return nil
 }
 
 // Check refuses a serial that is not in force for this node. It is asked on each
-// request and each second of an open poll, so it reads the table at most once a
+// request and each second of an open poll, so it reads the table at most twice a
 // second for the whole fleet.
 func (c *Certificates) Check(ctx context.Context, node ids.Node, serial string, now time.Time) error {
+	_, err := c.Believes(ctx, node, serial, now)
+	return err
+}
+
+// Believes is Check, and the stamp of what the node was told to believe.
+func (c *Certificates) Believes(ctx context.Context, node ids.Node, serial string, now time.Time) (trust string, err error) {
 	if err := c.refresh(ctx, now); err != nil {
-		return err
+		return "", err
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if owner, ok := c.active[serial]; !ok || owner != node.UUID {
-		return errs.New(errs.CertificateRevoked, "this certificate is not in force; the node must be enrolled again")
+	e, ok := c.active[serial]
+	if !ok || e.node != node.UUID {
+		return "", fallen()
 	}
-	return nil
+	return e.trust, nil
+}
+
+func fallen() error {
+	return errs.New(errs.CertificateRevoked, "this certificate is not in force; the node must be enrolled again").
+		Try("an operator makes a new enrolment token with gpuaas node re-enrol")
 }
 
 // Fallen returns those of the serials that are not in force.
@@ -112,19 +162,38 @@ func (c *Certificates) refresh(ctx context.Context, now time.Time) error {
 	if c.active != nil && now.Sub(c.read) < maxAge {
 		return nil // another request has read it meanwhile
 	}
-	rows, err := c.DB.Query(ctx, selectCertificates)
+	active, err := c.readAll(ctx)
 	if err != nil {
-		return fmt.Errorf("reading certificates: %w", err)
-	}
-	active := map[string]uuid.UUID{}
-	var serial string
-	var node uuid.UUID
-	if _, err := pgx.ForEachRow(rows, []any{&serial, &node}, func() error {
-		active[serial] = node
-		return nil
-	}); err != nil {
 		return fmt.Errorf("reading certificates: %w", err)
 	}
 	c.active, c.read = active, now
 	return nil
+}
+
+func (c *Certificates) readAll(ctx context.Context) (map[string]entry, error) {
+	barred := map[ids.Node]struct{}{}
+	if c.Barred != nil {
+		var err error
+		if barred, err = c.Barred(ctx); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := c.DB.Query(ctx, selectCertificates)
+	if err != nil {
+		return nil, err
+	}
+	active, stamps := make(map[string]entry, len(c.active)), map[string]string{}
+	var serial, trust string
+	var node ids.Node
+	_, err = pgx.ForEachRow(rows, []any{&serial, &node, &trust}, func() error {
+		if _, is := barred[node]; is {
+			return nil
+		}
+		if stamps[trust] == "" {
+			stamps[trust] = trust // one text for a fleet that believes the same
+		}
+		active[serial] = entry{node.UUID, stamps[trust]}
+		return nil
+	})
+	return active, err
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"certificates"}, map[string]string{
 		"insertCertificate": insertCertificate, "selectCertificates": selectCertificates, "revokeCertificates": revokeCertificates,
+		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectBelief": selectBelief,
 	})
 }
 
@@ -44,8 +46,17 @@ func (b *bundle) do(do func(pgx.Tx) error) {
 func (b *bundle) issue(serial string) {
 	b.t.Helper()
 	b.do(func(tx pgx.Tx) error {
-		return b.Issued(b.t.Context(), tx, b.node, serial, time.Now().Add(24*time.Hour))
+		return b.Issued(b.t.Context(), tx, b.node, pki.Certificate{Serial: serial, NotAfter: time.Now().Add(24 * time.Hour)}, "stamp")
 	})
+}
+
+func (b *bundle) revoke() (serials []string) {
+	b.t.Helper()
+	b.do(func(tx pgx.Tx) (err error) {
+		serials, err = b.Revoke(b.t.Context(), tx, b.node, "lost")
+		return err
+	})
+	return serials
 }
 
 func (b *bundle) stands(serial string) bool {
@@ -66,7 +77,7 @@ func TestINV40RevokedWithinASecond(t *testing.T) {
 	if !b.stands("01") {
 		t.Fatal("a fresh certificate does not stand")
 	}
-	b.do(func(tx pgx.Tx) error { return b.Revoke(t.Context(), tx, b.node) })
+	b.revoke()
 	b.now = b.now.Add(maxAge)
 	if b.stands("01") {
 		t.Error("it stands a second after it was revoked")
@@ -102,9 +113,9 @@ func TestRenewedOverlaps(t *testing.T) {
 			t.Errorf("%s after the overlap: %v", serial, !want)
 		}
 	}
-	b.do(func(tx pgx.Tx) error { return b.Revoke(t.Context(), tx, b.node) })
+	b.revoke()
 	var left int
-	if err := b.db.QueryRow(t.Context(), `SELECT count(*) FROM certificates WHERE status <> 'revoked'`).Scan(&left); err != nil || left != 0 {
+	if err := b.db.QueryRow(t.Context(), `SELECT count(*) FROM certificates WHERE status <> 'revoked' AND not_after > now()`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d certificates survive their node's revocation, %v", left, err)
 	}
 }
@@ -128,7 +139,7 @@ func TestAddedAtOnce(t *testing.T) {
 		t.Fatal("nothing was issued")
 	}
 	b.issue("01")
-	b.Added(b.node, "01")
+	b.Added(b.node, "01", "stamp")
 	if !b.stands("01") {
 		t.Error("it has to wait")
 	}

@@ -27,7 +27,8 @@ type Login struct {
 	User        string // the account on the host
 }
 
-// Signs makes a certificate by which the key's holder logs in to one allocation.
+// Signs makes a certificate by which the key's holder logs in to one allocation. The
+// host's log names the user.
 type Signs func(ctx context.Context, key ssh.PublicKey, id ids.Allocation, user string, ttl time.Duration) (Login, error)
 
 const (
@@ -56,7 +57,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	if err != nil {
 		return Login{}, err
 	}
-	l, err := s.Signs(ctx, key, a.ID, a.Login, s.LoginLife())
+	l, err := s.Signs(ctx, key, a.ID, ch.Caller.Actor(), s.LoginLife())
 	if err != nil {
 		return Login{}, fmt.Errorf("signing a login for %s: %w", a.ID, err)
 	}
@@ -65,7 +66,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	s.Identity.QueueKey(b, ch.Key, loginReply(ch, l))
 	audit.Queue(b, audit.Entry{
 		Tenant: a.Tenant, Actor: ch.Caller.Actor(), Action: "allocation.ssh_certificate", Target: a.URN(s.Naming), CorrelationID: ch.Caller.CorrelationID,
-		After: map[string]any{"serial": l.Serial, "fingerprint": ssh.FingerprintSHA256(key), "expires_at": l.ExpiresAt},
+		After: map[string]any{"serial": strconv.FormatUint(l.Serial, 10), "fingerprint": ssh.FingerprintSHA256(key), "expires_at": l.ExpiresAt},
 	})
 	if err := pg.Commit(ctx, s.DB, b, nil); err != nil {
 		return Login{}, err

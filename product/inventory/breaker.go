@@ -86,7 +86,7 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, v v
 	}
 	var missing []wanted
 	for _, w := range k.wants(v, hardware) {
-		if _, new := wants[standing{GPU: w.GPU, Cause: w.Cause}]; new {
+		if _, missed := wants[standing{GPU: w.GPU, Cause: w.Cause}]; missed {
 			w.ID = uuid.Must(uuid.NewV7())
 			missing = append(missing, w)
 		}

@@ -5,10 +5,6 @@ package inventory
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +12,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
-	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -38,6 +33,9 @@ type Service struct {
 	// otherwise: node.drain_grace_minutes.
 	Grace func(node string) time.Duration
 	Clock clock.Clock
+	// TokenLife is how long an enrolment token waits for its node; the longest when
+	// nil.
+	TokenLife func() time.Duration
 	// Certificates are those of nodes; nil where nobody revokes one.
 	Certificates *secret.Certificates
 
@@ -89,43 +87,4 @@ func (s *Service) Silent(ctx context.Context, tx pgx.Tx, id ids.Node, silent boo
 		return fmt.Errorf("recording silence of %s: %w", id, err)
 	}
 	return nil
-}
-
-// tokenLife is the longest that an enrolment token may wait for its node.
-const tokenLife = 15 * time.Minute
-
-// EnrolmentToken makes the single-use secret by which a node first speaks. It is
-// shown once and kept only as its hash.
-func (s *Service) EnrolmentToken(ctx context.Context, tx pgx.Tx, id ids.Node) (token string, expires time.Time, err error) {
-	secret := make([]byte, 32)
-	if _, err := rand.Read(secret); err != nil {
-		return "", time.Time{}, fmt.Errorf("drawing token: %w", err)
-	}
-	token = "gpe_" + base64.RawURLEncoding.EncodeToString(secret)
-	hash := sha256.Sum256([]byte(token))
-	err = tx.QueryRow(ctx, insertToken, hash[:], id, tokenLife).Scan(&expires)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", time.Time{}, errs.New(errs.NotFound, "no such node")
-	}
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("storing token: %w", err)
-	}
-	return token, expires, nil
-}
-
-// UseToken spends a token and names its node. Of many who try, one succeeds.
-func (s *Service) UseToken(ctx context.Context, tx pgx.Tx, token string) (id ids.Node, err error) {
-	hash := sha256.Sum256([]byte(token))
-	err = tx.QueryRow(ctx, spendToken, hash[:]).Scan(&id)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return ids.Node{}, errs.New(errs.EnrolmentTokenInvalid, "this enrolment token is unknown, used or expired").
-			Try("ask an operator for a new one; a token lives 15 minutes and works once")
-	case err != nil:
-		return ids.Node{}, fmt.Errorf("spending token: %w", err)
-	}
-	if _, err := tx.Exec(ctx, setEnrolled, id); err != nil {
-		return ids.Node{}, fmt.Errorf("enrolling %s: %w", id, err)
-	}
-	return id, nil
 }

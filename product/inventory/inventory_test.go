@@ -462,13 +462,14 @@ func TestINV39TokenOnce(t *testing.T) {
 		return token
 	}
 	use := func(token string) error {
-		return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
-			got, err := b.UseToken(t.Context(), tx, token)
-			if err == nil && got != id {
-				err = fmt.Errorf("it is the token of %s", got)
-			}
+		r, err := b.ReserveToken(t.Context(), token)
+		if err == nil && r.Node != id {
+			err = fmt.Errorf("it is the token of %s", r.Node)
+		}
+		if err != nil {
 			return err
-		})
+		}
+		return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { return b.SpendToken(t.Context(), tx, r, nil) })
 	}
 	token := issue()
 	var mu sync.Mutex

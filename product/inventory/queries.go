@@ -240,17 +240,35 @@ const (
 			AND NOT EXISTS (SELECT FROM holds h WHERE h.slot_id = s.id AND h.lifted_at IS NULL)`
 	selectAddress = `SELECT coalesce(nullif(address, ''), name) FROM nodes WHERE id = $1`
 
+	// Two who make a token for one node take turns: only the later one's works.
+	lockTokens   = `SELECT pg_advisory_xact_lock(hashtextextended('enrolment_tokens ' || $1::uuid::text, 0))`
+	revokeTokens = `
+		UPDATE enrolment_tokens SET revoked_at = now()
+		WHERE node_id = $1 AND used_at IS NULL AND revoked_at IS NULL`
 	insertToken = `
 		INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at)
 		SELECT $1, id, now() + $3::interval FROM nodes WHERE id = $2 AND lifecycle <> 'retired'
 		RETURNING expires_at`
-	spendToken = `
-		UPDATE enrolment_tokens SET used_at = now() WHERE secret_hash = $1 AND used_at IS NULL AND expires_at > now()
-			AND EXISTS (SELECT FROM nodes n WHERE n.id = node_id AND n.lifecycle <> 'retired')
+	// Of many who redeem one token at once, one holds it while its certificate is
+	// made. One that crashed lets go after a while.
+	reserveToken = `
+		UPDATE enrolment_tokens SET reserved_by = $2, reserved_until = now() + $3::interval
+		WHERE secret_hash = $1 AND ` + redeemable + ` AND (reserved_until IS NULL OR reserved_until <= now())
 		RETURNING node_id`
+	releaseToken = `UPDATE enrolment_tokens SET reserved_by = NULL, reserved_until = NULL WHERE secret_hash = $1 AND reserved_by = $2 AND used_at IS NULL`
+	spendToken   = `
+		UPDATE enrolment_tokens SET used_at = now() WHERE secret_hash = $1 AND reserved_by = $2 AND ` + redeemable + `
+		RETURNING node_id`
+	redeemable = `used_at IS NULL AND revoked_at IS NULL AND expires_at > now()
+			AND EXISTS (SELECT FROM nodes n WHERE n.id = node_id AND n.lifecycle <> 'retired')`
+	selectRetired = `SELECT id FROM nodes WHERE lifecycle = 'retired'`
+	// Held until the certificate is recorded, so that a node does not retire between.
+	lockSpeaker = `SELECT lifecycle <> 'retired' FROM nodes WHERE id = $1 FOR SHARE`
+	// The key of the host that was vouched for before proves nothing any more.
 	setEnrolled = `
-		UPDATE nodes SET lifecycle = 'enrolled', version = version + 1, updated_at = now()
-		WHERE id = $1 AND lifecycle IN ('declared', 'commissioning')`
+		UPDATE nodes SET proof_key = $2, version = version + 1, updated_at = now(),
+			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning') THEN 'enrolled' ELSE lifecycle END
+		WHERE id = $1 AND (lifecycle IN ('declared', 'commissioning') OR proof_key IS DISTINCT FROM $2)`
 
 	selectFree = `
 		SELECT s.node_id, n.name, n.region, s.id, s.gpu_uuid, g.index

@@ -112,7 +112,11 @@ func (s *Service) turn(ctx context.Context, ch identity.Change[Node], name, acti
 // enrolled anew.
 func (s *Service) Revoke(ctx context.Context, ch identity.Change[Node], name, reason string) (Node, error) {
 	return s.turn(ctx, ch, name, "revoke", func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) {
-		return map[string]any{"reason": reason}, s.Certificates.Revoke(ctx, tx, n.ID)
+		if err := s.RevokeTokens(ctx, tx, n.ID); err != nil {
+			return nil, err
+		}
+		serials, err := s.Certificates.Revoke(ctx, tx, n.ID, reason)
+		return map[string]any{"reason": reason, "serials": serials}, err
 	})
 }
 

@@ -81,7 +81,27 @@ func (s *set) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocation
 
 // machines is the rooms' part in nodes, with the rights of the API.
 func (s *Server) machines() machines {
-	return machines{set: s.rooms.sets[RoleAPI], queue: s.rooms.queue, naming: s.cfg.naming(), clock: s.cfg.Clock}
+	return machines{
+		set: s.rooms.sets[RoleAPI], queue: s.rooms.queue, naming: s.cfg.naming(),
+		url: s.nodeDoor(), authority: s.rooms.custody.authority, binaries: s.rooms.binaries,
+	}
+}
+
+// nodeDoor is where hosts reach the node door: by the first name that it goes by, at
+// the port that it listens at, here or in another process.
+func (s *Server) nodeDoor() string {
+	at := s.cfg.NodeListen
+	if s.nodeListener != nil {
+		at = s.nodeListener.Addr().String()
+	}
+	host, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return "https://" + at
+	}
+	if len(s.cfg.NodeHosts) > 0 {
+		host = s.cfg.NodeHosts[0]
+	}
+	return "https://" + net.JoinHostPort(host, port)
 }
 
 // audit records what an administrator does to a job.

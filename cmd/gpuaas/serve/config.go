@@ -76,6 +76,7 @@ type Config struct {
 
 	Front    rest.Front // the proxy before the API, if there is one
 	StateDir string     // keys of the CA, of tasks, tokens and cursors, and the sealing key
+	AgentDir string     // builds of the agent that hosts fetch; empty: beside this program
 	GitDir   string     // copies of repositories elsewhere; empty: in StateDir
 	Source   *follow.Root
 	Log      *slog.Logger

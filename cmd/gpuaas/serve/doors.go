@@ -20,10 +20,10 @@ func (s *Server) serveNodes(ctx context.Context) error {
 		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter,
 	}
 	door := &nodeapi.Server{
-		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.authority, Keys: r.keys,
+		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.custody.authority, Keys: r.custody.signer,
 		Nodes: in, Tasks: in, Reports: in, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
-		CertificateFor: r.policy.certificateTTL(),
-		ReportEvery:    func(ids.Node) time.Duration { return seconds(int64(r.policy.reportSeconds())) },
+		CertificateFor: r.policy.certificateTTL, Binaries: r.binaries,
+		ReportEvery: func(ids.Node) time.Duration { return seconds(int64(r.policy.reportSeconds())) },
 	}
 	return door.Serve(ctx, s.nodeListener)
 }

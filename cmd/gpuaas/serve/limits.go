@@ -137,6 +137,16 @@ func (p policy) changes() preview.Rules {
 	}
 }
 
+// faults are what broken GPUs of a SKU lead to, and how much of the fleet the platform
+// may hold by itself.
+func (p policy) faults(sku string) inventory.FaultRules {
+	v := p.view(policies.In(policies.LevelSKU, sku))
+	return inventory.FaultRules{
+		Action:      v.String(policies.NodeGPUFaultAction),
+		MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
+	}
+}
+
 func (p policy) certificateTTL() time.Duration {
 	return time.Duration(p.view().Int(policies.NodeCertificateTTLHours)) * time.Hour
 }
@@ -146,18 +156,14 @@ func (p policy) drainGrace(node string) time.Duration {
 	return minutes(p.view(policies.In(policies.LevelNode, node)).Int(policies.NodeDrainGraceMinutes))
 }
 
-// faults is what a SKU's broken nodes lead to, and how much of the fleet may be held
-// without a person.
-func (p policy) faults(sku string) inventory.FaultRules {
-	v := p.view(policies.In(policies.LevelSKU, sku))
-	return inventory.FaultRules{
-		Action: v.String(policies.NodeGPUFaultAction), MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
-	}
-}
-
 // loginLife is how long a certificate lets its holder in.
 func (p policy) loginLife() time.Duration {
 	return seconds(p.view().Int(policies.TerminalCertificateTTLSeconds))
+}
+
+// tokenLife is how long an enrolment token waits for its node.
+func (p policy) tokenLife() time.Duration {
+	return minutes(p.view().Int(policies.NodeEnrolmentTokenMinutes))
 }
 
 func days(n int64) time.Duration    { return time.Duration(n) * 24 * time.Hour }

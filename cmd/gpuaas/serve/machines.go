@@ -2,18 +2,21 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
-	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -23,7 +26,11 @@ type machines struct {
 	*set
 	queue  *river.Client[pgx.Tx]
 	naming ids.Naming
-	clock  clock.Clock
+	// url is the door that agents reach, authority whom it is known by, and binaries
+	// what it hands out.
+	url       string
+	authority secret.Authority
+	binaries  *nodeapi.Binaries
 }
 
 // Seen asks each room once.
@@ -52,7 +59,13 @@ func (m machines) Seen(ctx context.Context, n inventory.Node, tasks int) (seen r
 	case errs.CodeOf(err) != errs.NotFound:
 		return seen, err
 	}
-	return seen, nil
+	certificates, err := m.certificates.Of(ctx, n.ID)
+	for _, c := range certificates {
+		seen.Certificates = append(seen.Certificates, rest.NodeCertificate{
+			Serial: c.Serial, Status: c.Status, Issuer: c.Issuer, NotAfter: c.NotAfter, RevokedAt: c.RevokedAt, Reason: c.Reason,
+		})
+	}
+	return seen, err
 }
 
 const (
@@ -73,7 +86,7 @@ func (m machines) Probe(ctx context.Context, c identity.Caller, n inventory.Node
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
-		_, err := m.queue.InsertTx(ctx, tx, reconciler.ProbeNode{Node: n.ID, Ask: asked.UnixMilli(), Reason: "asked for by " + c.Actor()}, nil)
+		_, err := m.queue.InsertTx(ctx, tx, reconciler.ProbeNode{Node: n.ID, Ask: asked.UnixMicro(), Reason: "asked for by " + c.Actor()}, nil)
 		return err
 	})
 	if err != nil {
@@ -111,7 +124,29 @@ func (m machines) entry(c identity.Caller, action string, node ids.Node) audit.E
 // Token lets a node enrol.
 func (m machines) Token(ctx context.Context, c identity.Caller, n inventory.Node) (rest.EnrolmentToken, error) {
 	token, expires, err := m.tokenFor(ctx, audit.Entry{Actor: c.Actor(), CorrelationID: c.CorrelationID}, n.ID)
-	return rest.EnrolmentToken{Token: token, ExpiresAt: expires}, err
+	return rest.EnrolmentToken{Token: token, ExpiresAt: expires, Install: m.install(token)}, err
+}
+
+// agentPlatforms are those that agents are built for.
+var agentPlatforms = []string{"linux-amd64", "linux-arm64"}
+
+// install is how a host comes in, where this server has an agent to hand out.
+func (m machines) install(token string) *rest.InstallFacts {
+	f := &rest.InstallFacts{Server: m.url}
+	for _, platform := range agentPlatforms {
+		if b, err := m.binaries.Find(platform); err == nil {
+			f.Binaries = append(f.Binaries, rest.AgentBinary{Platform: platform, SHA256: b.Digest})
+		}
+	}
+	prints := pki.BundleFingerprints(m.authority.Bundle())
+	if len(f.Binaries) == 0 || len(prints) == 0 {
+		return nil
+	}
+	f.CAFingerprint = prints[0]
+	// The digest came over a channel that is trusted: the download need not be.
+	f.Command = fmt.Sprintf("curl -fsSk %[1]s/agent/%[2]s -o gpuaas-agent && echo '%[3]s  gpuaas-agent' | sha256sum -c - && chmod +x gpuaas-agent && "+
+		"echo %[4]s | sudo ./gpuaas-agent install --server %[1]s --ca-fingerprint %[5]s", m.url, f.Binaries[0].Platform, f.Binaries[0].SHA256, token, f.CAFingerprint)
+	return f
 }
 
 // tokenFor makes a token with its audit row, in one transaction.

@@ -3,18 +3,17 @@ package serve
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
-	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
@@ -59,10 +58,10 @@ type rooms struct {
 	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
 	queue  *river.Client[pgx.Tx] // of the API
 
-	authority *pki.Local
-	keys      *pki.Keyring
-	entrance  *entrance
-	till      till
+	custody  custody
+	binaries *nodeapi.Binaries
+	entrance *entrance
+	till     till
 }
 
 // set is the rooms as one role works in them: with its rights to the database,
@@ -144,12 +143,10 @@ func prepare(ctx context.Context, c Config) error {
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
 	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures()}
 	var err error
-	if r.authority, err = pki.Open(filepath.Join(c.StateDir, "ca"), c.Clock); err != nil {
+	if r.custody, err = openCustody(ctx, c); err != nil {
 		return nil, err
 	}
-	if r.keys, err = pki.OpenKeyring(filepath.Join(c.StateDir, "keys")); err != nil {
-		return nil, err
-	}
+	r.binaries = &nodeapi.Binaries{Dir: c.agentDir()}
 	if r.entrance, err = openEntrance(c); err != nil {
 		return nil, err
 	}
@@ -189,15 +186,16 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.ledger = &ledger.Service{DB: db}
 	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
-	s.certificates = &secret.Certificates{DB: db}
 	s.inventory = &inventory.Service{
-		DB: db, Hints: r.hints, Identity: s.identity, Naming: c.naming(), Grace: r.policy.drainGrace, Clock: c.Clock,
-		Certificates: s.certificates, Rules: r.policy.faults,
+		DB: db, Hints: r.hints, Identity: s.identity, Rules: r.policy.faults, Naming: c.naming(), TokenLife: r.policy.tokenLife,
+		Grace: r.policy.drainGrace, Clock: c.Clock,
 	}
-	s.tasks = &nodetask.Store{DB: db, Signer: r.keys, Hints: r.hints, Clock: c.Clock}
+	s.certificates = &secret.Certificates{DB: db, Barred: s.inventory.Retired}
+	s.inventory.Certificates = s.certificates
+	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.signer, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
-		Limits: r.policy.request, LoginLife: r.policy.loginLife, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Limits: r.policy.request, Signs: r.custody.login, LoginLife: r.policy.loginLife, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.payments = r.till.payments(c, s, r)
 	s.billing = &billing.Service{

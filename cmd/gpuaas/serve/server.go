@@ -130,6 +130,7 @@ func (s *Server) run(ctx context.Context) error {
 	s.group = group
 	r := s.rooms
 	group.Go(func() error { return r.policy.client.Run(ctx) })
+	group.Go(func() error { return s.watchKeys(ctx) })
 	for _, one := range r.sets {
 		group.Go(func() error { return one.identity.Run(ctx) })
 	}
@@ -237,7 +238,7 @@ func (s *Server) MetricsURL() string {
 }
 
 // CA is the bundle that agents believe the node door by.
-func (s *Server) CA() []byte { return s.rooms.authority.Bundle() }
+func (s *Server) CA() []byte { return s.rooms.custody.authority.Bundle() }
 
 // headerWithin is how long a client may take to say what it wants.
 const headerWithin = 5 * time.Second

@@ -1,0 +1,150 @@
+package helper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/durable"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Belief is whom this half takes orders from, and as which node. Root writes the
+// first one when the node is enrolled; after that only a statement that is signed
+// with a key believed already changes it.
+type Belief struct {
+	Node    ids.Node  `json:"node_id"`
+	Journal uuid.UUID `json:"journal_id"` // zero until the first one is made
+	// Sequence of the last statement.
+	Sequence    int64             `json:"sequence"`
+	TaskKeys    map[string][]byte `json:"task_keys"`
+	ReleaseKeys map[string][]byte `json:"release_keys"`
+}
+
+const beliefFile = "belief.json"
+
+// ErrNotEnrolled means that root has not told this half which node it is.
+var ErrNotEnrolled = errors.New("this host is not enrolled: run gpuaas-agent install with a token")
+
+// LoadBelief reads the belief in dir.
+func LoadBelief(dir string) (b Belief, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, beliefFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, ErrNotEnrolled
+	} else if err != nil {
+		return b, fmt.Errorf("reading belief: %w", err)
+	}
+	if err := json.Unmarshal(text, &b); err != nil || len(b.TaskKeys) == 0 || b.Node == (ids.Node{}) {
+		return b, fmt.Errorf("%s is damaged: enrol the node again: %w", beliefFile, errors.Join(err, ErrNotEnrolled))
+	}
+	return b, nil
+}
+
+// Save replaces the belief in dir.
+func (b Belief) Save(dir string) error {
+	text, err := json.MarshalIndent(b, "", " ")
+	if err != nil {
+		return fmt.Errorf("encoding belief: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("saving belief: %w", err)
+	}
+	return durable.Write(filepath.Join(dir, beliefFile), text, 0o600)
+}
+
+// FirstBelief is what a reply to an enrolment makes root believe. The journal of
+// the same node stays.
+func FirstBelief(dir string, node ids.Node, trust wire.Trust) (Belief, error) {
+	b := Belief{Node: node, TaskKeys: trust.TaskKeys}
+	if before, err := LoadBelief(dir); err == nil && before.Node == node {
+		b.Journal = before.Journal
+	}
+	if len(trust.Statement.Body) == 0 {
+		return b, nil
+	}
+	return b.after(trust.Statement)
+}
+
+// after is the belief once the statement is taken.
+func (b Belief) after(s wire.Signed) (Belief, error) {
+	t, err := wire.OpenStatement(s, b.TaskKeys)
+	switch {
+	case err != nil:
+		return b, err
+	case t.Node != b.Node:
+		return b, wire.Refuse(wire.Misaddressed, "the statement is for node %s", t.Node)
+	case t.Sequence < b.Sequence:
+		return b, wire.Refuse(wire.Replayed, "statement %d is older than %d", t.Sequence, b.Sequence)
+	case t.Sequence == b.Sequence && !sameKeys(b, t):
+		return b, wire.Refuse(wire.FenceConflict, "two statements are number %d", t.Sequence)
+	}
+	b.Sequence, b.TaskKeys, b.ReleaseKeys = t.Sequence, t.TaskKeys, t.ReleaseKeys
+	return b, nil
+}
+
+func sameKeys(b Belief, t wire.TrustStatement) bool {
+	same := func(a, b []byte) bool { return string(a) == string(b) }
+	return maps.EqualFunc(b.TaskKeys, t.TaskKeys, same) && maps.EqualFunc(b.ReleaseKeys, t.ReleaseKeys, same)
+}
+
+// recallBelief makes the keys of the belief those that tasks are judged by.
+func (l *Local) recallBelief() (err error) {
+	if l.belief, err = LoadBelief(l.Dir); err != nil {
+		return err
+	}
+	l.Node, l.Journal = l.belief.Node, l.belief.Journal
+	l.Keys = func() map[string][]byte {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.belief.TaskKeys // replaced as a whole, never changed
+	}
+	return nil
+}
+
+// remember ties the belief to the first journal.
+func (l *Local) remember(j *journal.Journal) error {
+	if l.belief.Node == (ids.Node{}) || j == nil || l.belief.Journal == j.ID() {
+		return nil
+	}
+	l.belief.Journal = j.ID()
+	return l.belief.Save(l.Dir)
+}
+
+// Believe takes a statement of the control plane's keys. It is on disk before the
+// first task is judged by it.
+func (l *Local) Believe(ctx context.Context, s wire.Signed) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.belief.Node == (ids.Node{}) {
+		return nil // whoever shares the process keeps the keys
+	}
+	next, err := l.belief.after(s)
+	if err != nil {
+		return err
+	}
+	if next.Sequence == l.belief.Sequence {
+		return nil
+	}
+	if err := next.Save(l.Dir); err != nil {
+		return err
+	}
+	l.belief = next
+	l.Log.InfoContext(ctx, "trust statement taken", "sequence", next.Sequence, "task_keys", len(next.TaskKeys))
+	return nil
+}
+
+// ReleaseKeys are those whose signature an agent's build needs.
+func (l *Local) ReleaseKeys() map[string][]byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.belief.ReleaseKeys
+}

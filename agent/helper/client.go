@@ -1,0 +1,278 @@
+package helper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Client is the acting half as the other one meets it over the socket. It keeps one
+// connection and makes it anew; a call while there is none fails at once.
+type Client struct {
+	Path  string
+	UID   int // of the half that acts: root
+	Notes Notes
+	Log   *slog.Logger
+	// Met is called after each connection was made, before the notes.
+	Met func(context.Context, Hello)
+
+	mu      sync.Mutex
+	link    *link
+	next    uint64
+	working sync.WaitGroup
+}
+
+// link is one connection.
+type link struct {
+	conn    *net.UnixConn
+	sending sync.Mutex
+	hello   Hello
+	waiting map[uint64]chan message // guarded by Client.mu
+	gone    chan struct{}
+}
+
+// ErrAway means that the acting half is not reached.
+var ErrAway = errors.New("the helper is not reached: see systemctl status gpuaas-agent-helper")
+
+const (
+	// answerWithin leaves the host its time to be read.
+	answerWithin = lookWithin + 5*time.Second
+	firstDelay   = 100 * time.Millisecond
+	maxDelay     = 5 * time.Second
+)
+
+// Run keeps the connection until ctx ends.
+func (c *Client) Run(ctx context.Context) {
+	delay := firstDelay
+	for ctx.Err() == nil {
+		l, err := c.dial(ctx)
+		if err == nil {
+			delay = firstDelay
+			c.Log.InfoContext(ctx, "helper reached", "version", l.hello.Version, "node", l.hello.Node, "journal", l.hello.Journal)
+			c.attend(ctx, l)
+			continue
+		}
+		c.Log.WarnContext(ctx, "helper not reached", "err", err, "again_in", delay)
+		if !sleep(ctx, delay) {
+			break
+		}
+		delay = min(2*delay, maxDelay)
+	}
+	c.working.Wait()
+}
+
+// dial makes the connection and introduces this half.
+func (c *Client) dial(ctx context.Context) (*link, error) {
+	d := net.Dialer{Timeout: frameWithin}
+	conn, err := d.DialContext(ctx, "unix", c.Path)
+	if err != nil {
+		return nil, fmt.Errorf("calling the helper: %w", err)
+	}
+	unix, _ := conn.(*net.UnixConn) // it is one by its network
+	l := &link{conn: unix, waiting: map[uint64]chan message{}, gone: make(chan struct{})}
+	if err := c.greet(l); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return l, nil
+}
+
+func (c *Client) greet(l *link) error {
+	uid, err := peerOf(l.conn)
+	if err != nil {
+		return err
+	}
+	if uid != c.UID {
+		return fmt.Errorf("the helper's socket belongs to uid %d, not to %d", uid, c.UID)
+	}
+	if err := writeFrame(l.conn, request{Call: callHello, Protocol: Protocol}, maxRequest); err != nil {
+		return err
+	}
+	m, err := readMessage(l.conn, frameWithin)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the helper did not answer; perhaps another process is connected: %w", err)
+	case m.Hello == nil:
+		return errors.New("the helper did not introduce itself")
+	}
+	l.hello = *m.Hello
+	return nil
+}
+
+func readMessage(conn net.Conn, first time.Duration) (m message, err error) {
+	text, err := readFrame(conn, maxReply, first)
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("not an answer: %w", err)
+	}
+	return m, nil
+}
+
+// attend hears the acting half until the connection ends.
+func (c *Client) attend(ctx context.Context, l *link) {
+	c.mu.Lock()
+	c.link = l
+	c.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.Close() })
+	defer stop()
+	c.working.Go(func() {
+		if c.Met != nil {
+			c.Met(ctx, l.hello)
+		}
+		// What happened while nobody listened.
+		c.Notes.Finished()
+		c.Notes.Changed()
+	})
+	for {
+		m, err := readMessage(l.conn, 0)
+		if err != nil {
+			c.leave(l)
+			if ctx.Err() == nil {
+				c.Log.WarnContext(ctx, "helper gone", "err", err)
+			}
+			return
+		}
+		c.hear(ctx, l, m)
+	}
+}
+
+func (c *Client) leave(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = l.conn.Close()
+	close(l.gone)
+	c.link = nil
+}
+
+func (c *Client) hear(ctx context.Context, l *link, m message) {
+	switch m.Event {
+	case "":
+		c.mu.Lock()
+		waiting := l.waiting[m.ID]
+		delete(l.waiting, m.ID)
+		c.mu.Unlock()
+		if waiting != nil {
+			waiting <- m // buffered: the caller may have gone
+		}
+	case eventChanged:
+		c.Notes.Changed()
+	case eventFinished:
+		c.Notes.Finished()
+	case eventProgress:
+		if m.Progress != nil {
+			c.Notes.Progress(m.Task, *m.Progress)
+		}
+	case eventProbe:
+		if m.Result != nil {
+			c.working.Go(func() { c.Notes.Probe(ctx, m.Result) }) // it asks for a look
+		}
+	}
+}
+
+// call waits for the answer to r.
+func (c *Client) call(ctx context.Context, r request) (message, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	c.mu.Lock()
+	l := c.link
+	if l == nil {
+		c.mu.Unlock()
+		return message{}, ErrAway
+	}
+	c.next++
+	r.ID = c.next
+	answer := make(chan message, 1)
+	l.waiting[r.ID] = answer
+	c.mu.Unlock()
+
+	l.sending.Lock()
+	err := writeFrame(l.conn, r, maxRequest)
+	l.sending.Unlock()
+	if err != nil {
+		_ = l.conn.Close() // half a frame may be out: it cannot be used any more
+		return message{}, errors.Join(ErrAway, err)
+	}
+	select {
+	case m := <-answer:
+		if m.Failure != "" {
+			return m, failure(m.Code, m.Failure)
+		}
+		return m, nil
+	case <-l.gone:
+		return message{}, ErrAway
+	case <-ctx.Done():
+		c.mu.Lock()
+		delete(l.waiting, r.ID)
+		c.mu.Unlock()
+		return message{}, fmt.Errorf("the helper did not answer %s: %w", r.Call, ctx.Err())
+	}
+}
+
+// Hello is what the connected half said of itself; ok is false while there is none.
+func (c *Client) Hello() (h Hello, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil {
+		return h, false
+	}
+	return c.link.hello, true
+}
+
+// Take hands over a task as it came.
+func (c *Client) Take(ctx context.Context, s wire.Signed) (runner.Answer, error) {
+	m, err := c.call(ctx, request{Call: callTake, Signed: &s})
+	if err != nil || m.Answer == nil {
+		return runner.Answer{}, errors.Join(err, missing(m.Answer == nil))
+	}
+	return m.Answer.unpacked(), nil
+}
+
+// Look reads the whole node.
+func (c *Client) Look(ctx context.Context) (wire.Report, error) {
+	m, err := c.call(ctx, request{Call: callLook})
+	if err != nil || m.Report == nil {
+		return wire.Report{}, errors.Join(err, missing(m.Report == nil))
+	}
+	return *m.Report, nil
+}
+
+// Untold lists the results that the control plane has not taken yet.
+func (c *Client) Untold(ctx context.Context) ([]*wire.Result, error) {
+	m, err := c.call(ctx, request{Call: callUntold})
+	return m.Results, err
+}
+
+// Told notes that the control plane has the result of a task, or wants none.
+func (c *Client) Told(ctx context.Context, id ids.Allocation, task ids.Task) error {
+	_, err := c.call(ctx, request{Call: callTold, Allocation: id, Task: task})
+	return err
+}
+
+// Believe hands over a signed statement of the control plane's keys.
+func (c *Client) Believe(ctx context.Context, statement wire.Signed) error {
+	_, err := c.call(ctx, request{Call: callBelieve, Signed: &statement})
+	return err
+}
+
+// Heard says how the control plane took the last report.
+func (c *Client) Heard(ctx context.Context, word Word) error {
+	_, err := c.call(ctx, request{Call: callHeard, Word: word})
+	return err
+}
+
+func missing(is bool) error {
+	if is {
+		return errors.New("the helper's answer is empty")
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package helper_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+func TestTheHalvesWorkOverTheSocket(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.start()
+	c, h := b.connect()
+	hello := wait(t, "a greeting", h.met)
+	if hello.Node != b.node || !hello.Journal || len(hello.ProofKey) != ed25519.PublicKeySize {
+		t.Errorf("%+v", hello)
+	}
+	id := ids.New[ids.Allocation]()
+	e := b.provision(id, 1, 0)
+	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
+		t.Fatal(a.Refusal, err)
+	}
+	if r := b.result(c, h, e); r.Outcome != wire.Succeeded {
+		t.Errorf("%+v", r)
+	}
+	if wait(t, "a step", h.steps).Of == 0 {
+		t.Error("a step of nothing")
+	}
+	again := b.provision(id, 0, 0)
+	again.Fence = 1
+	again.Generation = 2
+	if a, err := c.Take(t.Context(), b.sign(again)); err != nil || wire.CodeOf(a.Refusal) != wire.FenceConflict || a.Reply == nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+
+	first, err := c.Look(t.Context())
+	if err != nil || !first.Complete || len(first.Allocations) != 1 || first.Helper != "test" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	// This half starts anew, then the other one: reports stay in order.
+	b.stop()
+	b.start()
+	wait(t, "a greeting", h.met)
+	second, err := c.Look(t.Context())
+	if err != nil || second.Boot <= first.Boot {
+		t.Errorf("boot %d after %d, %v", second.Boot, first.Boot, err)
+	}
+
+	out := b.revoke(id, 2, 0)
+	if a, err := c.Take(t.Context(), b.sign(out)); err != nil || a.Refusal != nil {
+		t.Fatal(a.Refusal, err)
+	}
+	r := b.result(c, h, out)
+	if err := r.Proof.Verify(hello.ProofKey, b.node, id, 2); err != nil || !r.Proof.Clean(b.gpus[:1]) {
+		t.Errorf("%v: %+v", err, r.Proof)
+	}
+	if err := c.Told(t.Context(), id, out.Task); err != nil {
+		t.Fatal(err)
+	}
+	probe := b.envelope(ids.Allocation{}, 0, wire.Probe, wire.ProbeParams{})
+	if a, err := c.Take(t.Context(), b.sign(probe)); err != nil || a.Refusal != nil {
+		t.Fatal(a.Refusal, err)
+	}
+	if r := wait(t, "an answer to a probe", h.probes); r.Task != probe.Task {
+		t.Errorf("%+v", r)
+	}
+}
+
+// New keys are believed by a chain of statements, each signed by a key before it.
+func TestKeysAreBelievedByAChain(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.start()
+	c, h := b.connect()
+	wait(t, "a greeting", h.met)
+	old := b.key
+	_, next, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := func(by ed25519.PrivateKey, kid string, change func(*wire.TrustStatement)) wire.Signed {
+		s := wire.TrustStatement{
+			V: wire.Version, Kid: kid, Node: b.node, Sequence: 2, IssuedAt: b.now(),
+			TaskKeys: map[string][]byte{"0001": old.Public().(ed25519.PublicKey), "0002": next.Public().(ed25519.PublicKey)},
+		}
+		change(&s)
+		body, err := s.Canonical()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wire.Signed{Body: body, Signature: ed25519.Sign(by, body)}
+	}
+	same := func(*wire.TrustStatement) {}
+	for rule, s := range map[string]wire.Signed{
+		"signed by itself":      state(next, "0002", same),
+		"another node's":        state(old, "0001", func(s *wire.TrustStatement) { s.Node = ids.New[ids.Node]() }),
+		"without a sequence":    state(old, "0001", func(s *wire.TrustStatement) { s.Sequence = 0 }),
+		"of another version":    state(old, "0001", func(s *wire.TrustStatement) { s.V = 2 }),
+		"naming another signer": state(old, "0002", same),
+		"without keys":          state(old, "0001", func(s *wire.TrustStatement) { s.TaskKeys = nil }),
+		"with half a key":       state(old, "0001", func(s *wire.TrustStatement) { s.TaskKeys["0003"] = []byte("x") }),
+		"an envelope":           b.sign(b.provision(ids.New[ids.Allocation](), 1, 0)),
+	} {
+		if err := c.Believe(t.Context(), s); wire.CodeOf(err) == "" {
+			t.Errorf("%s: %v", rule, err)
+		}
+	}
+	if err := c.Believe(t.Context(), state(old, "0001", same)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Believe(t.Context(), state(old, "0001", func(s *wire.TrustStatement) { s.Sequence = 1 })); wire.CodeOf(err) != wire.Replayed {
+		t.Errorf("an older statement: %v", err)
+	}
+	if err := c.Believe(t.Context(), state(next, "0002", func(s *wire.TrustStatement) { s.Sequence = 3; delete(s.TaskKeys, "0001") })); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	b.start() // the chain outlives a restart
+	wait(t, "a greeting", h.met)
+	id := ids.New[ids.Allocation]()
+	if a, _ := c.Take(t.Context(), b.sign(b.provision(id, 1, 0))); wire.CodeOf(a.Refusal) != wire.SignatureInvalid {
+		t.Errorf("the key of before: %v", a.Refusal)
+	}
+	e := b.provision(id, 1, 0)
+	e.Kid, b.key = "0002", next
+	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
+		t.Errorf("%v, %v", a.Refusal, err)
+	}
+	b.result(c, h, e)
+	if statement := state(next, "0002", same); statementAsTask(t, b, statement) {
+		t.Error("a statement was taken for a task")
+	}
+}
+
+func statementAsTask(t *testing.T, b *bundle, s wire.Signed) bool {
+	t.Helper()
+	a, err := b.local.Take(t.Context(), s)
+	return err != nil || a.Refusal == nil
+}
+
+// The control plane has seen a later life: this disk was restored or copied.
+func TestINV43ALaterLifeWasSeen(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.start()
+	c, h := b.connect()
+	wait(t, "a greeting", h.met)
+	say := func(w wordOf, times int) {
+		for range times {
+			if err := c.Heard(t.Context(), w.word()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	say(accepted, 1)
+	say(stale, 20) // reports that cross are no later life
+	id := ids.New[ids.Allocation]()
+	e := b.provision(id, 1, 0)
+	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
+		t.Fatal(a.Refusal, err)
+	}
+	b.result(c, h, e)
+	b.stop()
+	b.start()
+	wait(t, "a greeting", h.met)
+	say(stale, 5)
+	for range 2 {
+		if a, err := c.Take(t.Context(), b.sign(b.revoke(id, 2, 0))); err != nil || wire.CodeOf(a.Refusal) != wire.JournalLost {
+			t.Errorf("%v, %v", a.Refusal, err)
+		}
+		b.stop()
+		b.start()
+		wait(t, "a greeting", h.met)
+	}
+}
+
+// While nothing is heard the last orders hold; an order may want its tenant stopped.
+func TestAloneTheHelperEnforces(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	var offset time.Duration
+	clockOf := b.now
+	b.now = func() time.Time { return clockOf().Add(offset) }
+	b.start()
+	c, h := b.connect()
+	wait(t, "a greeting", h.met)
+	keeps, stops := ids.New[ids.Allocation](), ids.New[ids.Allocation]()
+	kept := b.provision(keeps, 1, 0)
+	limited := b.envelope(stops, 1, wire.ProvisionUser, wire.ProvisionUserParams{
+		User: "t-2", UID: 200002, PublicKeys: []string{tenantKey}, GPUs: b.gpus[1:2], StopAfterHours: 2,
+	}, b.gpus[1])
+	for _, e := range []wire.Envelope{kept, limited} {
+		if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
+			t.Fatal(a.Refusal, err)
+		}
+		b.result(c, h, e)
+	}
+	edit := func(change func(*sim.Host)) {
+		if err := sim.Edit(sim.Path(b.dir), func(h *sim.Host) error { change(h); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := func(what string, ok func(*sim.Host) bool) {
+		t.Helper()
+		for range 2000 {
+			if ok(b.world()) {
+				return
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+		t.Fatalf("not seen: %s", what)
+	}
+
+	edit(func(h *sim.Host) { h.Accounts["t-1"].Keys = nil })
+	b.local.Beat(t.Context()) // the control plane was heard a moment ago: it decides
+	if keys := b.world().Accounts["t-1"].Keys; len(keys) != 0 {
+		t.Errorf("repaired beside the control plane: %v", keys)
+	}
+	offset = 90 * time.Second
+	b.local.Beat(t.Context())
+	until("the keys again", func(h *sim.Host) bool { return len(h.Accounts["t-1"].Keys) == 1 })
+
+	edit(func(h *sim.Host) {
+		h.Processes = append(h.Processes, sim.Process{PID: 7, UID: 200002, GPU: b.gpus[1], Command: "train"}, sim.Process{PID: 8, UID: 200001, GPU: b.gpus[0], Command: "train"})
+	})
+	offset = 3 * time.Hour
+	b.local.Beat(t.Context())
+	until("a stopped tenant", func(h *sim.Host) bool { return len(h.Accounts["t-2"].Keys) == 0 && len(h.Processes) == 1 })
+	if h := b.world(); h.Processes[0].PID != 8 || len(h.Accounts["t-1"].Keys) != 1 {
+		t.Errorf("the other tenant: %+v", h)
+	}
+	b.stop()
+	b.start()
+	offset += 2 * time.Minute // it counts from its start, and remembers whom it stopped
+	b.local.Beat(t.Context())
+	b.stop()
+	if keys := b.world().Accounts["t-2"].Keys; len(keys) != 0 {
+		t.Error("a tenant who was stopped is let in by a restart")
+	}
+}

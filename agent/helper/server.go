@@ -1,0 +1,274 @@
+package helper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Server answers the half that speaks, over a Unix socket. It believes the kernel
+// about who calls, and nobody about what they carry.
+type Server struct {
+	UID   int // of the half that speaks; nobody else is answered
+	Local *Local
+	Log   *slog.Logger
+
+	seat atomic.Pointer[seat] // who is connected; one at a time
+	work sync.WaitGroup
+}
+
+// acceptPause keeps a machine without free descriptors from spinning.
+const acceptPause = 100 * time.Millisecond
+
+// Serve answers on l until ctx ends.
+func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	defer s.work.Wait()
+	for {
+		conn, err := l.AcceptUnix()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("the helper's socket was closed: %w", err)
+		case err != nil:
+			s.Log.WarnContext(ctx, "connection not accepted", "err", err)
+			if !sleep(ctx, acceptPause) {
+				return nil
+			}
+			continue
+		}
+		s.admit(ctx, conn)
+	}
+}
+
+// admit seats a caller or hangs up. Nothing is read before the caller is known, and
+// no goroutine is spent on anybody but the one who is seated.
+func (s *Server) admit(ctx context.Context, conn *net.UnixConn) {
+	uid, err := peerOf(conn)
+	if err != nil || uid != s.UID {
+		s.Log.WarnContext(ctx, "stranger refused", "uid", uid, "err", err)
+		_ = conn.Close()
+		return
+	}
+	seated := &seat{conn: conn, out: make(chan message, maxWaiting), wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	if !s.seat.CompareAndSwap(nil, seated) {
+		// The kernel ends the connection of a process that has ended, so whoever
+		// sits here is alive.
+		_ = conn.Close()
+		return
+	}
+	s.work.Go(func() {
+		defer s.seat.CompareAndSwap(seated, nil)
+		s.attend(ctx, seated)
+	})
+}
+
+// seat is the one connection that is answered.
+type seat struct {
+	conn *net.UnixConn
+	out  chan message
+	wake chan struct{}
+	gone chan struct{}
+	once sync.Once
+
+	changed, finished atomic.Bool
+}
+
+const (
+	// maxWaiting bounds what waits to be sent.
+	maxWaiting = 64
+	// maxCalls bounds the calls that are worked on beside each other.
+	maxCalls = 8
+)
+
+func (c *seat) leave() {
+	c.once.Do(func() {
+		close(c.gone)
+		_ = c.conn.Close()
+	})
+}
+
+// attend answers until the caller leaves, errs, or ctx ends.
+func (s *Server) attend(ctx context.Context, c *seat) {
+	var calls sync.WaitGroup
+	defer calls.Wait() // after cancel: what nobody waits for must not keep the seat
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, c.leave)
+	defer stop()
+	defer c.leave()
+	if err := s.greet(c); err != nil {
+		s.Log.WarnContext(ctx, "caller refused", "err", err)
+		return
+	}
+	calls.Go(func() { c.write() })
+	free := make(chan struct{}, maxCalls)
+	for {
+		r, err := read(c.conn, 0)
+		if err != nil {
+			s.Log.InfoContext(ctx, "caller gone", "err", err)
+			return
+		}
+		select {
+		case free <- struct{}{}:
+		case <-c.gone:
+			return
+		}
+		calls.Go(func() {
+			defer func() { <-free }()
+			c.send(s.answer(ctx, r))
+		})
+	}
+}
+
+func read(conn net.Conn, first time.Duration) (r request, err error) {
+	text, err := readFrame(conn, maxRequest, first)
+	if err != nil {
+		return r, err
+	}
+	if err := wire.Strict(bytes.NewReader(text), &r); err != nil {
+		return r, fmt.Errorf("not a call: %w", err)
+	}
+	return r, nil
+}
+
+// greet takes the first call, which says which protocol is spoken.
+func (s *Server) greet(c *seat) error {
+	r, err := read(c.conn, frameWithin)
+	if err != nil {
+		return err
+	}
+	if r.Call != callHello || r.Protocol != Protocol {
+		return fmt.Errorf("%q of protocol %d, want hello of %d", r.Call, r.Protocol, Protocol)
+	}
+	s.Local.skip()
+	return writeFrame(c.conn, message{ID: r.ID, Hello: s.Local.Hello()}, maxReply)
+}
+
+// answer carries out one call.
+func (s *Server) answer(ctx context.Context, r request) message {
+	m := message{ID: r.ID}
+	var err error
+	switch r.Call {
+	case callTake:
+		if r.Signed == nil {
+			err = errors.New("no task")
+			break
+		}
+		a, _ := s.Local.Take(ctx, *r.Signed) // in this process it is always reached
+		m.Answer = packed(a)
+	case callLook:
+		var report wire.Report
+		report, err = s.Local.Look(ctx)
+		m.Report = &report
+	case callUntold:
+		m.Results, err = s.Local.Untold(ctx)
+	case callTold:
+		err = s.Local.Told(ctx, r.Allocation, r.Task)
+	case callBelieve:
+		if r.Signed == nil {
+			err = errors.New("no statement")
+			break
+		}
+		err = s.Local.Believe(ctx, *r.Signed)
+	case callHeard:
+		err = s.Local.Heard(ctx, r.Word)
+	case callPlan:
+		m.Plans, err = s.Local.Plan(ctx)
+	default:
+		err = fmt.Errorf("no call %q", r.Call)
+	}
+	if err != nil {
+		m.Failure, m.Code = err.Error(), wire.CodeOf(err)
+		if refused, ok := errors.AsType[*wire.RefusedError](err); ok {
+			m.Failure = refused.Message
+		}
+	}
+	return m
+}
+
+// send waits for its turn, or for the caller to leave.
+func (c *seat) send(m message) {
+	select {
+	case c.out <- m:
+	case <-c.gone:
+	}
+}
+
+// write sends what waits. A caller that does not read is hung up on.
+func (c *seat) write() {
+	defer c.leave()
+	for {
+		var m message
+		select {
+		case <-c.gone:
+			return
+		case m = <-c.out:
+		case <-c.wake:
+			for flag, event := range map[*atomic.Bool]string{&c.changed: eventChanged, &c.finished: eventFinished} {
+				if flag.Swap(false) && writeFrame(c.conn, message{Event: event}, maxReply) != nil {
+					return
+				}
+			}
+			continue
+		}
+		if writeFrame(c.conn, m, maxReply) != nil {
+			return
+		}
+	}
+}
+
+// Notes are how the acting half tells whoever is connected. What nobody hears is
+// found when the next caller asks: results wait in the journal, the host is read
+// anew. A probe that nobody hears is asked for again.
+func (s *Server) Notes() Notes {
+	flag := func(which func(*seat) *atomic.Bool) {
+		if c := s.seat.Load(); c != nil {
+			which(c).Store(true)
+			select {
+			case c.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return Notes{
+		Changed:  func() { flag(func(c *seat) *atomic.Bool { return &c.changed }) },
+		Finished: func() { flag(func(c *seat) *atomic.Bool { return &c.finished }) },
+		Progress: func(task ids.Task, p wire.Progress) {
+			s.tell(message{Event: eventProgress, Task: task, Progress: &p})
+		},
+		Probe: func(_ context.Context, r *wire.Result) { s.tell(message{Event: eventProbe, Result: r}) },
+	}
+}
+
+// tell drops what does not fit: only people wait for it.
+func (s *Server) tell(m message) {
+	if c := s.seat.Load(); c != nil {
+		select {
+		case c.out <- m:
+		default:
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

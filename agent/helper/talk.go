@@ -1,0 +1,107 @@
+package helper
+
+import (
+	"errors"
+
+	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Protocol is the version of what the two halves say to each other. They are one
+// binary; after an update one of them may run the build before for a moment.
+const Protocol = 1
+
+// The calls of the half that speaks.
+const (
+	callHello   = "hello"
+	callTake    = "take"
+	callLook    = "look"
+	callUntold  = "untold"
+	callTold    = "told"
+	callBelieve = "believe"
+	callHeard   = "heard"
+	callPlan    = "plan"
+)
+
+// request is a call. Each uses the fields that its name says.
+type request struct {
+	ID         uint64         `json:"id"`
+	Call       string         `json:"call"`
+	Protocol   int            `json:"protocol,omitempty"`
+	Signed     *wire.Signed   `json:"signed,omitempty"`
+	Allocation ids.Allocation `json:"allocation_id,omitzero"`
+	Task       ids.Task       `json:"task_id,omitzero"`
+	Word       Word           `json:"word,omitzero"`
+}
+
+// The events of the half that acts.
+const (
+	eventChanged  = "changed"
+	eventFinished = "finished"
+	eventProgress = "progress"
+	eventProbe    = "probe"
+)
+
+// message answers a call, or tells of an event when it has no id.
+type message struct {
+	ID    uint64 `json:"id,omitempty"`
+	Event string `json:"event,omitempty"`
+
+	Failure  string         `json:"failure,omitempty"` // why the call came to nothing
+	Code     wire.Refusal   `json:"code,omitempty"`
+	Hello    *Hello         `json:"hello,omitempty"`
+	Answer   *answer        `json:"answer,omitempty"`
+	Report   *wire.Report   `json:"report,omitempty"`
+	Results  []*wire.Result `json:"results,omitempty"`
+	Plans    []runner.Plan  `json:"plans,omitempty"`
+	Task     ids.Task       `json:"task_id,omitzero"`
+	Progress *wire.Progress `json:"progress,omitempty"`
+	Result   *wire.Result   `json:"result,omitempty"`
+}
+
+// Hello is how the half that acts introduces itself.
+type Hello struct {
+	Protocol int      `json:"protocol"`
+	Version  string   `json:"version"`
+	Node     ids.Node `json:"node_id"`
+	ProofKey []byte   `json:"proof_key"`
+	// Journal says whether the memory of the node is there.
+	Journal bool `json:"journal"`
+}
+
+// answer is runner.Answer on its way.
+type answer struct {
+	Task    ids.Task     `json:"task_id"`
+	Reply   *wire.Result `json:"reply,omitempty"`
+	Code    wire.Refusal `json:"code,omitempty"`
+	Refusal string       `json:"refusal,omitempty"`
+	InHand  bool         `json:"in_hand,omitempty"`
+}
+
+func packed(a runner.Answer) *answer {
+	out := &answer{Task: a.Task, Reply: a.Reply, InHand: a.InHand}
+	if a.Refusal != nil {
+		out.Code, out.Refusal = wire.CodeOf(a.Refusal), a.Refusal.Error()
+		if refused, ok := errors.AsType[*wire.RefusedError](a.Refusal); ok {
+			out.Refusal = refused.Message
+		}
+	}
+	return out
+}
+
+func (a *answer) unpacked() runner.Answer {
+	out := runner.Answer{Task: a.Task, Reply: a.Reply, InHand: a.InHand}
+	if a.Code != "" || a.Refusal != "" {
+		out.Refusal = failure(a.Code, a.Refusal)
+	}
+	return out
+}
+
+// failure is an error of the other half in this one.
+func failure(code wire.Refusal, message string) error {
+	if code == "" {
+		return errors.New(message)
+	}
+	return &wire.RefusedError{Code: code, Message: message}
+}

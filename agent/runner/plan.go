@@ -1,0 +1,84 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Plan is what making one allocation's order hold would take now.
+type Plan struct {
+	Allocation ids.Allocation `json:"allocation_id"`
+	Type       wire.Type      `json:"type"`
+	Fence      int64          `json:"fence"`
+	Steps      []PlannedStep  `json:"steps"`
+}
+
+// PlannedStep is one step, looked at and not taken.
+type PlannedStep struct {
+	Name   string `json:"name"`
+	Change bool   `json:"change"`        // it would act
+	Why    string `json:"why,omitempty"` // it would fail, and so
+}
+
+// Changes says whether anything would be done.
+func (p Plan) Changes() bool {
+	for _, s := range p.Steps {
+		if s.Change || s.Why != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Plans looks at every step of what was ordered last, and changes nothing. What is
+// gone is over: its GPUs may be somebody else's.
+func (r *Runner) Plans(ctx context.Context) ([]Plan, error) {
+	if r.Journal == nil || r.Host == nil {
+		return nil, wire.Refuse(wire.JournalLost, "nothing was ordered here that is remembered")
+	}
+	plans := []Plan{}
+	for _, record := range r.Journal.All() {
+		last := record.Last().Envelope
+		order, err := standing(record)
+		if err != nil || !last.Type.OfAllocation() || Over(record) {
+			continue
+		}
+		p := Plan{Allocation: record.Allocation, Type: last.Type, Fence: last.Fence, Steps: []PlannedStep{}}
+		for _, step := range r.stepsOf(last) {
+			p.Steps = append(p.Steps, r.plan(ctx, step, order))
+		}
+		plans = append(plans, p)
+	}
+	return plans, ctx.Err()
+}
+
+func (r *Runner) plan(ctx context.Context, step hook.Step, order wire.Order) PlannedStep {
+	ctx, cancel := context.WithTimeout(ctx, step.Within)
+	defer cancel()
+	done, err := step.Check(ctx, r.Host, order)
+	if err != nil {
+		return PlannedStep{Name: step.Name, Why: err.Error()}
+	}
+	return PlannedStep{Name: step.Name, Change: !done}
+}
+
+// stuckAfter is beyond a step's own deadline. A step that outlasts it ignores its
+// deadline, as one in the kernel's hands does.
+const stuckAfter = time.Minute
+
+// Alive says why the runner is stuck, or nil.
+func (r *Runner) Alive(now time.Time) error {
+	r.mu.Lock() // held while the journal is written: a disk that hangs is found here
+	defer r.mu.Unlock()
+	for id, j := range r.jobs {
+		if !j.due.IsZero() && now.After(j.due.Add(stuckAfter)) {
+			return fmt.Errorf("step %s of allocation %s should have ended at %s", j.step, id, j.due.Format(time.RFC3339))
+		}
+	}
+	return nil
+}

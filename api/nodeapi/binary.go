@@ -1,0 +1,127 @@
+package nodeapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// Binaries are the builds of the agent in one folder: gpuaas-agent for the
+// platform that the server runs on, gpuaas-agent-<os>-<arch> for others. Its
+// digest goes to whoever enrols a node, over a channel that they trust.
+type Binaries struct {
+	Dir string
+
+	mu      sync.Mutex
+	known   map[string]Binary
+	sending atomic.Int32
+}
+
+// Binary is one build.
+type Binary struct {
+	Path     string
+	Digest   string // SHA-256, hex
+	Size     int64
+	modified time.Time
+}
+
+const (
+	binaryName = "gpuaas-agent"
+	// binaryWithin lets a slow line fetch some twenty megabytes.
+	binaryWithin = 10 * time.Minute
+)
+
+var platforms = regexp.MustCompile(`^linux-(amd64|arm64)$`)
+
+// Find says which build a platform, as linux-amd64, has. The digest is computed
+// once for a file; a new build beside a running server is another file.
+func (b *Binaries) Find(platform string) (Binary, error) {
+	missing := errs.New(errs.NotFound, "there is no build of the agent for %q here", platform).
+		Try("the server looks for %s-%s, or %s for its own platform, in %s", binaryName, platform, binaryName, "its agent folder")
+	if b == nil || !platforms.MatchString(platform) {
+		return Binary{}, missing
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range []string{binaryName + "-" + platform, binaryName} {
+		if name == binaryName && platform != runtime.GOOS+"-"+runtime.GOARCH {
+			continue
+		}
+		path := filepath.Join(b.Dir, name)
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return Binary{}, fmt.Errorf("looking for the agent: %w", err)
+		}
+		if known, ok := b.known[path]; ok && known.Size == info.Size() && known.modified.Equal(info.ModTime()) {
+			return known, nil
+		}
+		found, err := digest(path, info)
+		if err != nil {
+			return Binary{}, err
+		}
+		if b.known == nil {
+			b.known = map[string]Binary{}
+		}
+		b.known[path] = found
+		return found, nil
+	}
+	return Binary{}, missing
+}
+
+func digest(path string, info fs.FileInfo) (Binary, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Binary{}, fmt.Errorf("reading the agent: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return Binary{}, fmt.Errorf("reading the agent: %w", err)
+	}
+	return Binary{Path: path, Digest: hex.EncodeToString(sum.Sum(nil)), Size: info.Size(), modified: info.ModTime()}, nil
+}
+
+// downloads bounds how many strangers may be sent a binary at once.
+const downloads = 16
+
+// binary sends the agent. It holds no secret, and whoever runs it compares the
+// digest first.
+func (s *Server) binary(w http.ResponseWriter, r *http.Request, _ caller) error {
+	found, err := s.Binaries.Find(r.PathValue("platform"))
+	if err != nil {
+		return err
+	}
+	defer s.Binaries.sending.Add(-1)
+	if s.Binaries.sending.Add(1) > downloads {
+		return errs.New(errs.Unavailable, "too many hosts fetch the agent just now").Try("try again in a minute")
+	}
+	f, err := os.Open(found.Path)
+	if err != nil {
+		return fmt.Errorf("reading the agent: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(binaryWithin)) // a recorder of a test has none
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(found.Size, 10))
+	w.Header().Set("ETag", `"`+found.Digest+`"`)
+	if _, err := io.CopyN(w, f, found.Size); err != nil {
+		s.Log.DebugContext(r.Context(), "agent not sent", "err", err)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"hash/fnv"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/secret"
+)
+
+const (
+	// issueWithin is how long an authority elsewhere may take: less than a token
+	// stays reserved, and than the agent waits.
+	issueWithin = 10 * time.Second
+	// renewOver spreads the renewals of a fleet after a roll-over: ten thousand
+	// nodes make some eighty a second.
+	renewOver = 2 * time.Minute
+	// understandsRenew is the capability from which an agent knows ReportReply.Renew.
+	understandsRenew = 2
+)
+
+// enrol trades a token for a certificate. The request is checked before the token
+// is touched, so that a bad one does not cost it.
+func (s *Server) enrol(w http.ResponseWriter, r *http.Request, _ caller) error {
+	var body wire.EnrolRequest
+	if err := decode(w, r, maxRequest, &body); err != nil {
+		return err
+	}
+	switch {
+	case body.Capability < 1:
+		return errs.Invalid("capability", "this build of the agent is not known here")
+	case body.Token == "":
+		return errs.New(errs.EnrolmentTokenInvalid, "the enrolment token is unknown, used or expired")
+	case len(body.Hostname) > maxHostname:
+		return errs.Invalid("hostname", "longer than %d bytes", maxHostname)
+	case len(body.ProofKey) != 0 && len(body.ProofKey) != ed25519.PublicKeySize:
+		return errs.Invalid("proof_key", "is not an Ed25519 public key")
+	}
+	if _, err := pki.ParseRequest([]byte(body.CSR)); err != nil {
+		return errs.Invalid("csr", "%v", err)
+	}
+	made, issue := s.issue(body.CSR)
+	a, err := s.Nodes.Enrol(r.Context(), Enrolment{Token: body.Token, ProofKey: body.ProofKey}, issue)
+	if err != nil {
+		s.disown(r.Context(), *made)
+		return err
+	}
+	s.disown(r.Context(), a.Ended)
+	s.Log.InfoContext(r.Context(), "node enrolled", "node", a.Node, "hostname", body.Hostname, "serial", a.Grant.Certificate.Serial, "ended", len(a.Ended))
+	s.write(w, r, http.StatusOK, s.identity(a.Node, a.Grant))
+	return nil
+}
+
+// renew gives a node its next certificate.
+func (s *Server) renew(w http.ResponseWriter, r *http.Request, who caller) error {
+	var body wire.RenewRequest
+	if err := decode(w, r, maxRequest, &body); err != nil {
+		return err
+	}
+	request, err := pki.ParseRequest([]byte(body.CSR))
+	if err != nil {
+		return errs.Invalid("csr", "%v", err)
+	}
+	if same, ok := request.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); ok && same.Equal(r.TLS.PeerCertificates[0].PublicKey) {
+		return errs.Invalid("csr", "a renewal needs a new key")
+	}
+	made, issue := s.issue(body.CSR)
+	grant, err := s.Nodes.Renew(r.Context(), who.Node, who.Serial, issue)
+	if err != nil {
+		s.disown(r.Context(), *made)
+		return err
+	}
+	s.write(w, r, http.StatusOK, s.identity(who.Node, grant))
+	return nil
+}
+
+// issue makes the certificate when the rooms say for which node, and notes the
+// serials that it made.
+func (s *Server) issue(csr string) (made *[]string, issue Issue) {
+	made = &[]string{}
+	life := pki.MaxTTL
+	if s.CertificateFor != nil {
+		life = min(life, s.CertificateFor())
+	}
+	return made, func(ctx context.Context, node ids.Node) (g Grant, err error) {
+		ctx, cancel := context.WithTimeout(ctx, issueWithin)
+		defer cancel()
+		name := pki.Name{Domain: s.TrustDomain, Kind: "node", ID: node.String()}
+		if g.Certificate, err = s.CA.Issue(ctx, []byte(csr), name.URI(), life); err != nil {
+			return g, err
+		}
+		*made = append(*made, g.Certificate.Serial)
+		g.Trust, err = s.believe(ctx, node)
+		return g, err
+	}
+}
+
+// disown tells the authority's own list of certificates that stand no more. The
+// door asks the rooms, so nothing waits for it, and its failure is a line in the log.
+func (s *Server) disown(ctx context.Context, serials []string) {
+	if len(serials) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), issueWithin)
+	defer cancel()
+	for _, serial := range serials {
+		if err := s.CA.Revoke(ctx, serial); err != nil {
+			s.Log.WarnContext(ctx, "authority not told of a revocation", "serial", serial, "err", err)
+		}
+	}
+}
+
+func (s *Server) identity(node ids.Node, g Grant) wire.EnrolReply {
+	return wire.EnrolReply{
+		Node: node, Certificate: string(g.Certificate.Chain), NotAfter: g.Certificate.NotAfter, Trust: g.Trust, ReportEvery: s.period(node),
+	}
+}
+
+func (s *Server) trust(w http.ResponseWriter, r *http.Request, who caller) error {
+	trust, err := s.believe(r.Context(), who.Node)
+	if err != nil {
+		return err
+	}
+	s.write(w, r, http.StatusOK, trust)
+	return nil
+}
+
+// believe is what a node should believe now.
+func (s *Server) believe(ctx context.Context, node ids.Node) (wire.Trust, error) {
+	t := wire.Trust{CAs: string(s.CA.Bundle()), TaskKeys: s.Keys.Public()}
+	signed, err := s.statement(ctx, node, t.TaskKeys)
+	t.Statement = signed
+	return t, err
+}
+
+// statement says which keys to believe, signed by the one that is known longest:
+// every node that believes any key believes that one.
+func (s *Server) statement(ctx context.Context, node ids.Node, keys map[string][]byte) (wire.Signed, error) {
+	kid := s.Keys.Active()
+	statement := wire.TrustStatement{
+		V: wire.Version, Kid: kid, Node: node, Sequence: secret.Sequence(keys), TaskKeys: keys, IssuedAt: s.Clock.Now().Truncate(time.Second),
+	}
+	if s.ReleaseKeys != nil {
+		statement.ReleaseKeys = s.ReleaseKeys()
+		statement.Sequence += secret.Sequence(statement.ReleaseKeys)
+	}
+	body, err := statement.Canonical()
+	if err != nil {
+		return wire.Signed{}, err
+	}
+	signature, err := s.Keys.Sign(ctx, kid, body)
+	if err != nil {
+		return wire.Signed{}, err
+	}
+	return wire.Signed{Kid: kid, Body: body, Signature: signature}, nil
+}
+
+// recall asks nodes to renew that believe something else than is to be believed
+// now: not all at once.
+type recall struct {
+	mu    sync.Mutex
+	stamp string
+	since time.Time
+}
+
+func (c *recall) turn(stamp string, node ids.Node, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stamp != stamp {
+		c.stamp, c.since = stamp, now
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(node.UUID[:]) // never fails
+	share := time.Duration(h.Sum32()) * renewOver >> 32
+	return now.Sub(c.since) >= share
+}
+
+// shouldRenew says whether a node that just reported is to renew now.
+func (s *Server) shouldRenew(ctx context.Context, who caller, capability int) bool {
+	if capability < understandsRenew {
+		return false // it will at half life
+	}
+	now := secret.Stamp(s.CA.Bundle(), s.Keys.Public())
+	believes, err := s.Nodes.Believes(ctx, who.Node, who.Serial)
+	return err == nil && believes != now && s.recall.turn(now, who.Node, s.Clock.Now())
+}

@@ -1,0 +1,433 @@
+package nodeapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/secret"
+)
+
+// INV-39: 200 at once with one token make one certificate, at the authority and
+// in the table.
+func TestINV39OneCertificateOf200(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	node := h.declare()
+	body, err := json.Marshal(wire.EnrolRequest{Token: h.token(node), CSR: csrFor(t, newKey(t)), Capability: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var won, lost atomic.Int32
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			switch status, code := h.stranger().send("POST", wire.PathEnrol, body, nil); {
+			case status == http.StatusOK:
+				won.Add(1)
+			case status == http.StatusUnauthorized && code == string(errs.EnrolmentTokenInvalid):
+				lost.Add(1)
+			default:
+				t.Errorf("%d %s", status, code)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 || lost.Load() != 199 || h.ca.issued.Load() != 1 || h.count(`SELECT count(*) FROM certificates`) != 1 {
+		t.Errorf("%d certificates given, %d made, %d refusals", won.Load(), h.ca.issued.Load(), lost.Load())
+	}
+}
+
+// INV-39: a token is worth nothing once used, replaced, late or of a node that is
+// gone, and makes its own node only, whatever the request says.
+func TestINV39WhatATokenIsNotWorth(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	a, z := h.declare(), h.declare()
+	enrol := func(token string) (wire.EnrolReply, int, string) {
+		var reply wire.EnrolReply
+		status, code := h.stranger().call("POST", wire.PathEnrol, wire.EnrolRequest{Token: token, CSR: csrFor(t, newKey(t)), Capability: 2}, &reply)
+		return reply, status, code
+	}
+	first := h.token(a)
+	second := h.token(a) // ends the first
+	if reply, status, code := enrol(second); status != http.StatusOK || reply.Node != a {
+		t.Fatalf("%d %s: %s", status, code, reply.Node)
+	}
+	late, gone := h.token(z), h.declare()
+	h.exec(`UPDATE enrolment_tokens SET expires_at = now() - interval '1 second' WHERE node_id = $1`, z)
+	retired := h.token(gone)
+	h.do(func(tx pgx.Tx) error { return h.Inventory.Retire(t.Context(), tx, gone) })
+	banned := h.token(a)
+	h.revoke(a)
+	diff := pgtest.Diff(t, h.db)
+	for name, token := range map[string]string{"replaced": first, "used": second, "late": late, "of a retired node": retired, "revoked": banned, "unknown": "gpe_x"} {
+		if _, status, code := enrol(token); status != http.StatusUnauthorized || code != string(errs.EnrolmentTokenInvalid) {
+			t.Errorf("%s: %d %s", name, status, code)
+		}
+	}
+	if diff() != "" {
+		t.Error(diff())
+	}
+}
+
+// A token is spent only on a certificate: an authority that is away costs none,
+// and one whose certificate came too late to be recorded is told so.
+func TestAnAuthorityThatFailsCostsNoToken(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	node := h.declare()
+	request := wire.EnrolRequest{Token: h.token(node), CSR: csrFor(t, newKey(t)), Capability: 2}
+	h.ca.before = func() error { return errs.New(errs.Unavailable, "the authority is away") }
+	if status, code := h.stranger().call("POST", wire.PathEnrol, request, nil); status != http.StatusServiceUnavailable || code != string(errs.Unavailable) {
+		t.Fatalf("%d %s", status, code)
+	}
+	h.ca.before = nil
+	h.ca.after = func() { h.revoke(node) } // an operator is faster
+	if status, code := h.stranger().call("POST", wire.PathEnrol, request, nil); status != http.StatusUnauthorized {
+		t.Fatalf("%d %s", status, code)
+	}
+	if n := h.count(`SELECT count(*) FROM certificates`); n != 0 || h.ca.revoked.Load() != 1 {
+		t.Errorf("%d certificates, %d disowned", n, h.ca.revoked.Load())
+	}
+	h.ca.after = nil
+	request.Token = h.token(node)
+	if status, code := h.stranger().call("POST", wire.PathEnrol, request, nil); status != http.StatusOK {
+		t.Errorf("%d %s", status, code)
+	}
+}
+
+// An operator re-enrols a node, say after its certificate expired: what the host
+// held before ends, and so does the key of its proofs.
+func TestEnrolledAgainEndsWhatWas(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	node := h.declare()
+	old, _ := h.join(node)
+	proof, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply wire.EnrolReply
+	key := newKey(t)
+	if status, code := h.stranger().call("POST", wire.PathEnrol, wire.EnrolRequest{Token: h.token(node), CSR: csrFor(t, key), Capability: 2, ProofKey: proof}, &reply); status != http.StatusOK {
+		t.Fatalf("%d %s", status, code)
+	}
+	if n := h.count(`SELECT count(*) FROM nodes WHERE id = $1 AND proof_key = $2`, node, []byte(proof)); n != 1 {
+		t.Error("the key of its proofs is not that of the request")
+	}
+	h.pass()
+	if status, _ := old.send("GET", wire.PathTrust, nil, nil); status != http.StatusForbidden {
+		t.Errorf("the old certificate: %d", status)
+	}
+	again := h.peer(node, certificate(t, reply, key), nil)
+	if status, _ := again.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK || h.ca.revoked.Load() != 1 {
+		t.Errorf("the new one: %d, %d serials told to the authority", status, h.ca.revoked.Load())
+	}
+	if status, code := h.stranger().call("POST", wire.PathEnrol, wire.EnrolRequest{Token: h.token(node), CSR: csrFor(t, key), Capability: 2, ProofKey: proof[:31]}, nil); status != http.StatusBadRequest {
+		t.Errorf("half a key: %d %s", status, code)
+	}
+}
+
+// pass lets what servers remember grow old.
+func (h *house) pass() { h.ahead.Add(int64(time.Second)) }
+
+func (h *house) exec(sql string, args ...any) {
+	h.t.Helper()
+	if _, err := h.db.Exec(h.t.Context(), sql, args...); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// INV-40: revocation ends a long poll within two seconds by the wall's clock, in a
+// server that has heard nothing of it; then neither the connection, nor a resumed
+// session, nor a renewal says anything but no.
+func TestINV40RevocationOverRealTLS(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	node := h.declare()
+	p, _ := h.join(node)
+	if status, _ := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+		t.Fatal("a fresh certificate does not stand")
+	}
+	polling := make(chan polled, 1)
+	go func() {
+		var r polled
+		r.status, r.code, r.err = p.try("GET", fmt.Sprintf(wire.PathWait, node), nil, &r.task)
+		polling <- r
+	}()
+	other, _ := h.join(h.declare())
+	if status, _ := other.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+		t.Fatal("another node does not stand")
+	}
+	h.revoke(node)
+	if r := receive(t, polling, 2*time.Second); r.err != nil || r.status != http.StatusForbidden || r.code != string(errs.CertificateRevoked) {
+		t.Errorf("the poll: %+v", r)
+	}
+	for name, ask := range map[string]func() (int, string){
+		"the connection": func() (int, string) { return p.send("GET", wire.PathTrust, nil, nil) },
+		"a new session": func() (int, string) {
+			p.CloseIdleConnections() // its cache of sessions stays
+			return p.send("GET", wire.PathTrust, nil, nil)
+		},
+		"a renewal": func() (int, string) {
+			return p.call("POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, newKey(t))}, nil)
+		},
+	} {
+		if status, code := ask(); status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
+			t.Errorf("%s: %d %s", name, status, code)
+		}
+	}
+	if status, _ := other.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+		t.Errorf("another node: %d", status)
+	}
+}
+
+// INV-40: no session is resumed, so every connection proves its certificate.
+func TestINV40NoSessionIsResumed(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	p, _ := h.join(h.declare())
+	config := p.Transport.(*http.Transport).TLSClientConfig
+	for range 3 {
+		c, err := tls.Dial("tcp", strings.TrimPrefix(h.url, "https://"), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n", wire.PathTrust)
+		reply, err := io.ReadAll(c)
+		if err != nil || !bytes.HasPrefix(reply, []byte("HTTP/1.1 200")) {
+			t.Errorf("%v: %.40q", err, reply)
+		}
+		if c.ConnectionState().DidResume {
+			t.Error("a session was resumed")
+		}
+		c.Close()
+	}
+}
+
+// INV-40: a revocation while a renewal is under way wins, whichever of the two
+// the database sees first.
+func TestINV40RevokedWhileRenewing(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]func(h *house, revoke func()){
+		"before the certificate is made": func(h *house, revoke func()) { h.ca.before = func() error { revoke(); return nil } },
+		"after it is made":               func(h *house, revoke func()) { h.ca.after = revoke },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := setupHouse(t).open()
+			node := h.declare()
+			p, _ := h.join(node)
+			when(h, sync.OnceFunc(func() { h.revoke(node) }))
+			status, code := p.call("POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, newKey(t))}, nil)
+			if status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
+				t.Errorf("%d %s", status, code)
+			}
+			if n := h.count(`SELECT count(*) FROM certificates WHERE status <> 'revoked'`); n != 0 || h.ca.revoked.Load() != 1 {
+				t.Errorf("%d certificates survive, %d disowned", n, h.ca.revoked.Load())
+			}
+		})
+	}
+}
+
+// INV-40: renewals and a revocation that race end with no certificate in force.
+func TestINV40RenewalsRaceARevocation(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t)
+	for range 10 {
+		node := h.declare()
+		serial := fmt.Sprintf("%032x", node.UUID[:8])
+		h.do(func(tx pgx.Tx) error {
+			return h.Certificates.Issued(t.Context(), tx, node, pki.Certificate{Serial: serial, NotAfter: time.Now().Add(time.Hour)}, "")
+		})
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				_, err := h.Renew(t.Context(), node, serial, func(context.Context, ids.Node) (nodeapi.Grant, error) {
+					return nodeapi.Grant{Certificate: pki.Certificate{Serial: ids.New[ids.Object]().String(), NotAfter: time.Now().Add(time.Hour)}}, nil
+				})
+				if err != nil && errs.CodeOf(err) != errs.CertificateRevoked {
+					t.Error(err)
+				}
+			})
+		}
+		all.Go(func() { h.revoke(node) })
+		all.Wait()
+		if n := h.count(`SELECT count(*) FROM certificates WHERE node_id = $1 AND status <> 'revoked'`, node); n != 0 {
+			t.Fatalf("%d certificates survive their node's revocation", n)
+		}
+	}
+}
+
+// A retired node says nothing more, though nobody revoked its certificate.
+func TestINV40RetiredIsSilent(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	node := h.declare()
+	p, _ := h.join(node)
+	h.do(func(tx pgx.Tx) error { return h.Inventory.Retire(t.Context(), tx, node) })
+	h.pass()
+	if status, code := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
+		t.Errorf("%d %s", status, code)
+	}
+	issue := func(context.Context, ids.Node) (nodeapi.Grant, error) { return nodeapi.Grant{}, nil }
+	if _, err := h.Renew(t.Context(), node, "01", issue); errs.CodeOf(err) != errs.CertificateRevoked {
+		t.Errorf("a renewal: %v", err)
+	}
+}
+
+// What a node should believe comes signed by the key that it believes already,
+// and says which node is meant.
+func TestTrustComesSigned(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	node := h.declare()
+	p, _ := h.join(node)
+	before := h.keys.Public()
+	statement := func() wire.TrustStatement {
+		var trust wire.Trust
+		if status, _ := p.send("GET", wire.PathTrust, nil, &trust); status != http.StatusOK || len(trust.Statement.Body) == 0 {
+			t.Fatal("no statement", status)
+		}
+		s, err := wire.OpenStatement(trust.Statement, before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := statement()
+	if _, err := h.keys.Keys.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	second := statement() // signed by what was believed before
+	if first.Node != node || len(first.TaskKeys) != 1 || len(second.TaskKeys) != 2 || second.Sequence <= first.Sequence {
+		t.Errorf("%+v\n%+v", first, second)
+	}
+	if err := h.keys.Keys.Retire(h.keys.Active()); err != nil {
+		t.Fatal(err)
+	}
+	before = second.TaskKeys
+	if third := statement(); len(third.TaskKeys) != 1 || third.Sequence <= second.Sequence {
+		t.Errorf("%+v", third)
+	}
+}
+
+// A node that believes something else than is to be believed is asked to renew,
+// once what it was told is old.
+func TestRecalledAfterARollOver(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	node := h.declare()
+	p, _ := h.join(node)
+	sequence := int64(0)
+	asked := func(p *peer) bool {
+		sequence++
+		var reply wire.ReportReply
+		if status, code := p.call("PUT", fmt.Sprintf(wire.PathReport, node), wire.Report{Capability: 2, Boot: 1, Sequence: sequence, Complete: true}, &reply); status != http.StatusOK {
+			t.Fatalf("%d %s", status, code)
+		}
+		return reply.Renew
+	}
+	if asked(p) {
+		t.Error("asked though nothing has changed")
+	}
+	if err := h.local.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	asked(p)
+	h.ahead.Add(int64(3 * time.Minute)) // its turn has come
+	if !asked(p) {
+		t.Fatal("not asked after another authority is to be believed")
+	}
+	var reply wire.EnrolReply
+	key := newKey(t)
+	if status, code := p.call("POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, key)}, &reply); status != http.StatusOK {
+		t.Fatalf("%d %s", status, code)
+	}
+	if n := len(pki.BundleFingerprints([]byte(reply.Trust.CAs))); n != 2 {
+		t.Errorf("told of %d authorities", n)
+	}
+	if asked(h.peer(node, certificate(t, reply, key), nil)) {
+		t.Error("asked again")
+	}
+}
+
+// The agent's binary is there for whoever has none yet, and is the one whose
+// digest an operator passes on.
+func TestTheAgentIsServed(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t)
+	dir := t.TempDir()
+	h.door.Binaries = &nodeapi.Binaries{Dir: dir}
+	h.open()
+	body := bytes.Repeat([]byte("agent"), 1<<18)
+	here := runtime.GOOS + "-" + runtime.GOARCH
+	write := func(name string, body []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), body, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(platform string) (int, []byte) {
+		response, err := h.stranger().Get(h.url + fmt.Sprintf(wire.PathBinary, platform))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		got, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, got
+	}
+	if status, _ := get(here); status != http.StatusNotFound {
+		t.Errorf("before there is one: %d", status)
+	}
+	write("gpuaas-agent", body)
+	write("secret", []byte("key"))
+	found, err := h.door.Binaries.Find(here)
+	if sum := sha256.Sum256(body); err != nil || found.Digest != hex.EncodeToString(sum[:]) {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if status, got := get(here); status != http.StatusOK || !bytes.Equal(got, body) {
+		t.Errorf("%d, %d bytes", status, len(got))
+	}
+	for _, platform := range []string{"linux-mips", "..%2fsecret", "secret", "windows-amd64"} {
+		if status, _ := get(platform); status != http.StatusNotFound {
+			t.Errorf("%s: %d", platform, status)
+		}
+	}
+	write("gpuaas-agent-linux-arm64", []byte("arm"))
+	write("gpuaas-agent", []byte("next"))
+	if _, got := get("linux-arm64"); string(got) != "arm" {
+		t.Errorf("arm64 got %q", got)
+	}
+	if again, err := h.door.Binaries.Find(here); err != nil || again.Digest == found.Digest {
+		t.Errorf("a new build has the old digest, %v", err)
+	}
+}
+
+var _ secret.Authority = (*office)(nil)

@@ -1,0 +1,154 @@
+package secret
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pki"
+)
+
+// LocalSigner signs tasks with keys of the state directory. The oldest signs:
+// nodes hear of a new one before they see anything signed by it.
+type LocalSigner struct{ Keys *pki.Keyring }
+
+// OpenSigner opens the keys in dir, or makes the first.
+func OpenSigner(dir string) (LocalSigner, error) {
+	keys, err := pki.OpenAnnounced(dir)
+	return LocalSigner{keys}, err
+}
+
+// Active is the key that signs now.
+func (s LocalSigner) Active() string { return s.Keys.Active() }
+
+// Sign signs body.
+func (s LocalSigner) Sign(_ context.Context, kid string, body []byte) ([]byte, error) {
+	return s.Keys.Sign(kid, body)
+}
+
+// Public is every key that is believed.
+func (s LocalSigner) Public() map[string][]byte { return s.Keys.Public() }
+
+// Refresh reads the keys again.
+func (s LocalSigner) Refresh(context.Context) error { return s.Keys.Refresh() }
+
+// LocalUserCA signs logins with keys of the state directory, the oldest as well.
+type LocalUserCA struct {
+	Keys  *pki.Keyring
+	Clock clock.Clock
+}
+
+// OpenUserCA opens the keys in dir, or makes the first.
+func OpenUserCA(dir string, c clock.Clock) (LocalUserCA, error) {
+	keys, err := pki.OpenAnnounced(dir)
+	return LocalUserCA{keys, c}, err
+}
+
+// early lets in a host whose clock is behind.
+const early = time.Minute
+
+// Sign certifies a user's key for one allocation. It gives a terminal only where
+// PTY says so, and no forwarding, agent or file of commands at all.
+func (u LocalUserCA) Sign(_ context.Context, l Login) (LoginCertificate, error) {
+	if err := l.check(); err != nil {
+		return LoginCertificate{}, err
+	}
+	kid := u.Keys.Active()
+	signer, err := ssh.NewSignerFromSigner(u.Keys.Signer(kid))
+	if err != nil {
+		return LoginCertificate{}, fmt.Errorf("reading the user authority: %w", err)
+	}
+	now := u.Clock.Now()
+	c := &ssh.Certificate{
+		Key: l.Key, Serial: serial(), CertType: ssh.UserCert, KeyId: "user=" + l.User + " allocation=" + l.Allocation,
+		ValidPrincipals: []string{l.Allocation},
+		ValidAfter:      uint64(now.Add(-early).Unix()), ValidBefore: uint64(now.Add(l.TTL).Unix()), //nolint:gosec // after 1970
+		Permissions: ssh.Permissions{Extensions: map[string]string{}},
+	}
+	if l.PTY {
+		c.Permissions.Extensions["permit-pty"] = ""
+	}
+	if err := c.SignCert(rand.Reader, signer); err != nil {
+		return LoginCertificate{}, fmt.Errorf("signing a login: %w", err)
+	}
+	text := strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(c)), "\n")
+	return LoginCertificate{Text: text, Serial: c.Serial, KeyID: c.KeyId, NotAfter: now.Add(l.TTL).Truncate(time.Second)}, nil
+}
+
+// Public lists the authorities that hosts may believe.
+func (u LocalUserCA) Public() (lines []string) {
+	public := u.Keys.Public()
+	for _, kid := range u.Keys.Kids() {
+		key, err := ssh.NewPublicKey(ed25519.PublicKey(public[kid]))
+		if err != nil {
+			continue // 32 bytes always are one
+		}
+		lines = append(lines, strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(key)), "\n"))
+	}
+	return lines
+}
+
+// Refresh reads the keys again.
+func (u LocalUserCA) Refresh(context.Context) error { return u.Keys.Refresh() }
+
+// serial is random: it tells nothing and needs no counter. Zero means none to sshd.
+func serial() uint64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails
+		if n := binary.BigEndian.Uint64(b[:]); n != 0 {
+			return n
+		}
+	}
+}
+
+// minRSA is the shortest RSA key that may log in.
+const minRSA = 3072
+
+func (l Login) check() error {
+	switch {
+	case l.Key == nil:
+		return errs.New(errs.SSHKeyInvalid, "no public key was given")
+	case l.TTL <= 0 || l.TTL > MaxLogin:
+		return errs.Invalid("ttl", "a login lives at most %s", MaxLogin)
+	case !plain(l.Allocation) || !plain(l.User):
+		return errs.Invalid("allocation", "a login names one allocation and one user")
+	}
+	if _, ok := l.Key.(*ssh.Certificate); ok {
+		return errs.New(errs.SSHKeyInvalid, "this is a certificate, not a public key")
+	}
+	if !slices.Contains([]string{
+		ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoRSA,
+		ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256,
+	}, l.Key.Type()) {
+		return errs.New(errs.SSHKeyInvalid, "keys of type %s do not log in here", l.Key.Type()).Try("make one with ssh-keygen -t ed25519")
+	}
+	if c, ok := l.Key.(ssh.CryptoPublicKey); ok {
+		switch k := c.CryptoPublicKey().(type) {
+		case *rsa.PublicKey:
+			if k.N.BitLen() < minRSA {
+				return errs.New(errs.SSHKeyInvalid, "an RSA key of %d bits is too short, %d are needed", k.N.BitLen(), minRSA).Try("make one with ssh-keygen -t ed25519")
+			}
+		case *ecdsa.PublicKey, ed25519.PublicKey:
+		}
+	}
+	return nil
+}
+
+// plain says whether a name may stand in a principal and in a log line.
+func plain(name string) bool {
+	return name != "" && len(name) <= 128 && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == ',' || r == '"'
+	})
+}
