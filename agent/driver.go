@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/host"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
@@ -18,7 +19,7 @@ import (
 // open returns the driver of the node, and its host unless it only looks.
 func (c Config) open(node ids.Node) (helper.Driver, hook.Host, error) {
 	if c.Driver == DriverNVIDIA {
-		return &realHost{nvidiasmi.Tool{Path: c.SMI, Log: c.Log}}, nil, nil
+		return &realHost{nvidiasmi.Tool{Path: c.SMI, Log: c.Log}}, &host.Host{SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Scrubber: c.Scrub, Deny: c.Deny, Clock: c.Clock, Log: c.Log}, nil
 	}
 	d, err := sim.Open(c.StateDir, node, c.Profile, c.Hostname)
 	if err != nil {
@@ -36,8 +37,7 @@ func Inventory(ctx context.Context, c Config, node ids.Node) (wire.Inventory, er
 	return d.Inventory(ctx)
 }
 
-// realHost looks at real devices. Its hooks are not written yet, so it carries
-// out no allocation tasks.
+// realHost looks at real devices.
 type realHost struct{ nvidiasmi.Tool }
 
 // Stamp is constant: nothing cheap tells when a device changed, so it is read for
