@@ -10,7 +10,7 @@ import (
 // uid would own it.
 func sweep() Step {
 	return Step{
-		Name: "sweep", Within: fair, Code: wire.StepFailed,
+		Name: "sweep", Within: thorough, Code: wire.StepFailed,
 		// Nothing cheap says that there is nothing: it is always done.
 		Check: func(context.Context, Host, wire.Order) (bool, error) { return false, nil },
 		Do:    func(ctx context.Context, h Host, o wire.Order) error { return h.Sweep(ctx, o.User, o.UID) },

@@ -38,7 +38,8 @@ func newLeaver(t *testing.T) leaver {
 	disposable(t)
 	n := int(left.Add(1)) + 100*(os.Getpid()%1000)
 	l := leaver{t, &host.Host{}, fmt.Sprintf("t-%x", n), 210000 + n}
-	l.root(`groupadd -g $U $N; useradd -m -u $U -g $U -s /bin/bash $N; usermod -p '*' $N`)
+	l.root(`mkdir -p /etc/systemd/logind.conf.d; printf '[Login]\nUserStopDelaySec=0\n' >/etc/systemd/logind.conf.d/50-gpuaas.conf; systemctl kill --signal=HUP systemd-logind.service
+		groupadd -g $U $N; useradd -m -u $U -g $U -s /bin/bash $N; usermod -p '*' $N`)
 	t.Cleanup(func() { // whatever a test that failed has left
 		_ = exec.Command("sh", "-c", l.fill(`pkill -KILL -u $U; umount -l /home/$N; userdel -rf $N`)).Run()
 	})
@@ -88,11 +89,20 @@ func (l leaver) scan() string {
 func (l leaver) release() error {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 20*time.Second)
 	defer cancel()
-	if err := l.host.End(ctx, l.name, l.uid); err != nil {
-		return err
+	return l.releaseWithin(ctx)
+}
+
+func (l leaver) releaseWithin(ctx context.Context) error {
+	l.t.Helper()
+	for _, step := range []struct {
+		name string
+		do   func(context.Context, string, int) error
+	}{{"end", l.host.End}, {"sweep", l.host.Sweep}, {"remove account", l.host.RemoveAccount}} {
+		began := time.Now()
+		if err := step.do(ctx, l.name, l.uid); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		l.t.Logf("%s: %s", step.name, time.Since(began).Round(time.Millisecond))
 	}
-	if err := l.host.Sweep(ctx, l.name, l.uid); err != nil {
-		return err
-	}
-	return l.host.RemoveAccount(ctx, l.name, l.uid)
+	return nil
 }

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -87,14 +88,13 @@ func TestReleaseRemovesWhatIsLeft(t *testing.T) {
 	if found := l.scan(); strings.Count(found, "\n") > 20 {
 		t.Fatalf("the scan of a fresh account says\n%s", found)
 	}
+	var login, root strings.Builder // each in a shell of its own, all in one session
 	for _, p := range plants {
-		if p.login != "" {
-			l.login(p.login)
-		}
-		if p.root != "" {
-			l.root(p.root)
-		}
+		fmt.Fprintf(&login, "bash -eu <<'PLANT' || { echo 'not planted: %s'; exit 1; }\n%s\nPLANT\n", p.name, p.login)
+		fmt.Fprintf(&root, "bash -eu <<'PLANT' || { echo 'not planted: %s'; exit 1; }\n%s\nPLANT\n", p.name, p.root)
 	}
+	l.login(login.String())
+	l.root(root.String())
 	time.Sleep(200 * time.Millisecond) // of the plants that start something
 	began := time.Now()
 	found := l.scan()

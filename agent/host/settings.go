@@ -48,7 +48,9 @@ const (
 	namespaceInit = "#!/bin/sh\n" + written +
 		"exec /usr/bin/mount -t proc -o nosuid,nodev,noexec,hidepid=invisible proc /proc\n"
 
-	logindConf = written + "[Login]\nRemoveIPC=yes\nKillUserProcesses=no\n"
+	// A release waits until logind has forgotten the tenant, which by default is ten
+	// seconds after the last session.
+	logindConf = written + "[Login]\nRemoveIPC=yes\nKillUserProcesses=no\nUserStopDelaySec=0\n"
 
 	polkitRules = "// Written by gpuaas-agent, and written again when it is changed.\n" +
 		"polkit.addRule(function (action, subject) {\n\tif (subject.isInGroup(\"" + Group + "\")) return polkit.Result.NO;\n});\n"

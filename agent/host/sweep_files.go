@@ -23,6 +23,9 @@ func (t leaver) sweepFiles(ctx context.Context) error {
 		if t.isHome(m.point) {
 			continue // its key goes, and with it everything at once
 		}
+		if ctx.Err() != nil {
+			break // said once is enough
+		}
 		// A view of this one file system without what is mounted on it: files that a
 		// mount hides are seen, and no mount is ever crossed.
 		fd, err := unix.OpenTree(unix.AT_FDCWD, m.point, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
