@@ -17,7 +17,7 @@ func (s *Server) serveNodes(ctx context.Context) error {
 	r, n := s.rooms, s.rooms.sets[RoleNode]
 	in := &nodeapi.Intake{
 		DB: n.db, Tasks: n.tasks, Observed: n.observed, Inventory: n.inventory,
-		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter,
+		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: r.policy.staleAfter,
 	}
 	door := &nodeapi.Server{
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.custody.authority, Keys: r.custody.signer,
