@@ -67,7 +67,7 @@ var commands = map[string]func(context.Context, process) error{
 	"run": run, "network": network, "helper": helperHalf, "inventory": inventory,
 	"install": install, "status": status, "plan": plan, "doctor": doctor, deviceCommand: openDevice,
 	host.InsideCommand: func(_ context.Context, p process) error { return host.Inside(p.in, p.out) },
-	"version": printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
+	"version":          printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
 }
 
 func command(ctx context.Context, args []string, out, errOut io.Writer, env func(string) string) int {
