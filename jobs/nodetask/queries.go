@@ -31,16 +31,19 @@ const (
 		INSERT INTO node_tasks (id, node_id, allocation_id, type, fence, generation, attempt, body, signature, status, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10)`
 
-	// A delivery that led to nothing is repeated; the host knows the task again.
-	takeTask = `
-		UPDATE node_tasks SET status = 'delivered', delivered_at = now()
-		WHERE id = (
-			SELECT id FROM node_tasks
-			WHERE node_id = $1 AND expires_at > now()
-				AND (status = 'queued' OR status = 'delivered' AND delivered_at < now() - $2::interval)
-			ORDER BY created_at LIMIT 1 FOR UPDATE SKIP LOCKED
+	// The oldest of each node, by key. A delivery that led to nothing is repeated;
+	// the host knows the task again.
+	takeTasks = `
+		WITH due AS (
+			SELECT t.id FROM unnest($1::uuid[]) AS n (node_id), LATERAL (
+				SELECT id FROM node_tasks
+				WHERE node_id = n.node_id AND expires_at > now()
+					AND (status = 'queued' OR status = 'delivered' AND delivered_at < now() - $2::interval)
+				ORDER BY created_at LIMIT 1 FOR UPDATE SKIP LOCKED
+			) AS t
 		)
-		RETURNING body, signature`
+		UPDATE node_tasks SET status = 'delivered', delivered_at = now() FROM due WHERE node_tasks.id = due.id
+		RETURNING node_tasks.node_id, body, signature`
 
 	stepTask = `
 		UPDATE node_tasks SET status = 'running', step = $5

@@ -12,7 +12,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"declareNode": declareNode, "resellSlots": resellSlots, "drainNode": drainNode, "lockNodeOf": lockNodeOf, "retireDrained": retireDrained, "retireDrainedOf": retireDrainedOf, "countClaims": countClaims,
 		"setReachability": setReachability, "lockNode": lockNode, "putGPUs": putGPUs, "setCards": setCards, "putSlots": putSlots,
 		"selectCards": selectCards, "selectReports": selectReports, "selectOwnHolds": selectOwnHolds, "putReports": putReports, "forgetReports": forgetReports,
-		"setTopology": setTopology, "setChanged": setChanged, "acceptHardware": acceptHardware, "selectHardware": selectHardware, "liftOwn": liftOwn, "putOwn": putOwn,
+		"setTopology": setTopology, "setChanged": setChanged, "setAgent": setAgent, "acceptHardware": acceptHardware, "selectHardware": selectHardware, "liftOwn": liftOwn, "putOwn": putOwn,
 		"lockBreaker": lockBreaker, "selectBreaker": selectBreaker, "tripBreaker": tripBreaker, "selectTrip": selectTrip, "clearBreaker": clearBreaker,
 		"selectIll": selectIll, "selectTopology": selectTopology, "markHardware": markHardware, "selectOf": selectOf, "putOverride": putOverride, "dropOverride": dropOverride, "selectShown": selectShown, "countGPUs": countGPUs, "setHealth": setHealth,
 		"quarantineSlots": quarantineSlots, "setSeen": setSeen, "insertToken": insertToken, "spendToken": spendToken, "lockTokens": lockTokens, "revokeTokens": revokeTokens,

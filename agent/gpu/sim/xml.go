@@ -52,6 +52,8 @@ func (h *Host) device(b *strings.Builder, p Profile, index int, g *GPU) {
 		<serial>%[5]s</serial>
 		<uuid>%[6]s</uuid>
 		<minor_number>%[7]d</minor_number>
+		<persistence_mode>%[17]s</persistence_mode>
+		<compute_mode>%[18]s</compute_mode>
 		<vbios_version>%[8]s</vbios_version>
 		<gpu_recovery_action>%[9]s</gpu_recovery_action>
 		<pci><pci_bus_id>%[1]s</pci_bus_id></pci>
@@ -61,7 +63,7 @@ func (h *Host) device(b *strings.Builder, p Profile, index int, g *GPU) {
 		<gpu_power_readings><instant_power_draw>%[15]s</instant_power_draw><current_power_limit>%[16]d.00 W</current_power_limit></gpu_power_readings>
 		<processes>
 `, "0000"+strings.ToUpper(g.PCI), p.Model, p.Architecture, p.MIG, g.Serial, g.UUID, index, p.VBIOS, g.recovery(),
-		total, p.ReservedMiB, memory, utilisation, temperature, watts, p.Watts)
+		total, p.ReservedMiB, memory, utilisation, temperature, watts, p.Watts, g.persistence(), g.compute())
 	for _, x := range users {
 		fmt.Fprintf(b, "\t\t\t<process_info><pid>%d</pid><type>C</type><used_memory>%d MiB</used_memory></process_info>\n", x.PID, usedPerProcessMiB)
 	}
@@ -94,6 +96,26 @@ func (h *Host) KernelLog() string {
 		}
 	}
 	return b.String()
+}
+
+// A mode off its baseline, as the driver names it.
+const (
+	OffPersistence = "persistence mode off"
+	OffCompute     = "compute mode Exclusive_Process"
+)
+
+func (g *GPU) persistence() string {
+	if slices.Contains(g.Off, OffPersistence) {
+		return "Disabled"
+	}
+	return "Enabled"
+}
+
+func (g *GPU) compute() string {
+	if slices.Contains(g.Off, OffCompute) {
+		return "Exclusive_Process"
+	}
+	return "Default"
 }
 
 // lost says whether the device is off the bus: the driver reads nothing of it.

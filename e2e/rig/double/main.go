@@ -42,6 +42,16 @@ func run(args []string, out io.Writer) error {
 	} else if how != "" {
 		return errors.New(how)
 	}
+	if len(args) == 4 && args[0] == "-i" && (args[2] == "-pm" || args[2] == "-c") { // a mode to its baseline
+		return sim.Edit(sim.Path(state), func(h *sim.Host) error {
+			for _, g := range h.GPUs {
+				if g.UUID == args[1] {
+					g.Off = nil
+				}
+			}
+			return nil
+		})
+	}
 	switch strings.Join(args, " ") {
 	case "-q -x", "-x -q":
 		text, err := h.SMI()
