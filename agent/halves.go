@@ -29,7 +29,7 @@ func RunHelper(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	d, host, err := c.open(belief.Node)
+	d, host, err := c.open(ctx, belief.Node)
 	if err != nil {
 		return err
 	}

@@ -192,13 +192,17 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.ledger = &ledger.Service{DB: db}
 	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
-	s.inventory = &inventory.Service{DB: db, Hints: r.hints, Rules: r.policy.faults, Naming: c.naming(), TokenLife: r.policy.tokenLife}
+	s.inventory = &inventory.Service{
+		DB: db, Hints: r.hints, Identity: s.identity, Rules: r.policy.faults, Naming: c.naming(), TokenLife: r.policy.tokenLife,
+		Grace: r.policy.drainGrace, Clock: c.Clock,
+	}
 	s.releases = r.releases.store(c, db)
 	s.certificates = &secret.Certificates{DB: db, Barred: s.inventory.Retired}
+	s.inventory.Certificates = s.certificates
 	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.Signer, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
-		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Limits: r.policy.request, Signs: r.custody.login, LoginLife: r.policy.loginLife, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.payments = r.till.payments(c, s, r)
 	s.billing = &billing.Service{
