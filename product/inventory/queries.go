@@ -188,9 +188,8 @@ const (
 				WHERE h.node_id = o.node_id AND h.lifted_at IS NULL AND (h.slot_id IS NULL OR h.slot_id = o.id)) END AS until
 			FROM slots o JOIN nodes n ON n.id = o.node_id WHERE o.node_id = $1
 		) now_is WHERE now_is.id = s.id AND s.held_until IS DISTINCT FROM now_is.until`
-	markHeld = `
-		SELECT mark_due('Node', $1, now(), $2)
-		UNION ALL
+	// Who stands on it is told, or told otherwise.
+	markLeaving = `
 		SELECT mark_due('Allocation', c.allocation_id, now(), $2)
 		FROM slots s JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) WHERE s.node_id = $1`
 	// One that is held stays with its holder, and is kept back when it is freed.
