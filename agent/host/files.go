@@ -44,7 +44,7 @@ func (h *Host) put(name string, content []byte, mode os.FileMode, gid int) (chan
 	}
 	path := h.path(name)
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // daemons of other users read below /etc
+	if err := way(dir); err != nil {
 		return false, fmt.Errorf("writing %s: %w", name, err)
 	}
 	temp, err := os.CreateTemp(dir, ".gpuaas-")
@@ -99,6 +99,25 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// way makes the folders down to dir that are missing, open to everybody: daemons of
+// other users read below /etc, and tenants pass. This process's umask closes them.
+func way(dir string) error {
+	const open = 0o755
+	err := os.Mkdir(dir, open) //nolint:gosec // see above
+	switch {
+	case err == nil:
+		return os.Chmod(dir, open) //nolint:gosec // see above
+	case errors.Is(err, os.ErrExist):
+		return nil
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	if err := way(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return way(dir)
+}
+
 // remove removes a file, also one that is gone.
 func (h *Host) remove(name string) (changed bool, err error) {
 	err = os.Remove(h.path(name))
@@ -114,7 +133,7 @@ func (h *Host) remove(name string) (changed bool, err error) {
 // folder makes a root-owned folder with the mode.
 func (h *Host) folder(name string, mode os.FileMode) error {
 	path := h.path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // what is closed is the folder itself
+	if err := way(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("making %s: %w", name, err)
 	}
 	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, os.ErrExist) {

@@ -283,7 +283,8 @@ func (h *Host) copySkeleton(dir string, uid int) error {
 			return err
 		}
 		path := h.path(dir, e.Name())
-		if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // as in the skeleton
+		const skeletonMode = 0o644
+		if err := errors.Join(os.WriteFile(path, text, skeletonMode), os.Chmod(path, skeletonMode)); err != nil { //nolint:gosec // as in the skeleton
 			return err
 		}
 		if err := give(path, uid); err != nil {

@@ -17,7 +17,7 @@ func ownerOf(info os.FileInfo) (uid, gid int) {
 func readLink(path string) (string, error) { return os.Readlink(path) }
 
 func makeLink(to, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // systemd's own folder
+	if err := way(filepath.Dir(path)); err != nil {
 		return err
 	}
 	return os.Symlink(to, path)

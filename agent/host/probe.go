@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
@@ -272,17 +274,11 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 	if err != nil {
 		return f, err
 	}
-	address, err := h.sshAddress(ctx, name)
+	network, address, err := h.sshAddress(ctx, name)
 	if err != nil {
 		return f, err
 	}
-	conn, err := dial(ctx, address)
-	if err != nil {
-		return f, fmt.Errorf("connecting to sshd: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	c, channels, requests, err := ssh.NewClientConn(conn, address, &ssh.ClientConfig{
+	client, err := dial(ctx, network, address, &ssh.ClientConfig{
 		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyAlgorithms: algorithms(hostKeys),
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			if !slices.ContainsFunc(hostKeys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }) {
@@ -292,9 +288,10 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 		},
 	})
 	if err != nil {
-		return f, errors.Join(fmt.Errorf("logging in: %w", err), ctx.Err(), conn.Close())
+		return f, err
 	}
-	client := ssh.NewClient(c, channels, requests)
+	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
+	defer stop()
 	defer func() { _ = client.Close() }() // what counts has been read
 	session, err := client.NewSession()
 	if err != nil {
@@ -312,12 +309,15 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 	return f, nil
 }
 
-func dial(ctx context.Context, address string) (net.Conn, error) {
-	var d net.Dialer
+// dial logs in. While sshd reloads it takes nobody, or hangs up on whom it took.
+func dial(ctx context.Context, network, address string, config *ssh.ClientConfig) (*ssh.Client, error) {
 	for {
-		conn, err := d.DialContext(ctx, "tcp", address)
+		client, err := handshake(ctx, network, address, config)
 		if err == nil {
-			return conn, nil
+			return client, nil
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ECONNRESET) {
+			return nil, err
 		}
 		again := time.NewTimer(dialAgain)
 		select {
@@ -329,17 +329,38 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
+func handshake(ctx context.Context, network, address string, config *ssh.ClientConfig) (*ssh.Client, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to sshd: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("logging in: %w", err), ctx.Err(), conn.Close())
+	}
+	return ssh.NewClient(c, channels, requests), nil
+}
+
+// sshdSocket leads to sshd, where it is there: the agent's root half has no network.
+const sshdSocket = "/run/gpuaas-agent/sshd.sock"
+
 // sshAddress is where sshd listens on this host.
-func (h *Host) sshAddress(ctx context.Context, name string) (string, error) {
+func (h *Host) sshAddress(ctx context.Context, name string) (network, address string, err error) {
+	if h.exists(sshdSocket) {
+		return "unix", h.path(sshdSocket), nil
+	}
 	have, err := h.effective(ctx, name)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	port, err := strconv.ParseUint(have["port"], 10, 16)
 	if err != nil {
-		return "", fmt.Errorf("sshd listens on port %q", have["port"])
+		return "", "", fmt.Errorf("sshd listens on port %q", have["port"])
 	}
-	return net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), nil
+	return "tcp", net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), nil
 }
 
 // hostKeys are those of this host's sshd.
