@@ -19,10 +19,12 @@ func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, hook.Ho
 		m, err := care.Open(ctx, care.Options{
 			Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
 		})
-		h := &host.Host{
-			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, Scrubber: c.Scrub, Deny: c.Deny, Clock: c.Clock, Log: c.Log,
+		if err != nil {
+			return nil, nil, err
 		}
-		return m, h, err
+		return m, &host.Host{
+			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, Scrubber: c.Scrub, Deny: c.Deny, Judge: m.Judge, Clock: c.Clock, Log: c.Log,
+		}, nil
 	}
 	d, err := sim.Open(c.StateDir, node, c.Profile, c.Hostname)
 	if err != nil {
