@@ -351,6 +351,10 @@ func (h *Host) RemoveHome(ctx context.Context, name string, uid int) error {
 	if err := h.closeHome(ctx, name); err != nil {
 		return err
 	}
+	// It is memory, and so not in the image.
+	if err := os.RemoveAll(h.path(ShmDir, name)); err != nil {
+		return fmt.Errorf("removing what %s shared: %w", name, err)
+	}
 	if err := h.punch(p.image); err != nil {
 		return fmt.Errorf("erasing the image of %s: %w", name, err)
 	}
