@@ -178,8 +178,10 @@ func TestRealVault(t *testing.T) {
 		if _, err := v.Logical().DeleteWithContext(t.Context(), "pki/issuer/one"); err != nil {
 			t.Fatal(err)
 		}
-		v.write("pki/roles/gpuaas-server", map[string]any{"issuer_ref": "two", "allowed_domains": "localhost", "allow_bare_domains": true, "allow_localhost": true, "allow_ip_sans": true,
-			"use_csr_sans": false, "use_csr_common_name": false, "require_cn": false, "key_type": "any", "server_flag": true, "max_ttl": "24h"})
+		v.write("pki/roles/gpuaas-server", map[string]any{
+			"issuer_ref": "two", "allowed_domains": "localhost", "allow_bare_domains": true, "allow_localhost": true, "allow_ip_sans": true,
+			"use_csr_sans": false, "use_csr_common_name": false, "require_cn": false, "key_type": "any", "server_flag": true, "max_ttl": "24h",
+		})
 		last, _ := v.open(cfg, ahead)
 		if n := len(pki.BundleFingerprints(last.Bundle())); n != 1 {
 			t.Errorf("%d roots after the end of the first", n)
