@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -203,29 +201,6 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 	}
 	if status, _ := other.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
 		t.Errorf("another node: %d", status)
-	}
-}
-
-// INV-40: no session is resumed, so every connection proves its certificate.
-func TestINV40NoSessionIsResumed(t *testing.T) {
-	t.Parallel()
-	h := setupHouse(t).open()
-	p, _ := h.join(h.declare())
-	config := p.Transport.(*http.Transport).TLSClientConfig
-	for range 3 {
-		c, err := tls.Dial("tcp", strings.TrimPrefix(h.url, "https://"), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n", wire.PathTrust)
-		reply, err := io.ReadAll(c)
-		if err != nil || !bytes.HasPrefix(reply, []byte("HTTP/1.1 200")) {
-			t.Errorf("%v: %.40q", err, reply)
-		}
-		if c.ConnectionState().DidResume {
-			t.Error("a session was resumed")
-		}
-		c.Close()
 	}
 }
 

@@ -65,7 +65,8 @@ func (b *bundle) mustPut(o nodetask.Order) {
 // next is what the node gets, opened as the node opens it.
 func (b *bundle) next() (wire.Envelope, bool) {
 	b.t.Helper()
-	signed, ok, err := b.Next(b.t.Context(), b.node)
+	taken, err := b.Next(b.t.Context(), b.node)
+	signed, ok := taken[b.node]
 	if err != nil || !ok {
 		if err != nil {
 			b.t.Fatal(err)

@@ -9,12 +9,16 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/stepca"
 	"github.com/gpuaas/gpuaas/platform/secret/vault"
+	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
 // Custody is where private keys are used: behind a port each.
@@ -90,6 +94,12 @@ func private(address string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
+// login signs a key for one allocation, with a terminal.
+func (k Custody) login(ctx context.Context, key ssh.PublicKey, id ids.Allocation, user string, ttl time.Duration) (allocation.Login, error) {
+	c, err := k.Users.Sign(ctx, secret.Login{Key: key, Allocation: id.String(), User: user, TTL: ttl, PTY: true})
+	return allocation.Login{Certificate: c.Text, Serial: c.Serial, ExpiresAt: c.NotAfter}, err
+}
+
 // Folders of the state directory that hold keys.
 const (
 	authorityDir = "ca"
@@ -149,7 +159,7 @@ func (s *Server) watchKeys(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		for what, refresh := range map[string]func(context.Context) error{"authority": k.Authority.Refresh, "task keys": k.Signer.Refresh, "user authority": k.Users.Refresh} {
+		for what, refresh := range map[string]func(context.Context) error{"authority": k.Authority.Refresh, "task keys": k.Signer.Refresh, "user authority": k.Users.Refresh, "release keys": s.rooms.releases.keys.Refresh} {
 			if err := refresh(ctx); err != nil && ctx.Err() == nil {
 				// What is known goes on being used.
 				s.cfg.Log.WarnContext(ctx, "keys not read again", "component", "server", "keys", what, "err", err)

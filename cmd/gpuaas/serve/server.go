@@ -131,6 +131,7 @@ func (s *Server) run(ctx context.Context) error {
 	r := s.rooms
 	group.Go(func() error { return r.policy.client.Run(ctx) })
 	group.Go(func() error { return s.watchKeys(ctx) })
+	group.Go(func() error { s.publishOwn(ctx); return nil })
 	for _, one := range r.sets {
 		group.Go(func() error { return one.identity.Run(ctx) })
 	}
