@@ -59,7 +59,9 @@ func judge(t *testing.T, kind, params string) (taken bool) {
 		t.Errorf("user %q", order.User)
 	case !slices.Equal(order.GPUs, e.Slots):
 		t.Errorf("GPUs %q", order.GPUs)
-	case slices.ContainsFunc(append(order.PublicKeys, order.UserCA...), func(k string) bool { return !plain(k) || !strings.Contains(k, "ssh-") && !strings.Contains(k, "ecdsa-") && !strings.Contains(k, "sk-") }):
+	case slices.ContainsFunc(append(order.PublicKeys, order.UserCA...), func(k string) bool {
+		return !plain(k) || !strings.Contains(k, "ssh-") && !strings.Contains(k, "ecdsa-") && !strings.Contains(k, "sk-")
+	}):
 		t.Errorf("keys %q", order.PublicKeys)
 	}
 	return true
