@@ -43,6 +43,10 @@ func (n *node) poll(ctx context.Context) {
 
 // take hands a task to the runner; false means that nothing new came of it.
 func (n *node) take(ctx context.Context, task wire.Signed) bool {
+	return n.stage(ctx, task) || n.handOver(ctx, task)
+}
+
+func (n *node) handOver(ctx context.Context, task wire.Signed) bool {
 	failpoint.Hit("agent.network.before_take")
 	a, err := n.worker.Take(ctx, task)
 	// A crash here leaves the task with the worker. It comes again, and is known.
