@@ -17,7 +17,7 @@ LINT         := bin/golangci-lint-$(LINT_VERSION)
 
 export BENCH_ONLY BENCH_OUT
 
-.PHONY: help run build gen verify check test test-race e2e bench reset
+.PHONY: help run build gen verify check test test-race e2e e2e-host bench reset
 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -60,9 +60,13 @@ test-race: ## Run all tests under the race detector (needs a C compiler)
 	@CGO_ENABLED=1 go run ./scripts/testline -race -tags $(TAGS) ./...
 
 e2e: ## Run the end-to-end tests against the built binaries
-	@scripts/install-deps.sh --browser
+	@scripts/install-deps.sh --browser --rig
 	$(GO) test -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./reconciler/follow
 	$(GO) test -count=1 -timeout 30m -tags 'e2e $(TAGS)' ./e2e/...
+
+e2e-host: ## Run only those on booted Debian hosts (root; skips where none can boot)
+	@scripts/install-deps.sh --rig
+	$(GO) test -count=1 -timeout 20m -v -tags 'e2e $(TAGS)' ./e2e/rig ./e2e/host
 
 bench: ## Measure against the peers: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
 	@scripts/install-deps.sh
