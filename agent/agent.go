@@ -48,6 +48,8 @@ type node struct {
 	polledAt time.Time     // when a poll last began or ended
 	free     chan struct{} // closed while the host is not cut off
 	cut      bool
+
+	staging staging
 }
 
 func newNode(c Config) *node {

@@ -42,6 +42,10 @@ func (n *node) poll(ctx context.Context) {
 
 // take hands a task to the runner; false means that nothing new came of it.
 func (n *node) take(ctx context.Context, task wire.Signed) bool {
+	return n.stage(ctx, task) || n.handOver(ctx, task)
+}
+
+func (n *node) handOver(ctx context.Context, task wire.Signed) bool {
 	a, err := n.worker.Take(ctx, task)
 	if code := wire.CodeOf(a.Refusal); code == wire.KeyUnknown || code == wire.SignatureInvalid {
 		// Perhaps a key of today, which this node has not heard of yet.

@@ -82,5 +82,9 @@ func (n *node) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.worker.Heard(ctx, helper.Word{Accepted: true})
+	word := helper.Word{Accepted: true}
+	if r.Complete {
+		word.Version = n.Version
+	}
+	return n.worker.Heard(ctx, word)
 }

@@ -66,6 +66,8 @@ type process struct {
 var commands = map[string]func(context.Context, process) error{
 	"run": run, "network": network, "helper": helperHalf, "inventory": inventory,
 	"install": install, "status": status, "plan": plan, "doctor": doctor, deviceCommand: openDevice,
+	"probe":            probe,    // not for people: a child that looks at what may hang
+	"scrub":            scrubGPU, // the same, for what may crash
 	host.InsideCommand: func(_ context.Context, p process) error { return host.Inside(p.in, p.out) },
 	"version":          printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
 }

@@ -4,7 +4,7 @@ package agent
 
 import "embed"
 
-//go:embed *.service *.socket *.conf
+//go:embed *.service *.socket *.timer *.conf
 var files embed.FS
 
 // File is one of them, and where it goes.
@@ -16,6 +16,8 @@ const (
 	HelperUnit  = "gpuaas-agent-helper.service"
 	SSHDSocket  = "gpuaas-agent-sshd.socket"
 	SSHDUnit    = "gpuaas-agent-sshd.service"
+	GuardUnit   = "gpuaas-agent-guard.service"
+	GuardTimer  = "gpuaas-agent-guard.timer" // enabled like the two halves
 )
 
 // Files lists all that is installed.
@@ -25,6 +27,8 @@ func Files() []File {
 		{HelperUnit, "/etc/systemd/system/" + HelperUnit},
 		{SSHDSocket, "/etc/systemd/system/" + SSHDSocket},
 		{SSHDUnit, "/etc/systemd/system/" + SSHDUnit},
+		{GuardUnit, "/etc/systemd/system/" + GuardUnit},
+		{GuardTimer, "/etc/systemd/system/" + GuardTimer},
 		{"gpuaas-agent.sysusers.conf", "/etc/sysusers.d/gpuaas-agent.conf"},
 		{"gpuaas-agent.tmpfiles.conf", "/etc/tmpfiles.d/gpuaas-agent.conf"},
 	}

@@ -18,7 +18,7 @@ func TestTheUnitsAreConfined(t *testing.T) {
 	if err != nil {
 		t.Skip("systemd-analyze is not here: the sandbox of the units is not scored")
 	}
-	for unit, threshold := range map[string]string{agent.NetworkUnit: "15", agent.HelperUnit: "50", agent.SSHDUnit: "15"} {
+	for unit, threshold := range map[string]string{agent.NetworkUnit: "15", agent.HelperUnit: "50", agent.SSHDUnit: "15", agent.GuardUnit: "15"} {
 		out, err := exec.Command(tool, "security", "--no-pager", "--offline=true", "--threshold="+threshold, lay(t, unit)).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s is above %s tenths: %v\n%s", unit, threshold, err, out)

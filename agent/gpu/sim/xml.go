@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/policies/fault"
 )
 
 // SMI prints the host as nvidia-smi -q -x prints a real one, with the elements
@@ -90,7 +91,7 @@ func (h *Host) KernelLog() string {
 	var b strings.Builder
 	for _, g := range h.GPUs {
 		for _, xid := range g.XIDs {
-			_, meaning := health.ActionOf(xid)
+			meaning := health.OfXID(xid).Meaning
 			fmt.Fprintf(&b, "NVRM: Xid (PCI:%s): %d, pid='<unknown>', name=<unknown>, %s\n", strings.TrimSuffix(g.PCI, ".0"), xid, meaning)
 		}
 	}
@@ -124,16 +125,15 @@ func (g *GPU) lost() bool { return slices.Contains(g.XIDs, 79) }
 func (g *GPU) recovery() string {
 	verdict := "None"
 	for _, xid := range g.XIDs {
-		switch action, _ := health.ActionOf(xid); action {
-		case health.RestartHost:
+		switch health.OfXID(xid).Rule.Action {
+		case fault.RestartHost:
 			return "Node Reboot"
-		case health.Diagnose:
+		case fault.Diagnose:
 			verdict = "Drain and Reset"
-		case health.ResetGPU:
+		case fault.ResetGPU:
 			if verdict == "None" {
 				verdict = "GPU Reset"
 			}
-		case health.Ignore, health.Count, health.Inspect, health.NVLink, health.Report:
 		}
 	}
 	return verdict
