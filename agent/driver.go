@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/host"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
@@ -18,7 +19,10 @@ func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, hook.Ho
 		m, err := care.Open(ctx, care.Options{
 			Tool: &care.Library{Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
 		})
-		return m, nil, err
+		h := &host.Host{
+			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, Scrubber: c.Scrub, Deny: c.Deny, Clock: c.Clock, Log: c.Log,
+		}
+		return m, h, err
 	}
 	d, err := sim.Open(c.StateDir, node, c.Profile, c.Hostname)
 	if err != nil {

@@ -94,7 +94,7 @@ type Local struct {
 	heardAt   time.Time // when the control plane last took a report
 	enforceAt time.Time
 	everHeard bool
-	stale     int // reports refused as older, one after the other
+	stale     int      // reports refused as older, one after the other
 	topology  topology // guarded by mu
 }
 

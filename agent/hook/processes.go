@@ -34,7 +34,7 @@ func endSessions() Step {
 		Name: "end_sessions", Within: fair, Code: wire.StepFailed, Verify: verify,
 		// Nobody runs now, and cron starts the next thing on the minute: always done.
 		Check: func(context.Context, Host, wire.Order) (bool, error) { return false, nil },
-		Do: func(ctx context.Context, h Host, o wire.Order) error { return h.End(ctx, o.User, o.UID) },
+		Do:    func(ctx context.Context, h Host, o wire.Order) error { return h.End(ctx, o.User, o.UID) },
 	}
 }
 

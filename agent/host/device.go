@@ -94,17 +94,21 @@ var errNoScrubber = errors.New("nothing on this host overwrites GPU memory: name
 func (h *Host) Scrub(ctx context.Context, uuid string) error {
 	h.changed()
 	c, err := h.cardOf(ctx, uuid)
+	program, args := h.Scrubber, []string{c.UUID}
+	if program == "" {
+		program, args = h.Agent, []string{"scrub", c.UUID}
+	}
 	switch {
 	case err != nil:
 		return err
 	case len(c.processes) > 0:
 		return fmt.Errorf("GPU %s is in use by process %d", uuid, c.processes[0])
-	case h.Scrubber == "":
+	case program == "":
 		return errNoScrubber
-	case !filepath.IsAbs(h.Scrubber):
-		return fmt.Errorf("%s is not an absolute path", h.Scrubber)
+	case !filepath.IsAbs(program):
+		return fmt.Errorf("%s is not an absolute path", program)
 	}
-	if _, err := h.start(ctx, h.Scrubber, nil, c.UUID); err != nil {
+	if _, err := h.start(ctx, program, nil, args...); err != nil {
 		return fmt.Errorf("overwriting the memory of %s: %w", c.UUID, err)
 	}
 	h.shared.Lock()

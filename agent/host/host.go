@@ -30,7 +30,8 @@ type Host struct {
 	// Agent is this program, as a tenant's session starts it to probe from inside.
 	Agent string
 	// Scrubber overwrites the memory of one GPU: an absolute path, called with the
-	// GPU's UUID. Empty: nothing here can, and a release fails as scrub_failed.
+	// GPU's UUID. Empty: a child of this program does, where its build can; where
+	// nothing can, a release fails as scrub_failed.
 	Scrubber string
 	// Deny are the networks of the node's own plane: no tenant connects there.
 	Deny []netip.Prefix

@@ -57,7 +57,10 @@ func QueueHold(b *pgx.Batch, h Hold) {
 	if h.Slot != nil {
 		b.Queue(quarantineHeld, *h.Slot)
 	}
-	queueHeld(b, h.Node, string(h.Kind)+"ed")
+	queueHeld(b, h.Node, string(h.Kind)+" set")
+	if h.Kind == Drain {
+		b.Queue(markLeaving, h.Node, "node drains")
+	}
 }
 
 // QueueLift ends holds of a node, those with these ids, in the caller's transaction.
@@ -65,15 +68,15 @@ func QueueLift(b *pgx.Batch, node ids.Node, of []uuid.UUID, by string) {
 	b.Queue(lockHeld, node)
 	b.Queue(liftHolds, node, of, by)
 	queueHeld(b, node, "hold lifted")
+	b.Queue(markLeaving, node, "hold lifted")
 }
 
-// queueHeld has the slots of a node follow its holds, and the loop look at it and at
-// who stands on it. The slots are locked by a statement of its own: the next one sees
+// queueHeld has the slots of a node follow its holds, and the loop look at it. The slots are locked by a statement of its own: the next one sees
 // the holds of whoever had them before.
 func queueHeld(b *pgx.Batch, node ids.Node, why string) {
 	b.Queue(lockSlots, node)
 	b.Queue(refreshHeld, node)
-	b.Queue(markHeld, node, "node "+why)
+	b.Queue(markNode, node, why)
 }
 
 // Holds reads what stands against these nodes and their slots, oldest first.

@@ -188,9 +188,8 @@ const (
 				WHERE h.node_id = o.node_id AND h.lifted_at IS NULL AND (h.slot_id IS NULL OR h.slot_id = o.id)) END AS until
 			FROM slots o JOIN nodes n ON n.id = o.node_id WHERE o.node_id = $1
 		) now_is WHERE now_is.id = s.id AND s.held_until IS DISTINCT FROM now_is.until`
-	markHeld = `
-		SELECT mark_due('Node', $1, now(), $2)
-		UNION ALL
+	// Who stands on it is told, or told otherwise.
+	markLeaving = `
 		SELECT mark_due('Allocation', c.allocation_id, now(), $2)
 		FROM slots s JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) WHERE s.node_id = $1`
 	// One that is held stays with its holder, and is kept back when it is freed.
@@ -361,4 +360,7 @@ const (
 		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, s.id, coalesce(s.status, ''), coalesce(s.reason, ''),
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))
 		FROM gpus g LEFT JOIN slots s ON s.gpu_uuid = g.uuid WHERE g.node_id = $1 ORDER BY g.index`
+
+	// By what a node proves that a slot is clean.
+	selectProofKey = `SELECT coalesce(proof_key, ''::bytea) FROM nodes WHERE id = $1`
 )

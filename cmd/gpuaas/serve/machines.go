@@ -92,6 +92,10 @@ func (m machines) Probe(ctx context.Context, c identity.Caller, n inventory.Node
 	if err != nil {
 		return err
 	}
+	if _, err := m.observed.Node(ctx, n.ID); errs.CodeOf(err) == errs.NotFound {
+		return errs.New(errs.AgentTimeout, "%s has never reported: nobody would answer", n.Name).
+			Try("enrol it: gpuaas node re-enrol %s prints the line to run on the host", n.Name)
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
 	tick := time.NewTicker(probeLook)
