@@ -100,6 +100,9 @@ func periodic(d *Deps) []*river.PeriodicJob {
 		river.NewPeriodicJob(river.PeriodicInterval(sealingLedger), func() (river.JobArgs, *river.InsertOpts) { return SealLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(examining), func() (river.JobArgs, *river.InsertOpts) { return CheckLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 	}
+	if d.Releases != nil {
+		all = append(all, river.NewPeriodicJob(river.PeriodicInterval(rolling), func() (river.JobArgs, *river.InsertOpts) { return RollAgents{}, nil }, nil))
+	}
 	if d.Payments != nil {
 		all = append(all, river.NewPeriodicJob(every(d.Sweeping), func() (river.JobArgs, *river.InsertOpts) { return SweepPayments{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
 	}

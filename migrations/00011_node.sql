@@ -112,6 +112,8 @@ CREATE TABLE agent_updates (
 	version     text NOT NULL,
 	previous    text NOT NULL DEFAULT '',
 	ring        int NOT NULL,             -- 0 goes first
+	fence       bigint NOT NULL,          -- of the task that asked
+	health      text NOT NULL,            -- of the node when it was asked: it must not be worse afterwards
 	status      text NOT NULL CHECK (status IN ('waiting', 'asked', 'running', 'healthy', 'rolled_back', 'failed')),
 	message     text NOT NULL DEFAULT '',
 	deadline_at timestamptz,              -- of the health gate
@@ -120,6 +122,21 @@ CREATE TABLE agent_updates (
 	PRIMARY KEY (node_id, version)
 );
 CREATE INDEX agent_updates_under_way ON agent_updates (deadline_at) WHERE status IN ('asked', 'running');
+-- How far each version that some node is to have has come, as last judged.
+CREATE TABLE agent_rollouts (
+	version    text PRIMARY KEY,
+	status     text NOT NULL CHECK (status IN ('rolling', 'done', 'stopped', 'blocked')),
+	ring       int NOT NULL,
+	nodes      int NOT NULL,              -- that are to have it
+	has        int NOT NULL,
+	going      int NOT NULL,
+	lost       int NOT NULL,              -- that went back to another, or failed
+	message    text NOT NULL DEFAULT '',
+	turns      int NOT NULL DEFAULT 1,    -- counts changes of the status
+	updated_at timestamptz NOT NULL DEFAULT now()
+);
+-- What a build must be made for, as last reported; empty where the agent does not replace itself.
+ALTER TABLE nodes ADD agent_platform text NOT NULL DEFAULT '';
 
 ALTER TABLE enrolment_tokens
 	ADD revoked_at     timestamptz,
@@ -143,9 +160,22 @@ ALTER TABLE certificates
 	ADD revoked_at timestamptz,
 	ADD reason     text NOT NULL DEFAULT '';
 
+-- room: observed
+-- What one server process vouches for: every node whose row names the lease was
+-- heard at seen_at or later, and says what its row says. One row written for
+-- thousands that would say the same.
+CREATE TABLE observed_leases (
+	id       uuid PRIMARY KEY,
+	seen_at  timestamptz NOT NULL,
+	stale_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+ALTER TABLE observed_nodes ADD lease uuid; -- may outlive the lease, whose time has passed then
+CREATE INDEX observed_nodes_leased ON observed_nodes (lease) WHERE lease IS NOT NULL;
+
 -- room: jobs/nodetask
 -- A question about the node itself, answered by this message.
 ALTER TABLE node_tasks ADD answer jsonb;
+CREATE INDEX node_tasks_about_node ON node_tasks (node_id, fence) WHERE allocation_id IS NULL AND fence > 0;
 
 -- +goose StatementBegin
 DO $$
@@ -166,7 +196,10 @@ END $$;
 
 -- +goose Down
 DROP TRIGGER certificates_decisions_are_audited ON certificates;
+DROP INDEX node_tasks_about_node;
 ALTER TABLE node_tasks DROP answer;
+ALTER TABLE observed_nodes DROP lease;
+DROP TABLE observed_leases;
 ALTER TABLE certificates DROP issuer, DROP trust, DROP revoked_at, DROP reason;
 ALTER TABLE enrolment_tokens DROP revoked_at, DROP reserved_by, DROP reserved_until;
 DROP VIEW leave_progress, node_progress, allocation_progress;
@@ -176,5 +209,5 @@ CREATE VIEW allocation_progress WITH (security_invoker = true) AS
 	SELECT id AS allocation_id, status, status_at, expires_at, price_minor * gpus AS hourly_minor, currency FROM allocations;
 ALTER TABLE allocations DROP CONSTRAINT allocations_leave_by_somebody, DROP leave_at, DROP leave_by, DROP leave_why;
 ALTER TABLE slots DROP held_until;
-DROP TABLE agent_updates, agent_releases, breaker_trips, health_reports, holds;
-ALTER TABLE nodes DROP retiring, DROP address, DROP proof_key, DROP topology, DROP accepted, DROP changed, DROP fingerprint, DROP agent_version, DROP drained_at;
+DROP TABLE agent_rollouts, agent_updates, agent_releases, breaker_trips, health_reports, holds;
+ALTER TABLE nodes DROP retiring, DROP address, DROP proof_key, DROP topology, DROP accepted, DROP changed, DROP fingerprint, DROP agent_version, DROP agent_platform, DROP drained_at;

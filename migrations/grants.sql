@@ -28,6 +28,7 @@ BEGIN
 		('git_sources',              'rw',   '',    'raw',  'r',    ''),
 
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
+		('observed_leases',          'r',    'rawd', 'r',   'r',    ''),
 		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
 		('observed_objects',         'r',    '',    'r',    'raw',  ''),
 
@@ -101,8 +102,9 @@ BEGIN
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
 		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
 		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
-		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
-		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),
+		('agent_releases',           'raw',  'r',   'r',    'r',    ''),
+		('agent_updates',            'r',    '',    'r',    'rawd', ''),
+		('agent_rollouts',           'r',    '',    'r',    'rawd', ''),
 
 		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and below
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact

@@ -42,6 +42,7 @@ var good = map[string]map[string]any{
 	"fleet.node_drain_called_off":          {"node_id": id, "name": "n7", "owner": "", "reason": ""},
 	"fleet.node_health_changed":            {"node_id": id, "name": "n7", "health": "degraded", "before": "healthy", "reason": "GPU 1 is unhealthy: xid 48: double-bit memory error"},
 	"fleet.slot_quarantined":               {"node_id": id, "name": "n7", "slot_id": id, "gpu": "GPU-1", "reason": "GPU 1: xid 48: double-bit memory error"},
+	"fleet.agent_update_stopped":           {"version": "v1.4.0", "ring": 0, "nodes": 40, "has": 1, "lost": 2, "message": "2 of 2 nodes of ring 0 were lost: no report of v1.4.0 was accepted within 45s"},
 	"fleet.mass_action_stopped":            {"trip_id": id, "held": 2, "allowed": 2, "fleet": 10, "reason": "n7: GPU 1: slowed down by heat"},
 	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
 	"billing.balance_depleted":             {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},

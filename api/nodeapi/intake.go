@@ -34,9 +34,9 @@ type Intake struct {
 	StaleAfter func() time.Duration
 }
 
-// Next hands a node its oldest waiting task.
-func (i *Intake) Next(ctx context.Context, node ids.Node) (wire.Signed, bool, error) {
-	return i.Tasks.Next(ctx, node)
+// Next hands each of the nodes its oldest waiting task.
+func (i *Intake) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
+	return i.Tasks.Next(ctx, nodes...)
 }
 
 // Step records progress of a running task.
@@ -62,8 +62,12 @@ func (i *Intake) Finish(ctx context.Context, node ids.Node, r wire.Result) error
 	return nil
 }
 
-// Report takes a node's report, and when it says anything new, what follows.
+// Report takes a node's report, and when it says anything new, what follows. Most
+// say nothing new, and cost no transaction.
 func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error {
+	if taken, err := i.Observed.Leases.Again(ctx, node, r); err != nil || taken {
+		return err
+	}
 	var changed bool
 	err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) (err error) {
 		if changed, err = i.Observed.Report(ctx, tx, node, r, i.StaleAfter()); err != nil || !changed {
@@ -72,10 +76,16 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error
 		if err := i.Inventory.Seen(ctx, tx, node, r); err != nil {
 			return err
 		}
+		if err := i.Inventory.SeenAgent(ctx, tx, node, r); err != nil {
+			return err
+		}
 		failpoint.Hit("nodeapi.report.before_commit")
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := i.Observed.Leases.Hold(node, r); err != nil {
 		return err
 	}
 	if changed {

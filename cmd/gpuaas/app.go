@@ -138,7 +138,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	in(groupOperator, newGet(a), newDescribe(a), newWait(a), newEvents(a), newDrift(a), newTrace(a), newPolicy(a))
 	in(groupChange, newValidate(a), newEnv(a), newDiff(a), newPlan(a), newApply(a), newApprove(a), newReject(a), newRollback(a), newExport(a), newAdopt(a),
 		newNode(a), newSuspend(a), newResume(a), newReconcile(a), newPut(a), newDelete(a))
-	in(groupHouse, newUp(), newServer(), newInit(a), newFirstAdmin(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
+	in(groupHouse, newUp(), newServer(), newInit(a), newFirstAdmin(a), newCA(a), newAgent(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)
 	root.AddCommand(newExitCodes())

@@ -83,7 +83,7 @@ func (s *set) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocation
 func (s *Server) machines() machines {
 	return machines{
 		set: s.rooms.sets[RoleAPI], queue: s.rooms.queue, naming: s.cfg.naming(),
-		url: s.nodeDoor(), authority: s.rooms.custody.authority, binaries: s.rooms.binaries,
+		url: s.nodeDoor(), authority: s.rooms.custody.Authority, binaries: s.rooms.binaries,
 	}
 }
 
