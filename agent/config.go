@@ -36,6 +36,9 @@ type Config struct {
 	SMI      string // absolute path of nvidia-smi, or empty for where packages put it
 	Hostname string
 	Version  string // of this build
+	// Self is the path of this program, which children run to probe the host; empty:
+	// probes run in this process.
+	Self string
 
 	Scrub string         // absolute path of what overwrites a GPU's memory
 	Deny  []netip.Prefix // networks that tenants must not reach

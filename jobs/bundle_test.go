@@ -214,7 +214,8 @@ func (b *bundle) state(a allocation.Allocation) allocation.State {
 // order is what waits for the node, opened as it opens it.
 func (b *bundle) order() (wire.Envelope, wire.Order) {
 	b.t.Helper()
-	signed, ok, err := b.deps.Tasks.Next(b.t.Context(), b.node)
+	taken, err := b.deps.Tasks.Next(b.t.Context(), b.node)
+	signed, ok := taken[b.node]
 	if err != nil || !ok {
 		b.t.Fatalf("nothing waits for the node: %v", err)
 	}

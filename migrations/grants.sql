@@ -28,6 +28,7 @@ BEGIN
 		('git_sources',              'rw',   '',    'raw',  'r',    ''),
 
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
+		('observed_leases',          'r',    'rawd', 'r',   'r',    ''),
 		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
 		('observed_objects',         'r',    '',    'r',    'raw',  ''),
 
@@ -97,6 +98,7 @@ BEGIN
 		('slot_claims',              'ra',   '',    'r',    'raw',  ''),
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
+		('leave_progress',           '',     '',    'r',    '',     ''),
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
 		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
 		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
@@ -131,6 +133,8 @@ END $$;
 
 -- Single columns: a release ends the interval; the loop's views run with its own rights.
 GRANT UPDATE (end_s, closed_by, closed_seen) ON usage_records TO gpuaas_api;
+-- Who holds a node locks its row, so that no slot comes to it meanwhile.
+GRANT UPDATE (version) ON nodes TO gpuaas_api;
 -- How an order fared is shown to operators; what it says, with keys in it, is not.
 GRANT SELECT (id, node_id, allocation_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at) ON node_tasks TO gpuaas_api;
 -- Who names a tenant in a policy names it by its name.

@@ -6,19 +6,20 @@ const (
 	// half a report and this one is whole.
 	putReport = `
 		WITH last AS (
-			SELECT content_hash, stale_at, complete, devices FROM observed_nodes WHERE node_id = $1 FOR UPDATE
+			SELECT content_hash, greatest(stale_at, (SELECT l.stale_at FROM observed_leases l WHERE l.id = lease)) AS stale_at, complete, devices
+			FROM observed_nodes WHERE node_id = $1 FOR UPDATE
 		), put AS (
 			INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
-				content_hash, foreign_use, devices, seen_at, stale_at)
+				content_hash, foreign_use, devices, seen_at, stale_at, lease)
 			-- From the lock: read any later, the row would be this statement's own, and
 			-- every report would be taken for news.
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval FROM (SELECT count(*) FROM last) AS locked
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval, $14 FROM (SELECT count(*) FROM last) AS locked
 			ON CONFLICT (node_id) DO UPDATE SET
 				boot = excluded.boot, boot_id = excluded.boot_id, sequence = excluded.sequence, complete = excluded.complete,
 				missing = excluded.missing, agent = excluded.agent, capability = excluded.capability,
 				inventory = CASE WHEN n.content_hash = excluded.content_hash THEN n.inventory ELSE excluded.inventory END,
 				content_hash = excluded.content_hash, foreign_use = excluded.foreign_use, devices = excluded.devices,
-				seen_at = excluded.seen_at, stale_at = excluded.stale_at
+				seen_at = excluded.seen_at, stale_at = excluded.stale_at, lease = excluded.lease
 			WHERE (excluded.boot, excluded.sequence) > (n.boot, n.sequence)
 			RETURNING content_hash, devices
 		)
@@ -97,27 +98,63 @@ const (
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.spec_hash, a.message, ` + proven + `,
 			coalesce(n.complete, false), coalesce(n.stale_at, 'epoch'::timestamptz), a.failures, a.failed_fence
 		FROM observed_allocations a LEFT JOIN LATERAL (
-			SELECT complete, stale_at FROM observed_nodes WHERE node_id = a.node_id OFFSET 0) n ON true
+			SELECT complete, ` + staleAt + ` AS stale_at FROM ` + nodesLeased + ` WHERE n.node_id = a.node_id OFFSET 0) n ON true
 		WHERE a.allocation_id = ANY($1)`
 
 	selectApplied    = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
 	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, seen_at FROM observed_objects WHERE uid = $1`
-	selectHeard      = `SELECT node_id, stale_at, CASE WHEN complete THEN devices END FROM observed_nodes WHERE node_id = ANY($1)`
-	selectSilent     = `SELECT stale_at <= now() FROM observed_nodes WHERE node_id = $1`
+	selectHeard      = `SELECT node_id, ` + staleAt + `, CASE WHEN complete THEN devices END FROM ` + nodesLeased + ` WHERE node_id = ANY($1)`
+	selectSilent     = `SELECT ` + staleAt + ` <= now() FROM ` + nodesLeased + ` WHERE node_id = $1`
 	selectNode       = `
-		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, seen_at, stale_at
-		FROM observed_nodes WHERE node_id = $1`
+		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, ` + seenAt + `, ` + staleAt + `
+		FROM ` + nodesLeased + ` WHERE node_id = $1`
 	held = `
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.observed_generation, a.step, a.message, a.proof, a.failures, a.failed_code, a.seen_at,
-			a.failed_fence, a.spec_hash, ` + proven + `, coalesce(n.complete AND n.stale_at > now(), false),
-			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(n.seen_at, a.seen_at), now() - coalesce(n.seen_at, a.seen_at)
-		FROM observed_allocations a LEFT JOIN observed_nodes n ON n.node_id = a.node_id`
+			a.failed_fence, a.spec_hash, ` + proven + `, coalesce(n.complete AND ` + staleAt + ` > now(), false),
+			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + seenAt + `, a.seen_at), now() - coalesce(` + seenAt + `, a.seen_at)
+		FROM observed_allocations a LEFT JOIN (` + nodesLeased + `) ON n.node_id = a.node_id`
 
 	selectHeld    = held + ` WHERE a.allocation_id = $1`
 	selectMany    = held + ` WHERE a.allocation_id = ANY($1)`
 	selectCarried = `SELECT uid, generation, spec_hash, gone, seen_at FROM observed_objects WHERE uid = ANY($1)`
 	selectOld     = `
-		SELECT a.allocation_id FROM observed_nodes n JOIN observed_allocations a ON a.node_id = n.node_id
-		WHERE n.seen_at < now() - $1::interval AND a.phase <> 'gone' AND a.allocation_id > $2 ORDER BY a.allocation_id LIMIT $3`
-	countSilent = `SELECT count(*) FILTER (WHERE stale_at <= now()), count(*) FROM observed_nodes`
+		SELECT a.allocation_id FROM ` + nodesLeased + ` JOIN observed_allocations a ON a.node_id = n.node_id
+		WHERE ` + seenAt + ` < now() - $1::interval AND a.phase <> 'gone' AND a.allocation_id > $2 ORDER BY a.allocation_id LIMIT $3`
+	countSilent = `SELECT count(*) FILTER (WHERE ` + staleAt + ` <= now()), count(*) FROM ` + nodesLeased
+
+	// What is known of a node's age is what its row says, or the lease that its row
+	// names, whichever is later.
+	nodesLeased = `observed_nodes n LEFT JOIN observed_leases l ON l.id = n.lease`
+	seenAt      = `greatest(n.seen_at, l.seen_at)`
+	staleAt     = `greatest(n.stale_at, l.stale_at)`
+
+	selectLease  = `SELECT now(), coalesce((SELECT stale_at FROM observed_leases WHERE id = $1), 'epoch')`
+	selectLeased = `SELECT node_id FROM observed_nodes WHERE lease = $1`
+	renewLease   = `
+		INSERT INTO observed_leases (id, seen_at, stale_at) VALUES ($1, now() - $2::interval, now() - $2::interval + $3::interval)
+		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, stale_at = excluded.stale_at`
+	endLease   = `DELETE FROM observed_leases WHERE id = $1`
+	dropLeases = `DELETE FROM observed_leases WHERE stale_at < now() - interval '1 day'` // of processes that died
+
+	// Only where the row says the same and has not gone stale: all else is news to
+	// somebody.
+	adoptReports = `
+		UPDATE observed_nodes n SET sequence = i.sequence, seen_at = now(), stale_at = now() + $2::interval, lease = $1
+		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) AS i (node_id, boot, sequence, content_hash)
+		WHERE n.node_id = i.node_id AND n.content_hash = i.content_hash AND n.boot = i.boot AND i.sequence > n.sequence AND n.devices IS NOT NULL
+			AND greatest(n.stale_at, (SELECT l.stale_at FROM observed_leases l WHERE l.id = n.lease)) > now()
+		RETURNING n.node_id`
+
+	// A row that is locked is being written by a report: its node lives. Waiting for
+	// it, with others locked already, could be waiting for oneself.
+	lapseReports = `
+		WITH quiet AS (
+			SELECT n.node_id, i.boot, i.sequence, i.age * interval '1 microsecond' AS age
+			FROM observed_nodes n JOIN unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[]) AS i (node_id, boot, sequence, age) ON i.node_id = n.node_id
+			WHERE n.lease = $1 FOR UPDATE OF n SKIP LOCKED
+		)
+		UPDATE observed_nodes n SET lease = NULL, sequence = CASE WHEN quiet.boot = n.boot THEN greatest(n.sequence, quiet.sequence) ELSE n.sequence END,
+			seen_at = greatest(n.seen_at, now() - quiet.age), stale_at = greatest(n.stale_at, now() - quiet.age + $2::interval)
+		FROM quiet WHERE n.node_id = quiet.node_id
+		RETURNING n.node_id`
 )

@@ -24,6 +24,8 @@ import (
 // Store keeps reports.
 type Store struct {
 	DB pg.Pool
+	// Leases, where there are any, vouch for the nodes that are heard here.
+	Leases *Leases
 }
 
 // Report takes a node's report and marks what it changed as due. It says whether
@@ -38,10 +40,11 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Rep
 	if err != nil {
 		return false, err
 	}
+	lease := s.Leases.ID()
 	var before, after string
 	var blind, others bool
 	err = tx.QueryRow(ctx, putReport, node, r.Boot, r.BootID, r.Sequence, r.Complete, strs(r.Missing), r.Agent, r.Capability,
-		r.Inventory, hash, strs(r.Foreign), staleAfter, devices).Scan(&before, &after, &blind, &others)
+		r.Inventory, hash, strs(r.Foreign), staleAfter, devices, lease).Scan(&before, &after, &blind, &others)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return false, errs.New(errs.StaleReport, "boot %d sequence %d is not newer than the last report", r.Boot, r.Sequence)
@@ -121,6 +124,11 @@ func devicesOf(r wire.Report) ([]byte, error) {
 // contentHash leaves out what every report changes: counters and readings that
 // no decision rests on.
 func contentHash(r wire.Report) (string, error) {
+	sum, err := digestOf(r)
+	return hex.EncodeToString(sum[:]), err
+}
+
+func digestOf(r wire.Report) ([sha256.Size]byte, error) {
 	r.Sequence = 0
 	r.Inventory.GPUs = append([]wire.GPU(nil), r.Inventory.GPUs...)
 	for i := range r.Inventory.GPUs {
@@ -129,10 +137,9 @@ func contentHash(r wire.Report) (string, error) {
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "", fmt.Errorf("encoding report: %w", err)
+		return [sha256.Size]byte{}, fmt.Errorf("encoding report: %w", err)
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
+	return sha256.Sum256(text), nil
 }
 
 // Failed counts a task that did not succeed, so that the next plan sees it.

@@ -64,6 +64,9 @@ func New(server string, config *tls.Config) (*Client, error) {
 	if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
 		return nil, fmt.Errorf("%q is no address of a node door: want https://host:port", server)
 	}
+	if config = config.Clone(); config.ClientSessionCache == nil {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(1) // there is one server
+	}
 	c := &Client{base: "https://" + u.Host, conns: map[net.Conn]struct{}{}}
 	dialer := &net.Dialer{Timeout: callWithin}
 	c.http = &http.Client{

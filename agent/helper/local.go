@@ -94,7 +94,8 @@ type Local struct {
 	heardAt   time.Time // when the control plane last took a report
 	enforceAt time.Time
 	everHeard bool
-	stale     int // reports refused as older, one after the other
+	stale     int      // reports refused as older, one after the other
+	topology  topology // guarded by mu
 }
 
 // Open opens the memory of the node. Without its journal the half runs on, so
@@ -259,6 +260,7 @@ func (l *Local) Heard(ctx context.Context, word Word) error {
 	l.mu.Lock()
 	if word.Accepted {
 		l.heardAt, l.everHeard, l.stale = l.Clock.Now(), true, 0
+		l.topology.taken()
 	}
 	if word.Stale {
 		l.stale++
@@ -294,6 +296,7 @@ func (l *Local) Look(ctx context.Context) (wire.Report, error) {
 	} else {
 		r.Inventory = inventory
 	}
+	l.examine(ctx, &r, err)
 	if l.runner.Journal == nil {
 		miss("journal", fmt.Errorf("%s", wire.JournalLost))
 	} else {

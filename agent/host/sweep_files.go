@@ -20,8 +20,11 @@ func (t leaver) sweepFiles(ctx context.Context) error {
 	}
 	var all error
 	for _, m := range list {
-		if m.point == homes+t.name {
+		if t.isHome(m.point) {
 			continue // its key goes, and with it everything at once
+		}
+		if ctx.Err() != nil {
+			break // said once is enough
 		}
 		// A view of this one file system without what is mounted on it: files that a
 		// mount hides are seen, and no mount is ever crossed.

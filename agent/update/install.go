@@ -29,7 +29,7 @@ func (u *Updater) install(ctx context.Context, r wire.Release, slot string) erro
 	}
 	// This half runs with a mask that keeps the other one, which is no root, from
 	// its own program.
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // as above
+	if err := os.Chmod(dir, 0o755); err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}
 	temp := filepath.Join(dir, "."+Binary)

@@ -93,19 +93,22 @@ func (r *rooms) Fallen(_ context.Context, serials []string) (fallen []string, er
 	return fallen, nil
 }
 
-func (r *rooms) Next(_ context.Context, node ids.Node) (wire.Signed, bool, error) {
+func (r *rooms) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.mail[node]) == 0 {
-		select {
-		case r.looked <- struct{}{}:
-		default:
+	taken := map[ids.Node]wire.Signed{}
+	for _, node := range nodes {
+		if len(r.mail[node]) == 0 {
+			select {
+			case r.looked <- struct{}{}:
+			default:
+			}
+			continue
 		}
-		return wire.Signed{}, false, nil
+		taken[node] = r.mail[node][0]
+		r.mail[node] = r.mail[node][1:]
 	}
-	task := r.mail[node][0]
-	r.mail[node] = r.mail[node][1:]
-	return task, true, nil
+	return taken, nil
 }
 
 func (r *rooms) Finish(_ context.Context, _ ids.Node, result wire.Result) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -206,29 +204,6 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 	}
 }
 
-// INV-40: no session is resumed, so every connection proves its certificate.
-func TestINV40NoSessionIsResumed(t *testing.T) {
-	t.Parallel()
-	h := setupHouse(t).open()
-	p, _ := h.join(h.declare())
-	config := p.Transport.(*http.Transport).TLSClientConfig
-	for range 3 {
-		c, err := tls.Dial("tcp", strings.TrimPrefix(h.url, "https://"), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n", wire.PathTrust)
-		reply, err := io.ReadAll(c)
-		if err != nil || !bytes.HasPrefix(reply, []byte("HTTP/1.1 200")) {
-			t.Errorf("%v: %.40q", err, reply)
-		}
-		if c.ConnectionState().DidResume {
-			t.Error("a session was resumed")
-		}
-		c.Close()
-	}
-}
-
 // INV-40: a revocation while a renewal is under way wins, whichever of the two
 // the database sees first.
 func TestINV40RevokedWhileRenewing(t *testing.T) {
@@ -355,7 +330,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 	if asked(p) {
 		t.Error("asked though nothing has changed")
 	}
-	if err := h.local.Begin(); err != nil {
+	if err := h.local.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	asked(p)

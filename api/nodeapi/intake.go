@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,14 +30,15 @@ type Intake struct {
 	Certificates *secret.Certificates
 	Hints        *hint.Bus
 	Clock        clock.Clock
+	Log          *slog.Logger
 	// StaleAfter is how long a report stays evidence: the report period times
 	// node.stale_after_reports.
 	StaleAfter func() time.Duration
 }
 
-// Next hands a node its oldest waiting task.
-func (i *Intake) Next(ctx context.Context, node ids.Node) (wire.Signed, bool, error) {
-	return i.Tasks.Next(ctx, node)
+// Next hands each of the nodes its oldest waiting task.
+func (i *Intake) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
+	return i.Tasks.Next(ctx, nodes...)
 }
 
 // Step records progress of a running task.
@@ -62,10 +64,17 @@ func (i *Intake) Finish(ctx context.Context, node ids.Node, r wire.Result) error
 	return nil
 }
 
-// Report takes a node's report, and when it says anything new, what follows.
+// Report takes a node's report, and when it says anything new, what follows. Most
+// say nothing new, and cost no transaction.
 func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error {
+	if taken, err := i.Observed.Leases.Again(ctx, node, r); err != nil || taken {
+		return err
+	}
 	var changed bool
 	err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) (err error) {
+		if err := i.proven(ctx, tx, node, &r); err != nil {
+			return err
+		}
 		if changed, err = i.Observed.Report(ctx, tx, node, r, i.StaleAfter()); err != nil || !changed {
 			return err
 		}
@@ -79,6 +88,9 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := i.Observed.Leases.Hold(node, r); err != nil {
 		return err
 	}
 	if changed {

@@ -73,7 +73,8 @@ func (i *intake) ordered(fence int64) wire.Envelope {
 			Node: i.node, Allocation: ids.New[ids.Allocation](), Type: wire.ProvisionUser, Fence: fence, Generation: fence, Params: wire.ProvisionUserParams{},
 		})
 	})
-	signed, ok, err := i.Next(i.t.Context(), i.node)
+	taken, err := i.Next(i.t.Context(), i.node)
+	signed, ok := taken[i.node]
 	if err != nil || !ok {
 		i.t.Fatal("nothing waits", err)
 	}

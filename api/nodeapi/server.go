@@ -10,7 +10,6 @@ package nodeapi
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -21,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/http1"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
@@ -53,8 +53,9 @@ type Nodes interface {
 
 // Tasks are the nodes' mailboxes.
 type Tasks interface {
-	// Next hands out the next task of the node and notes that it was delivered.
-	Next(ctx context.Context, node ids.Node) (wire.Signed, bool, error)
+	// Next hands out the next task of each of the nodes that has one, and notes that
+	// it was delivered.
+	Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error)
 	// Finish takes a result: task_superseded when a newer task overtook it.
 	Finish(ctx context.Context, node ids.Node, r wire.Result) error
 	Step(ctx context.Context, node ids.Node, task ids.Task, p wire.Progress) error
@@ -91,63 +92,54 @@ type Server struct {
 	// Relook is how often a poll looks without a hint; 5 s when zero.
 	Relook time.Duration
 
-	ending <-chan struct{} // closed when Serve's context ends
+	life   context.Context //nolint:containedctx // what answers to polls are logged under
 	cert   serverCert
-	polls  polls
+	hall   hall
 	recall recall
 }
 
+const topicPrefix = "node:"
+
 // Topic is what to hint at when a node's mailbox has something new.
-func Topic(node ids.Node) string { return "node:" + node.String() }
+func Topic(node ids.Node) string { return topicPrefix + node.String() }
 
 const (
-	headerWithin = 10 * time.Second
-	bodyWithin   = 15 * time.Second
-	writeWithin  = 15 * time.Second
+	// handshakeWithin is twice as long as an agent waits for one, and dials again:
+	// of those who queue longer than that in a storm, nobody is left.
+	handshakeWithin = 30 * time.Second
+	headerWithin    = 10 * time.Second
+	bodyWithin      = 15 * time.Second
+	writeWithin     = 15 * time.Second
 	// idleFor is longer than a node is silent between two reports.
-	idleFor    = 3 * time.Minute
-	maxHeaders = 16 << 10
-	drainFor   = 5 * time.Second
+	idleFor  = 3 * time.Minute
+	drainFor = 5 * time.Second
 )
 
 // Serve answers nodes on l until ctx ends, then lets what is being answered end.
 // Open polls are told that there is nothing.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	s.ending = ctx.Done()
+	s.life = context.WithoutCancel(ctx)
+	s.hall.init()
 	if _, err := s.cert.get(ctx, s); err != nil {
 		return fmt.Errorf("certifying the node door: %w", err)
 	}
-	var watch sync.WaitGroup
-	watch.Go(func() { s.watch(ctx) })
-	defer watch.Wait()
-
-	server := &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: headerWithin,
-		IdleTimeout:       idleFor,
-		MaxHeaderBytes:    maxHeaders,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // failed handshakes of strangers
-		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		// HTTP/2 keeps more memory per idle connection and lets one peer open many
-		// streams.
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
-	}
-	secure := tls.NewListener(l, pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(ctx, s) }, s.CA.Pool, s.Clock))
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(secure) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serving nodes: %w", err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainFor)
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	defer cancel()
-	err := server.Shutdown(drain)
-	if err != nil {
-		err = errors.Join(err, server.Close())
+	defer s.Hints.Tap(s.heard)()
+	beside.Go(func() { s.watch(ctx) })
+	for range lookers {
+		beside.Go(func() { s.attend(ctx) })
 	}
-	<-ended //nolint:errcheck // http.ErrServerClosed by now
-	return err
+	server := &http1.Server{
+		Handler: s.Handler(), TLS: pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(ctx, s) }, s.CA.Pool, s.Clock), Log: s.Log,
+		HandshakeWithin: handshakeWithin, HeadWithin: headerWithin, WriteWithin: writeWithin, IdleFor: idleFor, DrainFor: drainFor,
+	}
+	if err := server.Serve(ctx, l); err != nil {
+		return fmt.Errorf("serving nodes: %w", err)
+	}
+	return nil
 }
 
 // Handler answers requests whose TLS is as Serve sets it up.

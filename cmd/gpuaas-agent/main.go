@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/gpuaas/gpuaas/agent"
+	"github.com/gpuaas/gpuaas/agent/host"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/redact"
@@ -66,7 +67,10 @@ type process struct {
 var commands = map[string]func(context.Context, process) error{
 	"run": run, "network": network, "helper": helperHalf, "guard": guard, "inventory": inventory,
 	"install": install, "status": status, "plan": plan, "doctor": doctor, deviceCommand: openDevice,
-	"version": printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
+	"probe":            probe,    // not for people: a child that looks at what may hang
+	"scrub":            scrubGPU, // the same, for what may crash
+	host.InsideCommand: func(_ context.Context, p process) error { return host.Inside(p.in, p.out) },
+	"version":          printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
 }
 
 func command(ctx context.Context, args []string, out, errOut io.Writer, env func(string) string) int {

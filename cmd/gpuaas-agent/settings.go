@@ -165,8 +165,12 @@ func (s *settings) complete() error {
 }
 
 func (s settings) config(log *slog.Logger, env func(string) string) (agent.Config, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return agent.Config{}, fmt.Errorf("finding this program: %w", err)
+	}
 	c := agent.Config{
-		Server: s.Server, StateDir: s.StateDir, Token: s.token(env), CAFingerprint: s.CAFingerprint,
+		Self: self, Server: s.Server, StateDir: s.StateDir, Token: s.token(env), CAFingerprint: s.CAFingerprint,
 		Driver: s.Driver, Profile: s.Profile, SMI: s.SMI, Hostname: s.Hostname, Version: version.Version, Log: log,
 		Metrics: s.Metrics, Scrub: s.Scrub,
 	}

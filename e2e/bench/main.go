@@ -100,6 +100,9 @@ func goals() []goal {
 		{"R2", idleLoop},
 		{"A4", deepPage}, // over the fleet of R1 and R2
 		{"R5", taskInHand},
+		{"F1", waitingMemory},
+		{"F2", storm},
+		{"F4", wakeAll},
 		{"L1", accrual},
 		{"L2", jobForEach},
 		{"L3", balances},

@@ -95,6 +95,10 @@ func child(ctx context.Context, name string) error {
 		return loopProcess(ctx)
 	case "load":
 		return loadProcess(ctx)
+	case "crowd":
+		return crowdProcess(ctx)
+	case "listener":
+		return listenerProcess(ctx)
 	case "door":
 		return doorProcess(ctx)
 	}

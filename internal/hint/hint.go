@@ -8,6 +8,7 @@ import "sync"
 type Bus struct {
 	mu        sync.Mutex
 	listeners map[string]map[chan struct{}]struct{}
+	taps      map[*func(string)]struct{}
 	// Forward, when set, also hands the topic to other processes. It must not
 	// block: it runs on the caller's goroutine, after a commit.
 	Forward func(topic string)
@@ -25,6 +26,9 @@ func (b *Bus) Send(topic string) {
 func (b *Bus) Wake(topic string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for tap := range b.taps {
+		(*tap)(topic)
+	}
 	for c := range b.listeners[topic] {
 		select {
 		case c <- struct{}{}:
@@ -54,5 +58,21 @@ func (b *Bus) Listen(topic string) (<-chan struct{}, func()) {
 		if len(b.listeners[topic]) == 0 {
 			delete(b.listeners, topic)
 		}
+	}
+}
+
+// Tap calls each with every topic, for whoever waits for thousands of them and
+// would keep a channel for each. It must not block, and not call the bus.
+func (b *Bus) Tap(each func(topic string)) (off func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.taps == nil {
+		b.taps = map[*func(string)]struct{}{}
+	}
+	b.taps[&each] = struct{}{}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.taps, &each)
 	}
 }

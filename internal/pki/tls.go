@@ -17,6 +17,12 @@ import (
 // of clients. A caller without one gets through the handshake: the first contact
 // has none, and the handler must refuse it elsewhere. A caller with a bad one
 // does not. clients is asked at each handshake: a roll-over changes the answer.
+//
+// Sessions may be resumed, which is what lets a fleet come back at once. A session
+// carries the certificate that opened it, and is refused when that has expired or
+// no longer leads to one of clients. Whether its serial stands is for the handler
+// to ask at each request, as of any other connection. The keys of the tickets are
+// this process's own and change daily.
 func ServerTLS(certificate func() (*tls.Certificate, error), clients func() *x509.CertPool, c clock.Clock) *tls.Config {
 	base := &tls.Config{
 		MinVersion:     tls.VersionTLS13,
@@ -25,8 +31,6 @@ func ServerTLS(certificate func() (*tls.Certificate, error), clients func() *x50
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 		Time:           c.Now,
 		NextProtos:     []string{"http/1.1"},
-		// A resumed session skips the verification of the peer's certificate.
-		SessionTicketsDisabled: true,
 	}
 	var last atomic.Pointer[tls.Config]
 	last.Store(base.Clone())

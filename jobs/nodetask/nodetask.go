@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -133,20 +132,29 @@ func (s *Store) sign(ctx context.Context, o Order, attempt int) (wire.Signed, wi
 	return wire.Signed{Body: body, Signature: signature}, env, nil
 }
 
-// Next hands a node its oldest waiting task and marks it delivered.
-func (s *Store) Next(ctx context.Context, node ids.Node) (t wire.Signed, ok bool, err error) {
-	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, takeTask, node, deliverAgain).Scan(&t.Body, &t.Signature)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		ok = err == nil
-		return err
+// Next hands each of the nodes its oldest waiting task, if it has one, and marks
+// it delivered. Nodes that are woken together cost one statement.
+func (s *Store) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
+	keys := make([]uuid.UUID, len(nodes))
+	for i, n := range nodes {
+		keys[i] = n.UUID
+	}
+	rows, err := s.DB.Query(ctx, takeTasks, keys, deliverAgain)
+	if err != nil {
+		return nil, fmt.Errorf("reading mailboxes: %w", err)
+	}
+	taken := map[ids.Node]wire.Signed{}
+	var node ids.Node
+	var t wire.Signed
+	_, err = pgx.ForEachRow(rows, []any{&node, &t.Body, &t.Signature}, func() error {
+		taken[node] = t
+		t = wire.Signed{}
+		return nil
 	})
 	if err != nil {
-		return wire.Signed{}, false, fmt.Errorf("reading mailbox of %s: %w", node, err)
+		return nil, fmt.Errorf("reading mailboxes: %w", err)
 	}
-	return t, ok, nil
+	return taken, nil
 }
 
 // Step records progress of a running task; one that was overtaken is told so.

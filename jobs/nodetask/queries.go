@@ -31,16 +31,19 @@ const (
 		INSERT INTO node_tasks (id, node_id, allocation_id, type, fence, generation, attempt, body, signature, status, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10)`
 
-	// A delivery that led to nothing is repeated; the host knows the task again.
-	takeTask = `
-		UPDATE node_tasks SET status = 'delivered', delivered_at = now()
-		WHERE id = (
-			SELECT id FROM node_tasks
-			WHERE node_id = $1 AND expires_at > now()
-				AND (status = 'queued' OR status = 'delivered' AND delivered_at < now() - $2::interval)
-			ORDER BY created_at LIMIT 1 FOR UPDATE SKIP LOCKED
+	// The oldest of each node, by key. A delivery that led to nothing is repeated;
+	// the host knows the task again.
+	takeTasks = `
+		WITH due AS (
+			SELECT t.id FROM unnest($1::uuid[]) AS n (node_id), LATERAL (
+				SELECT id FROM node_tasks
+				WHERE node_id = n.node_id AND expires_at > now()
+					AND (status = 'queued' OR status = 'delivered' AND delivered_at < now() - $2::interval)
+				ORDER BY created_at LIMIT 1 FOR UPDATE SKIP LOCKED
+			) AS t
 		)
-		RETURNING body, signature`
+		UPDATE node_tasks SET status = 'delivered', delivered_at = now() FROM due WHERE node_tasks.id = due.id
+		RETURNING node_tasks.node_id, body, signature`
 
 	stepTask = `
 		UPDATE node_tasks SET status = 'running', step = $5
@@ -51,9 +54,13 @@ const (
 		WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND allocation_id IS NOT DISTINCT FROM $9
 			AND status IN ('queued', 'delivered', 'running')`
 	// Without body and signature: they hold keys, and the door may not read them.
-	taskColumns = `SELECT id, node_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at FROM node_tasks`
+	taskColumns = `SELECT id, node_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at, allocation_id FROM node_tasks`
 	selectOf    = taskColumns + ` WHERE allocation_id = $1 ORDER BY created_at DESC LIMIT $2`
+	selectLast  = taskColumns + ` WHERE node_id = $1 ORDER BY created_at DESC LIMIT $2`
 	selectTo    = taskColumns + ` WHERE node_id = $1 AND allocation_id IS NULL AND status IN ('queued', 'delivered', 'running') ORDER BY created_at DESC LIMIT $2`
+
+	selectProbed = `
+		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $3 AND allocation_id IS NULL AND status = 'succeeded' AND finished_at >= $2)`
 
 	sameResult = `
 		SELECT EXISTS (SELECT FROM node_tasks WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status = $5

@@ -77,7 +77,10 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, v v
 		delete(wants, key)
 	}
 	if len(over) > 0 {
-		if _, err := tx.Exec(ctx, liftOwn, over, ownerSystem); err != nil {
+		b := &pgx.Batch{}
+		b.Queue(liftOwn, over, ownerSystem)
+		queueHeld(b, id, "hold lifted")
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("lifting holds of %s: %w", id, err)
 		}
 	}
@@ -146,9 +149,7 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, miss
 	}); err != nil {
 		return fmt.Errorf("holding %s: %w", id, err)
 	}
-	if b.Len() == 0 {
-		return nil
-	}
+	queueHeld(b, id, "held")
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("telling what is held of %s: %w", id, err)
 	}

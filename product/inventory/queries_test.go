@@ -20,6 +20,8 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"setEnrolled": setEnrolled, "selectFree": selectFree, "selectCandidates": selectCandidates, "claimSlots": claimSlots, "dirtySlots": dirtySlots, "freeSlots": freeSlots,
 		"quarantineClaimed": quarantineClaimed, "selectHeldGPUs": selectHeldGPUs, "selectUnhealthy": selectUnhealthy, "selectUnhealthySince": selectUnhealthySince, "selectCapacity": selectCapacity,
 		"selectStanding": selectStanding, "selectStock": selectStock, "countFleet": countFleet,
-		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "selectDevices": selectDevices, "selectNodesOf": selectNodesOf, "selectKept": selectKept,
+		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "lockHeld": lockHeld, "putHold": putHold, "liftHolds": liftHolds, "lockSlots": lockSlots, "refreshHeld": refreshHeld,
+		"markLeaving": markLeaving, "quarantineHeld": quarantineHeld, "selectHolds": selectHolds, "beginDrain": beginDrain, "endDrain": endDrain, "callDrainOff": callDrainOff, "lapseHolds": lapseHolds, "markNode": markNode, "markNodeOf": markNodeOf,
+		"selectNode": selectNode, "selectLeave": selectLeave, "selectSlot": selectSlot, "clearSlot": clearSlot, "selectAddress": selectAddress, "selectDevices": selectDevices, "selectProofKey": selectProofKey, "selectNodesOf": selectNodesOf, "selectKept": selectKept,
 	})
 }

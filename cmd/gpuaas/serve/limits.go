@@ -151,6 +151,16 @@ func (p policy) certificateTTL() time.Duration {
 	return time.Duration(p.view().Int(policies.NodeCertificateTTLHours)) * time.Hour
 }
 
+// drainGrace is how long tenants may stay on a node that drains.
+func (p policy) drainGrace(node string) time.Duration {
+	return minutes(p.view(policies.In(policies.LevelNode, node)).Int(policies.NodeDrainGraceMinutes))
+}
+
+// loginLife is how long a certificate lets its holder in.
+func (p policy) loginLife() time.Duration {
+	return seconds(p.view().Int(policies.TerminalCertificateTTLSeconds))
+}
+
 // tokenLife is how long an enrolment token waits for its node.
 func (p policy) tokenLife() time.Duration {
 	return minutes(p.view().Int(policies.NodeEnrolmentTokenMinutes))

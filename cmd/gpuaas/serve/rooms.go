@@ -59,7 +59,7 @@ type rooms struct {
 	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
 	queue  *river.Client[pgx.Tx] // of the API
 
-	custody  custody
+	custody  Custody
 	binaries *nodeapi.Binaries
 	releases releases
 	entrance *entrance
@@ -146,7 +146,7 @@ func prepare(ctx context.Context, c Config) error {
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
 	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures()}
 	var err error
-	if r.custody, err = openCustody(ctx, c); err != nil {
+	if r.custody, err = OpenCustody(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
 		return nil, err
 	}
 	r.binaries = &nodeapi.Binaries{Dir: c.agentDir()}
@@ -192,13 +192,17 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.ledger = &ledger.Service{DB: db}
 	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
-	s.inventory = &inventory.Service{DB: db, Hints: r.hints, Rules: r.policy.faults, Naming: c.naming(), TokenLife: r.policy.tokenLife}
+	s.inventory = &inventory.Service{
+		DB: db, Hints: r.hints, Identity: s.identity, Rules: r.policy.faults, Naming: c.naming(), TokenLife: r.policy.tokenLife,
+		Grace: r.policy.drainGrace, Clock: c.Clock,
+	}
 	s.releases = r.releases.store(c, db)
 	s.certificates = &secret.Certificates{DB: db, Barred: s.inventory.Retired}
-	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.signer, Hints: r.hints, Clock: c.Clock}
+	s.inventory.Certificates = s.certificates
+	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.Signer, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
-		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Limits: r.policy.request, Signs: r.custody.login, LoginLife: r.policy.loginLife, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.payments = r.till.payments(c, s, r)
 	s.billing = &billing.Service{

@@ -239,7 +239,7 @@ func (s *Server) MetricsURL() string {
 }
 
 // CA is the bundle that agents believe the node door by.
-func (s *Server) CA() []byte { return s.rooms.custody.authority.Bundle() }
+func (s *Server) CA() []byte { return s.rooms.custody.Authority.Bundle() }
 
 // headerWithin is how long a client may take to say what it wants.
 const headerWithin = 5 * time.Second

@@ -1,0 +1,182 @@
+package http1_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/http1"
+)
+
+// bundle is a server whose handler says what it has understood.
+type bundle struct {
+	*http1.Server
+
+	t      *testing.T
+	addr   string
+	config *tls.Config
+	stop   context.CancelFunc
+	ended  chan error
+
+	mu     sync.Mutex
+	seen   []string
+	parked chan *http1.Parked
+}
+
+func setup(t *testing.T, change func(*http1.Server)) *bundle {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := certificate(t)
+	b := &bundle{t: t, addr: l.Addr().String(), config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}, ended: make(chan error, 1), parked: make(chan *http1.Parked, 16)}
+	b.Server = &http1.Server{
+		Handler: http.HandlerFunc(b.answer), TLS: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}, Log: slog.New(slog.DiscardHandler),
+		HandshakeWithin: 5 * time.Second, HeadWithin: 5 * time.Second, WriteWithin: 5 * time.Second, IdleFor: 5 * time.Second, DrainFor: 5 * time.Second,
+	}
+	if change != nil {
+		change(b.Server)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	go func() { b.ended <- b.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-b.ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, leaf, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// answer echoes; the path chooses what else.
+func (b *bundle) answer(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/unread":
+	case "/park":
+		p, ok := http1.Park(w)
+		if !ok {
+			b.t.Error("not of this server")
+		}
+		b.parked <- p
+		return
+	case "/panic":
+		panic("on purpose")
+	case "/large":
+		for range 100 {
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<10))
+		}
+		return
+	case "/announced":
+		w.Header().Set("Content-Length", "102400")
+		for range 100 {
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<10))
+		}
+		return
+	case "/short":
+		w.Header().Set("Content-Length", "102400")
+		_, _ = io.WriteString(w, strings.Repeat("x", 20<<10))
+		return
+	case "/none":
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	body := ""
+	if r.URL.Path != "/unread" {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		body = string(text)
+	}
+	b.mu.Lock()
+	b.seen = append(b.seen, r.Method+" "+r.URL.Path+" "+body)
+	b.mu.Unlock()
+	_, _ = io.WriteString(w, "saw "+r.Method+" "+r.URL.Path+" "+body)
+}
+
+func (b *bundle) saw() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.seen, "\n")
+}
+
+// wire is a connection that says what it likes.
+type wire struct {
+	*tls.Conn
+
+	t *testing.T
+	r *bufio.Reader
+}
+
+func (b *bundle) dial() *wire {
+	b.t.Helper()
+	c, err := tls.Dial("tcp", b.addr, b.config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		b.t.Fatal(err)
+	}
+	return &wire{c, b.t, bufio.NewReader(c)}
+}
+
+func (w *wire) say(text string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.Conn, text); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// hear is the next answer: its status, its body, and whether the server ends the
+// connection with it.
+func (w *wire) hear() (status int, body string, last bool) {
+	w.t.Helper()
+	r, err := http.ReadResponse(w.r, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if r.Header.Get("Date") == "" {
+		w.t.Error("an answer without a date")
+	}
+	return r.StatusCode, string(text), r.Close
+}
+
+// silent says whether the connection ends here without another byte.
+func (w *wire) silent() bool {
+	_, err := w.r.ReadByte()
+	return err == io.EOF
+}

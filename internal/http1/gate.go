@@ -1,0 +1,85 @@
+package http1
+
+import (
+	"net"
+	"sync"
+)
+
+// gate bounds how many handshakes compute at once. One costs a millisecond or two
+// of a core: ten thousand that come together would hold every other answer up
+// until the last is done.
+type gate struct {
+	mu    sync.Mutex
+	free  int
+	begun []chan struct{} // in their order
+	fresh []chan struct{}
+}
+
+func newGate(width int) *gate { return &gate{free: width} }
+
+// enter waits for a place. Who has begun goes first: finished handshakes bring
+// nodes back, and many half finished ones all run into their deadline.
+func (g *gate) enter(begun bool) {
+	g.mu.Lock()
+	if g.free > 0 {
+		g.free--
+		g.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	if begun {
+		g.begun = append(g.begun, turn)
+	} else {
+		g.fresh = append(g.fresh, turn)
+	}
+	g.mu.Unlock()
+	<-turn
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, queue := range []*[]chan struct{}{&g.begun, &g.fresh} {
+		if len(*queue) > 0 {
+			close((*queue)[0])
+			*queue = (*queue)[1:]
+			return
+		}
+	}
+	g.free++
+}
+
+// gated leaves the gate while it waits for its peer, so that one who connects and
+// says nothing keeps nobody out.
+type gated struct {
+	net.Conn
+
+	gate   *gate // nil once the handshake is over
+	begun  bool
+	inside bool
+}
+
+func (g *gated) Read(p []byte) (int, error) {
+	if g.gate == nil {
+		return g.Conn.Read(p)
+	}
+	g.leave()
+	n, err := g.Conn.Read(p)
+	if err == nil {
+		g.gate.enter(g.begun)
+		g.begun, g.inside = true, true
+	}
+	return n, err
+}
+
+func (g *gated) leave() {
+	if g.inside {
+		g.inside = false
+		g.gate.leave()
+	}
+}
+
+func (g *gated) finish() {
+	g.leave()
+	g.gate = nil
+}

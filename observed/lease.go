@@ -1,0 +1,149 @@
+package observed
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Leases keeps reports that say nothing new out of the database. One row stands
+// for all nodes that this process hears: it says since when, at the latest, none of
+// them has been silent. Only what a node says anew is written for the node.
+//
+// What the rows tell others errs to one side. A node is never called alive after
+// its last report has gone stale; one that lives may be called silent early, by at
+// most the window, and only when this process has died or cannot write.
+type Leases struct {
+	DB         pg.Pool
+	Clock      clock.Clock
+	Log        *slog.Logger
+	StaleAfter func() time.Duration
+
+	mu     sync.Mutex
+	id     uuid.UUID // of the lease; nil before the first renewal
+	held   map[ids.Node]heldReport
+	sure   time.Time // when it was last renewed, by our clock
+	dbSure time.Time // the same moment by the database's
+	asked  []adoption
+	asking bool
+}
+
+// heldReport is the last word of a node, as far as order and sameness go.
+type heldReport struct {
+	boot, sequence int64
+	digest         [sha256.Size]byte
+	at             time.Time
+}
+
+// window is how old the last report of a node may be that the lease vouches for.
+// A node is heard two or three times within it, or it is on its own.
+func window(staleAfter time.Duration) time.Duration { return staleAfter / 2 }
+
+// every leaves three more tries to renew before anything goes stale for want of it.
+func every(staleAfter time.Duration) time.Duration { return staleAfter / 10 }
+
+// ID is what a report's row is to name, so that the lease vouches for it; nil while
+// there is none.
+func (l *Leases) ID() *uuid.UUID {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.id == uuid.Nil {
+		return nil
+	}
+	id := l.id
+	return &id
+}
+
+// Again takes a report that says what the last one said. False means that the
+// database must decide: it is another one, or this process does not know.
+func (l *Leases) Again(ctx context.Context, node ids.Node, r wire.Report) (taken bool, err error) {
+	if l == nil {
+		return false, nil
+	}
+	digest, err := digestOf(r)
+	if err != nil {
+		return false, err
+	}
+	switch l.compare(node, r, digest) {
+	case same:
+		return true, nil
+	case unknown:
+		return l.adopt(ctx, node, r, digest)
+	case older:
+		// The row may be behind what was taken here. It must not be, to refuse this.
+		return false, l.write(ctx, node)
+	case other:
+	}
+	return false, nil
+}
+
+type comparison int
+
+const (
+	other comparison = iota
+	same
+	unknown
+	older
+)
+
+// compare trusts memory only as long as the lease is sure to be seen, and only for
+// the very next report: a gap may mean that another process has taken one.
+func (l *Leases) compare(node ids.Node, r wire.Report, digest [sha256.Size]byte) comparison {
+	now, staleAfter := l.Clock.Now(), l.StaleAfter()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.id == uuid.Nil || now.Sub(l.sure) > 3*every(staleAfter) {
+		return other
+	}
+	h, known := l.held[node]
+	switch {
+	case !known:
+		return unknown
+	case r.Boot < h.boot || r.Boot == h.boot && r.Sequence <= h.sequence:
+		return older
+	case h.digest != digest:
+		return other
+	case r.Boot != h.boot || r.Sequence != h.sequence+1 || now.Sub(h.at) > window(staleAfter):
+		return unknown
+	}
+	h.sequence, h.at = r.Sequence, now
+	l.held[node] = h
+	return same
+}
+
+// Hold remembers a report that the database has taken.
+func (l *Leases) Hold(node ids.Node, r wire.Report) error {
+	if l == nil {
+		return nil
+	}
+	digest, err := digestOf(r)
+	if err != nil {
+		return err
+	}
+	l.hold(node, heldReport{r.Boot, r.Sequence, digest, l.Clock.Now()})
+	return nil
+}
+
+// hold may be late: the lease may be another one by now. The next renewal compares
+// with the rows, and forgets who is not under it.
+func (l *Leases) hold(node ids.Node, h heldReport) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, known := l.held[node]
+	if l.id == uuid.Nil || known && (before.boot > h.boot || before.boot == h.boot && before.sequence > h.sequence) {
+		return // overtaken meanwhile
+	}
+	l.held[node] = h
+}

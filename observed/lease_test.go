@@ -1,0 +1,389 @@
+package observed_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/observed"
+)
+
+// replica is one server process: it hears reports as the node door does.
+type replica struct {
+	*observed.Store
+
+	t     *testing.T
+	db    *pgxpool.Pool
+	stale time.Duration
+	skew  time.Duration // of its clock
+}
+
+func replicas(t *testing.T, stale time.Duration) (a, b *replica) {
+	t.Helper()
+	db := pgtest.Clone(t)
+	return another(t, db, stale), another(t, db, stale)
+}
+
+func another(t *testing.T, db *pgxpool.Pool, stale time.Duration) *replica {
+	t.Helper()
+	r := &replica{t: t, db: db, stale: stale}
+	r.Store = &observed.Store{DB: db, Leases: &observed.Leases{
+		DB: db, Log: slog.New(slog.DiscardHandler), StaleAfter: func() time.Duration { return stale },
+		Clock: clock.At(func() time.Time { return clock.Clock{}.Now().Add(r.skew) }),
+	}}
+	r.renew()
+	return r
+}
+
+func (r *replica) renew() {
+	r.t.Helper()
+	if err := r.Leases.Renew(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// hears takes a report; memory says that it cost the database no transaction of
+// its own.
+func (r *replica) hears(node ids.Node, w wire.Report) (memory bool, err error) {
+	if taken, err := r.Leases.Again(r.t.Context(), node, w); err != nil || taken {
+		return taken, err
+	}
+	err = pgx.BeginFunc(r.t.Context(), r.db, func(tx pgx.Tx) error {
+		_, err := r.Report(r.t.Context(), tx, node, w, r.stale)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return false, r.Leases.Hold(node, w)
+}
+
+// must hear it, from memory or not.
+func (r *replica) must(memory bool, node ids.Node, w wire.Report) {
+	r.t.Helper()
+	if got, err := r.hears(node, w); err != nil || got != memory {
+		r.t.Errorf("sequence %d: from memory %v, want %v, %v", w.Sequence, got, memory, err)
+	}
+}
+
+func (r *replica) silent(node ids.Node) (silent bool) {
+	r.t.Helper()
+	err := pgx.BeginFunc(r.t.Context(), r.db, func(tx pgx.Tx) (err error) {
+		silent, _, err = r.Silent(r.t.Context(), tx, node)
+		return err
+	})
+	if err != nil {
+		r.t.Error(err)
+	}
+	return silent
+}
+
+func (r *replica) exec(sql string) {
+	r.t.Helper()
+	if _, err := r.db.Exec(r.t.Context(), sql); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *replica) row(node ids.Node) (n observed.Node) {
+	r.t.Helper()
+	n, err := r.Node(r.t.Context(), node)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// F3: what says nothing new writes nothing, and what the row says still moves: it
+// was heard half of its patience ago at most.
+func TestUnchangedWritesNothing(t *testing.T) {
+	t.Parallel()
+	a, _ := replicas(t, minute)
+	nodes := make([]ids.Node, 20)
+	for i := range nodes {
+		nodes[i] = ids.New[ids.Node]()
+		a.must(false, nodes[i], report(1, 1))
+	}
+	a.exec(`UPDATE observed_nodes SET seen_at = now() - interval '50 s', stale_at = now() + interval '10 s'`)
+	diff := pgtest.Diff(t, a.db)
+	for sequence := range int64(50) {
+		for _, n := range nodes {
+			again := report(1, 2+sequence)
+			again.Inventory.GPUs[0].PowerMW = sequence
+			a.must(true, n, again)
+		}
+	}
+	if got := diff(); got != "" {
+		t.Errorf("1,000 reports wrote\n%s", got)
+	}
+	a.renew()
+	for _, n := range nodes {
+		row := a.row(n)
+		if heard := row.StaleAt.Sub(row.SeenAt); heard != minute || time.Until(row.StaleAt) < minute/2-time.Second {
+			t.Errorf("stale %s after it was seen, in %s", heard, time.Until(row.StaleAt))
+		}
+	}
+}
+
+// A report that says something new is believed at once, and then remembered.
+func TestNewsIsWritten(t *testing.T) {
+	t.Parallel()
+	a, _ := replicas(t, minute)
+	node, allocation := ids.New[ids.Node](), ids.New[ids.Allocation]()
+	news := func(sequence, fence int64) wire.Report {
+		return report(1, sequence, wire.AllocationSeen{Allocation: allocation, Phase: wire.Ready, Fence: fence})
+	}
+	a.must(false, node, news(1, 1))
+	a.must(true, node, news(2, 1))
+	a.must(false, node, news(3, 2))
+	if seen, err := a.Allocation(t.Context(), allocation); err != nil || seen.Fence != 2 || !seen.Fresh {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	a.must(true, node, news(4, 2))
+}
+
+// What is older than what memory has taken is refused, also when the row knows
+// nothing of that yet, and by other processes.
+func TestOlderThanMemoryIsRefused(t *testing.T) {
+	t.Parallel()
+	a, b := replicas(t, minute)
+	node := ids.New[ids.Node]()
+	a.must(false, node, report(1, 1))
+	a.must(true, node, report(1, 2))
+	a.must(true, node, report(1, 3))
+	for _, old := range []wire.Report{report(1, 3), report(1, 2), report(0, 9)} {
+		for name, r := range map[string]*replica{"here": a, "elsewhere": b} {
+			if name == "elsewhere" && old.Sequence == 3 {
+				continue // asked after the first refusal only: that is what writes the row
+			}
+			if _, err := r.hears(node, old); errs.CodeOf(err) != errs.StaleReport {
+				t.Errorf("%s, boot %d sequence %d: %v", name, old.Boot, old.Sequence, err)
+			}
+		}
+	}
+	if row := a.row(node); row.Sequence != 3 {
+		t.Errorf("the row is at %d", row.Sequence)
+	}
+	a.must(true, node, report(1, 4)) // adopted again
+}
+
+// A node that stops is let go of, with the time that it was really heard.
+func TestWhoStopsIsNotVouchedFor(t *testing.T) {
+	t.Parallel()
+	const stale = 3 * time.Second // real time passes here
+	a, _ := replicas(t, stale)
+	stops, stays := ids.New[ids.Node](), ids.New[ids.Node]()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { a.Leases.Run(ctx) })
+	a.must(false, stops, report(1, 1))
+	a.must(false, stays, report(1, 1))
+	a.must(true, stops, report(1, 2))
+	last := clock.Clock{}.Now()
+
+	tick := time.NewTicker(stale / 6)
+	defer tick.Stop()
+	for sequence := int64(2); !a.silent(stops); sequence++ {
+		if _, err := a.hears(stays, report(1, sequence)); err != nil {
+			t.Fatal(err)
+		}
+		if a.silent(stays) {
+			t.Fatal("who reports is silent")
+		}
+		<-tick.C
+	}
+	row := a.row(stops)
+	if row.SeenAt.After(last.Add(time.Millisecond)) || row.StaleAt.Sub(row.SeenAt) != stale || row.Sequence != 2 {
+		t.Errorf("last heard at %s, row %+v", last, row)
+	}
+	if n := a.Leases.Held(); n != 1 {
+		t.Errorf("%d are remembered", n)
+	}
+	cancel()
+	running.Wait()
+	// On purpose: the row says all that was known.
+	if row := a.row(stays); time.Since(row.SeenAt) > stale || row.Sequence < 3 {
+		t.Errorf("after the end %+v", row)
+	}
+}
+
+// A process that dies vouches for nobody: its nodes go stale in their time, or are
+// taken over as they are.
+func TestCrashLosesAWindow(t *testing.T) {
+	t.Parallel()
+	a, b := replicas(t, minute)
+	node, lost := ids.New[ids.Node](), ids.New[ids.Node]()
+	for _, n := range []ids.Node{node, lost} {
+		a.must(false, n, report(1, 1))
+		a.must(true, n, report(1, 2))
+	}
+	a.renew()
+	a.exec(`UPDATE observed_nodes SET seen_at = now() - interval '1 h', stale_at = now() - interval '1 h'`)
+	if a.silent(node) {
+		t.Error("under a lease and silent")
+	}
+	due := func() (n int) {
+		if err := a.db.QueryRow(t.Context(), `SELECT count(*) FROM reconcile_due`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	a.exec(`DELETE FROM reconcile_due`)
+	b.must(true, node, report(1, 3)) // without a transaction of its own
+	if due() != 0 {
+		t.Error("a move woke somebody")
+	}
+	a.exec(`UPDATE observed_leases SET seen_at = now() - interval '1 h', stale_at = now()`) // of both
+	if !a.silent(lost) || a.silent(node) {
+		t.Errorf("lost silent %v, moved silent %v", a.silent(lost), a.silent(node))
+	}
+	b.must(false, lost, report(1, 3))
+	if due() == 0 {
+		t.Error("nobody hears that it is back")
+	}
+}
+
+// A node may speak to one process and then to the other, and back.
+func TestNodesMove(t *testing.T) {
+	t.Parallel()
+	a, b := replicas(t, minute)
+	node := ids.New[ids.Node]()
+	a.must(false, node, report(1, 1))
+	for sequence := int64(2); sequence < 20; sequence++ {
+		r := a
+		if sequence/3%2 == 1 {
+			r = b
+		}
+		if _, err := r.hears(node, report(1, sequence)); err != nil {
+			t.Fatal(err)
+		}
+		if sequence%4 == 0 {
+			a.renew()
+			b.renew()
+		}
+		if a.silent(node) {
+			t.Fatalf("silent at %d", sequence)
+		}
+	}
+	a.renew()
+	b.renew()
+	if a.Leases.Held()+b.Leases.Held() != 1 {
+		t.Errorf("%d and %d hold it", a.Leases.Held(), b.Leases.Held())
+	}
+}
+
+// Whoever was stopped, or could not write for too long, starts anew: what it
+// remembers may be long past, and others have seen its nodes go.
+func TestALostLeaseIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*replica){
+		"our clock was set":     func(a *replica) { a.skew = time.Hour },
+		"this process was away": func(a *replica) { a.skew = -time.Minute },
+		"it went stale":         func(a *replica) { a.exec(`UPDATE observed_leases SET stale_at = now()`) },
+		"it is gone":            func(a *replica) { a.exec(`DELETE FROM observed_leases`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, _ := replicas(t, minute)
+			node := ids.New[ids.Node]()
+			a.must(false, node, report(1, 1))
+			a.exec(`UPDATE observed_nodes SET stale_at = now()`)
+			lose(a)
+			a.renew()
+			a.renew()
+			a.exec(`UPDATE observed_leases SET stale_at = now() WHERE id = (SELECT lease FROM observed_nodes)`)
+			if !a.silent(node) || a.Leases.Held() != 0 {
+				t.Errorf("silent %v, %d remembered", a.silent(node), a.Leases.Held())
+			}
+			a.must(false, node, report(1, 2))
+			a.renew()
+			a.must(true, node, report(1, 3))
+		})
+	}
+}
+
+// A commit whose answer was lost leaves a row that names the lease, and nobody who
+// remembers it.
+func TestStraysAreLetGo(t *testing.T) {
+	t.Parallel()
+	a, _ := replicas(t, minute)
+	node := ids.New[ids.Node]()
+	err := pgx.BeginFunc(t.Context(), a.db, func(tx pgx.Tx) error {
+		_, err := a.Report(t.Context(), tx, node, report(1, 1), minute)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := a.row(node)
+	a.renew()
+	a.exec(`UPDATE observed_leases SET stale_at = now() + interval '1 h'`)
+	if row := a.row(node); row.StaleAt != before.StaleAt {
+		t.Errorf("stale at %s, want %s", row.StaleAt, before.StaleAt)
+	}
+}
+
+// While the lease is not sure to be seen, every report is written.
+func TestWithoutALeaseAllIsWritten(t *testing.T) {
+	t.Parallel()
+	a, _ := replicas(t, minute)
+	node := ids.New[ids.Node]()
+	a.must(false, node, report(1, 1))
+	a.must(true, node, report(1, 2))
+	a.skew = minute // as if no renewal had succeeded for that long
+	a.must(false, node, report(1, 3))
+	if row := a.row(node); row.Sequence != 3 {
+		t.Errorf("the row is at %d", row.Sequence)
+	}
+}
+
+// After a restart the fleet is heard at once, and is taken together.
+func TestManyAreAdoptedTogether(t *testing.T) {
+	t.Parallel()
+	a, b := replicas(t, minute)
+	nodes := make([]ids.Node, 300)
+	for i := range nodes {
+		nodes[i] = ids.New[ids.Node]()
+	}
+	each := func(do func(ids.Node)) {
+		var all sync.WaitGroup
+		for _, n := range nodes {
+			all.Go(func() { do(n) })
+		}
+		all.Wait()
+	}
+	each(func(n ids.Node) { a.must(false, n, report(1, 1)) })
+	each(func(n ids.Node) { b.must(true, n, report(1, 2)) })
+	each(func(n ids.Node) { b.must(true, n, report(1, 3)) })
+	b.renew()
+	if b.Leases.Held() != len(nodes) {
+		t.Errorf("%d are remembered", b.Leases.Held())
+	}
+	var rows int
+	if err := b.db.QueryRow(t.Context(), `SELECT count(DISTINCT lease) FROM observed_nodes WHERE sequence = 2`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d leases, %v", rows, err)
+	}
+}
+
+// Nobody waits for a batch past their own patience.
+func TestAdoptionEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	a, _ := replicas(t, minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Leases.Again(ctx, ids.Node{UUID: uuid.New()}, report(1, 1)); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

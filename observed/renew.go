@@ -1,0 +1,236 @@
+package observed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// clocksApart is how far the database's clock and ours may drift between two
+// renewals. More means that one was set, or that this process was stopped: what it
+// remembers as a moment ago may be an hour ago.
+const clocksApart = time.Second
+
+// Run renews the lease until ctx ends, and then writes what is known of each node,
+// so that a restart on purpose loses nothing.
+func (l *Leases) Run(ctx context.Context) {
+	for {
+		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+			l.Log.WarnContext(ctx, "lease of reports not renewed", "err", err)
+		}
+		t := time.NewTimer(every(l.StaleAfter()))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), adoptWithin)
+			defer cancel()
+			if err := l.end(last); err != nil {
+				l.Log.WarnContext(last, "last reports not written", "err", err)
+			}
+			return
+		}
+	}
+}
+
+// renew says anew that whoever is held was heard of late, and lets go of the
+// others, in one transaction: no moment vouches for a node that was not heard.
+func (l *Leases) renew(ctx context.Context) error {
+	staleAfter := l.StaleAfter()
+	// No longer than the margin that isLost leaves.
+	ctx, cancel := context.WithTimeout(ctx, every(staleAfter))
+	defer cancel()
+	id := l.present()
+	var r renewal
+	err := pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) (err error) {
+		if r, err = l.survey(ctx, tx, id, staleAfter); err != nil || r.lost {
+			return err
+		}
+		if r.gone, err = lapse(ctx, tx, id, staleAfter, r.quiet); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, renewLease, id, window(staleAfter), staleAfter); err != nil {
+			return fmt.Errorf("renewing: %w", err)
+		}
+		_, err = tx.Exec(ctx, dropLeases)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case r.lost:
+		l.abandon()
+		return nil
+	}
+	l.settle(id, r)
+	return nil
+}
+
+// present is the lease's id, which the first renewal draws.
+func (l *Leases) present() uuid.UUID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.id == uuid.Nil {
+		l.id, l.held = uuid.New(), map[ids.Node]heldReport{}
+	}
+	return l.id
+}
+
+// abandon gives up on all that this process remembers. The rows go stale in their
+// time; each node's next report is compared with its row again, and wakes who
+// waited for it.
+func (l *Leases) abandon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id, l.held, l.sure, l.dbSure = uuid.New(), map[ids.Node]heldReport{}, time.Time{}, time.Time{}
+}
+
+// quietNode is one that the lease no longer vouches for.
+type quietNode struct {
+	node           ids.Node
+	boot, sequence int64
+	age            time.Duration
+}
+
+// renewal is what one transaction finds.
+type renewal struct {
+	lost    bool
+	now, db time.Time
+	rows    map[ids.Node]struct{} // that name the lease
+	quiet   []quietNode
+	gone    map[ids.Node]struct{} // of the quiet, those whose rows are written
+}
+
+// survey compares the rows that name the lease with what is remembered. Ages are
+// taken after the database has told its time, so they are never too short for it.
+func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter time.Duration) (r renewal, err error) {
+	var staleAt time.Time
+	if err := tx.QueryRow(ctx, selectLease, id).Scan(&r.db, &staleAt); err != nil {
+		return r, fmt.Errorf("reading the time: %w", err)
+	}
+	r.now = l.Clock.Now()
+	if r.lost = l.isLost(r.now, r.db, staleAt, staleAfter); r.lost {
+		return r, nil
+	}
+	rows, err := tx.Query(ctx, selectLeased, id)
+	if err != nil {
+		return r, fmt.Errorf("reading whom it stands for: %w", err)
+	}
+	r.rows = map[ids.Node]struct{}{}
+	var node ids.Node
+	if _, err := pgx.ForEachRow(rows, []any{&node}, func() error {
+		r.rows[node] = struct{}{}
+		return nil
+	}); err != nil {
+		return r, fmt.Errorf("reading whom it stands for: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for node := range r.rows {
+		h, known := l.held[node]
+		switch age := r.now.Sub(h.at); {
+		case !known: // its report was taken, and the answer to that was lost
+			r.quiet = append(r.quiet, quietNode{node: node, age: staleAfter})
+		case age > window(staleAfter):
+			r.quiet = append(r.quiet, quietNode{node, h.boot, h.sequence, age})
+		}
+	}
+	return r, nil
+}
+
+// isLost says whether the lease may not be renewed: others may have seen it go
+// stale, and nobody would tell them that its nodes are back.
+func (l *Leases) isLost(now, db, staleAt time.Time, staleAfter time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sure.IsZero() {
+		return false
+	}
+	apart := (db.Sub(l.dbSure) - now.Sub(l.sure)).Abs()
+	return apart > clocksApart || !db.Before(staleAt.Add(-every(staleAfter)))
+}
+
+// lapse writes what is known of nodes and takes them from the lease. It skips
+// those that are just being written to.
+func lapse(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter time.Duration, quiet []quietNode) (map[ids.Node]struct{}, error) {
+	gone := map[ids.Node]struct{}{}
+	if len(quiet) == 0 {
+		return gone, nil
+	}
+	nodes, boots := make([]uuid.UUID, len(quiet)), make([]int64, len(quiet))
+	sequences, ages := make([]int64, len(quiet)), make([]int64, len(quiet))
+	for i, q := range quiet {
+		nodes[i], boots[i], sequences[i], ages[i] = q.node.UUID, q.boot, q.sequence, q.age.Microseconds()
+	}
+	rows, err := tx.Query(ctx, lapseReports, id, staleAfter, nodes, boots, sequences, ages)
+	if err != nil {
+		return nil, fmt.Errorf("writing %d last reports: %w", len(quiet), err)
+	}
+	var node ids.Node
+	if _, err := pgx.ForEachRow(rows, []any{&node}, func() error {
+		gone[node] = struct{}{}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("writing %d last reports: %w", len(quiet), err)
+	}
+	return gone, nil
+}
+
+// settle forgets who is not under the lease any more. Reports that were taken
+// while it was renewed are left alone: they are younger than what it read.
+func (l *Leases) settle(id uuid.UUID, r renewal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.id != id {
+		return
+	}
+	l.sure, l.dbSure = r.now, r.db
+	for node, h := range l.held {
+		_, named := r.rows[node]
+		_, gone := r.gone[node]
+		if h.at.Before(r.now) && (gone || !named) {
+			delete(l.held, node)
+		}
+	}
+}
+
+// write takes one node from the lease, for the database to decide about it.
+func (l *Leases) write(ctx context.Context, node ids.Node) error {
+	now := l.Clock.Now()
+	l.mu.Lock()
+	id := l.id
+	h, known := l.held[node]
+	delete(l.held, node)
+	l.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
+		_, err := lapse(ctx, tx, id, l.StaleAfter(), []quietNode{{node, h.boot, h.sequence, now.Sub(h.at)}})
+		return err
+	})
+}
+
+// end writes all that is known, and ends the lease.
+func (l *Leases) end(ctx context.Context) error {
+	l.mu.Lock()
+	id, held, now := l.id, l.held, l.Clock.Now()
+	l.id, l.held = uuid.Nil, nil
+	l.mu.Unlock()
+	all := make([]quietNode, 0, len(held))
+	for node, h := range held {
+		all = append(all, quietNode{node, h.boot, h.sequence, now.Sub(h.at)})
+	}
+	return pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
+		if _, err := lapse(ctx, tx, id, l.StaleAfter(), all); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, endLease, id)
+		return err
+	})
+}
