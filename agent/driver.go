@@ -17,13 +17,13 @@ import (
 func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, hook.Host, error) {
 	if c.Driver == DriverNVIDIA {
 		m, err := care.Open(ctx, care.Options{
-			Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
+			Tool: &care.Library{Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 		return m, &host.Host{
-			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, Scrubber: c.Scrub, Deny: c.Deny, Judge: m.Judge, Clock: c.Clock, Log: c.Log,
+			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, SSHD: c.SSHD, Scrubber: c.Scrub, Deny: c.Deny, Judge: m.Judge, Clock: c.Clock, Log: c.Log,
 		}, nil
 	}
 	d, err := sim.Open(c.StateDir, node, c.Profile, c.Hostname)

@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
@@ -274,11 +274,11 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 	if err != nil {
 		return f, err
 	}
-	network, address, err := h.sshAddress(ctx, name)
+	address, err := h.sshAddress(ctx, name)
 	if err != nil {
 		return f, err
 	}
-	client, err := dial(ctx, network, address, &ssh.ClientConfig{
+	client, stop, err := h.connect(ctx, address, &ssh.ClientConfig{
 		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyAlgorithms: algorithms(hostKeys),
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			if !slices.ContainsFunc(hostKeys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }) {
@@ -290,7 +290,6 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 	if err != nil {
 		return f, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
 	defer stop()
 	defer func() { _ = client.Close() }() // what counts has been read
 	session, err := client.NewSession()
@@ -309,58 +308,51 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 	return f, nil
 }
 
-// dial logs in. While sshd reloads it takes nobody, or hangs up on whom it took.
-func dial(ctx context.Context, network, address string, config *ssh.ClientConfig) (*ssh.Client, error) {
+// connect logs in. sshd closes its port for a moment while it reloads: what is
+// refused or hung up on before a handshake is tried again.
+func (h *Host) connect(ctx context.Context, address string, config *ssh.ClientConfig) (*ssh.Client, func() bool, error) {
+	network, to := "tcp", address
+	if h.SSHD != "" {
+		network, to = "unix", h.SSHD
+	}
+	var d net.Dialer
 	for {
-		client, err := handshake(ctx, network, address, config)
+		conn, err := d.DialContext(ctx, network, to)
 		if err == nil {
-			return client, nil
-		}
-		if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ECONNRESET) {
-			return nil, err
+			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			var c ssh.Conn
+			var channels <-chan ssh.NewChannel
+			var requests <-chan *ssh.Request
+			if c, channels, requests, err = ssh.NewClientConn(conn, address, config); err == nil {
+				return ssh.NewClient(c, channels, requests), stop, nil
+			}
+			stop()
+			err = errors.Join(fmt.Errorf("logging in: %w", err), conn.Close())
+			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+				return nil, nil, errors.Join(err, ctx.Err())
+			}
 		}
 		again := time.NewTimer(dialAgain)
 		select {
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
-			return nil, err
+			return nil, nil, fmt.Errorf("connecting to sshd: %w", err)
 		}
 	}
 }
 
-func handshake(ctx context.Context, network, address string, config *ssh.ClientConfig) (*ssh.Client, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to sshd: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("logging in: %w", err), ctx.Err(), conn.Close())
-	}
-	return ssh.NewClient(c, channels, requests), nil
-}
-
-// sshdSocket leads to sshd, where it is there: the agent's root half has no network.
-const sshdSocket = "/run/gpuaas-agent/sshd.sock"
-
 // sshAddress is where sshd listens on this host.
-func (h *Host) sshAddress(ctx context.Context, name string) (network, address string, err error) {
-	if h.exists(sshdSocket) {
-		return "unix", h.path(sshdSocket), nil
-	}
+func (h *Host) sshAddress(ctx context.Context, name string) (string, error) {
 	have, err := h.effective(ctx, name)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	port, err := strconv.ParseUint(have["port"], 10, 16)
 	if err != nil {
-		return "", "", fmt.Errorf("sshd listens on port %q", have["port"])
+		return "", fmt.Errorf("sshd listens on port %q", have["port"])
 	}
-	return "tcp", net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), nil
+	return net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), nil
 }
 
 // hostKeys are those of this host's sshd.

@@ -56,8 +56,11 @@ type rooms struct {
 
 	policy policy
 	drift  *reconciler.Figures
-	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
-	queue  *river.Client[pgx.Tx] // of the API
+	// taskFigures are of all roles that run here together.
+	taskFigures *nodetask.Figures
+
+	jobs  *river.Client[pgx.Tx] // of the workers, or of the loop
+	queue *river.Client[pgx.Tx] // of the API
 
 	custody  Custody
 	binaries *nodeapi.Binaries
@@ -144,7 +147,7 @@ func prepare(ctx context.Context, c Config) error {
 }
 
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
-	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures()}
+	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures(), taskFigures: nodetask.NewFigures()}
 	var err error
 	if r.custody, err = OpenCustody(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
 		return nil, err
