@@ -20,7 +20,7 @@ func TestInside(t *testing.T) {
 		t.Run(pkg, func(t *testing.T) {
 			t.Parallel()
 			h := rig.New(t, rig.Options{Profile: "l40s-4"})
-			h.RunInside(t, pkg, "-test.run="+os.Getenv("GPUAAS_INSIDE_RUN"))
+			h.RunInside(t, pkg, "-test.run="+os.Getenv("GPUAAS_INSIDE_RUN"), "-test.timeout=15m")
 		})
 	}
 }
