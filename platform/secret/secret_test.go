@@ -17,7 +17,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"certificates"}, map[string]string{
 		"insertCertificate": insertCertificate, "selectCertificates": selectCertificates, "revokeCertificates": revokeCertificates,
-		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectBelief": selectBelief,
+		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectBelief": selectBelief, "selectExpiry": selectExpiry,
 	})
 }
 
