@@ -1,6 +1,8 @@
 package update_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +23,9 @@ func TestBecomes(t *testing.T) {
 	}
 	if h.version("current") != "v1.1.0" || h.version("previous") != "v1.0.0" || h.armed || h.process("current").Floor() != "v1.0.0" {
 		t.Errorf("%s after %s, guard %v, floor %s", h.version("current"), h.version("previous"), h.armed, h.process("current").Floor())
+	}
+	if info, err := os.Stat(filepath.Join(h.dir, "lib/b")); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the half that is no root cannot reach its program: %v, %v", info.Mode(), err)
 	}
 	h.restarted = false
 	if done, err := h.process("current").Begin(t.Context(), o); !done || err != nil || h.restarted {
@@ -220,6 +225,23 @@ func TestOneAtATime(t *testing.T) {
 	h = newHost(t)
 	h.refuses = errNoStart
 	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); wire.CodeOf(err) != wire.StepFailed || h.version("current") != "v1.0.0" {
+		t.Errorf("%v, %s", err, h.version("current"))
+	}
+}
+
+// A restart that ends the process while it is asked for is no failure: the next
+// process goes on.
+func TestRestartEndsTheAsking(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	o := h.release("v1.1.0", "")
+	ending, end := context.WithCancel(t.Context())
+	h.ends = end
+	if _, err := h.process("current").Begin(ending, o); !errors.Is(err, context.Canceled) || h.version("current") != "v1.1.0" {
+		t.Fatalf("%v, %s", err, h.version("current"))
+	}
+	h.ends = nil
+	if err := h.live(o); err != nil || h.version("current") != "v1.1.0" {
 		t.Errorf("%v, %s", err, h.version("current"))
 	}
 }
