@@ -20,7 +20,7 @@ func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, hook.Ho
 			Tool: &care.Library{Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
 		})
 		h := &host.Host{
-			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, Scrubber: c.Scrub, Deny: c.Deny, Clock: c.Clock, Log: c.Log,
+			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, SSHD: c.SSHD, Scrubber: c.Scrub, Deny: c.Deny, Clock: c.Clock, Log: c.Log,
 		}
 		return m, h, err
 	}
