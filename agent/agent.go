@@ -29,6 +29,9 @@ type node struct {
 	log    *slog.Logger
 	worker Worker
 	local  *helper.Local // the worker, where it is in this process
+	seen   *seen         // nil where nobody asks on the host
+	// proofKey is the public part of the key that the worker proves by.
+	proofKey func() (ed25519.PublicKey, error)
 
 	identity atomic.Pointer[enrol.Identity]
 	client   atomic.Pointer[client.Client]
@@ -42,8 +45,17 @@ type node struct {
 	mu       sync.Mutex
 	talk     talk
 	renewTry time.Time
+	polledAt time.Time     // when a poll last began or ended
 	free     chan struct{} // closed while the host is not cut off
 	cut      bool
+
+	staging staging
+}
+
+func newNode(c Config) *node {
+	n := &node{Config: c, log: c.Log, share: rand.Float64(), free: make(chan struct{})} //nolint:gosec // spreads load
+	close(n.free)
+	return n
 }
 
 // prepare enrols if need be and opens all that the identity names.
@@ -51,8 +63,8 @@ func prepare(ctx context.Context, c Config) (*node, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	n := &node{Config: c, log: c.Log, share: rand.Float64(), free: make(chan struct{})} //nolint:gosec // spreads load
-	close(n.free)
+	n := newNode(c)
+	n.proofKey = func() (ed25519.PublicKey, error) { return helper.PublicKey(c.journalDir()) }
 	identity, fresh, err := n.identify(ctx)
 	if err != nil {
 		return nil, err
@@ -65,15 +77,12 @@ func prepare(ctx context.Context, c Config) (*node, error) {
 // identify returns who this node is. It tries until it knows or ctx ends. fresh
 // means that it has just enrolled, or crashed before its first journal was made.
 func (n *node) identify(ctx context.Context) (identity *enrol.Identity, fresh bool, err error) {
-	known, found, err := enrol.Load(n.identityDir())
+	known, found, err := n.load()
 	if err != nil {
 		return nil, false, err
 	}
 	if found && n.Clock.Now().Before(known.NotAfter()) {
 		return &known, known.Journal == uuid.Nil, n.become(&known)
-	}
-	if found {
-		n.identity.Store(&known) // it must stay the same node with the same journal
 	}
 	// An expired certificate is not renewed silently: only a token, which an
 	// operator or the profile hands out, brings the node back.
@@ -88,6 +97,15 @@ func (n *node) identify(ctx context.Context) (identity *enrol.Identity, fresh bo
 			return nil, false, ctx.Err()
 		}
 	}
+}
+
+// load reads the identity. The node must stay the same, also when it has expired.
+func (n *node) load() (known enrol.Identity, found bool, err error) {
+	known, found, err = enrol.Load(n.identityDir())
+	if err == nil && found {
+		n.identity.Store(&known)
+	}
+	return known, found, err
 }
 
 // enrol trades a token for an identity.
@@ -112,11 +130,10 @@ func (n *node) enrol(ctx context.Context) error {
 		return err
 	}
 	defer c.Release()
-	proof, err := helper.ProofKey(n.journalDir())
+	public, err := n.proofKey()
 	if err != nil {
-		return err
+		return fmt.Errorf("reading proof key: %w", err)
 	}
-	public, _ := proof.Public().(ed25519.PublicKey) // it is one by its type
 	reply, err := c.Enrol(ctx, wire.EnrolRequest{
 		Token: token, CSR: csr, Hostname: n.Hostname, Capability: wire.Capability, ProofKey: public,
 	})

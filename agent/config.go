@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -35,6 +36,25 @@ type Config struct {
 	SMI      string // absolute path of nvidia-smi, or empty for where packages put it
 	Hostname string
 	Version  string // of this build
+	// Self is the path of this program, which children run to probe the host; empty:
+	// probes run in this process.
+	Self string
+
+	Scrub string         // absolute path of what overwrites a GPU's memory
+	Deny  []netip.Prefix // networks that tenants must not reach
+
+	// Where the halves are apart: the helper's socket, who may call it and who it
+	// must be, and where the journal's anchor lies.
+	Socket    string
+	PeerUID   int // of the half that speaks
+	PeerGID   int // of the group that may open the socket
+	HelperUID int // of the half that acts
+	Anchor    string
+	// Lib is where builds of the agent lie on the host; empty: DefaultLib.
+	Lib string
+	// StatusSocket and Metrics, a loopback address, answer on the host; empty: not.
+	StatusSocket string
+	Metrics      string
 
 	Log   *slog.Logger
 	Clock clock.Clock
@@ -58,8 +78,15 @@ func (c Config) check() error {
 		return errors.New("agent: a simulated host needs a profile")
 	case c.Log == nil:
 		return errors.New("agent: a logger is needed")
+	case c.Metrics != "" && !loopback(c.Metrics):
+		return fmt.Errorf("agent: metrics are served on loopback only, not on %q", c.Metrics)
 	}
 	return nil
+}
+
+func loopback(address string) bool {
+	a, err := netip.ParseAddrPort(address)
+	return err == nil && a.Addr().IsLoopback()
 }
 
 func (c Config) identityDir() string { return filepath.Join(c.StateDir, "identity") }

@@ -16,6 +16,9 @@ func (n *node) poll(ctx context.Context) {
 	var wait backoff
 	for n.reachable(ctx) {
 		began := n.Clock.Now()
+		n.mu.Lock()
+		n.polledAt = began
+		n.mu.Unlock()
 		c := n.client.Load()
 		task, ok, err := c.Wait(ctx, n.id())
 		if c != n.client.Load() {
@@ -39,6 +42,10 @@ func (n *node) poll(ctx context.Context) {
 
 // take hands a task to the runner; false means that nothing new came of it.
 func (n *node) take(ctx context.Context, task wire.Signed) bool {
+	return n.stage(ctx, task) || n.handOver(ctx, task)
+}
+
+func (n *node) handOver(ctx context.Context, task wire.Signed) bool {
 	a, err := n.worker.Take(ctx, task)
 	if code := wire.CodeOf(a.Refusal); code == wire.KeyUnknown || code == wire.SignatureInvalid {
 		// Perhaps a key of today, which this node has not heard of yet.
@@ -57,6 +64,9 @@ func (n *node) take(ctx context.Context, task wire.Signed) bool {
 	}
 	if a.Reply != nil {
 		n.reply(a.Reply)
+		n.seen.ended(a.Reply)
+	} else if !a.InHand {
+		n.seen.taken(a.Task, n.Clock.Now())
 	}
 	return !a.InHand && a.Refusal == nil && a.Reply == nil
 }

@@ -54,10 +54,13 @@ func (n *node) setCut(ctx context.Context, cut bool) {
 func (n *node) report(ctx context.Context) error {
 	r, err := n.worker.Look(ctx)
 	if err != nil {
-		return fmt.Errorf("looking at the host: %w", err)
+		err = fmt.Errorf("looking at the host: %w", err)
+		n.seen.reported(r, n.Clock.Now(), err)
+		return err
 	}
 	r.Capability, r.Agent = wire.Capability, n.Version
 	reply, err := n.client.Load().Report(ctx, n.id(), r)
+	n.seen.reported(r, n.Clock.Now(), err)
 	if reply.ReportEvery > 0 {
 		n.period.Store(int64(reply.ReportEvery))
 	}
@@ -79,5 +82,9 @@ func (n *node) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.worker.Heard(ctx, helper.Word{Accepted: true})
+	word := helper.Word{Accepted: true}
+	if r.Complete {
+		word.Version = n.Version
+	}
+	return n.worker.Heard(ctx, word)
 }

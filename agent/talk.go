@@ -41,6 +41,7 @@ func (n *node) finished() {
 }
 
 func (n *node) progress(task ids.Task, p wire.Progress) {
+	n.seen.step(task, p.Step, n.Clock.Now())
 	n.say(func(t *talk) {
 		if t.steps == nil {
 			t.steps = map[ids.Task]wire.Progress{}
@@ -198,6 +199,7 @@ func (n *node) tellResults(ctx context.Context) error {
 		if err != nil {
 			n.log.WarnContext(ctx, "result not asked for", "task_id", r.Task, "err", err)
 		}
+		n.seen.ended(r)
 		if err := n.worker.Told(ctx, r.Allocation, r.Task); err != nil {
 			return err
 		}
@@ -240,7 +242,7 @@ func (n *node) sayRenewal(ctx context.Context) error {
 		return err // a beat asks again
 	}
 	n.log.InfoContext(ctx, "certificate renewed", "not_after", n.identity.Load().NotAfter())
-	return nil
+	return n.believe(ctx)
 }
 
 // final says whether the door will not take this message however often it comes.

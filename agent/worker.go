@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 
+	"github.com/gpuaas/gpuaas/agent/care"
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/runner"
 	"github.com/gpuaas/gpuaas/agent/wire"
@@ -38,12 +39,17 @@ func (n *node) notes() helper.Notes {
 // openLocal makes this process the acting half too.
 func (n *node) openLocal(ctx context.Context, fresh bool) error {
 	identity := n.identity.Load()
-	d, host, err := n.open(identity.Node)
+	d, host, err := n.open(ctx, identity.Node)
 	if err != nil {
 		return err
 	}
+	handlers := map[wire.Type]runner.Handler{}
+	if p, ok := d.(care.Patient); ok {
+		handlers = care.Handlers(p)
+	}
 	local, err := helper.Open(ctx, helper.Options{
-		Dir: n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
+		Handlers: handlers,
+		Dir:      n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
 		Driver: d, Host: host, Hostname: n.Hostname, Log: n.log, Clock: n.Clock, Notes: n.notes(),
 		Keys: func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
 	})

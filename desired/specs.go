@@ -159,6 +159,9 @@ type Node struct {
 	Slicing  string   `json:"slicing"`  // whole_gpu
 	Hardware string   `json:"hardware"` // profile of a simulated node: h100-8, a100-8, l40s-4, t4-4
 	Cordoned bool     `json:"cordoned"` // place nothing new
+	// Address is where the machine's SSH service is reached, host or host:port; empty:
+	// its name.
+	Address string `json:"address,omitempty"`
 }
 
 // Allocation is a promise of slots to a project. Its writer is always the

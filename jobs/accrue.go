@@ -94,10 +94,14 @@ func periodic(d *Deps) []*river.PeriodicJob {
 		river.NewPeriodicJob(every(func() time.Duration { return min(d.Window(), checking) }), func() (river.JobArgs, *river.InsertOpts) { return CheckMeters{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(placing), func() (river.JobArgs, *river.InsertOpts) { return PlaceQueued{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(comparing), func() (river.JobArgs, *river.InsertOpts) { return CheckDrift{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
+		river.NewPeriodicJob(river.PeriodicInterval(recheckEvery), func() (river.JobArgs, *river.InsertOpts) { return CheckHealth{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return KeepHouse{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealingLedger), func() (river.JobArgs, *river.InsertOpts) { return SealLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(examining), func() (river.JobArgs, *river.InsertOpts) { return CheckLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
+	}
+	if d.Releases != nil {
+		all = append(all, river.NewPeriodicJob(river.PeriodicInterval(rolling), func() (river.JobArgs, *river.InsertOpts) { return RollAgents{}, nil }, nil))
 	}
 	if d.Payments != nil {
 		all = append(all, river.NewPeriodicJob(every(d.Sweeping), func() (river.JobArgs, *river.InsertOpts) { return SweepPayments{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))

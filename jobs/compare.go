@@ -108,6 +108,7 @@ func nodeFields(name string, s desired.Node, k inventory.Kept) []field {
 		number("gpus", s.GPUs, k.GPUs),
 		{"hardware", s.Hardware, k.Hardware},
 		truth("cordoned", s.Cordoned, k.Cordoned),
+		{"address", s.Address, k.Address},
 	}
 }
 

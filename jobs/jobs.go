@@ -38,6 +38,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/inventory/release"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/forge"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
@@ -51,6 +52,7 @@ type Deps struct {
 	Tasks       *nodetask.Store
 	Allocations *allocation.Service
 	Inventory   *inventory.Service
+	Releases    *release.Store
 	Catalog     *catalog.Service
 	Policies    *policies.Client
 	Metering    *metering.Service
@@ -94,6 +96,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkRunway{d: d})
 	river.AddWorker(w, &checkDrift{d: d})
+	river.AddWorker(w, &checkHealth{d: d})
 	river.AddWorker(w, &checkLedger{d: d})
 	river.AddWorker(w, &paymentEvent{d: d})
 	river.AddWorker(w, &paymentRefund{d: d})
@@ -103,6 +106,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})
 	river.AddWorker(w, &reportForge{d: d})
+	river.AddWorker(w, &rollAgents{d: d})
 	return w
 }
 

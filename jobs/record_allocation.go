@@ -84,9 +84,27 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 		return w.d.Allocations.GaveUp(ctx, tx, a, failures, why(args, failures, seen))
 	case plan.Expired:
 		return w.d.Allocations.Expire(ctx, tx, a)
-	case plan.WentSilent, plan.CameBack:
+	case plan.LeaveAnnounced, plan.LeaveCalledOff, plan.LeaveDue:
+		leave, leaves, err := w.d.Inventory.Leaving(ctx, tx, a.ID)
+		if err != nil {
+			return err
+		}
+		return w.leave(ctx, tx, args.Event, a, leave, leaves)
+	case plan.WentSilent, plan.CameBack, plan.DrainBegan, plan.Drained, plan.DrainCalledOff, plan.HoldLapsed:
 	}
 	return fmt.Errorf("allocation %s: no such event as %q", a.ID, args.Event)
+}
+
+// leave carries out what a drain of its node means for an allocation, as it is now.
+func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Event, a allocation.Allocation, leave inventory.Leave, leaves bool) error {
+	switch {
+	case !leaves:
+		return w.d.Allocations.Stay(ctx, tx, a)
+	case e == plan.LeaveDue:
+		return w.d.Allocations.LeaveDue(ctx, tx, a, allocation.Leave(leave))
+	default:
+		return w.d.Allocations.LeaveBy(ctx, tx, a, allocation.Leave(leave))
+	}
 }
 
 // observation is what metering keeps of what was seen.

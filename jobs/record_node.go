@@ -6,12 +6,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// recordNode writes down that a node's reports have stopped or begun again.
+// recordNode writes down what was observed of a node: that its reports have stopped
+// or begun again, and how far a drain has come.
 type recordNode struct {
 	river.WorkerDefaults[reconciler.RecordNode]
 
@@ -19,16 +21,30 @@ type recordNode struct {
 }
 
 func (w *recordNode) Work(ctx context.Context, job *river.Job[reconciler.RecordNode]) error {
-	err := finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error {
-		// Observed again under this transaction: the node may have spoken since.
-		silent, known, err := w.d.Observed.Silent(ctx, tx, job.Args.Node)
-		if err != nil || !known || silent != (job.Args.Event == plan.WentSilent) {
-			return err
-		}
-		return w.d.Inventory.Silent(ctx, tx, job.Args.Node, silent)
-	})
+	err := finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error { return w.record(ctx, tx, job.Args) })
 	if err == nil {
 		w.d.Hints.Send(inventory.HintSlots)
+		w.d.Hints.Send(event.Topic)
+		w.d.Desired.Hint()
 	}
 	return err
+}
+
+func (w *recordNode) record(ctx context.Context, tx pgx.Tx, args reconciler.RecordNode) error {
+	switch args.Event { //nolint:exhaustive // the others are of allocations
+	case plan.DrainBegan:
+		return w.d.Inventory.DrainBegan(ctx, tx, args.Node)
+	case plan.Drained:
+		return w.d.Inventory.Drained(ctx, tx, args.Node)
+	case plan.DrainCalledOff:
+		return w.d.Inventory.DrainCalledOff(ctx, tx, args.Node)
+	case plan.HoldLapsed:
+		return w.d.Inventory.Lapse(ctx, tx, args.Node)
+	}
+	// Observed again under this transaction: the node may have spoken since.
+	silent, known, err := w.d.Observed.Silent(ctx, tx, args.Node)
+	if err != nil || !known || silent != (args.Event == plan.WentSilent) {
+		return err
+	}
+	return w.d.Inventory.Silent(ctx, tx, args.Node, silent)
 }

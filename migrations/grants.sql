@@ -92,17 +92,19 @@ BEGIN
 
 		('balance_notices',          'r',    '',    '',     'raw',  ''),
 
-		('nodes',                    'r',    'rw',  'r',    'raw',  ''),
-		('gpus',                     'r',    'raw', 'r',    'r',    ''),
+		('nodes',                    'rw',   'rw',   'r',    'raw',  ''),
+		('gpus',                     'rw',   'raw', 'r',    'rw',   ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
 		('slot_claims',              'ra',   '',    'r',    'raw',  ''),
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
+		('leave_progress',           '',     '',    'r',    '',     ''),
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
-		('health_reports',           'raw',  'rawd', 'r',   'raw',  ''),
+		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
 		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
-		('agent_releases',           'ra',   'r',   'r',    'r',    ''),
-		('agent_updates',            'r',    'rw',  'r',    'raw',  ''),
+		('agent_releases',           'raw',  'r',   'r',    'r',    ''),
+		('agent_updates',            'r',    '',    'r',    'rawd', ''),
+		('agent_rollouts',           'r',    '',    'r',    'rawd', ''),
 
 		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and below
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
@@ -131,6 +133,8 @@ END $$;
 
 -- Single columns: a release ends the interval; the loop's views run with its own rights.
 GRANT UPDATE (end_s, closed_by, closed_seen) ON usage_records TO gpuaas_api;
+-- Who holds a node locks its row, so that no slot comes to it meanwhile.
+GRANT UPDATE (version) ON nodes TO gpuaas_api;
 -- How an order fared is shown to operators; what it says, with keys in it, is not.
 GRANT SELECT (id, node_id, allocation_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at) ON node_tasks TO gpuaas_api;
 -- Who names a tenant in a policy names it by its name.

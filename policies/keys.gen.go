@@ -126,6 +126,8 @@ const (
 	NodeMassActionMinimum IntKey = "node.mass_action_minimum"
 	// NodeMassReleaseLimit: forced releases in ten minutes without a person.
 	NodeMassReleaseLimit IntKey = "node.mass_release_limit"
+	// NodeAgentVersion: the published build of the agent that nodes run; empty leaves each as it is.
+	NodeAgentVersion TextKey = "node.agent_version"
 	// NodeUpdateRingPercent: share of the fleet that updates first.
 	NodeUpdateRingPercent IntKey = "node.update_ring_percent"
 	// MAASEnabled: machines are found and installed through MAAS.
@@ -258,6 +260,7 @@ var keys = []Key{
 	{Name: "node.mass_action_percent", Type: TypeInt, Default: int64(5), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "share of the fleet that may be cordoned without a person"},
 	{Name: "node.mass_action_minimum", Type: TypeInt, Default: int64(2), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "nodes", Meaning: "nodes that may be cordoned whatever the share"},
 	{Name: "node.mass_release_limit", Type: TypeInt, Default: int64(10), Min: 1, Max: 1000, Scopes: []Level{LevelPlatform}, Unit: "allocations", Meaning: "forced releases in ten minutes without a person"},
+	{Name: "node.agent_version", Type: TypeText, Default: "", Pattern: "^$|^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$", Scopes: []Level{LevelPlatform, LevelNode}, Meaning: "the published build of the agent that nodes run; empty leaves each as it is"},
 	{Name: "node.update_ring_percent", Type: TypeInt, Default: int64(5), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "share of the fleet that updates first"},
 	{Name: "maas.enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "machines are found and installed through MAAS"},
 	{Name: "maas.erase", Type: TypeEnum, Default: "secure", Values: []string{"secure", "quick"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "how disks are wiped"},

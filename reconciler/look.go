@@ -97,11 +97,12 @@ type allocationSides struct {
 	want     map[uuid.UUID]plan.Want
 	have     map[uuid.UUID]plan.Have
 	progress map[uuid.UUID]plan.Progress
+	leaving  map[uuid.UUID]plan.Leave
 	standing Standing
 }
 
 func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
-	s := allocationSides{map[uuid.UUID]plan.Want{}, map[uuid.UUID]plan.Have{}, map[uuid.UUID]plan.Progress{}, nil}
+	s := allocationSides{map[uuid.UUID]plan.Want{}, map[uuid.UUID]plan.Have{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]plan.Leave{}, nil}
 	if len(keys) == 0 {
 		return s
 	}
@@ -120,13 +121,19 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 	b.Queue(selectProgress, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var p plan.Progress
-		var expires *time.Time
-		_, err := pgx.ForEachRow(rows, []any{&id, &p.State, &p.Since, &expires, &p.Hourly, &p.Currency}, func() error {
-			p.ExpiresAt = time.Time{}
-			if expires != nil {
-				p.ExpiresAt = *expires
-			}
+		var expires, leave *time.Time
+		_, err := pgx.ForEachRow(rows, []any{&id, &p.State, &p.Since, &expires, &p.Hourly, &p.Currency, &leave, &p.Leave.By, &p.Leave.Why}, func() error {
+			p.ExpiresAt, p.Leave.At = timeOf(expires), timeOf(leave)
 			s.progress[id] = p
+			return nil
+		})
+		return err
+	})
+	b.Queue(selectLeaving, keys).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var l plan.Leave
+		_, err := pgx.ForEachRow(rows, []any{&id, &l.At, &l.By, &l.Why}, func() error {
+			s.leaving[id] = l
 			return nil
 		})
 		return err
@@ -135,10 +142,19 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 	return s
 }
 
+// timeOf is zero for what is not there.
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
 func (s allocationSides) due(d dueRow) plan.DueAllocation {
 	due := plan.DueAllocation{
 		ID: ids.Allocation{UUID: d.Object}, Asked: d.Asked, Standing: s.standing[d.Object],
 		Want: found(s.want, d.Object), Have: found(s.have, d.Object), Progress: found(s.progress, d.Object),
+		Leave: found(s.leaving, d.Object),
 	}
 	// Only the node that it was placed on can say how an allocation is.
 	if due.Want != nil && due.Have != nil && due.Want.Node != due.Have.Node {
@@ -168,7 +184,11 @@ type objectSides struct {
 }
 
 // kept is a node as the inventory keeps it.
-type kept struct{ reachable, onMarket bool }
+type kept struct {
+	reachable, onMarket bool
+	holding             plan.Holding
+	changed             string
+}
 
 func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 	s := objectSides{map[uuid.UUID]desired.Declared{}, map[uuid.UUID]observed.Applied{}, map[uuid.UUID]observed.Heard{}, map[uuid.UUID]kept{}, nil}
@@ -181,7 +201,10 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 	b.Queue(selectKept, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var k kept
-		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket}, func() error {
+		var leave, lapses *time.Time
+		h := &k.holding
+		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket, &k.changed, &h.Lifecycle, &h.Retiring, &leave, &lapses, &h.Occupied}, func() error {
+			h.LeaveAt, h.LapsesAt = timeOf(leave), timeOf(lapses)
 			s.kept[id] = k
 			return nil
 		})
@@ -205,15 +228,18 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 	if known {
 		due.Silence = &plan.Silence{StaleAt: heard.StaleAt, Reachable: s.kept[d.Object].reachable}
 	}
-	due.Machine = machine(w, heard, s.kept[d.Object].onMarket)
+	if k, known := s.kept[d.Object]; known {
+		due.Holding = &k.holding
+	}
+	due.Machine = machine(w, heard, s.kept[d.Object])
 	return due
 }
 
-func machine(w desired.Declared, heard observed.Heard, onMarket bool) *plan.Machine {
+func machine(w desired.Declared, heard observed.Heard, k kept) *plan.Machine {
 	n := w.Node
 	m := &plan.Machine{
 		GPUs: n.GPUs, Serials: n.Serials, Cordoned: n.Cordoned, ByPerson: w.Owner == desired.OwnerAPI,
-		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: onMarket,
+		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: k.onMarket, Changed: k.changed,
 	}
 	if heard.Devices != nil {
 		m.Devices = make([]plan.Device, len(heard.Devices))

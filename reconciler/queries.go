@@ -21,9 +21,10 @@ const (
 		WHERE m.object_id IS NOT NULL OR t.object_id IS NULL`
 
 	// The allocation room's published view.
-	selectProgress = `SELECT allocation_id, status, status_at, expires_at, hourly_minor, currency FROM allocation_progress WHERE allocation_id = ANY($1)`
+	selectProgress = `SELECT allocation_id, status, status_at, expires_at, hourly_minor, currency, leave_at, leave_by, leave_why FROM allocation_progress WHERE allocation_id = ANY($1)`
 	// The inventory's published view.
-	selectKept     = `SELECT node_id, reachable, on_market FROM node_progress WHERE node_id = ANY($1)`
+	selectKept     = `SELECT node_id, reachable, on_market, changed, lifecycle, retiring, leave_at, lapses_at, occupied FROM node_progress WHERE node_id = ANY($1)`
+	selectLeaving  = `SELECT allocation_id, leave_at, owner, reason FROM leave_progress WHERE allocation_id = ANY($1)`
 	countNodes     = `SELECT count(*) FROM node_progress WHERE listed`
 	selectFindings = `
 		SELECT object_id, id, field, desired, observed, cause, policy, owner, opened_at, deadline_at, status = 'ignored', ignored_by, ignored_reason,
@@ -57,7 +58,7 @@ const (
 	lockJudged   = `SELECT pg_advisory_xact_lock(hashtext('reconciler judged'))`
 	selectJudged = `
 		SELECT DISTINCT a.object_id, a.kind FROM plans p JOIN plan_actions a ON a.plan_id = p.id
-		WHERE a.judged AND (a.verb = 'release' OR a.kind = 'Node') AND a.held = '' AND p.created_at > now() - $1::interval`
+		WHERE a.judged AND (a.verb = 'release' OR a.event = 'leave_due' OR a.kind = 'Node') AND a.held = '' AND p.created_at > now() - $1::interval`
 	// What a person has approved is no judgement of the platform's.
 	selectApproved = `
 		SELECT DISTINCT p.source, p.commit FROM unnest($1::text[], $2::text[]) AS asked(source, commit)

@@ -1,6 +1,7 @@
-// Package health judges what a host says about its devices. It owns the table of
-// XID events and what each asks for; it refuses to call anything healthy that it
-// could not read.
+// Package health judges how a host fares: what its kernel log says of devices, what
+// probes in child processes find, and how long each must last to count. Judgement
+// follows the action table of policies/fault. It refuses to call anything healthy
+// that it could not read, and never waits for what may hang.
 package health
 
 import (
@@ -13,65 +14,30 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/policies/fault"
 )
 
-// Action is what an XID asks for.
-type Action string
-
-// The classes, from harmless to worst.
-const (
-	Ignore      Action = "ignore"
-	Count       Action = "count"        // the application failed, the device contained it
-	Inspect     Action = "inspect"      // a person should look at the machine
-	ResetGPU    Action = "reset_gpu"    // after its slot is drained
-	Diagnose    Action = "diagnose"     // drain, reset, field diagnosis on repeat
-	NVLink      Action = "nvlink"       // multi-GPU slots off
-	RestartHost Action = "restart_host" // all slots of it
-	Report      Action = "report"       // unexpected: treated as fatal
-)
-
-// xids holds the numbers whose meaning is known. Any other is Report.
-var xids = map[int]struct {
-	action  Action
-	meaning string
-}{
-	13: {Count, "application fault"}, 31: {Count, "application memory fault"}, 32: {Count, "invalid push buffer"},
-	39: {Count, "copy engine fault"}, 40: {Count, "copy engine fault"}, 41: {Count, "copy engine fault"},
-	68: {Count, "video processor fault"}, 69: {Count, "graphics engine fault"}, 70: {Count, "copy engine fault"},
-	71: {Count, "copy engine fault"}, 72: {Count, "copy engine fault"}, 94: {Count, "contained memory error"},
-	43: {Ignore, "application stopped"}, 63: {Ignore, "row remapped"}, 92: {Ignore, "many corrected errors"},
-	45: {Ignore, "preemptive cleanup"},
-	54: {Inspect, "power connector"}, 151: {Inspect, "key rotation"}, 154: {Inspect, "recovery action changed"},
-	46: {ResetGPU, "stopped processing"}, 62: {ResetGPU, "micro-controller halted"}, 64: {ResetGPU, "row remap failed"},
-	95: {ResetGPU, "uncontained memory error"}, 109: {ResetGPU, "context switch timeout"}, 110: {ResetGPU, "security fault"},
-	119: {ResetGPU, "system processor timeout"}, 120: {ResetGPU, "system processor error"}, 136: {ResetGPU, "link training failed"},
-	140: {ResetGPU, "unrecovered memory error"}, 143: {ResetGPU, "initialisation failed"}, 155: {ResetGPU, "link event"},
-	156: {ResetGPU, "resource retired"}, 158: {ResetGPU, "fatal timeout"},
-	48: {Diagnose, "double-bit memory error"},
-	74: {NVLink, "NVLink error"}, 144: {NVLink, "NVLink error"}, 145: {NVLink, "NVLink error"}, 146: {NVLink, "NVLink error"},
-	147: {NVLink, "NVLink error"}, 148: {NVLink, "NVLink error"}, 149: {NVLink, "NVLink error"}, 150: {NVLink, "NVLink error"},
-	79: {RestartHost, "fallen off the bus"}, 160: {RestartHost, "channel retired"},
+// OfXID is what the table says of an XID.
+func OfXID(xid int) fault.Fault {
+	f, _ := fault.Of("xid_" + strconv.Itoa(xid))
+	return f
 }
 
-// ActionOf says what an XID asks for and what it means.
-func ActionOf(xid int) (Action, string) {
-	if x, ok := xids[xid]; ok {
-		return x.action, x.meaning
+// Say is a source's word that something is wrong, judged by the table.
+func Say(source, target, check, message string) wire.HealthReport {
+	f, ok := fault.Of(check)
+	if !ok {
+		f.Rule.Level = wire.Unknown
 	}
-	return Report, "unexpected"
+	if message == "" {
+		message = f.Meaning
+	}
+	return wire.HealthReport{Source: source, Target: target, Check: check, Level: f.Rule.Level, Message: message, Classes: f.Rule.Classes}
 }
 
-// Of is how an action leaves the device until somebody has taken it.
-func (a Action) Of() wire.Health {
-	switch a {
-	case Ignore:
-		return wire.Healthy
-	case Count, Inspect:
-		return wire.Degraded
-	case ResetGPU, Diagnose, NVLink, RestartHost, Report:
-		return wire.Unhealthy
-	}
-	return wire.Unknown
+// Well is a source's word that all is well.
+func Well(source, target string) wire.HealthReport {
+	return wire.HealthReport{Source: source, Target: target, Level: wire.Healthy}
 }
 
 // Event is one XID of the kernel log.
@@ -87,17 +53,20 @@ func Events(log io.Reader) ([]Event, error) {
 	var found []Event
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
-		m := xidLine.FindStringSubmatch(lines.Text())
-		if m == nil {
-			continue
+		if e, ok := eventOf(lines.Text()); ok {
+			found = append(found, e)
 		}
-		xid, err := strconv.Atoi(m[2])
-		if err != nil {
-			return nil, fmt.Errorf("reading XID %q: %w", m[2], err)
-		}
-		found = append(found, Event{PCIAddress(m[1]), xid})
 	}
 	return found, lines.Err()
+}
+
+func eventOf(line string) (Event, bool) {
+	m := xidLine.FindStringSubmatch(line)
+	if m == nil {
+		return Event{}, false
+	}
+	xid, err := strconv.Atoi(m[2])
+	return Event{PCIAddress(m[1]), xid}, err == nil
 }
 
 // PCIAddress is the form 0000:1b:00.0 of an address as drivers write it: with a
@@ -116,29 +85,53 @@ func PCIAddress(s string) string {
 // Apply adds what the events say to the devices they name.
 func Apply(gpus []wire.GPU, events []Event) {
 	for _, e := range events {
-		action, meaning := ActionOf(e.XID)
-		if action == Ignore {
+		f := OfXID(e.XID)
+		if f.Rule.Level == wire.Healthy {
 			continue
 		}
 		for i := range gpus {
 			if gpus[i].PCI == e.PCI {
-				Worsen(&gpus[i], action.Of(), fmt.Sprintf("xid %d: %s", e.XID, meaning))
+				Worsen(&gpus[i], f.Rule.Level, words(e.XID, f))
 			}
 		}
 	}
 }
 
+func words(xid int, f fault.Fault) string { return fmt.Sprintf("xid %d: %s", xid, f.Meaning) }
+
+// SayXID is a source's word about an XID.
+func SayXID(target string, xid int) wire.HealthReport {
+	f := OfXID(xid)
+	return Say(SourceXID, target, f.ID, words(xid, f))
+}
+
+// SourceXID is the name that the kernel log's word goes by.
+const SourceXID = "xid"
+
 // Worsen lowers a device's health, never raises it, and keeps each reason once.
 func Worsen(g *wire.GPU, to wire.Health, reason string) {
-	if rank(to) > rank(g.Health) {
-		g.Health = to
-	}
+	g.Health = wire.Worse(g.Health, to)
 	if !slices.Contains(g.Reasons, reason) {
 		g.Reasons = append(g.Reasons, reason)
 	}
 }
 
-// rank orders health from best to worst. Known to be bad outweighs unknown.
-func rank(h wire.Health) int {
-	return slices.Index([]wire.Health{wire.Healthy, wire.Degraded, wire.Unknown, wire.Unhealthy}, h)
+// Judge makes the health of devices what the reports say of them.
+func Judge(gpus []wire.GPU, reports []wire.HealthReport) {
+	for i := range gpus {
+		gpus[i].Health, gpus[i].Reasons = wire.Healthy, nil
+		said := false
+		for _, r := range reports {
+			if r.Target != gpus[i].UUID {
+				continue
+			}
+			said = true
+			if r.Level != wire.Healthy {
+				Worsen(&gpus[i], r.Level, r.Message)
+			}
+		}
+		if !said {
+			Worsen(&gpus[i], wire.Unknown, "no source speaks of it")
+		}
+	}
 }

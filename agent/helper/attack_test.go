@@ -71,7 +71,7 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 	}
 	id := ids.New[ids.Allocation]()
 	forged := func(change func(*wire.Envelope), key ed25519.PrivateKey) wire.Signed {
-		e := b.provision(id, 1, 0)
+		e := b.provision(id, 1)
 		change(&e)
 		s := b.sign(e)
 		if key != nil {
@@ -121,7 +121,7 @@ func TestAStrangersUIDIsRefused(t *testing.T) {
 	before := b.world().Version
 	r := b.raw(t)
 	hello(t, r)
-	text, err := json.Marshal(map[string]any{"id": 1, "call": "take", "signed": b.sign(b.provision(ids.New[ids.Allocation](), 1, 0))})
+	text, err := json.Marshal(map[string]any{"id": 1, "call": "take", "signed": b.sign(b.provision(ids.New[ids.Allocation](), 1))})
 	if err != nil {
 		t.Fatal(err)
 	}

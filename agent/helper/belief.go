@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -117,6 +118,32 @@ func (l *Local) remember(j *journal.Journal) error {
 	}
 	l.belief.Journal = j.ID()
 	return l.belief.Save(l.Dir)
+}
+
+// Vouch writes the first belief, and gives up a journal that was lost: an operator
+// has vouched for the host anew.
+func Vouch(dir, anchor string, b Belief, now time.Time) error {
+	_, err := journal.Open(journal.Options{Dir: dir, Node: b.Node, Expect: b.Journal, Anchor: anchor, Now: now})
+	if isLost(err) {
+		b.Journal, err = uuid.Nil, journal.Wipe(dir, anchor)
+	}
+	if err != nil {
+		return err
+	}
+	return b.Save(dir)
+}
+
+// Remembers says whether the belief and the journal of the node are there.
+func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
+	b, err := LoadBelief(dir)
+	if err != nil || b.Node != node {
+		return false, nil //nolint:nilerr // not there, or not to be read: the same
+	}
+	_, err = journal.Open(journal.Options{Dir: dir, Node: node, Expect: b.Journal, Anchor: anchor, Now: now})
+	if isLost(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Believe takes a statement of the control plane's keys. It is on disk before the

@@ -158,14 +158,14 @@ func (b *bundle) envelope(id ids.Allocation, fence int64, kind wire.Type, params
 	}
 }
 
-func (b *bundle) provision(id ids.Allocation, fence int64, gpu int) wire.Envelope {
+func (b *bundle) provision(id ids.Allocation, fence int64) wire.Envelope {
 	return b.envelope(id, fence, wire.ProvisionUser, wire.ProvisionUserParams{
-		User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: b.gpus[gpu : gpu+1],
-	}, b.gpus[gpu])
+		User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: b.gpus[:1],
+	}, b.gpus[0])
 }
 
-func (b *bundle) revoke(id ids.Allocation, fence int64, gpu int) wire.Envelope {
-	return b.envelope(id, fence, wire.RevokeUser, wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: b.gpus[gpu : gpu+1], Mode: "purge"}, b.gpus[gpu])
+func (b *bundle) revoke(id ids.Allocation, fence int64) wire.Envelope {
+	return b.envelope(id, fence, wire.RevokeUser, wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: b.gpus[:1], Mode: "purge"}, b.gpus[0])
 }
 
 func (b *bundle) sign(e wire.Envelope) wire.Signed {

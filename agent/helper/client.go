@@ -270,6 +270,12 @@ func (c *Client) Heard(ctx context.Context, word Word) error {
 	return err
 }
 
+// Plan says what the acting half would do now.
+func (c *Client) Plan(ctx context.Context) ([]runner.Plan, error) {
+	m, err := c.call(ctx, request{Call: callPlan})
+	return m.Plans, err
+}
+
 func missing(is bool) error {
 	if is {
 		return errors.New("the helper's answer is empty")

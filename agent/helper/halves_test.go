@@ -22,7 +22,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 		t.Errorf("%+v", hello)
 	}
 	id := ids.New[ids.Allocation]()
-	e := b.provision(id, 1, 0)
+	e := b.provision(id, 1)
 	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
@@ -32,7 +32,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	if wait(t, "a step", h.steps).Of == 0 {
 		t.Error("a step of nothing")
 	}
-	again := b.provision(id, 0, 0)
+	again := b.provision(id, 0)
 	again.Fence = 1
 	again.Generation = 2
 	if a, err := c.Take(t.Context(), b.sign(again)); err != nil || wire.CodeOf(a.Refusal) != wire.FenceConflict || a.Reply == nil {
@@ -52,7 +52,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 		t.Errorf("boot %d after %d, %v", second.Boot, first.Boot, err)
 	}
 
-	out := b.revoke(id, 2, 0)
+	out := b.revoke(id, 2)
 	if a, err := c.Take(t.Context(), b.sign(out)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
@@ -106,7 +106,7 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 		"naming another signer": state(old, "0002", same),
 		"without keys":          state(old, "0001", func(s *wire.TrustStatement) { s.TaskKeys = nil }),
 		"with half a key":       state(old, "0001", func(s *wire.TrustStatement) { s.TaskKeys["0003"] = []byte("x") }),
-		"an envelope":           b.sign(b.provision(ids.New[ids.Allocation](), 1, 0)),
+		"an envelope":           b.sign(b.provision(ids.New[ids.Allocation](), 1)),
 	} {
 		if err := c.Believe(t.Context(), s); wire.CodeOf(err) == "" {
 			t.Errorf("%s: %v", rule, err)
@@ -125,10 +125,10 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 	b.start() // the chain outlives a restart
 	wait(t, "a greeting", h.met)
 	id := ids.New[ids.Allocation]()
-	if a, _ := c.Take(t.Context(), b.sign(b.provision(id, 1, 0))); wire.CodeOf(a.Refusal) != wire.SignatureInvalid {
+	if a, _ := c.Take(t.Context(), b.sign(b.provision(id, 1))); wire.CodeOf(a.Refusal) != wire.SignatureInvalid {
 		t.Errorf("the key of before: %v", a.Refusal)
 	}
-	e := b.provision(id, 1, 0)
+	e := b.provision(id, 1)
 	e.Kid, b.key = "0002", next
 	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 		t.Errorf("%v, %v", a.Refusal, err)
@@ -163,7 +163,7 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	say(accepted, 1)
 	say(stale, 20) // reports that cross are no later life
 	id := ids.New[ids.Allocation]()
-	e := b.provision(id, 1, 0)
+	e := b.provision(id, 1)
 	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
@@ -173,7 +173,7 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	wait(t, "a greeting", h.met)
 	say(stale, 5)
 	for range 2 {
-		if a, err := c.Take(t.Context(), b.sign(b.revoke(id, 2, 0))); err != nil || wire.CodeOf(a.Refusal) != wire.JournalLost {
+		if a, err := c.Take(t.Context(), b.sign(b.revoke(id, 2))); err != nil || wire.CodeOf(a.Refusal) != wire.JournalLost {
 			t.Errorf("%v, %v", a.Refusal, err)
 		}
 		b.stop()
@@ -194,7 +194,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	c, h := b.connect()
 	wait(t, "a greeting", h.met)
 	keeps, stops := ids.New[ids.Allocation](), ids.New[ids.Allocation]()
-	kept := b.provision(keeps, 1, 0)
+	kept := b.provision(keeps, 1)
 	limited := b.envelope(stops, 1, wire.ProvisionUser, wire.ProvisionUserParams{
 		User: "t-2", UID: 200002, PublicKeys: []string{tenantKey}, GPUs: b.gpus[1:2], StopAfterHours: 2,
 	}, b.gpus[1])

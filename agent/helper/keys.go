@@ -37,6 +37,16 @@ func ProofKey(dir string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(block.Bytes), nil
 }
 
+// PublicKey is the public part of ProofKey.
+func PublicKey(dir string) (ed25519.PublicKey, error) {
+	key, err := ProofKey(dir)
+	if err != nil {
+		return nil, err
+	}
+	public, _ := key.Public().(ed25519.PublicKey) // it is one by its type
+	return public, nil
+}
+
 func newProofKey(dir, path string) (ed25519.PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -63,6 +63,12 @@ type Options struct {
 	Anchor string
 	// Handlers carry out the tasks about the node.
 	Handlers map[wire.Type]runner.Handler
+	// Platform of the builds that this agent can become; empty: it does not replace
+	// itself.
+	Platform string
+	// Reported is called for each whole report that was accepted, with the version of
+	// the half that sent it; nil: nobody waits for it.
+	Reported func(ctx context.Context, version string) error
 
 	// Keys are the task keys believed by whoever shares the process; nil leaves it
 	// to the belief in Dir and signed statements.
@@ -88,7 +94,8 @@ type Local struct {
 	heardAt   time.Time // when the control plane last took a report
 	enforceAt time.Time
 	everHeard bool
-	stale     int // reports refused as older, one after the other
+	stale     int      // reports refused as older, one after the other
+	topology  topology // guarded by mu
 }
 
 // Open opens the memory of the node. Without its journal the half runs on, so
@@ -185,6 +192,8 @@ type Word struct {
 	Accepted bool `json:"accepted"`
 	// Stale means that the control plane has seen a later life of this node.
 	Stale bool `json:"stale"`
+	// Version of the half that sent it, where it was accepted and whole.
+	Version string `json:"version,omitempty"`
 }
 
 // tidyEvery is between two looks for records that nobody can ask for any more.
@@ -251,6 +260,7 @@ func (l *Local) Heard(ctx context.Context, word Word) error {
 	l.mu.Lock()
 	if word.Accepted {
 		l.heardAt, l.everHeard, l.stale = l.Clock.Now(), true, 0
+		l.topology.taken()
 	}
 	if word.Stale {
 		l.stale++
@@ -258,6 +268,9 @@ func (l *Local) Heard(ctx context.Context, word Word) error {
 	overtaken := !l.everHeard && l.stale == maxStale
 	l.mu.Unlock()
 	if !overtaken {
+		if word.Version != "" && l.Reported != nil {
+			return l.Reported(ctx, word.Version)
+		}
 		return nil
 	}
 	l.Log.ErrorContext(ctx, "the control plane knows a later life of this node: its disk was restored, or copied. Tasks are refused until the node is enrolled again")
@@ -269,7 +282,7 @@ func (l *Local) Look(ctx context.Context) (wire.Report, error) {
 	l.mu.Lock()
 	l.sequence++
 	r := wire.Report{
-		Helper: l.Version, BootID: l.bootID, Sequence: l.sequence, Complete: true,
+		Helper: l.Version, Platform: l.Platform, BootID: l.bootID, Sequence: l.sequence, Complete: true,
 		Inventory: wire.Inventory{Hostname: l.Hostname, GPUs: []wire.GPU{}}, Allocations: []wire.AllocationSeen{},
 	}
 	l.mu.Unlock()
@@ -283,6 +296,7 @@ func (l *Local) Look(ctx context.Context) (wire.Report, error) {
 	} else {
 		r.Inventory = inventory
 	}
+	l.examine(ctx, &r, err)
 	if l.runner.Journal == nil {
 		miss("journal", fmt.Errorf("%s", wire.JournalLost))
 	} else {

@@ -9,11 +9,10 @@ import (
 
 // account makes the tenant's user. It lets nobody in yet.
 func account() Step {
+	check, verify := absent(otherAccount)
 	return Step{
-		Name: "account", Within: quick, Code: wire.StepFailed,
-		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
-			return look(ctx, h, func(s State) bool { a, ok := s.account(o.User); return ok && a.UID == o.UID })
-		},
+		Name: "account", Within: fair, Code: wire.StepFailed,
+		Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o wire.Order) error {
 			s, err := h.Look(ctx)
 			if err != nil {
@@ -27,11 +26,13 @@ func account() Step {
 			}
 			return h.PutAccount(ctx, o.User, o.UID)
 		},
-		Verify: func(ctx context.Context, h Host, o wire.Order) error {
-			return clean(look(ctx, h, func(s State) []string { return missingAccount(s, o) }))
-		},
 		Undo: func(ctx context.Context, h Host, o wire.Order) error { return h.RemoveAccount(ctx, o.User, o.UID) },
 	}
+}
+
+func otherAccount(s State, o wire.Order) []string {
+	a, _ := s.account(o.User)
+	return append(missingAccount(s, o), a.wrong("account")...)
 }
 
 func missingAccount(s State, o wire.Order) []string {

@@ -14,7 +14,7 @@ import (
 func deviceAccess() Step {
 	check, verify := absent(otherSlice)
 	return Step{
-		Name: "device_access", Within: quick, Code: wire.StepFailed, Check: check, Verify: verify,
+		Name: "device_access", Within: fair, Code: wire.StepFailed, Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o wire.Order) error {
 			if err := shutOut(ctx, h, o); err != nil {
 				return err
@@ -35,7 +35,7 @@ func removeAccess() Step {
 		return nil
 	})
 	return Step{
-		Name: "remove_access", Within: quick, Code: wire.StepFailed, Check: check, Verify: verify,
+		Name: "remove_access", Within: fair, Code: wire.StepFailed, Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o wire.Order) error {
 			s, err := h.Look(ctx)
 			if err != nil {
@@ -89,7 +89,7 @@ func otherSlice(s State, o wire.Order) []string {
 			found = append(found, fmt.Sprintf("%s: %s has %d, ordered %d", limit.name, o.User, limit.have, limit.want))
 		}
 	}
-	return found
+	return append(found, a.wrong("slice")...)
 }
 
 func otherAccess(s State, o wire.Order) (found []string) {

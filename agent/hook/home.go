@@ -28,8 +28,8 @@ func otherHome(s State, o wire.Order) []string {
 		return []string{fmt.Sprintf("home: the key of %s died when the host started, ordered an open home", o.User)}
 	case a.Home.GiB == 0 || !a.Home.Open:
 		return []string{fmt.Sprintf("home: %s has none open, ordered one", o.User)}
-	case o.Limits.HomeGiB != 0 && a.Home.GiB != o.Limits.HomeGiB:
+	case o.Limits.HomeGiB != 0 && a.Home.GiB < o.Limits.HomeGiB: // one never shrinks
 		return []string{fmt.Sprintf("home: %s has %d GiB, ordered %d", o.User, a.Home.GiB, o.Limits.HomeGiB)}
 	}
-	return nil
+	return a.wrong("home")
 }

@@ -213,9 +213,12 @@ func clean(findings []string, err error) error {
 const (
 	// quick is for steps that ask the kernel and wait for nothing.
 	quick = 10 * time.Second
-	// fair is for steps that start a child of the host's: a file system is made, a
-	// login is tried.
+	// fair is for steps that start children of the host: systemd reads its units again
+	// (measured: two seconds under load), a file system is made, a login is tried.
 	fair = 30 * time.Second
+	// thorough is for steps that look at every file of the host: a million of them are
+	// read in seconds from memory, in minutes from a disk.
+	thorough = 5 * time.Minute
 	// scrubFor is per task: a board of 80 GiB is overwritten in about a second,
 	// its reset takes ten.
 	scrubFor = 2 * time.Minute

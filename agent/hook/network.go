@@ -12,7 +12,7 @@ import (
 func network() Step {
 	check, verify := absent(otherNet)
 	return Step{
-		Name: "network", Within: quick, Code: wire.StepFailed, Check: check, Verify: verify,
+		Name: "network", Within: fair, Code: wire.StepFailed, Check: check, Verify: verify,
 		Do:   func(ctx context.Context, h Host, o wire.Order) error { return h.PutNet(ctx, o.User, o.UID) },
 		Undo: func(ctx context.Context, h Host, o wire.Order) error { return h.RemoveNet(ctx, o.User, o.UID) },
 	}

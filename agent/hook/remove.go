@@ -10,7 +10,7 @@ import (
 // uid would own it.
 func sweep() Step {
 	return Step{
-		Name: "sweep", Within: fair, Code: wire.StepFailed,
+		Name: "sweep", Within: thorough, Code: wire.StepFailed,
 		// Nothing cheap says that there is nothing: it is always done.
 		Check: func(context.Context, Host, wire.Order) (bool, error) { return false, nil },
 		Do:    func(ctx context.Context, h Host, o wire.Order) error { return h.Sweep(ctx, o.User, o.UID) },
@@ -31,7 +31,7 @@ func removeHome() Step {
 func removeAccount() Step {
 	check, verify := absent(remains)
 	return Step{
-		Name: "remove_account", Within: quick, Code: wire.StepFailed, Check: check, Verify: verify,
+		Name: "remove_account", Within: fair, Code: wire.StepFailed, Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o wire.Order) error { return h.RemoveAccount(ctx, o.User, o.UID) },
 	}
 }
@@ -40,7 +40,7 @@ func removeAccount() Step {
 // last but for the scan: until the account was gone, its slice held it.
 func dropIns() Step {
 	return Step{
-		Name: "drop_ins", Within: quick, Code: wire.StepFailed,
+		Name: "drop_ins", Within: fair, Code: wire.StepFailed,
 		Check: func(context.Context, Host, wire.Order) (bool, error) { return false, nil },
 		Do: func(ctx context.Context, h Host, o wire.Order) error {
 			for _, remove := range []func(context.Context, string, int) error{h.RemoveSlice, h.RemoveNet, h.RemoveLogin} {

@@ -12,7 +12,7 @@ import (
 // host and knows nothing of the steps that should have removed it.
 func scan() Step {
 	return Step{
-		Name: "scan", Within: quick, Code: wire.VerifyFailed,
+		Name: "scan", Within: thorough, Code: wire.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o wire.Order) (bool, error) {
 			return true, clean(look(ctx, h, func(s State) []string { return Remaining(s, o) }))
 		},

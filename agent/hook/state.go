@@ -2,6 +2,7 @@ package hook
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
@@ -28,8 +29,13 @@ type Account struct {
 	Home       Home
 	Limits     wire.Limits // in force
 	Net        bool        // its rules stand
-	// Wrong names what else of it is not as it was put, in the form of Differences.
+	// Wrong names what else of it is not as it was put, in the form of Differences:
+	// each begins with account, home or slice, and that step puts it right.
 	Wrong []string
+}
+
+func (a Account) wrong(field string) []string {
+	return slices.DeleteFunc(slices.Clone(a.Wrong), func(w string) bool { return !strings.HasPrefix(w, field+":") })
 }
 
 // Home of an account.
@@ -37,6 +43,8 @@ type Home struct {
 	GiB  int64 // 0: there is none
 	Open bool
 	Lost bool // its key died with the host's last start
+	// Sealed means that a key which is only in the kernel's memory opens it.
+	Sealed bool
 }
 
 // Device is a GPU with who can open it.

@@ -44,7 +44,7 @@ func Differences(s State, o wire.Order) []string {
 		found = append(found, otherLogins(s, o)...)
 		found = append(found, otherHome(s, o)...)
 		found = append(found, otherNet(s, o)...)
-		found = append(found, a.Wrong...)
+		found = append(found, a.wrong("account")...)
 	}
 	found = append(found, otherSlice(s, o)...)
 	found = append(found, s.Settings...)

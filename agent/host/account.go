@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
 // user is a line of the host's list of accounts.
@@ -68,13 +70,20 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 		return err
 	}
 	if !there {
+		// Bound before it exists: an account that no slice of ours holds could open
+		// every GPU.
+		if !h.exists(dropIn(uid)) {
+			if err := h.bind(ctx, uid, h.render(name, nil, h.share(wire.Limits{}, 0, 1))); err != nil {
+				return err
+			}
+		}
 		if err := h.addUser(ctx, name, uid); err != nil {
 			return err
 		}
 	}
 	// A fresh account has "!" for a password, which sshd takes for a locked one. "*"
 	// matches no password either, and locks nothing.
-	if _, err := h.command(ctx, usermod, "--password", "*", "--shell", loginShell, "--groups", Group, name); err != nil {
+	if _, err := h.command(ctx, usermod, "--password", "*", "--shell", loginShell, "--home", HomeOf(name), "--groups", Group, name); err != nil {
 		return fmt.Errorf("opening account %s: %w", name, err)
 	}
 	return nil
@@ -192,6 +201,28 @@ func (h *Host) RemoveAccount(ctx context.Context, name string, uid int) error {
 		case err != nil:
 			return fmt.Errorf("removing account %s: %w", name, err)
 		}
+	}
+	if err := h.removeGroup(ctx, name, uid); err != nil {
+		return err
+	}
+	return h.unbind(ctx, uid)
+}
+
+// removeGroup removes the account's own group, where userdel left it.
+func (h *Host) removeGroup(ctx context.Context, name string, gid int) error {
+	there := false
+	err := h.lines(groupFile, func(line string) {
+		f := strings.Split(line, ":")
+		there = there || len(f) > 2 && f[0] == name && f[2] == strconv.Itoa(gid)
+	})
+	if err != nil {
+		return fmt.Errorf("reading groups: %w", err)
+	}
+	if !there {
+		return nil
+	}
+	if _, err := h.command(ctx, groupdel, name); err != nil {
+		return fmt.Errorf("removing group %s: %w", name, err)
 	}
 	return nil
 }

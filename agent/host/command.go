@@ -23,6 +23,7 @@ const (
 	groupdel  tool = "/usr/sbin/groupdel"
 	mkfs      tool = "/usr/sbin/mkfs.ext4"
 	nft       tool = "/usr/sbin/nft"
+	resize2fs tool = "/usr/sbin/resize2fs"
 	sshd      tool = "/usr/sbin/sshd"
 	systemctl tool = "/usr/bin/systemctl"
 	loginctl  tool = "/usr/bin/loginctl"
@@ -31,14 +32,14 @@ const (
 // Tools lists them, for whoever checks a host before it becomes a node.
 func Tools() []string {
 	return []string{
-		string(useradd), string(usermod), string(userdel), string(groupadd), string(groupdel), string(mkfs), string(nft), string(sshd), string(systemctl), string(loginctl),
+		string(useradd), string(usermod), string(userdel), string(groupadd), string(groupdel), string(mkfs), string(resize2fs), string(nft), string(sshd), string(systemctl), string(loginctl),
 	}
 }
 
 const (
-	// childWithin is far above what any of them takes on a loaded host. The step's
-	// own deadline is shorter where it matters.
-	childWithin = time.Minute
+	// childWithin is what the longest step may take, a scrub. Every step's
+	// own deadline is shorter.
+	childWithin = 2 * time.Minute
 	// childSays bounds what is kept of what a child prints: a list of units of a
 	// large host fits.
 	childSays = 1 << 20
@@ -55,11 +56,15 @@ func (h *Host) command(ctx context.Context, t tool, args ...string) ([]byte, err
 
 // feed runs a tool with something to read.
 func (h *Host) feed(ctx context.Context, t tool, stdin []byte, args ...string) ([]byte, error) {
-	run := h.run
-	if run == nil {
-		run = child
+	return h.start(ctx, string(t), stdin, args...)
+}
+
+// start runs a program that the host's owner has named, too.
+func (h *Host) start(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
+	if h.run != nil {
+		return h.run(ctx, path, stdin, args...)
 	}
-	return run(ctx, string(t), stdin, args...)
+	return child(ctx, path, stdin, args...)
 }
 
 // exitError is a child that ended with a code.
@@ -94,7 +99,21 @@ func child(ctx context.Context, path string, stdin []byte, args ...string) ([]by
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
-	err := cmd.Run()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Run() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		// In the kernel's uninterruptible sleep a child outlives even SIGKILL: leave it.
+		grace := time.NewTimer(2 * cmd.WaitDelay)
+		defer grace.Stop()
+		select {
+		case err = <-ended:
+		case <-grace.C:
+			return nil, fmt.Errorf("%s hangs in the kernel: %w", path, ctx.Err())
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s did not end: %w", path, ctx.Err())

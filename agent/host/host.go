@@ -9,6 +9,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -17,30 +18,34 @@ import (
 	"sync"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
 // Host is this machine. Its exported fields are set before its first use.
 type Host struct {
 	// Root stands before every path: empty, but in tests.
 	Root string
-	SMI  *nvidiasmi.Tool
+	SMI  nvidiasmi.Tool
 	// Agent is this program, as a tenant's session starts it to probe from inside.
 	Agent string
 	// Scrubber overwrites the memory of one GPU: an absolute path, called with the
-	// GPU's UUID. Empty: nothing here can, and a release fails as scrub_failed.
+	// GPU's UUID. Empty: a child of this program does, where its build can; where
+	// nothing can, a release fails as scrub_failed.
 	Scrubber string
 	// Deny are the networks of the node's own plane: no tenant connects there.
 	Deny []netip.Prefix
-	// SharedKernel leaves the kernel's settings alone: the machine is a container,
-	// and they are its host's.
-	SharedKernel bool
-	Log          *slog.Logger
+	// Judge corrects the health that the driver tells of its GPUs, where it is set.
+	Judge func(context.Context, []wire.GPU)
+	Clock clock.Clock
+	Log   *slog.Logger
 
 	run commander // nil: real children
 
 	// Held by whoever changes what all tenants share: sshd, nftables, systemd's
 	// units, the file of dirty GPUs.
 	shared sync.Mutex
+	gpus   gpuCache
 }
 
 // Where things are. All but the first three are ours alone.

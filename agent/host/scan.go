@@ -157,13 +157,19 @@ func (s *trace) holds(dir, label string) {
 			continue
 		}
 		for _, link := range links {
-			var stat unix.Stat_t
-			if unix.Stat(link, &stat) == nil && int(stat.Uid) == s.uid {
+			if stat, err := known(link); err == nil && int(stat.Uid) == s.uid {
 				target, _ := os.Readlink(link)
 				s.note("process %s holds %s of the tenant", label, target)
 			}
 		}
 	}
+}
+
+// known is what the kernel knows of the file behind a link without asking anybody: a
+// file system of another tenant's, or of another machine, may never answer.
+func known(link string) (stat unix.Statx_t, err error) {
+	err = unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_UID, &stat)
+	return stat, err
 }
 
 // namespace finds user namespaces that the uid has made and others keep alive.
@@ -218,7 +224,12 @@ func (s *trace) files(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	seen, points := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 4 {
+			points[strings.ReplaceAll(fields[4], `\040`, " ")] = true
+		}
+	}
 	for line := range strings.Lines(string(text)) {
 		before, after, _ := strings.Cut(line, " - ")
 		left, right := strings.Fields(before), strings.Fields(after)
@@ -226,7 +237,7 @@ func (s *trace) files(ctx context.Context) error {
 			continue
 		}
 		seen[left[2]+left[3]] = true
-		if err := s.tree(ctx, strings.ReplaceAll(left[4], `\040`, " ")); err != nil {
+		if err := s.tree(ctx, strings.ReplaceAll(left[4], `\040`, " "), points); err != nil {
 			return err
 		}
 	}
@@ -236,8 +247,9 @@ func (s *trace) files(ctx context.Context) error {
 // foreign file systems are the kernel's own lists, or other machines'.
 var foreign = regexp.MustCompile(`^(proc|sysfs|cgroup2?|securityfs|debugfs|tracefs|pstore|efivarfs|configfs|fusectl|binfmt_misc|autofs|rpc_pipefs|nfsd?4?|nsfs|cifs|smb3|9p|ceph|lustre|gpfs|beegfs|afs|fuse|fuse\..*)$`)
 
-// tree looks at one mounted file system, without those that are mounted on it.
-func (s *trace) tree(ctx context.Context, top string) error {
+// tree looks at one mounted file system. What is mounted on it is not even asked
+// for its owner: one that hangs would hang the scan.
+func (s *trace) tree(ctx context.Context, top string, points map[string]bool) error {
 	var here unix.Stat_t
 	if err := unix.Lstat(top, &here); err != nil {
 		return nil // unmounted meanwhile
@@ -245,6 +257,12 @@ func (s *trace) tree(ctx context.Context, top string) error {
 	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if path != top && points[path] {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		var stat unix.Stat_t
 		if err != nil || unix.Lstat(path, &stat) != nil {

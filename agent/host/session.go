@@ -32,11 +32,32 @@ func (h *Host) End(ctx context.Context, name string, uid int) error {
 		_, err := h.command(ctx, loginctl, "terminate-user", strconv.Itoa(uid))
 		return err
 	}
+	t := leaver{name, uid}
+	units := append(t.units(), fmt.Sprintf("user@%d.service", uid), fmt.Sprintf("user-runtime-dir@%d.service", uid))
 	stop := func(ctx context.Context) error {
-		_, err := h.command(ctx, systemctl, "stop", SliceOf(uid), fmt.Sprintf("user-runtime-dir@%d.service", uid))
+		_, err := h.command(ctx, systemctl, "stop", "--", SliceOf(uid), fmt.Sprintf("user-runtime-dir@%d.service", uid))
+		// What was killed counts as failed, and systemd remembers it by the tenant's
+		// uid. Units that it has forgotten already are no fault.
+		for _, unit := range units {
+			_, _ = h.command(ctx, systemctl, "reset-failed", "--", unit)
+		}
 		return err
 	}
-	return leaver{name, uid}.end(ctx, terminate, stop)
+	return t.end(ctx, terminate, stop)
+}
+
+// units are what systemd runs in the tenant's slice.
+func (t leaver) units() (names []string) {
+	entries, err := os.ReadDir(t.group())
+	if err != nil {
+		return nil // no slice, no units
+	}
+	for _, e := range entries {
+		if e.IsDir() && (strings.HasSuffix(e.Name(), ".service") || strings.HasSuffix(e.Name(), ".scope")) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 // groups is where control groups of version 2 are mounted on a host of systemd.
@@ -54,9 +75,28 @@ func (t leaver) end(ctx context.Context, terminate, stop func(context.Context) e
 	if err := t.killAll(ctx); err != nil {
 		return err
 	}
-	// The empty slice takes the tenant's runtime folder with it, and cron or at may
-	// have started the last thing while the first ones were killed.
-	return errors.Join(stop(ctx), t.killAll(ctx))
+	// cron or at may have started the last thing while the first ones were killed.
+	return errors.Join(stop(ctx), t.killAll(ctx), t.forgotten(ctx, terminate))
+}
+
+// forgotten waits until logind knows that the user is gone. It looks when it is asked
+// to, or when a session ends, and not again when the last unit has failed instead of
+// stopping. What it keeps is left to the scan.
+func (t leaver) forgotten(ctx context.Context, terminate func(context.Context) error) error {
+	for round := range 500 {
+		if _, err := os.Stat(fmt.Sprintf("/run/systemd/users/%d", t.uid)); err != nil {
+			return nil //nolint:nilerr // it is not there
+		}
+		if round%10 == 0 {
+			_ = terminate(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // unstart removes what would start something in the tenant's name.
@@ -88,14 +128,12 @@ func (t leaver) unstart() error {
 // killAll returns when two looks in a row have found nothing: a process that was
 // forked while /proc was read is in the second.
 func (t leaver) killAll(ctx context.Context) error {
-	for calm := 0; calm < 2; {
+	for calm, round := 0, 0; calm < 2; round++ {
 		left, err := t.processes()
 		if err != nil {
 			return err
 		}
-		if t.populated() {
-			_ = os.WriteFile(filepath.Join(t.group(), "cgroup.kill"), []byte("1"), 0) // gone meanwhile, or a survivor is found below
-		}
+		t.killSlice(round)
 		calm++
 		if len(left) > 0 || t.populated() {
 			calm = 0
@@ -110,13 +148,32 @@ func (t leaver) killAll(ctx context.Context) error {
 	return nil
 }
 
+// killSlice ends what is in the tenant's slice, also as another uid. systemd removes
+// the runtime folder from in there: it is killed only where it takes too long.
+func (t leaver) killSlice(round int) {
+	const patient = 100 // rounds, of 20 ms and more
+	dirs, err := filepath.Glob(t.group() + "/*/cgroup.kill")
+	if err != nil {
+		return
+	}
+	if round >= patient {
+		dirs = append(dirs, filepath.Join(t.group(), "cgroup.kill"))
+	}
+	for _, file := range dirs {
+		if round < patient && strings.HasPrefix(filepath.Base(filepath.Dir(file)), "user-runtime-dir@") {
+			continue
+		}
+		_ = os.WriteFile(file, []byte("1"), 0) // gone meanwhile, or a survivor is found by who asks
+	}
+}
+
 // kill ends processes. One by one a fork bomb outruns anybody, so one of the uid's
 // own asks the kernel to end all of its others at one moment. It is a child,
 // because whoever has a uid may be signalled by it.
 func (t leaver) kill(ctx context.Context, pids []int) {
 	all := exec.CommandContext(ctx, "/usr/bin/kill", "-KILL", "--", "-1")
 	all.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(t.uid), Gid: uint32(t.uid)}} //nolint:gosec // a uid
-	_ = all.Run() // it fails where there was nobody; a survivor is found again
+	_ = all.Run()                                                                                                   // it fails where there was nobody; a survivor is found again
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}

@@ -117,21 +117,29 @@ func removeIPC(call uintptr, id int) error {
 
 func (t leaver) sweepLoops(context.Context) error {
 	var all error
+	for _, name := range t.loops() {
+		all = errors.Join(all, detach(filepath.Join("/dev", name)))
+	}
+	return all
+}
+
+// loops are the loop devices on files of the tenant's, by name.
+func (t leaver) loops() (names []string) {
 	found, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
-		return fmt.Errorf("reading loop devices: %w", err)
+		return nil // the pattern is well formed
 	}
 	for _, file := range found {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue // detached meanwhile
 		}
-		device := filepath.Join("/dev", strings.Split(file, "/")[3])
-		if backing := strings.TrimSpace(string(text)); t.backs(device, backing) {
-			all = errors.Join(all, detach(device))
+		name := strings.Split(file, "/")[3]
+		if t.backs(filepath.Join("/dev", name), strings.TrimSpace(string(text))) {
+			names = append(names, name)
 		}
 	}
-	return all
+	return names
 }
 
 // backs says whether the device stands on a file of the tenant's. The name alone is
@@ -139,7 +147,7 @@ func (t leaver) sweepLoops(context.Context) error {
 func (t leaver) backs(device, backing string) bool {
 	backing, deleted := strings.CutSuffix(backing, " (deleted)")
 	if deleted {
-		return strings.HasPrefix(backing, homes+t.name+"/")
+		return strings.HasPrefix(backing, HomeOf(t.name)+"/")
 	}
 	var stat unix.Stat_t
 	if err := unix.Stat(backing, &stat); err != nil || int(stat.Uid) != t.uid {
@@ -153,9 +161,6 @@ func (t leaver) backs(device, backing string) bool {
 	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
 	return err == nil && info.Inode == stat.Ino
 }
-
-// homes is where tenants' homes are mounted.
-const homes = "/home/"
 
 func detach(device string) error {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
@@ -171,7 +176,9 @@ func detach(device string) error {
 
 func (t leaver) sweepGroups(context.Context) error {
 	var all error
-	for _, dir := range deepest(groups, func(path string) bool { return owner(path) == t.uid || strings.Contains(path+"/", "/"+SliceOf(t.uid)+"/") }) {
+	for _, dir := range deepest(groups, func(path string) bool {
+		return owner(path) == t.uid || strings.Contains(path+"/", "/"+SliceOf(t.uid)+"/")
+	}) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EBUSY) {
 			all = errors.Join(all, fmt.Errorf("removing control group: %w", err))
 		}
@@ -227,6 +234,10 @@ func (t leaver) sweepNamed(context.Context) error {
 		if err := os.RemoveAll(path); err != nil {
 			all = errors.Join(all, err)
 		}
+	}
+	// logind removes it, unless what it stood for ended badly. It is empty by now.
+	if err := os.Remove(fmt.Sprintf("/run/user/%d", t.uid)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		all = errors.Join(all, err)
 	}
 	return all
 }

@@ -20,8 +20,11 @@ func (t leaver) sweepFiles(ctx context.Context) error {
 	}
 	var all error
 	for _, m := range list {
-		if m.point == homes+t.name {
+		if t.isHome(m.point) {
 			continue // its key goes, and with it everything at once
+		}
+		if ctx.Err() != nil {
+			break // said once is enough
 		}
 		// A view of this one file system without what is mounted on it: files that a
 		// mount hides are seen, and no mount is ever crossed.
@@ -204,10 +207,10 @@ func thaw(fd int) error {
 // Of the kernel's form of an access list: a version, then entries of tag,
 // permission and id, all little-endian.
 const (
-	aclHead, aclEntry   = 4, 8
-	aclUser, aclGroup   = 0x02, 0x08
-	aclMask             = 0x10
-	longestACL          = 64 << 10
+	aclHead, aclEntry = 4, 8
+	aclUser, aclGroup = 0x02, 0x08
+	aclMask           = 0x10
+	longestACL        = 64 << 10
 )
 
 // dropACL removes the permissions of a uid, and of the group of that number, from

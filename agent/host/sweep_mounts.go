@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -47,14 +48,19 @@ func (t leaver) sweepMounts(context.Context) error {
 	if err != nil {
 		return err
 	}
-	home := homes + t.name
-	device := ""
-	if i := slices.IndexFunc(mounts, func(m mount) bool { return m.point == home }); i >= 0 {
-		device = mounts[i].device
+	var devices []string // of the home, and of the tenant's own loop devices
+	for _, m := range mounts {
+		if t.isHome(m.point) {
+			devices = append(devices, m.device)
+		}
+	}
+	for _, name := range t.loops() {
+		text, _ := os.ReadFile(filepath.Join("/sys/block", name, "dev"))
+		devices = append(devices, strings.TrimSpace(string(text)))
 	}
 	var all error
 	for _, m := range slices.Backward(mounts) {
-		if m.point == home && m.device == device || !t.holds(m, home, device) {
+		if t.isHome(m.point) || !t.holds(m, devices) {
 			continue
 		}
 		// Lazily: whatever keeps it busy is not the tenant's, and would keep it mounted.
@@ -65,11 +71,17 @@ func (t leaver) sweepMounts(context.Context) error {
 	return all
 }
 
-func (t leaver) holds(m mount, home, device string) bool {
+// isHome says whether the home itself is mounted there.
+func (t leaver) isHome(point string) bool {
+	return point == HomeOf(t.name) || point == filepath.Join(HomesDir, t.name)
+}
+
+func (t leaver) holds(m mount, devices []string) bool {
+	home := HomeOf(t.name)
 	switch {
-	case strings.HasPrefix(m.point, home+"/"), m.root == home, strings.HasPrefix(m.root, home+"/"):
+	case strings.HasPrefix(m.point, home+"/"), strings.HasPrefix(m.point, filepath.Join(HomesDir, t.name)+"/"), m.root == home, strings.HasPrefix(m.root, home+"/"):
 		return true
-	case device != "" && m.device == device: // another view of the home
+	case slices.Contains(devices, m.device): // another view of the home, or a file of the tenant's
 		return true
 	case strings.HasPrefix(m.kind, "fuse"):
 		return slices.Contains(strings.Split(m.super, ","), fmt.Sprintf("user_id=%d", t.uid))

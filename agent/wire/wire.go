@@ -34,6 +34,7 @@ const (
 	PathResult = "/internal/v1/nodes/%s/tasks/%s/result"   // POST Result → 204, 409 task_superseded
 	PathStep   = "/internal/v1/nodes/%s/tasks/%s/progress" // POST Progress → 204
 	PathReport = "/internal/v1/nodes/%s/report"            // PUT Report → ReportReply, 409 stale_report
+	PathBuild  = "/internal/v1/agent/%s"                   // GET → the build of the agent with that SHA-256, in hex
 	PathBinary = "/agent/%s"                               // GET → the agent's binary for a platform as linux-amd64; without a client certificate
 )
 
@@ -175,6 +176,9 @@ type Report struct {
 	Missing     []string         `json:"missing,omitempty"` // what could not be read, when not complete
 	Inventory   Inventory        `json:"inventory"`
 	Allocations []AllocationSeen `json:"allocations"`
+	// Platform is what a build must be made for that replaces this agent, as
+	// linux/amd64; empty where it does not replace itself.
+	Platform string `json:"platform,omitempty"`
 	// Refuses lists the task types that this agent's driver does not carry out. A
 	// node that refuses to provision has nothing to sell.
 	Refuses []Type `json:"refuses,omitempty"`

@@ -330,7 +330,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 	if asked(p) {
 		t.Error("asked though nothing has changed")
 	}
-	if err := h.local.Begin(); err != nil {
+	if err := h.local.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	asked(p)

@@ -17,7 +17,7 @@ func TestRoutesAreTheWires(t *testing.T) {
 	served := map[string]bool{}
 	for pattern := range (&Server{}).routes() {
 		_, path, _ := strings.Cut(pattern, " ")
-		served[strings.NewReplacer("{node}", "%s", "{task}", "%s", "{platform}", "%s").Replace(path)] = true
+		served[strings.NewReplacer("{node}", "%s", "{task}", "%s", "{platform}", "%s", "{digest}", "%s").Replace(path)] = true
 	}
 	named := wirePaths(t)
 	for path := range named {

@@ -85,6 +85,8 @@ type Server struct {
 	ReleaseKeys func() map[string][]byte
 	// Binaries are the builds of the agent that a host may fetch.
 	Binaries *Binaries
+	// Builds are those that nodes are asked to become; nil: none.
+	Builds Builds
 	// ReportEvery is how often a node should report; nil leaves it to the node.
 	ReportEvery func(ids.Node) time.Duration
 	// Relook is how often a poll looks without a hint; 5 s when zero.
@@ -156,6 +158,7 @@ func (s *Server) routes() map[string]http.Handler {
 		"POST " + wire.PathEnrol:                     s.open(s.enrol),
 		"GET /agent/{platform}":                      s.open(s.binary),
 		"GET " + wire.PathTrust:                      s.known(s.trust),
+		"GET /internal/v1/agent/{digest}":            s.known(s.build),
 		"POST " + nodePath + "certificate":           s.known(s.renew),
 		"GET " + nodePath + "tasks/wait":             s.known(s.wait),
 		"POST " + nodePath + "tasks/{task}/result":   s.known(s.result),

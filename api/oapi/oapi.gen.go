@@ -477,6 +477,99 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for HealthOverrideLevel.
+const (
+	HealthOverrideLevelDegraded  HealthOverrideLevel = "degraded"
+	HealthOverrideLevelHealthy   HealthOverrideLevel = "healthy"
+	HealthOverrideLevelUnhealthy HealthOverrideLevel = "unhealthy"
+	HealthOverrideLevelUnknown   HealthOverrideLevel = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the HealthOverrideLevel enum.
+func (e HealthOverrideLevel) Valid() bool {
+	switch e {
+	case HealthOverrideLevelDegraded:
+		return true
+	case HealthOverrideLevelHealthy:
+		return true
+	case HealthOverrideLevelUnhealthy:
+		return true
+	case HealthOverrideLevelUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HealthReportLevel.
+const (
+	HealthReportLevelDegraded  HealthReportLevel = "degraded"
+	HealthReportLevelHealthy   HealthReportLevel = "healthy"
+	HealthReportLevelUnhealthy HealthReportLevel = "unhealthy"
+	HealthReportLevelUnknown   HealthReportLevel = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the HealthReportLevel enum.
+func (e HealthReportLevel) Valid() bool {
+	switch e {
+	case HealthReportLevelDegraded:
+		return true
+	case HealthReportLevelHealthy:
+		return true
+	case HealthReportLevelUnhealthy:
+		return true
+	case HealthReportLevelUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HoldCause.
+const (
+	HoldCauseFingerprint HoldCause = "fingerprint"
+	HoldCauseHealth      HoldCause = "health"
+	HoldCauseOperator    HoldCause = "operator"
+	HoldCauseUpdate      HoldCause = "update"
+)
+
+// Valid indicates whether the value is a known member of the HoldCause enum.
+func (e HoldCause) Valid() bool {
+	switch e {
+	case HoldCauseFingerprint:
+		return true
+	case HoldCauseHealth:
+		return true
+	case HoldCauseOperator:
+		return true
+	case HoldCauseUpdate:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HoldKind.
+const (
+	HoldKindCordon     HoldKind = "cordon"
+	HoldKindDrain      HoldKind = "drain"
+	HoldKindQuarantine HoldKind = "quarantine"
+)
+
+// Valid indicates whether the value is a known member of the HoldKind enum.
+func (e HoldKind) Valid() bool {
+	switch e {
+	case HoldKindCordon:
+		return true
+	case HoldKindDrain:
+		return true
+	case HoldKindQuarantine:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Kind.
 const (
 	KindAllocation  Kind = "Allocation"
@@ -660,6 +753,63 @@ func (e NodeReachability) Valid() bool {
 	case NodeReachabilityReachable:
 		return true
 	case NodeReachabilityStale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeCertificateStatus.
+const (
+	NodeCertificateStatusActive     NodeCertificateStatus = "active"
+	NodeCertificateStatusExpired    NodeCertificateStatus = "expired"
+	NodeCertificateStatusRevoked    NodeCertificateStatus = "revoked"
+	NodeCertificateStatusSuperseded NodeCertificateStatus = "superseded"
+)
+
+// Valid indicates whether the value is a known member of the NodeCertificateStatus enum.
+func (e NodeCertificateStatus) Valid() bool {
+	switch e {
+	case NodeCertificateStatusActive:
+		return true
+	case NodeCertificateStatusExpired:
+		return true
+	case NodeCertificateStatusRevoked:
+		return true
+	case NodeCertificateStatusSuperseded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeTaskStatus.
+const (
+	NodeTaskStatusDelivered  NodeTaskStatus = "delivered"
+	NodeTaskStatusExpired    NodeTaskStatus = "expired"
+	NodeTaskStatusFailed     NodeTaskStatus = "failed"
+	NodeTaskStatusQueued     NodeTaskStatus = "queued"
+	NodeTaskStatusRunning    NodeTaskStatus = "running"
+	NodeTaskStatusSucceeded  NodeTaskStatus = "succeeded"
+	NodeTaskStatusSuperseded NodeTaskStatus = "superseded"
+)
+
+// Valid indicates whether the value is a known member of the NodeTaskStatus enum.
+func (e NodeTaskStatus) Valid() bool {
+	switch e {
+	case NodeTaskStatusDelivered:
+		return true
+	case NodeTaskStatusExpired:
+		return true
+	case NodeTaskStatusFailed:
+		return true
+	case NodeTaskStatusQueued:
+		return true
+	case NodeTaskStatusRunning:
+		return true
+	case NodeTaskStatusSucceeded:
+		return true
+	case NodeTaskStatusSuperseded:
 		return true
 	default:
 		return false
@@ -1083,6 +1233,30 @@ func (e SkuIsolation) Valid() bool {
 	case HostUser:
 		return true
 	case SliceVm:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SlotStatus.
+const (
+	Claimed     SlotStatus = "claimed"
+	Clean       SlotStatus = "clean"
+	Dirty       SlotStatus = "dirty"
+	Quarantined SlotStatus = "quarantined"
+)
+
+// Valid indicates whether the value is a known member of the SlotStatus enum.
+func (e SlotStatus) Valid() bool {
+	switch e {
+	case Claimed:
+		return true
+	case Clean:
+		return true
+	case Dirty:
+		return true
+	case Quarantined:
 		return true
 	default:
 		return false
@@ -1530,6 +1704,13 @@ func (e ListEventsParamsScope) Valid() bool {
 	}
 }
 
+// AcceptHardware defines model for AcceptHardware.
+type AcceptHardware struct {
+	// Fingerprint As the node reports it now.
+	Fingerprint string `json:"fingerprint"`
+	Reason      string `json:"reason"`
+}
+
 // Adjustment defines model for Adjustment.
 type Adjustment struct {
 	// Amount An amount.
@@ -1603,6 +1784,15 @@ type AdoptOwner string
 type Adoption struct {
 	Source string    `json:"source"`
 	Until  time.Time `json:"until"`
+}
+
+// AgentBinary defines model for AgentBinary.
+type AgentBinary struct {
+	// Platform linux-amd64, for one.
+	Platform string `json:"platform"`
+
+	// Sha256 Of the file, in hex.
+	Sha256 string `json:"sha256"`
 }
 
 // Alive defines model for Alive.
@@ -2107,6 +2297,9 @@ type Email = string
 type EnrolmentToken struct {
 	ExpiresAt time.Time `json:"expires_at"`
 
+	// Install What the machine needs to come in.
+	Install *InstallFacts `json:"install,omitempty"`
+
 	// Node The only node that may use it.
 	Node string `json:"node"`
 
@@ -2212,16 +2405,18 @@ type GitSourceList struct {
 // Gpu One device and the slot that sells it.
 type Gpu struct {
 	// AllocationId Who holds the slot.
-	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
-	Health       string              `json:"health"`
-	Index        int                 `json:"index"`
-	MemoryMib    int64               `json:"memory_mib"`
-	Model        string              `json:"model"`
+	AllocationId   *openapi_types.UUID `json:"allocation_id,omitempty"`
+	AllocationName *string             `json:"allocation_name,omitempty"`
+	Health         string              `json:"health"`
+	Index          int                 `json:"index"`
+	MemoryMib      int64               `json:"memory_mib"`
+	Model          string              `json:"model"`
 
 	// Present False once the machine stopped showing it.
-	Present    bool     `json:"present"`
-	Reasons    []string `json:"reasons"`
-	SlotReason string   `json:"slot_reason"`
+	Present    bool                `json:"present"`
+	Reasons    []string            `json:"reasons"`
+	SlotId     *openapi_types.UUID `json:"slot_id,omitempty"`
+	SlotReason string              `json:"slot_reason"`
 
 	// SlotStatus clean, claimed, dirty or quarantined; empty while nothing is sold of it.
 	SlotStatus string `json:"slot_status"`
@@ -2239,6 +2434,78 @@ type Health struct {
 // HealthStatus The worst of the checks.
 type HealthStatus string
 
+// HealthOverride defines model for HealthOverride.
+type HealthOverride struct {
+	Level  HealthOverrideLevel `json:"level"`
+	Reason string              `json:"reason"`
+
+	// Target UUID of a GPU; without it, the node.
+	Target *string `json:"target,omitempty"`
+
+	// Until When it ends by itself; without it, in a day.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// HealthOverrideLevel defines model for HealthOverride.Level.
+type HealthOverrideLevel string
+
+// HealthReport defines model for HealthReport.
+type HealthReport struct {
+	// Action What the action table says to do.
+	Action *string `json:"action,omitempty"`
+
+	// Actor Whose word it is.
+	Actor *string `json:"actor,omitempty"`
+
+	// Advice What a person does about it.
+	Advice *string `json:"advice,omitempty"`
+
+	// Check What raised it.
+	Check   string            `json:"check"`
+	Level   HealthReportLevel `json:"level"`
+	Message string            `json:"message"`
+	Since   time.Time         `json:"since"`
+
+	// Source Who says so: xid, nvml, disk, clock, operator …
+	Source string `json:"source"`
+
+	// Target UUID of a GPU; empty for the node.
+	Target string `json:"target"`
+
+	// Until When an operator's word ends.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// HealthReportLevel defines model for HealthReport.Level.
+type HealthReportLevel string
+
+// Hold A reason that keeps a node or a slot unsold.
+type Hold struct {
+	Cause     HoldCause `json:"cause"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Deadline Of a drain, by when tenants leave; of another, when it ends by itself.
+	Deadline *time.Time         `json:"deadline,omitempty"`
+	Id       openapi_types.UUID `json:"id"`
+	Kind     HoldKind           `json:"kind"`
+
+	// Owner Who set it, and alone may lift it.
+	Owner string `json:"owner"`
+
+	// OwnerName What people call them.
+	OwnerName *string `json:"owner_name,omitempty"`
+	Reason    string  `json:"reason"`
+
+	// SlotId The slot; without it, the whole node.
+	SlotId *openapi_types.UUID `json:"slot_id,omitempty"`
+}
+
+// HoldCause defines model for Hold.Cause.
+type HoldCause string
+
+// HoldKind defines model for Hold.Kind.
+type HoldKind string
+
 // Ignore defines model for Ignore.
 type Ignore struct {
 	Reason string `json:"reason"`
@@ -2252,6 +2519,21 @@ type Ignored struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
 	Until  time.Time `json:"until"`
+}
+
+// InstallFacts What the machine needs to come in.
+type InstallFacts struct {
+	// Binaries Builds of the agent that this door hands out.
+	Binaries []AgentBinary `json:"binaries"`
+
+	// CaFingerprint SHA-256 of the authority that the door shows, in hex.
+	CaFingerprint string `json:"ca_fingerprint"`
+
+	// Command One line to run on the host. It holds the token.
+	Command string `json:"command"`
+
+	// Server The door for nodes.
+	Server string `json:"server"`
 }
 
 // Invitation defines model for Invitation.
@@ -2402,30 +2684,75 @@ type NextCursor = string
 
 // Node defines model for Node.
 type Node struct {
+	// Address Where its SSH service is reached.
+	Address *string `json:"address,omitempty"`
+
+	// AgentVersion Of the agent, as last reported.
+	AgentVersion *string `json:"agent_version,omitempty"`
+
+	// Certificates In force, and those that ended of late; only where one node is asked for.
+	Certificates *[]NodeCertificate `json:"certificates,omitempty"`
+
+	// Changed How its hardware differs from what was accepted; only where one node is asked for.
+	Changed *string `json:"changed,omitempty"`
+
+	// Conditions Only where one node is asked for.
+	Conditions *[]Condition `json:"conditions,omitempty"`
+
 	// Cordoned Nothing new is placed here.
 	Cordoned bool `json:"cordoned"`
+
+	// DrainedAt Since when nobody stands on it while it drains.
+	DrainedAt *time.Time `json:"drained_at,omitempty"`
+
+	// Fingerprint Of the hardware that was accepted.
+	Fingerprint *string `json:"fingerprint,omitempty"`
 
 	// Free Slots that are clean and unclaimed.
 	Free int `json:"free"`
 
 	// Gpus The devices; only where one node is asked for.
-	Gpus       *[]Gpu             `json:"gpus,omitempty"`
-	Health     NodeHealth         `json:"health"`
-	Id         openapi_types.UUID `json:"id"`
-	Lifecycle  NodeLifecycle      `json:"lifecycle"`
-	Message    string             `json:"message"`
-	Name       string             `json:"name"`
-	Occupancy  NodeOccupancy      `json:"occupancy"`
-	Onboarding NodeOnboarding     `json:"onboarding"`
+	Gpus   *[]Gpu     `json:"gpus,omitempty"`
+	Health NodeHealth `json:"health"`
+
+	// HealthReports What each source says of it; only where one node is asked for.
+	HealthReports *[]HealthReport `json:"health_reports,omitempty"`
+
+	// Held Slots that are claimed or not proved clean.
+	Held *int `json:"held,omitempty"`
+
+	// Holds Why nothing new is placed on it; of one node, and of what changed it.
+	Holds *[]Hold            `json:"holds,omitempty"`
+	Id    openapi_types.UUID `json:"id"`
+
+	// LastReportAt When it last spoke.
+	LastReportAt *time.Time `json:"last_report_at,omitempty"`
+
+	// LeavesBy By when tenants leave a node that drains.
+	LeavesBy   *time.Time     `json:"leaves_by,omitempty"`
+	Lifecycle  NodeLifecycle  `json:"lifecycle"`
+	Message    string         `json:"message"`
+	Name       string         `json:"name"`
+	Occupancy  NodeOccupancy  `json:"occupancy"`
+	Onboarding NodeOnboarding `json:"onboarding"`
 
 	// Quarantined Slots that are kept for inspection.
 	Quarantined  int              `json:"quarantined"`
 	Reachability NodeReachability `json:"reachability"`
 	Region       string           `json:"region"`
-	Sku          string           `json:"sku"`
+
+	// ReportedFingerprint Of that hardware.
+	ReportedFingerprint *string `json:"reported_fingerprint,omitempty"`
+	Sku                 string  `json:"sku"`
 
 	// Slots What is sold of it.
 	Slots int `json:"slots"`
+
+	// Source Where it is declared; only where one node is asked for.
+	Source *Source `json:"source,omitempty"`
+
+	// Tasks What it was asked to do last, newest first; only where one node is asked for.
+	Tasks *[]NodeTask `json:"tasks,omitempty"`
 
 	// Urn Resource name.
 	Urn string `json:"urn"`
@@ -2446,12 +2773,97 @@ type NodeOnboarding string
 // NodeReachability defines model for Node.Reachability.
 type NodeReachability string
 
+// NodeCertificate defines model for NodeCertificate.
+type NodeCertificate struct {
+	Issuer    *string               `json:"issuer,omitempty"`
+	NotAfter  time.Time             `json:"not_after"`
+	Reason    *string               `json:"reason,omitempty"`
+	RevokedAt *time.Time            `json:"revoked_at,omitempty"`
+	Serial    string                `json:"serial"`
+	Status    NodeCertificateStatus `json:"status"`
+}
+
+// NodeCertificateStatus defines model for NodeCertificate.Status.
+type NodeCertificateStatus string
+
+// NodeCordon defines model for NodeCordon.
+type NodeCordon struct {
+	Reason string `json:"reason"`
+
+	// Until When it ends by itself.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// NodeDrain defines model for NodeDrain.
+type NodeDrain struct {
+	// Deadline By when tenants leave.
+	Deadline *time.Time `json:"deadline,omitempty"`
+
+	// GraceMinutes The same, from now.
+	GraceMinutes *int   `json:"grace_minutes,omitempty"`
+	Reason       string `json:"reason"`
+}
+
 // NodeList defines model for NodeList.
 type NodeList struct {
 	Items []Node `json:"items"`
 
 	// NextCursor Pass it as `cursor` to read on; missing on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// NodeRequest defines model for NodeRequest.
+type NodeRequest struct {
+	// Address Where its SSH service is reached: a host, or host:port. Without it, its name.
+	Address *string `json:"address,omitempty"`
+
+	// Gpus How many the machine must show.
+	Gpus   int                `json:"gpus"`
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Name Lower-case letters, digits and hyphens.
+	Name Label `json:"name"`
+
+	// Region Where it stands.
+	Region string `json:"region"`
+
+	// Serials The GPUs that it must show, where somebody answers for which.
+	Serials *[]string `json:"serials,omitempty"`
+	Sku     string    `json:"sku"`
+}
+
+// NodeTask An order in the node's mailbox, and what became of it.
+type NodeTask struct {
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+	Attempt      int                 `json:"attempt"`
+	Code         *string             `json:"code,omitempty"`
+	CreatedAt    time.Time           `json:"created_at"`
+	Fence        int64               `json:"fence"`
+	FinishedAt   *time.Time          `json:"finished_at,omitempty"`
+	Id           openapi_types.UUID  `json:"id"`
+	Message      *string             `json:"message,omitempty"`
+	Status       NodeTaskStatus      `json:"status"`
+	Step         *string             `json:"step,omitempty"`
+	Type         string              `json:"type"`
+}
+
+// NodeTaskStatus defines model for NodeTask.Status.
+type NodeTaskStatus string
+
+// NodeTopology defines model for NodeTopology.
+type NodeTopology struct {
+	// Fingerprint Of the hardware that was accepted.
+	Fingerprint *string `json:"fingerprint,omitempty"`
+	Node        string  `json:"node"`
+
+	// Topology As the agent reported it; empty before its first whole report.
+	Topology map[string]interface{} `json:"topology"`
+}
+
+// NodeUncordon defines model for NodeUncordon.
+type NodeUncordon struct {
+	// Force Lift what others hold, too; for admins.
+	Force *bool `json:"force,omitempty"`
 }
 
 // Nothing No fields.
@@ -2843,6 +3255,11 @@ type ProjectRoleRequest struct {
 	Role ProjectRole `json:"role"`
 }
 
+// Reason defines model for Reason.
+type Reason struct {
+	Reason string `json:"reason"`
+}
+
 // Received defines model for Received.
 type Received struct {
 	Received bool `json:"received"`
@@ -3115,6 +3532,24 @@ type SkuRegion struct {
 	Total  int    `json:"total"`
 }
 
+// Slot What is sold of a node: one GPU.
+type Slot struct {
+	// AllocationId Who holds it.
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+
+	// Gpu UUID of its device.
+	Gpu    string             `json:"gpu"`
+	Id     openapi_types.UUID `json:"id"`
+	Node   string             `json:"node"`
+	Reason string             `json:"reason"`
+	Region string             `json:"region"`
+	Sku    string             `json:"sku"`
+	Status SlotStatus         `json:"status"`
+}
+
+// SlotStatus defines model for Slot.Status.
+type SlotStatus string
+
 // Source Who may write the object, and where it stands.
 type Source struct {
 	Column     *int        `json:"column,omitempty"`
@@ -3130,6 +3565,27 @@ type Source struct {
 
 // SourceOwner defines model for Source.Owner.
 type SourceOwner string
+
+// SshCertificate defines model for SshCertificate.
+type SshCertificate struct {
+	// Certificate One line, as in a `-cert.pub` file.
+	Certificate string    `json:"certificate"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	Host        string    `json:"host"`
+
+	// Login The account on the host.
+	Login string `json:"login"`
+	Port  int    `json:"port"`
+
+	// Serial By which it may be revoked.
+	Serial string `json:"serial"`
+}
+
+// SshCertificateRequest defines model for SshCertificateRequest.
+type SshCertificateRequest struct {
+	// PublicKey One line of `authorized_keys` without options.
+	PublicKey string `json:"public_key"`
+}
 
 // SshKey defines model for SshKey.
 type SshKey struct {
@@ -3722,6 +4178,9 @@ type SessionID = openapi_types.UUID
 // SkuName defines model for SkuName.
 type SkuName = string
 
+// SlotID defines model for SlotID.
+type SlotID = openapi_types.UUID
+
 // SshKeyID defines model for SshKeyID.
 type SshKeyID = openapi_types.UUID
 
@@ -3950,8 +4409,89 @@ type ListAdminNodesParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// CreateNodeParams defines parameters for CreateNode.
+type CreateNodeParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// RetireNodeParams defines parameters for RetireNode.
+type RetireNodeParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// AcceptNodeHardwareParams defines parameters for AcceptNodeHardware.
+type AcceptNodeHardwareParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// CordonNodeParams defines parameters for CordonNode.
+type CordonNodeParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DrainNodeParams defines parameters for DrainNode.
+type DrainNodeParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // CreateEnrolmentTokenParams defines parameters for CreateEnrolmentToken.
 type CreateEnrolmentTokenParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// OverrideNodeHealthParams defines parameters for OverrideNodeHealth.
+type OverrideNodeHealthParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ProbeNodeParams defines parameters for ProbeNode.
+type ProbeNodeParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// RevokeNodeParams defines parameters for RevokeNode.
+type RevokeNodeParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// UncordonNodeParams defines parameters for UncordonNode.
+type UncordonNodeParams struct {
 	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
@@ -4121,6 +4661,24 @@ type EndAnySessionParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// ClearSlotParams defines parameters for ClearSlot.
+type ClearSlotParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// QuarantineSlotParams defines parameters for QuarantineSlot.
+type QuarantineSlotParams struct {
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
 	// Limit How many items a page holds at most.
@@ -4282,6 +4840,18 @@ type GetAllocationParams struct {
 
 // ReleaseAllocationParams defines parameters for ReleaseAllocation.
 type ReleaseAllocationParams struct {
+	// XProjectID The project that the call is about, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// CreateSshCertificateParams defines parameters for CreateSshCertificate.
+type CreateSshCertificateParams struct {
 	// XProjectID The project that the call is about, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 
@@ -4967,8 +5537,32 @@ type IgnoreDriftJSONRequestBody = Ignore
 // SuspendGitSourceJSONRequestBody defines body for SuspendGitSource for application/json ContentType.
 type SuspendGitSourceJSONRequestBody = Suspend
 
+// CreateNodeJSONRequestBody defines body for CreateNode for application/json ContentType.
+type CreateNodeJSONRequestBody = NodeRequest
+
+// AcceptNodeHardwareJSONRequestBody defines body for AcceptNodeHardware for application/json ContentType.
+type AcceptNodeHardwareJSONRequestBody = AcceptHardware
+
+// CordonNodeJSONRequestBody defines body for CordonNode for application/json ContentType.
+type CordonNodeJSONRequestBody = NodeCordon
+
+// DrainNodeJSONRequestBody defines body for DrainNode for application/json ContentType.
+type DrainNodeJSONRequestBody = NodeDrain
+
 // CreateEnrolmentTokenJSONRequestBody defines body for CreateEnrolmentToken for application/json ContentType.
 type CreateEnrolmentTokenJSONRequestBody = Nothing
+
+// OverrideNodeHealthJSONRequestBody defines body for OverrideNodeHealth for application/json ContentType.
+type OverrideNodeHealthJSONRequestBody = HealthOverride
+
+// ProbeNodeJSONRequestBody defines body for ProbeNode for application/json ContentType.
+type ProbeNodeJSONRequestBody = Nothing
+
+// RevokeNodeJSONRequestBody defines body for RevokeNode for application/json ContentType.
+type RevokeNodeJSONRequestBody = Reason
+
+// UncordonNodeJSONRequestBody defines body for UncordonNode for application/json ContentType.
+type UncordonNodeJSONRequestBody = NodeUncordon
 
 // CreatePlanJSONRequestBody defines body for CreatePlan for application/json ContentType.
 type CreatePlanJSONRequestBody = PlanRequest
@@ -4984,6 +5578,12 @@ type RejectPlanJSONRequestBody = Decision
 
 // PutPolicyJSONRequestBody defines body for PutPolicy for application/json ContentType.
 type PutPolicyJSONRequestBody = PolicyWrite
+
+// ClearSlotJSONRequestBody defines body for ClearSlot for application/json ContentType.
+type ClearSlotJSONRequestBody = Reason
+
+// QuarantineSlotJSONRequestBody defines body for QuarantineSlot for application/json ContentType.
+type QuarantineSlotJSONRequestBody = Reason
 
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
 type CreateTenantJSONRequestBody = TenantRequest
@@ -5008,6 +5608,9 @@ type CreateAllocationJSONRequestBody = AllocationRequest
 
 // ReleaseAllocationJSONRequestBody defines body for ReleaseAllocation for application/json ContentType.
 type ReleaseAllocationJSONRequestBody = Nothing
+
+// CreateSshCertificateJSONRequestBody defines body for CreateSshCertificate for application/json ContentType.
+type CreateSshCertificateJSONRequestBody = SshCertificateRequest
 
 // CreateApiKeyJSONRequestBody defines body for CreateApiKey for application/json ContentType.
 type CreateApiKeyJSONRequestBody = ApiKeyRequest
@@ -5466,12 +6069,98 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/nodes (the `ListAdminNodes` operationId).
 	ListAdminNodes(ctx context.Context, params *ListAdminNodesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateNodeWithBody Declare a machine
+	//
+	// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
+	// A name that is declared already is `409`, and an unknown SKU `422`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+	CreateNodeWithBody(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateNode Declare a machine
+	//
+	// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
+	// A name that is declared already is `409`, and an unknown SKU `422`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+	CreateNode(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetireNode Retire a machine
+	//
+	// Takes the declaration back. The node leaves the fleet with the last proof of what stood on it, and its certificates are of no use any more.
+	// Refused with `node_in_use` while live allocations stand on it: drain it first. A node that a source declares is taken out there (`managed_by_git`).
+	//
+	// Corresponds with DELETE /api/v1/admin/nodes/{name} (the `RetireNode` operationId).
+	RetireNode(ctx context.Context, name NodeName, params *RetireNodeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetAdminNode One machine
 	//
 	// The node of this name with its GPUs and what is sold of them.
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{name} (the `GetAdminNode` operationId).
 	GetAdminNode(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcceptNodeHardwareWithBody Accept changed hardware
+	//
+	// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
+	AcceptNodeHardwareWithBody(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcceptNodeHardware Accept changed hardware
+	//
+	// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
+	AcceptNodeHardware(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CordonNodeWithBody Place nothing new on a machine
+	//
+	// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
+	// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
+	CordonNodeWithBody(ctx context.Context, name NodeName, params *CordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CordonNode Place nothing new on a machine
+	//
+	// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
+	// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
+	CordonNode(ctx context.Context, name NodeName, params *CordonNodeParams, body CordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainNodeWithBody Move work away from a machine
+	//
+	// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
+	// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
+	DrainNodeWithBody(ctx context.Context, name NodeName, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainNode Move work away from a machine
+	//
+	// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
+	// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
+	DrainNode(ctx context.Context, name NodeName, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateEnrolmentTokenWithBody Let a machine enrol
 	//
@@ -5490,6 +6179,89 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/enrolment-token (the `CreateEnrolmentToken` operationId).
 	CreateEnrolmentToken(ctx context.Context, name NodeName, params *CreateEnrolmentTokenParams, body CreateEnrolmentTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OverrideNodeHealthWithBody Say how healthy a machine is
+	//
+	// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
+	OverrideNodeHealthWithBody(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OverrideNodeHealth Say how healthy a machine is
+	//
+	// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
+	OverrideNodeHealth(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProbeNodeWithBody Ask a machine how it is
+	//
+	// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
+	ProbeNodeWithBody(ctx context.Context, name NodeName, params *ProbeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProbeNode Ask a machine how it is
+	//
+	// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
+	ProbeNode(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeNodeWithBody Take a machine's certificates back
+	//
+	// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
+	// What runs on it runs on, unknown to us: the node turns silent.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
+	RevokeNodeWithBody(ctx context.Context, name NodeName, params *RevokeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeNode Take a machine's certificates back
+	//
+	// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
+	// What runs on it runs on, unknown to us: the node turns silent.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
+	RevokeNode(ctx context.Context, name NodeName, params *RevokeNodeParams, body RevokeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetNodeTopology How a machine is wired
+	//
+	// GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability, as last reported whole.
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{name}/topology (the `GetNodeTopology` operationId).
+	GetNodeTopology(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UncordonNodeWithBody Lift your holds of a machine
+	//
+	// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
+	// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
+	UncordonNodeWithBody(ctx context.Context, name NodeName, params *UncordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UncordonNode Lift your holds of a machine
+	//
+	// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
+	// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
+	UncordonNode(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAdminPaymentSessions Checkouts of all tenants
 	//
@@ -5651,6 +6423,42 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/sessions/{id} (the `EndAnySession` operationId).
 	EndAnySession(ctx context.Context, id SessionID, params *EndAnySessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClearSlotWithBody Give a slot back to the market
+	//
+	// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
+	ClearSlotWithBody(ctx context.Context, id SlotID, params *ClearSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClearSlot Give a slot back to the market
+	//
+	// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
+	ClearSlot(ctx context.Context, id SlotID, params *ClearSlotParams, body ClearSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// QuarantineSlotWithBody Keep a slot for inspection
+	//
+	// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
+	QuarantineSlotWithBody(ctx context.Context, id SlotID, params *QuarantineSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// QuarantineSlot Keep a slot for inspection
+	//
+	// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
+	QuarantineSlot(ctx context.Context, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTenants Tenants
 	//
@@ -5856,6 +6664,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 	ReleaseAllocation(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, body ReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSshCertificateWithBody A certificate to log in with
+	//
+	// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
+	CreateSshCertificateWithBody(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSshCertificate A certificate to log in with
+	//
+	// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
+	CreateSshCertificate(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, body CreateSshCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetAllocationTimeline What happened to an allocation
 	//
@@ -7071,6 +7897,64 @@ func (c *Client) ListAdminNodes(ctx context.Context, params *ListAdminNodesParam
 	return c.Client.Do(req)
 }
 
+// CreateNodeWithBody Declare a machine
+//
+// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
+// A name that is declared already is `409`, and an unknown SKU `422`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+func (c *Client) CreateNodeWithBody(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNodeRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateNode Declare a machine
+//
+// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
+// A name that is declared already is `409`, and an unknown SKU `422`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+func (c *Client) CreateNode(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNodeRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetireNode Retire a machine
+//
+// Takes the declaration back. The node leaves the fleet with the last proof of what stood on it, and its certificates are of no use any more.
+// Refused with `node_in_use` while live allocations stand on it: drain it first. A node that a source declares is taken out there (`managed_by_git`).
+//
+// Corresponds with DELETE /api/v1/admin/nodes/{name} (the `RetireNode` operationId).
+func (c *Client) RetireNode(ctx context.Context, name NodeName, params *RetireNodeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireNodeRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetAdminNode One machine
 //
 // The node of this name with its GPUs and what is sold of them.
@@ -7078,6 +7962,124 @@ func (c *Client) ListAdminNodes(ctx context.Context, params *ListAdminNodesParam
 // Corresponds with GET /api/v1/admin/nodes/{name} (the `GetAdminNode` operationId).
 func (c *Client) GetAdminNode(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetAdminNodeRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcceptNodeHardwareWithBody Accept changed hardware
+//
+// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
+func (c *Client) AcceptNodeHardwareWithBody(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcceptNodeHardwareRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcceptNodeHardware Accept changed hardware
+//
+// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
+func (c *Client) AcceptNodeHardware(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcceptNodeHardwareRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CordonNodeWithBody Place nothing new on a machine
+//
+// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
+// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
+func (c *Client) CordonNodeWithBody(ctx context.Context, name NodeName, params *CordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCordonNodeRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CordonNode Place nothing new on a machine
+//
+// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
+// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
+func (c *Client) CordonNode(ctx context.Context, name NodeName, params *CordonNodeParams, body CordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCordonNodeRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainNodeWithBody Move work away from a machine
+//
+// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
+// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
+func (c *Client) DrainNodeWithBody(ctx context.Context, name NodeName, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainNodeRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainNode Move work away from a machine
+//
+// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
+// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
+func (c *Client) DrainNode(ctx context.Context, name NodeName, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainNodeRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7116,6 +8118,179 @@ func (c *Client) CreateEnrolmentTokenWithBody(ctx context.Context, name NodeName
 // Corresponds with POST /api/v1/admin/nodes/{name}/enrolment-token (the `CreateEnrolmentToken` operationId).
 func (c *Client) CreateEnrolmentToken(ctx context.Context, name NodeName, params *CreateEnrolmentTokenParams, body CreateEnrolmentTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateEnrolmentTokenRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OverrideNodeHealthWithBody Say how healthy a machine is
+//
+// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
+func (c *Client) OverrideNodeHealthWithBody(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOverrideNodeHealthRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OverrideNodeHealth Say how healthy a machine is
+//
+// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
+func (c *Client) OverrideNodeHealth(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOverrideNodeHealthRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProbeNodeWithBody Ask a machine how it is
+//
+// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
+func (c *Client) ProbeNodeWithBody(ctx context.Context, name NodeName, params *ProbeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProbeNodeRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProbeNode Ask a machine how it is
+//
+// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
+func (c *Client) ProbeNode(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProbeNodeRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeNodeWithBody Take a machine's certificates back
+//
+// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
+// What runs on it runs on, unknown to us: the node turns silent.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
+func (c *Client) RevokeNodeWithBody(ctx context.Context, name NodeName, params *RevokeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeNodeRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeNode Take a machine's certificates back
+//
+// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
+// What runs on it runs on, unknown to us: the node turns silent.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
+func (c *Client) RevokeNode(ctx context.Context, name NodeName, params *RevokeNodeParams, body RevokeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeNodeRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetNodeTopology How a machine is wired
+//
+// GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability, as last reported whole.
+//
+// Corresponds with GET /api/v1/admin/nodes/{name}/topology (the `GetNodeTopology` operationId).
+func (c *Client) GetNodeTopology(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeTopologyRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UncordonNodeWithBody Lift your holds of a machine
+//
+// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
+// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
+func (c *Client) UncordonNodeWithBody(ctx context.Context, name NodeName, params *UncordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUncordonNodeRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UncordonNode Lift your holds of a machine
+//
+// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
+// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
+func (c *Client) UncordonNode(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUncordonNodeRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7477,6 +8652,82 @@ func (c *Client) ListAllSessions(ctx context.Context, params *ListAllSessionsPar
 // Corresponds with DELETE /api/v1/admin/sessions/{id} (the `EndAnySession` operationId).
 func (c *Client) EndAnySession(ctx context.Context, id SessionID, params *EndAnySessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewEndAnySessionRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClearSlotWithBody Give a slot back to the market
+//
+// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
+func (c *Client) ClearSlotWithBody(ctx context.Context, id SlotID, params *ClearSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClearSlotRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClearSlot Give a slot back to the market
+//
+// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
+func (c *Client) ClearSlot(ctx context.Context, id SlotID, params *ClearSlotParams, body ClearSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClearSlotRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// QuarantineSlotWithBody Keep a slot for inspection
+//
+// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
+func (c *Client) QuarantineSlotWithBody(ctx context.Context, id SlotID, params *QuarantineSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewQuarantineSlotRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// QuarantineSlot Keep a slot for inspection
+//
+// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
+func (c *Client) QuarantineSlot(ctx context.Context, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewQuarantineSlotRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7922,6 +9173,44 @@ func (c *Client) ReleaseAllocationWithBody(ctx context.Context, id AllocationID,
 // Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 func (c *Client) ReleaseAllocation(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, body ReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReleaseAllocationRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSshCertificateWithBody A certificate to log in with
+//
+// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
+func (c *Client) CreateSshCertificateWithBody(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSshCertificateRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSshCertificate A certificate to log in with
+//
+// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
+func (c *Client) CreateSshCertificate(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, body CreateSshCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSshCertificateRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -11214,6 +12503,132 @@ func NewListAdminNodesRequest(server string, params *ListAdminNodesParams) (*htt
 	return req, nil
 }
 
+// NewCreateNodeRequest calls the generic CreateNode builder with application/json body
+func NewCreateNodeRequest(server string, params *CreateNodeParams, body CreateNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateNodeRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateNodeRequestWithBody constructs an http.Request for the CreateNode method, with any body, and a specified content type
+func NewCreateNodeRequestWithBody(server string, params *CreateNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetireNodeRequest constructs an http.Request for the RetireNode method
+func NewRetireNodeRequest(server string, name NodeName, params *RetireNodeParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetAdminNodeRequest constructs an http.Request for the GetAdminNode method
 func NewGetAdminNodeRequest(server string, name NodeName) (*http.Request, error) {
 	var err error
@@ -11248,6 +12663,225 @@ func NewGetAdminNodeRequest(server string, name NodeName) (*http.Request, error)
 	return req, nil
 }
 
+// NewAcceptNodeHardwareRequest calls the generic AcceptNodeHardware builder with application/json body
+func NewAcceptNodeHardwareRequest(server string, name NodeName, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAcceptNodeHardwareRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewAcceptNodeHardwareRequestWithBody constructs an http.Request for the AcceptNodeHardware method, with any body, and a specified content type
+func NewAcceptNodeHardwareRequestWithBody(server string, name NodeName, params *AcceptNodeHardwareParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/accept-hardware", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCordonNodeRequest calls the generic CordonNode builder with application/json body
+func NewCordonNodeRequest(server string, name NodeName, params *CordonNodeParams, body CordonNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCordonNodeRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewCordonNodeRequestWithBody constructs an http.Request for the CordonNode method, with any body, and a specified content type
+func NewCordonNodeRequestWithBody(server string, name NodeName, params *CordonNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/cordon", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDrainNodeRequest calls the generic DrainNode builder with application/json body
+func NewDrainNodeRequest(server string, name NodeName, params *DrainNodeParams, body DrainNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDrainNodeRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewDrainNodeRequestWithBody constructs an http.Request for the DrainNode method, with any body, and a specified content type
+func NewDrainNodeRequestWithBody(server string, name NodeName, params *DrainNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewCreateEnrolmentTokenRequest calls the generic CreateEnrolmentToken builder with application/json body
 func NewCreateEnrolmentTokenRequest(server string, name NodeName, params *CreateEnrolmentTokenParams, body CreateEnrolmentTokenJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -11276,6 +12910,332 @@ func NewCreateEnrolmentTokenRequestWithBody(server string, name NodeName, params
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/enrolment-token", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewOverrideNodeHealthRequest calls the generic OverrideNodeHealth builder with application/json body
+func NewOverrideNodeHealthRequest(server string, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewOverrideNodeHealthRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewOverrideNodeHealthRequestWithBody constructs an http.Request for the OverrideNodeHealth method, with any body, and a specified content type
+func NewOverrideNodeHealthRequestWithBody(server string, name NodeName, params *OverrideNodeHealthParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/health-override", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewProbeNodeRequest calls the generic ProbeNode builder with application/json body
+func NewProbeNodeRequest(server string, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewProbeNodeRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewProbeNodeRequestWithBody constructs an http.Request for the ProbeNode method, with any body, and a specified content type
+func NewProbeNodeRequestWithBody(server string, name NodeName, params *ProbeNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/probe", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRevokeNodeRequest calls the generic RevokeNode builder with application/json body
+func NewRevokeNodeRequest(server string, name NodeName, params *RevokeNodeParams, body RevokeNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRevokeNodeRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewRevokeNodeRequestWithBody constructs an http.Request for the RevokeNode method, with any body, and a specified content type
+func NewRevokeNodeRequestWithBody(server string, name NodeName, params *RevokeNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/revoke", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetNodeTopologyRequest constructs an http.Request for the GetNodeTopology method
+func NewGetNodeTopologyRequest(server string, name NodeName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/topology", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUncordonNodeRequest calls the generic UncordonNode builder with application/json body
+func NewUncordonNodeRequest(server string, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUncordonNodeRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewUncordonNodeRequestWithBody constructs an http.Request for the UncordonNode method, with any body, and a specified content type
+func NewUncordonNodeRequestWithBody(server string, name NodeName, params *UncordonNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/uncordon", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -12364,6 +14324,152 @@ func NewEndAnySessionRequest(server string, id SessionID, params *EndAnySessionP
 	if err != nil {
 		return nil, err
 	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewClearSlotRequest calls the generic ClearSlot builder with application/json body
+func NewClearSlotRequest(server string, id SlotID, params *ClearSlotParams, body ClearSlotJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewClearSlotRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewClearSlotRequestWithBody constructs an http.Request for the ClearSlot method, with any body, and a specified content type
+func NewClearSlotRequestWithBody(server string, id SlotID, params *ClearSlotParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/slots/%s/clear", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewQuarantineSlotRequest calls the generic QuarantineSlot builder with application/json body
+func NewQuarantineSlotRequest(server string, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewQuarantineSlotRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewQuarantineSlotRequestWithBody constructs an http.Request for the QuarantineSlot method, with any body, and a specified content type
+func NewQuarantineSlotRequestWithBody(server string, id SlotID, params *QuarantineSlotParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/slots/%s/quarantine", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	if params != nil {
 
@@ -13539,6 +15645,90 @@ func NewReleaseAllocationRequestWithBody(server string, id AllocationID, params 
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/allocations/%s/release", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateSshCertificateRequest calls the generic CreateSshCertificate builder with application/json body
+func NewCreateSshCertificateRequest(server string, id AllocationID, params *CreateSshCertificateParams, body CreateSshCertificateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSshCertificateRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewCreateSshCertificateRequestWithBody constructs an http.Request for the CreateSshCertificate method, with any body, and a specified content type
+func NewCreateSshCertificateRequestWithBody(server string, id AllocationID, params *CreateSshCertificateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/ssh-certificate", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -18625,6 +20815,36 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/nodes (the `ListAdminNodes` operationId).
 	ListAdminNodesWithResponse(ctx context.Context, params *ListAdminNodesParams, reqEditors ...RequestEditorFn) (*ListAdminNodesResponse, error)
 
+	// CreateNodeWithBodyWithResponse Declare a machine
+	//
+	// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
+	// A name that is declared already is `409`, and an unknown SKU `422`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+	CreateNodeWithBodyWithResponse(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error)
+
+	// CreateNodeWithResponse Declare a machine
+	//
+	// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
+	// A name that is declared already is `409`, and an unknown SKU `422`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+	CreateNodeWithResponse(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error)
+
+	// RetireNodeWithResponse Retire a machine
+	//
+	// Takes the declaration back. The node leaves the fleet with the last proof of what stood on it, and its certificates are of no use any more.
+	// Refused with `node_in_use` while live allocations stand on it: drain it first. A node that a source declares is taken out there (`managed_by_git`).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/nodes/{name} (the `RetireNode` operationId).
+	RetireNodeWithResponse(ctx context.Context, name NodeName, params *RetireNodeParams, reqEditors ...RequestEditorFn) (*RetireNodeResponse, error)
+
 	// GetAdminNodeWithResponse One machine
 	//
 	// The node of this name with its GPUs and what is sold of them.
@@ -18633,6 +20853,64 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{name} (the `GetAdminNode` operationId).
 	GetAdminNodeWithResponse(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*GetAdminNodeResponse, error)
+
+	// AcceptNodeHardwareWithBodyWithResponse Accept changed hardware
+	//
+	// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
+	AcceptNodeHardwareWithBodyWithResponse(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error)
+
+	// AcceptNodeHardwareWithResponse Accept changed hardware
+	//
+	// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
+	AcceptNodeHardwareWithResponse(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error)
+
+	// CordonNodeWithBodyWithResponse Place nothing new on a machine
+	//
+	// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
+	// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
+	CordonNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *CordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CordonNodeResponse, error)
+
+	// CordonNodeWithResponse Place nothing new on a machine
+	//
+	// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
+	// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
+	CordonNodeWithResponse(ctx context.Context, name NodeName, params *CordonNodeParams, body CordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*CordonNodeResponse, error)
+
+	// DrainNodeWithBodyWithResponse Move work away from a machine
+	//
+	// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
+	// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
+	DrainNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
+
+	// DrainNodeWithResponse Move work away from a machine
+	//
+	// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
+	// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
+	DrainNodeWithResponse(ctx context.Context, name NodeName, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
 
 	// CreateEnrolmentTokenWithBodyWithResponse Let a machine enrol
 	//
@@ -18651,6 +20929,91 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/enrolment-token (the `CreateEnrolmentToken` operationId).
 	CreateEnrolmentTokenWithResponse(ctx context.Context, name NodeName, params *CreateEnrolmentTokenParams, body CreateEnrolmentTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEnrolmentTokenResponse, error)
+
+	// OverrideNodeHealthWithBodyWithResponse Say how healthy a machine is
+	//
+	// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
+	OverrideNodeHealthWithBodyWithResponse(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OverrideNodeHealthResponse, error)
+
+	// OverrideNodeHealthWithResponse Say how healthy a machine is
+	//
+	// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
+	OverrideNodeHealthWithResponse(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody, reqEditors ...RequestEditorFn) (*OverrideNodeHealthResponse, error)
+
+	// ProbeNodeWithBodyWithResponse Ask a machine how it is
+	//
+	// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
+	ProbeNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *ProbeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProbeNodeResponse, error)
+
+	// ProbeNodeWithResponse Ask a machine how it is
+	//
+	// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
+	ProbeNodeWithResponse(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*ProbeNodeResponse, error)
+
+	// RevokeNodeWithBodyWithResponse Take a machine's certificates back
+	//
+	// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
+	// What runs on it runs on, unknown to us: the node turns silent.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
+	RevokeNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *RevokeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeNodeResponse, error)
+
+	// RevokeNodeWithResponse Take a machine's certificates back
+	//
+	// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
+	// What runs on it runs on, unknown to us: the node turns silent.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
+	RevokeNodeWithResponse(ctx context.Context, name NodeName, params *RevokeNodeParams, body RevokeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeNodeResponse, error)
+
+	// GetNodeTopologyWithResponse How a machine is wired
+	//
+	// GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability, as last reported whole.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{name}/topology (the `GetNodeTopology` operationId).
+	GetNodeTopologyWithResponse(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*GetNodeTopologyResponse, error)
+
+	// UncordonNodeWithBodyWithResponse Lift your holds of a machine
+	//
+	// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
+	// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
+	UncordonNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *UncordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UncordonNodeResponse, error)
+
+	// UncordonNodeWithResponse Lift your holds of a machine
+	//
+	// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
+	// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
+	UncordonNodeWithResponse(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*UncordonNodeResponse, error)
 
 	// ListAdminPaymentSessionsWithResponse Checkouts of all tenants
 	//
@@ -18832,6 +21195,42 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/sessions/{id} (the `EndAnySession` operationId).
 	EndAnySessionWithResponse(ctx context.Context, id SessionID, params *EndAnySessionParams, reqEditors ...RequestEditorFn) (*EndAnySessionResponse, error)
+
+	// ClearSlotWithBodyWithResponse Give a slot back to the market
+	//
+	// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
+	ClearSlotWithBodyWithResponse(ctx context.Context, id SlotID, params *ClearSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClearSlotResponse, error)
+
+	// ClearSlotWithResponse Give a slot back to the market
+	//
+	// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
+	ClearSlotWithResponse(ctx context.Context, id SlotID, params *ClearSlotParams, body ClearSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*ClearSlotResponse, error)
+
+	// QuarantineSlotWithBodyWithResponse Keep a slot for inspection
+	//
+	// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
+	QuarantineSlotWithBodyWithResponse(ctx context.Context, id SlotID, params *QuarantineSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*QuarantineSlotResponse, error)
+
+	// QuarantineSlotWithResponse Keep a slot for inspection
+	//
+	// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
+	QuarantineSlotWithResponse(ctx context.Context, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*QuarantineSlotResponse, error)
 
 	// ListTenantsWithResponse Tenants
 	//
@@ -19053,6 +21452,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 	ReleaseAllocationWithResponse(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, body ReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseAllocationResponse, error)
+
+	// CreateSshCertificateWithBodyWithResponse A certificate to log in with
+	//
+	// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
+	CreateSshCertificateWithBodyWithResponse(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSshCertificateResponse, error)
+
+	// CreateSshCertificateWithResponse A certificate to log in with
+	//
+	// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
+	CreateSshCertificateWithResponse(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, body CreateSshCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSshCertificateResponse, error)
 
 	// GetAllocationTimelineWithResponse What happened to an allocation
 	//
@@ -21130,6 +23547,131 @@ func (r ListAdminNodesResponse) ContentType() string {
 	return ""
 }
 
+// CreateNodeResponse201Headers the declared response headers of an HTTP 201 response for CreateNode
+type CreateNodeResponse201Headers struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+// CreateNodeResponse503Headers the declared response headers of an HTTP 503 response for CreateNode
+type CreateNodeResponse503Headers struct {
+	RetryAfter *int
+}
+
+type CreateNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *DesiredObject
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateNodeResponse201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateNodeResponse503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateNodeResponse) GetJSON201() *DesiredObject {
+	return r.JSON201
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateNodeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RetireNodeResponse202Headers the declared response headers of an HTTP 202 response for RetireNode
+type RetireNodeResponse202Headers struct {
+	IdempotencyReplayed *string
+}
+
+// RetireNodeResponse503Headers the declared response headers of an HTTP 503 response for RetireNode
+type RetireNodeResponse503Headers struct {
+	RetryAfter *int
+}
+
+type RetireNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DesiredObject
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RetireNodeResponse202Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RetireNodeResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetireNodeResponse) GetJSON202() *DesiredObject {
+	return r.JSON202
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RetireNodeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RetireNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetireNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetireNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetireNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetAdminNodeResponse503Headers the declared response headers of an HTTP 503 response for GetAdminNode
 type GetAdminNodeResponse503Headers struct {
 	RetryAfter *int
@@ -21179,6 +23721,192 @@ func (r GetAdminNodeResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetAdminNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AcceptNodeHardwareResponse200Headers the declared response headers of an HTTP 200 response for AcceptNodeHardware
+type AcceptNodeHardwareResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// AcceptNodeHardwareResponse503Headers the declared response headers of an HTTP 503 response for AcceptNodeHardware
+type AcceptNodeHardwareResponse503Headers struct {
+	RetryAfter *int
+}
+
+type AcceptNodeHardwareResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Node
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *AcceptNodeHardwareResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AcceptNodeHardwareResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AcceptNodeHardwareResponse) GetJSON200() *Node {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AcceptNodeHardwareResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AcceptNodeHardwareResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AcceptNodeHardwareResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AcceptNodeHardwareResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AcceptNodeHardwareResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CordonNodeResponse200Headers the declared response headers of an HTTP 200 response for CordonNode
+type CordonNodeResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// CordonNodeResponse503Headers the declared response headers of an HTTP 503 response for CordonNode
+type CordonNodeResponse503Headers struct {
+	RetryAfter *int
+}
+
+type CordonNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Node
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CordonNodeResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CordonNodeResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CordonNodeResponse) GetJSON200() *Node {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CordonNodeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CordonNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CordonNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CordonNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CordonNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DrainNodeResponse202Headers the declared response headers of an HTTP 202 response for DrainNode
+type DrainNodeResponse202Headers struct {
+	IdempotencyReplayed *string
+}
+
+// DrainNodeResponse503Headers the declared response headers of an HTTP 503 response for DrainNode
+type DrainNodeResponse503Headers struct {
+	RetryAfter *int
+}
+
+type DrainNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Node
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *DrainNodeResponse202Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DrainNodeResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r DrainNodeResponse) GetJSON202() *Node {
+	return r.JSON202
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DrainNodeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DrainNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DrainNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DrainNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DrainNodeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -21241,6 +23969,302 @@ func (r CreateEnrolmentTokenResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateEnrolmentTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// OverrideNodeHealthResponse200Headers the declared response headers of an HTTP 200 response for OverrideNodeHealth
+type OverrideNodeHealthResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// OverrideNodeHealthResponse503Headers the declared response headers of an HTTP 503 response for OverrideNodeHealth
+type OverrideNodeHealthResponse503Headers struct {
+	RetryAfter *int
+}
+
+type OverrideNodeHealthResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Node
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *OverrideNodeHealthResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *OverrideNodeHealthResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r OverrideNodeHealthResponse) GetJSON200() *Node {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r OverrideNodeHealthResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r OverrideNodeHealthResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r OverrideNodeHealthResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r OverrideNodeHealthResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r OverrideNodeHealthResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ProbeNodeResponse503Headers the declared response headers of an HTTP 503 response for ProbeNode
+type ProbeNodeResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ProbeNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Node
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ProbeNodeResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ProbeNodeResponse) GetJSON200() *Node {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ProbeNodeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ProbeNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ProbeNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ProbeNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ProbeNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RevokeNodeResponse200Headers the declared response headers of an HTTP 200 response for RevokeNode
+type RevokeNodeResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// RevokeNodeResponse503Headers the declared response headers of an HTTP 503 response for RevokeNode
+type RevokeNodeResponse503Headers struct {
+	RetryAfter *int
+}
+
+type RevokeNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Node
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RevokeNodeResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RevokeNodeResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RevokeNodeResponse) GetJSON200() *Node {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RevokeNodeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetNodeTopologyResponse503Headers the declared response headers of an HTTP 503 response for GetNodeTopology
+type GetNodeTopologyResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetNodeTopologyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeTopology
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetNodeTopologyResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetNodeTopologyResponse) GetJSON200() *NodeTopology {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetNodeTopologyResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetNodeTopologyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNodeTopologyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNodeTopologyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetNodeTopologyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UncordonNodeResponse200Headers the declared response headers of an HTTP 200 response for UncordonNode
+type UncordonNodeResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// UncordonNodeResponse503Headers the declared response headers of an HTTP 503 response for UncordonNode
+type UncordonNodeResponse503Headers struct {
+	RetryAfter *int
+}
+
+type UncordonNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Node
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UncordonNodeResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UncordonNodeResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UncordonNodeResponse) GetJSON200() *Node {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UncordonNodeResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UncordonNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UncordonNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UncordonNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UncordonNodeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -22144,6 +25168,130 @@ func (r EndAnySessionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r EndAnySessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ClearSlotResponse200Headers the declared response headers of an HTTP 200 response for ClearSlot
+type ClearSlotResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// ClearSlotResponse503Headers the declared response headers of an HTTP 503 response for ClearSlot
+type ClearSlotResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ClearSlotResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Slot
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ClearSlotResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ClearSlotResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ClearSlotResponse) GetJSON200() *Slot {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ClearSlotResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ClearSlotResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ClearSlotResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ClearSlotResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ClearSlotResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// QuarantineSlotResponse200Headers the declared response headers of an HTTP 200 response for QuarantineSlot
+type QuarantineSlotResponse200Headers struct {
+	IdempotencyReplayed *string
+}
+
+// QuarantineSlotResponse503Headers the declared response headers of an HTTP 503 response for QuarantineSlot
+type QuarantineSlotResponse503Headers struct {
+	RetryAfter *int
+}
+
+type QuarantineSlotResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Slot
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *QuarantineSlotResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *QuarantineSlotResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r QuarantineSlotResponse) GetJSON200() *Slot {
+	return r.JSON200
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r QuarantineSlotResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r QuarantineSlotResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r QuarantineSlotResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r QuarantineSlotResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r QuarantineSlotResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -23161,6 +26309,69 @@ func (r ReleaseAllocationResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ReleaseAllocationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSshCertificateResponse201Headers the declared response headers of an HTTP 201 response for CreateSshCertificate
+type CreateSshCertificateResponse201Headers struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+// CreateSshCertificateResponse503Headers the declared response headers of an HTTP 503 response for CreateSshCertificate
+type CreateSshCertificateResponse503Headers struct {
+	RetryAfter *int
+}
+
+type CreateSshCertificateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *SshCertificate
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateSshCertificateResponse201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateSshCertificateResponse503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSshCertificateResponse) GetJSON201() *SshCertificate {
+	return r.JSON201
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSshCertificateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSshCertificateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSshCertificateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSshCertificateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSshCertificateResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -27684,6 +30895,54 @@ func (c *ClientWithResponses) ListAdminNodesWithResponse(ctx context.Context, pa
 	return ParseListAdminNodesResponse(rsp)
 }
 
+// CreateNodeWithBodyWithResponse Declare a machine
+//
+// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
+// A name that is declared already is `409`, and an unknown SKU `422`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+func (c *ClientWithResponses) CreateNodeWithBodyWithResponse(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error) {
+	rsp, err := c.CreateNodeWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNodeResponse(rsp)
+}
+
+// CreateNodeWithResponse Declare a machine
+//
+// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
+// A name that is declared already is `409`, and an unknown SKU `422`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+func (c *ClientWithResponses) CreateNodeWithResponse(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error) {
+	rsp, err := c.CreateNode(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNodeResponse(rsp)
+}
+
+// RetireNodeWithResponse Retire a machine
+//
+// Takes the declaration back. The node leaves the fleet with the last proof of what stood on it, and its certificates are of no use any more.
+// Refused with `node_in_use` while live allocations stand on it: drain it first. A node that a source declares is taken out there (`managed_by_git`).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/nodes/{name} (the `RetireNode` operationId).
+func (c *ClientWithResponses) RetireNodeWithResponse(ctx context.Context, name NodeName, params *RetireNodeParams, reqEditors ...RequestEditorFn) (*RetireNodeResponse, error) {
+	rsp, err := c.RetireNode(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireNodeResponse(rsp)
+}
+
 // GetAdminNodeWithResponse One machine
 //
 // The node of this name with its GPUs and what is sold of them.
@@ -27697,6 +30956,100 @@ func (c *ClientWithResponses) GetAdminNodeWithResponse(ctx context.Context, name
 		return nil, err
 	}
 	return ParseGetAdminNodeResponse(rsp)
+}
+
+// AcceptNodeHardwareWithBodyWithResponse Accept changed hardware
+//
+// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
+func (c *ClientWithResponses) AcceptNodeHardwareWithBodyWithResponse(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error) {
+	rsp, err := c.AcceptNodeHardwareWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcceptNodeHardwareResponse(rsp)
+}
+
+// AcceptNodeHardwareWithResponse Accept changed hardware
+//
+// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
+func (c *ClientWithResponses) AcceptNodeHardwareWithResponse(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error) {
+	rsp, err := c.AcceptNodeHardware(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcceptNodeHardwareResponse(rsp)
+}
+
+// CordonNodeWithBodyWithResponse Place nothing new on a machine
+//
+// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
+// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
+func (c *ClientWithResponses) CordonNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *CordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CordonNodeResponse, error) {
+	rsp, err := c.CordonNodeWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCordonNodeResponse(rsp)
+}
+
+// CordonNodeWithResponse Place nothing new on a machine
+//
+// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
+// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
+func (c *ClientWithResponses) CordonNodeWithResponse(ctx context.Context, name NodeName, params *CordonNodeParams, body CordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*CordonNodeResponse, error) {
+	rsp, err := c.CordonNode(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCordonNodeResponse(rsp)
+}
+
+// DrainNodeWithBodyWithResponse Move work away from a machine
+//
+// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
+// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
+func (c *ClientWithResponses) DrainNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error) {
+	rsp, err := c.DrainNodeWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainNodeResponse(rsp)
+}
+
+// DrainNodeWithResponse Move work away from a machine
+//
+// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
+// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
+func (c *ClientWithResponses) DrainNodeWithResponse(ctx context.Context, name NodeName, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error) {
+	rsp, err := c.DrainNode(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainNodeResponse(rsp)
 }
 
 // CreateEnrolmentTokenWithBodyWithResponse Let a machine enrol
@@ -27727,6 +31080,145 @@ func (c *ClientWithResponses) CreateEnrolmentTokenWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseCreateEnrolmentTokenResponse(rsp)
+}
+
+// OverrideNodeHealthWithBodyWithResponse Say how healthy a machine is
+//
+// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
+func (c *ClientWithResponses) OverrideNodeHealthWithBodyWithResponse(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OverrideNodeHealthResponse, error) {
+	rsp, err := c.OverrideNodeHealthWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOverrideNodeHealthResponse(rsp)
+}
+
+// OverrideNodeHealthWithResponse Say how healthy a machine is
+//
+// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
+func (c *ClientWithResponses) OverrideNodeHealthWithResponse(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody, reqEditors ...RequestEditorFn) (*OverrideNodeHealthResponse, error) {
+	rsp, err := c.OverrideNodeHealth(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOverrideNodeHealthResponse(rsp)
+}
+
+// ProbeNodeWithBodyWithResponse Ask a machine how it is
+//
+// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
+func (c *ClientWithResponses) ProbeNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *ProbeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProbeNodeResponse, error) {
+	rsp, err := c.ProbeNodeWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProbeNodeResponse(rsp)
+}
+
+// ProbeNodeWithResponse Ask a machine how it is
+//
+// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
+func (c *ClientWithResponses) ProbeNodeWithResponse(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*ProbeNodeResponse, error) {
+	rsp, err := c.ProbeNode(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProbeNodeResponse(rsp)
+}
+
+// RevokeNodeWithBodyWithResponse Take a machine's certificates back
+//
+// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
+// What runs on it runs on, unknown to us: the node turns silent.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
+func (c *ClientWithResponses) RevokeNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *RevokeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeNodeResponse, error) {
+	rsp, err := c.RevokeNodeWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeNodeResponse(rsp)
+}
+
+// RevokeNodeWithResponse Take a machine's certificates back
+//
+// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
+// What runs on it runs on, unknown to us: the node turns silent.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
+func (c *ClientWithResponses) RevokeNodeWithResponse(ctx context.Context, name NodeName, params *RevokeNodeParams, body RevokeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeNodeResponse, error) {
+	rsp, err := c.RevokeNode(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeNodeResponse(rsp)
+}
+
+// GetNodeTopologyWithResponse How a machine is wired
+//
+// GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability, as last reported whole.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/nodes/{name}/topology (the `GetNodeTopology` operationId).
+func (c *ClientWithResponses) GetNodeTopologyWithResponse(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*GetNodeTopologyResponse, error) {
+	rsp, err := c.GetNodeTopology(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNodeTopologyResponse(rsp)
+}
+
+// UncordonNodeWithBodyWithResponse Lift your holds of a machine
+//
+// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
+// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
+func (c *ClientWithResponses) UncordonNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *UncordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UncordonNodeResponse, error) {
+	rsp, err := c.UncordonNodeWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUncordonNodeResponse(rsp)
+}
+
+// UncordonNodeWithResponse Lift your holds of a machine
+//
+// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
+// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
+func (c *ClientWithResponses) UncordonNodeWithResponse(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*UncordonNodeResponse, error) {
+	rsp, err := c.UncordonNode(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUncordonNodeResponse(rsp)
 }
 
 // ListAdminPaymentSessionsWithResponse Checkouts of all tenants
@@ -28028,6 +31520,66 @@ func (c *ClientWithResponses) EndAnySessionWithResponse(ctx context.Context, id 
 		return nil, err
 	}
 	return ParseEndAnySessionResponse(rsp)
+}
+
+// ClearSlotWithBodyWithResponse Give a slot back to the market
+//
+// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
+func (c *ClientWithResponses) ClearSlotWithBodyWithResponse(ctx context.Context, id SlotID, params *ClearSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClearSlotResponse, error) {
+	rsp, err := c.ClearSlotWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseClearSlotResponse(rsp)
+}
+
+// ClearSlotWithResponse Give a slot back to the market
+//
+// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
+func (c *ClientWithResponses) ClearSlotWithResponse(ctx context.Context, id SlotID, params *ClearSlotParams, body ClearSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*ClearSlotResponse, error) {
+	rsp, err := c.ClearSlot(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseClearSlotResponse(rsp)
+}
+
+// QuarantineSlotWithBodyWithResponse Keep a slot for inspection
+//
+// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
+func (c *ClientWithResponses) QuarantineSlotWithBodyWithResponse(ctx context.Context, id SlotID, params *QuarantineSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*QuarantineSlotResponse, error) {
+	rsp, err := c.QuarantineSlotWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseQuarantineSlotResponse(rsp)
+}
+
+// QuarantineSlotWithResponse Keep a slot for inspection
+//
+// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
+func (c *ClientWithResponses) QuarantineSlotWithResponse(ctx context.Context, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*QuarantineSlotResponse, error) {
+	rsp, err := c.QuarantineSlot(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseQuarantineSlotResponse(rsp)
 }
 
 // ListTenantsWithResponse Tenants
@@ -28393,6 +31945,36 @@ func (c *ClientWithResponses) ReleaseAllocationWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseReleaseAllocationResponse(rsp)
+}
+
+// CreateSshCertificateWithBodyWithResponse A certificate to log in with
+//
+// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
+func (c *ClientWithResponses) CreateSshCertificateWithBodyWithResponse(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSshCertificateResponse, error) {
+	rsp, err := c.CreateSshCertificateWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSshCertificateResponse(rsp)
+}
+
+// CreateSshCertificateWithResponse A certificate to log in with
+//
+// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
+func (c *ClientWithResponses) CreateSshCertificateWithResponse(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, body CreateSshCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSshCertificateResponse, error) {
+	rsp, err := c.CreateSshCertificate(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSshCertificateResponse(rsp)
 }
 
 // GetAllocationTimelineWithResponse What happened to an allocation
@@ -30926,6 +34508,125 @@ func ParseListAdminNodesResponse(rsp *http.Response) (*ListAdminNodesResponse, e
 	return response, nil
 }
 
+// ParseCreateNodeResponse parses an HTTP response from a CreateNodeWithResponse call
+func ParseCreateNodeResponse(rsp *http.Response) (*CreateNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateNodeResponse201Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateNodeResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRetireNodeResponse parses an HTTP response from a RetireNodeWithResponse call
+func ParseRetireNodeResponse(rsp *http.Response) (*RetireNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetireNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DesiredObject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RetireNodeResponse202Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers202 = &headers
+	case rsp.StatusCode == 503:
+		var headers RetireNodeResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetAdminNodeResponse parses an HTTP response from a GetAdminNodeWithResponse call
 func ParseGetAdminNodeResponse(rsp *http.Response) (*GetAdminNodeResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -30959,6 +34660,174 @@ func ParseGetAdminNodeResponse(rsp *http.Response) (*GetAdminNodeResponse, error
 	switch {
 	case rsp.StatusCode == 503:
 		var headers GetAdminNodeResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAcceptNodeHardwareResponse parses an HTTP response from a AcceptNodeHardwareWithResponse call
+func ParseAcceptNodeHardwareResponse(rsp *http.Response) (*AcceptNodeHardwareResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AcceptNodeHardwareResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Node
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers AcceptNodeHardwareResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers AcceptNodeHardwareResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCordonNodeResponse parses an HTTP response from a CordonNodeWithResponse call
+func ParseCordonNodeResponse(rsp *http.Response) (*CordonNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CordonNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Node
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CordonNodeResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers CordonNodeResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDrainNodeResponse parses an HTTP response from a DrainNodeWithResponse call
+func ParseDrainNodeResponse(rsp *http.Response) (*DrainNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DrainNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Node
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers DrainNodeResponse202Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers202 = &headers
+	case rsp.StatusCode == 503:
+		var headers DrainNodeResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -31015,6 +34884,266 @@ func ParseCreateEnrolmentTokenResponse(rsp *http.Response) (*CreateEnrolmentToke
 		response.Headers201 = &headers
 	case rsp.StatusCode == 503:
 		var headers CreateEnrolmentTokenResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseOverrideNodeHealthResponse parses an HTTP response from a OverrideNodeHealthWithResponse call
+func ParseOverrideNodeHealthResponse(rsp *http.Response) (*OverrideNodeHealthResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &OverrideNodeHealthResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Node
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers OverrideNodeHealthResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers OverrideNodeHealthResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseProbeNodeResponse parses an HTTP response from a ProbeNodeWithResponse call
+func ParseProbeNodeResponse(rsp *http.Response) (*ProbeNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ProbeNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Node
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ProbeNodeResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRevokeNodeResponse parses an HTTP response from a RevokeNodeWithResponse call
+func ParseRevokeNodeResponse(rsp *http.Response) (*RevokeNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Node
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RevokeNodeResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers RevokeNodeResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetNodeTopologyResponse parses an HTTP response from a GetNodeTopologyWithResponse call
+func ParseGetNodeTopologyResponse(rsp *http.Response) (*GetNodeTopologyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNodeTopologyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeTopology
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetNodeTopologyResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUncordonNodeResponse parses an HTTP response from a UncordonNodeWithResponse call
+func ParseUncordonNodeResponse(rsp *http.Response) (*UncordonNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UncordonNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Node
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UncordonNodeResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers UncordonNodeResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -31828,6 +35957,118 @@ func ParseEndAnySessionResponse(rsp *http.Response) (*EndAnySessionResponse, err
 	switch {
 	case rsp.StatusCode == 503:
 		var headers EndAnySessionResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseClearSlotResponse parses an HTTP response from a ClearSlotWithResponse call
+func ParseClearSlotResponse(rsp *http.Response) (*ClearSlotResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ClearSlotResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Slot
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ClearSlotResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers ClearSlotResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseQuarantineSlotResponse parses an HTTP response from a QuarantineSlotWithResponse call
+func ParseQuarantineSlotResponse(rsp *http.Response) (*QuarantineSlotResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &QuarantineSlotResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Slot
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers QuarantineSlotResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers QuarantineSlotResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -32830,6 +37071,69 @@ func ParseReleaseAllocationResponse(rsp *http.Response) (*ReleaseAllocationRespo
 		response.Headers202 = &headers
 	case rsp.StatusCode == 503:
 		var headers ReleaseAllocationResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateSshCertificateResponse parses an HTTP response from a CreateSshCertificateWithResponse call
+func ParseCreateSshCertificateResponse(rsp *http.Response) (*CreateSshCertificateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSshCertificateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest SshCertificate
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateSshCertificateResponse201Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateSshCertificateResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -36624,12 +40928,42 @@ type ServerInterface interface {
 	// ListAdminNodes The machines
 	// (GET /api/v1/admin/nodes)
 	ListAdminNodes(c *gin.Context, params ListAdminNodesParams)
+	// CreateNode Declare a machine
+	// (POST /api/v1/admin/nodes)
+	CreateNode(c *gin.Context, params CreateNodeParams)
+	// RetireNode Retire a machine
+	// (DELETE /api/v1/admin/nodes/{name})
+	RetireNode(c *gin.Context, name NodeName, params RetireNodeParams)
 	// GetAdminNode One machine
 	// (GET /api/v1/admin/nodes/{name})
 	GetAdminNode(c *gin.Context, name NodeName)
+	// AcceptNodeHardware Accept changed hardware
+	// (POST /api/v1/admin/nodes/{name}/accept-hardware)
+	AcceptNodeHardware(c *gin.Context, name NodeName, params AcceptNodeHardwareParams)
+	// CordonNode Place nothing new on a machine
+	// (POST /api/v1/admin/nodes/{name}/cordon)
+	CordonNode(c *gin.Context, name NodeName, params CordonNodeParams)
+	// DrainNode Move work away from a machine
+	// (POST /api/v1/admin/nodes/{name}/drain)
+	DrainNode(c *gin.Context, name NodeName, params DrainNodeParams)
 	// CreateEnrolmentToken Let a machine enrol
 	// (POST /api/v1/admin/nodes/{name}/enrolment-token)
 	CreateEnrolmentToken(c *gin.Context, name NodeName, params CreateEnrolmentTokenParams)
+	// OverrideNodeHealth Say how healthy a machine is
+	// (POST /api/v1/admin/nodes/{name}/health-override)
+	OverrideNodeHealth(c *gin.Context, name NodeName, params OverrideNodeHealthParams)
+	// ProbeNode Ask a machine how it is
+	// (POST /api/v1/admin/nodes/{name}/probe)
+	ProbeNode(c *gin.Context, name NodeName, params ProbeNodeParams)
+	// RevokeNode Take a machine's certificates back
+	// (POST /api/v1/admin/nodes/{name}/revoke)
+	RevokeNode(c *gin.Context, name NodeName, params RevokeNodeParams)
+	// GetNodeTopology How a machine is wired
+	// (GET /api/v1/admin/nodes/{name}/topology)
+	GetNodeTopology(c *gin.Context, name NodeName)
+	// UncordonNode Lift your holds of a machine
+	// (POST /api/v1/admin/nodes/{name}/uncordon)
+	UncordonNode(c *gin.Context, name NodeName, params UncordonNodeParams)
 	// ListAdminPaymentSessions Checkouts of all tenants
 	// (GET /api/v1/admin/payments/sessions)
 	ListAdminPaymentSessions(c *gin.Context, params ListAdminPaymentSessionsParams)
@@ -36675,6 +41009,12 @@ type ServerInterface interface {
 	// EndAnySession End somebody's session
 	// (DELETE /api/v1/admin/sessions/{id})
 	EndAnySession(c *gin.Context, id SessionID, params EndAnySessionParams)
+	// ClearSlot Give a slot back to the market
+	// (POST /api/v1/admin/slots/{id}/clear)
+	ClearSlot(c *gin.Context, id SlotID, params ClearSlotParams)
+	// QuarantineSlot Keep a slot for inspection
+	// (POST /api/v1/admin/slots/{id}/quarantine)
+	QuarantineSlot(c *gin.Context, id SlotID, params QuarantineSlotParams)
 	// ListTenants Tenants
 	// (GET /api/v1/admin/tenants)
 	ListTenants(c *gin.Context, params ListTenantsParams)
@@ -36723,6 +41063,9 @@ type ServerInterface interface {
 	// ReleaseAllocation Give the GPUs back
 	// (POST /api/v1/allocations/{id}/release)
 	ReleaseAllocation(c *gin.Context, id AllocationID, params ReleaseAllocationParams)
+	// CreateSshCertificate A certificate to log in with
+	// (POST /api/v1/allocations/{id}/ssh-certificate)
+	CreateSshCertificate(c *gin.Context, id AllocationID, params CreateSshCertificateParams)
 	// GetAllocationTimeline What happened to an allocation
 	// (GET /api/v1/allocations/{id}/timeline)
 	GetAllocationTimeline(c *gin.Context, id AllocationID, params GetAllocationTimelineParams)
@@ -38216,6 +42559,133 @@ func (siw *ServerInterfaceWrapper) ListAdminNodes(c *gin.Context) {
 	siw.Handler.ListAdminNodes(c, params)
 }
 
+// CreateNode operation middleware
+func (siw *ServerInterfaceWrapper) CreateNode(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateNodeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateNode(c, params)
+}
+
+// RetireNode operation middleware
+func (siw *ServerInterfaceWrapper) RetireNode(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RetireNodeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RetireNode(c, name, params)
+}
+
 // GetAdminNode operation middleware
 func (siw *ServerInterfaceWrapper) GetAdminNode(c *gin.Context) {
 
@@ -38239,6 +42709,210 @@ func (siw *ServerInterfaceWrapper) GetAdminNode(c *gin.Context) {
 	}
 
 	siw.Handler.GetAdminNode(c, name)
+}
+
+// AcceptNodeHardware operation middleware
+func (siw *ServerInterfaceWrapper) AcceptNodeHardware(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AcceptNodeHardwareParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AcceptNodeHardware(c, name, params)
+}
+
+// CordonNode operation middleware
+func (siw *ServerInterfaceWrapper) CordonNode(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CordonNodeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CordonNode(c, name, params)
+}
+
+// DrainNode operation middleware
+func (siw *ServerInterfaceWrapper) DrainNode(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DrainNodeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DrainNode(c, name, params)
 }
 
 // CreateEnrolmentToken operation middleware
@@ -38307,6 +42981,303 @@ func (siw *ServerInterfaceWrapper) CreateEnrolmentToken(c *gin.Context) {
 	}
 
 	siw.Handler.CreateEnrolmentToken(c, name, params)
+}
+
+// OverrideNodeHealth operation middleware
+func (siw *ServerInterfaceWrapper) OverrideNodeHealth(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params OverrideNodeHealthParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.OverrideNodeHealth(c, name, params)
+}
+
+// ProbeNode operation middleware
+func (siw *ServerInterfaceWrapper) ProbeNode(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ProbeNodeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ProbeNode(c, name, params)
+}
+
+// RevokeNode operation middleware
+func (siw *ServerInterfaceWrapper) RevokeNode(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RevokeNodeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RevokeNode(c, name, params)
+}
+
+// GetNodeTopology operation middleware
+func (siw *ServerInterfaceWrapper) GetNodeTopology(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetNodeTopology(c, name)
+}
+
+// UncordonNode operation middleware
+func (siw *ServerInterfaceWrapper) UncordonNode(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UncordonNodeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UncordonNode(c, name, params)
 }
 
 // ListAdminPaymentSessions operation middleware
@@ -39133,6 +44104,142 @@ func (siw *ServerInterfaceWrapper) EndAnySession(c *gin.Context) {
 	}
 
 	siw.Handler.EndAnySession(c, id, params)
+}
+
+// ClearSlot operation middleware
+func (siw *ServerInterfaceWrapper) ClearSlot(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id SlotID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ClearSlotParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ClearSlot(c, id, params)
+}
+
+// QuarantineSlot operation middleware
+func (siw *ServerInterfaceWrapper) QuarantineSlot(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id SlotID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params QuarantineSlotParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.QuarantineSlot(c, id, params)
 }
 
 // ListTenants operation middleware
@@ -40157,6 +45264,93 @@ func (siw *ServerInterfaceWrapper) ReleaseAllocation(c *gin.Context) {
 	}
 
 	siw.Handler.ReleaseAllocation(c, id, params)
+}
+
+// CreateSshCertificate operation middleware
+func (siw *ServerInterfaceWrapper) CreateSshCertificate(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateSshCertificateParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateSshCertificate(c, id, params)
 }
 
 // GetAllocationTimeline operation middleware
@@ -44071,8 +49265,18 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/suspend", wrapper.SuspendGitSource)
 	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/sync", wrapper.SyncGitSource)
 	router.GET(options.BaseURL+"/api/v1/admin/nodes", wrapper.ListAdminNodes)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes", wrapper.CreateNode)
+	router.DELETE(options.BaseURL+"/api/v1/admin/nodes/:name", wrapper.RetireNode)
 	router.GET(options.BaseURL+"/api/v1/admin/nodes/:name", wrapper.GetAdminNode)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/accept-hardware", wrapper.AcceptNodeHardware)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/cordon", wrapper.CordonNode)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/drain", wrapper.DrainNode)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/enrolment-token", wrapper.CreateEnrolmentToken)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/health-override", wrapper.OverrideNodeHealth)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/probe", wrapper.ProbeNode)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/revoke", wrapper.RevokeNode)
+	router.GET(options.BaseURL+"/api/v1/admin/nodes/:name/topology", wrapper.GetNodeTopology)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/uncordon", wrapper.UncordonNode)
 	router.GET(options.BaseURL+"/api/v1/admin/payments/sessions", wrapper.ListAdminPaymentSessions)
 	router.POST(options.BaseURL+"/api/v1/admin/payments/sessions/:id/reconcile", wrapper.ReconcilePaymentSession)
 	router.GET(options.BaseURL+"/api/v1/admin/plans", wrapper.ListPlans)
@@ -44088,6 +49292,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/admin/revisions/:revision", wrapper.GetRevision)
 	router.GET(options.BaseURL+"/api/v1/admin/sessions", wrapper.ListAllSessions)
 	router.DELETE(options.BaseURL+"/api/v1/admin/sessions/:id", wrapper.EndAnySession)
+	router.POST(options.BaseURL+"/api/v1/admin/slots/:id/clear", wrapper.ClearSlot)
+	router.POST(options.BaseURL+"/api/v1/admin/slots/:id/quarantine", wrapper.QuarantineSlot)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/api/v1/admin/tenants", wrapper.CreateTenant)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id", wrapper.GetTenantByID)
@@ -44104,6 +49310,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/allocations", wrapper.CreateAllocation)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id", wrapper.GetAllocation)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/release", wrapper.ReleaseAllocation)
+	router.POST(options.BaseURL+"/api/v1/allocations/:id/ssh-certificate", wrapper.CreateSshCertificate)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/timeline", wrapper.GetAllocationTimeline)
 	router.GET(options.BaseURL+"/api/v1/api-keys", wrapper.ListApiKeys)
 	router.POST(options.BaseURL+"/api/v1/api-keys", wrapper.CreateApiKey)
@@ -45197,6 +50404,108 @@ func (response ListAdminNodes503JSONResponse) VisitListAdminNodesResponse(w http
 	return err
 }
 
+type CreateNodeRequestObject struct {
+	Params CreateNodeParams
+	Body   *CreateNodeJSONRequestBody
+}
+
+type CreateNodeResponseObject interface {
+	VisitCreateNodeResponse(w http.ResponseWriter) error
+}
+
+type CreateNode201ResponseHeaders struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateNode201JSONResponse struct {
+	Body    DesiredObject
+	Headers CreateNode201ResponseHeaders
+}
+
+func (response CreateNode201JSONResponse) VisitCreateNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateNode503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateNode503JSONResponse) VisitCreateNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetireNodeRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params RetireNodeParams
+}
+
+type RetireNodeResponseObject interface {
+	VisitRetireNodeResponse(w http.ResponseWriter) error
+}
+
+type RetireNode202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type RetireNode202JSONResponse struct {
+	Body    DesiredObject
+	Headers RetireNode202ResponseHeaders
+}
+
+func (response RetireNode202JSONResponse) VisitRetireNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetireNode503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RetireNode503JSONResponse) VisitRetireNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetAdminNodeRequestObject struct {
 	Name NodeName `json:"name"`
 }
@@ -45222,6 +50531,159 @@ func (response GetAdminNode200JSONResponse) VisitGetAdminNodeResponse(w http.Res
 type GetAdminNode503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetAdminNode503JSONResponse) VisitGetAdminNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptNodeHardwareRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params AcceptNodeHardwareParams
+	Body   *AcceptNodeHardwareJSONRequestBody
+}
+
+type AcceptNodeHardwareResponseObject interface {
+	VisitAcceptNodeHardwareResponse(w http.ResponseWriter) error
+}
+
+type AcceptNodeHardware200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type AcceptNodeHardware200JSONResponse struct {
+	Body    Node
+	Headers AcceptNodeHardware200ResponseHeaders
+}
+
+func (response AcceptNodeHardware200JSONResponse) VisitAcceptNodeHardwareResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptNodeHardware503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response AcceptNodeHardware503JSONResponse) VisitAcceptNodeHardwareResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonNodeRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params CordonNodeParams
+	Body   *CordonNodeJSONRequestBody
+}
+
+type CordonNodeResponseObject interface {
+	VisitCordonNodeResponse(w http.ResponseWriter) error
+}
+
+type CordonNode200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type CordonNode200JSONResponse struct {
+	Body    Node
+	Headers CordonNode200ResponseHeaders
+}
+
+func (response CordonNode200JSONResponse) VisitCordonNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonNode503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CordonNode503JSONResponse) VisitCordonNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainNodeRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params DrainNodeParams
+	Body   *DrainNodeJSONRequestBody
+}
+
+type DrainNodeResponseObject interface {
+	VisitDrainNodeResponse(w http.ResponseWriter) error
+}
+
+type DrainNode202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type DrainNode202JSONResponse struct {
+	Body    Node
+	Headers DrainNode202ResponseHeaders
+}
+
+func (response DrainNode202JSONResponse) VisitDrainNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainNode503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DrainNode503JSONResponse) VisitDrainNodeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -45271,6 +50733,239 @@ func (response CreateEnrolmentToken201JSONResponse) VisitCreateEnrolmentTokenRes
 type CreateEnrolmentToken503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response CreateEnrolmentToken503JSONResponse) VisitCreateEnrolmentTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverrideNodeHealthRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params OverrideNodeHealthParams
+	Body   *OverrideNodeHealthJSONRequestBody
+}
+
+type OverrideNodeHealthResponseObject interface {
+	VisitOverrideNodeHealthResponse(w http.ResponseWriter) error
+}
+
+type OverrideNodeHealth200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type OverrideNodeHealth200JSONResponse struct {
+	Body    Node
+	Headers OverrideNodeHealth200ResponseHeaders
+}
+
+func (response OverrideNodeHealth200JSONResponse) VisitOverrideNodeHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverrideNodeHealth503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response OverrideNodeHealth503JSONResponse) VisitOverrideNodeHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ProbeNodeRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params ProbeNodeParams
+	Body   *ProbeNodeJSONRequestBody
+}
+
+type ProbeNodeResponseObject interface {
+	VisitProbeNodeResponse(w http.ResponseWriter) error
+}
+
+type ProbeNode200JSONResponse Node
+
+func (response ProbeNode200JSONResponse) VisitProbeNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ProbeNode503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ProbeNode503JSONResponse) VisitProbeNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeNodeRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params RevokeNodeParams
+	Body   *RevokeNodeJSONRequestBody
+}
+
+type RevokeNodeResponseObject interface {
+	VisitRevokeNodeResponse(w http.ResponseWriter) error
+}
+
+type RevokeNode200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type RevokeNode200JSONResponse struct {
+	Body    Node
+	Headers RevokeNode200ResponseHeaders
+}
+
+func (response RevokeNode200JSONResponse) VisitRevokeNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeNode503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RevokeNode503JSONResponse) VisitRevokeNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNodeTopologyRequestObject struct {
+	Name NodeName `json:"name"`
+}
+
+type GetNodeTopologyResponseObject interface {
+	VisitGetNodeTopologyResponse(w http.ResponseWriter) error
+}
+
+type GetNodeTopology200JSONResponse NodeTopology
+
+func (response GetNodeTopology200JSONResponse) VisitGetNodeTopologyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNodeTopology503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetNodeTopology503JSONResponse) VisitGetNodeTopologyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonNodeRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params UncordonNodeParams
+	Body   *UncordonNodeJSONRequestBody
+}
+
+type UncordonNodeResponseObject interface {
+	VisitUncordonNodeResponse(w http.ResponseWriter) error
+}
+
+type UncordonNode200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type UncordonNode200JSONResponse struct {
+	Body    Node
+	Headers UncordonNode200ResponseHeaders
+}
+
+func (response UncordonNode200JSONResponse) VisitUncordonNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonNode503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UncordonNode503JSONResponse) VisitUncordonNodeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -45983,6 +51678,108 @@ func (response EndAnySession204Response) VisitEndAnySessionResponse(w http.Respo
 type EndAnySession503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response EndAnySession503JSONResponse) VisitEndAnySessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClearSlotRequestObject struct {
+	Id     SlotID `json:"id"`
+	Params ClearSlotParams
+	Body   *ClearSlotJSONRequestBody
+}
+
+type ClearSlotResponseObject interface {
+	VisitClearSlotResponse(w http.ResponseWriter) error
+}
+
+type ClearSlot200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ClearSlot200JSONResponse struct {
+	Body    Slot
+	Headers ClearSlot200ResponseHeaders
+}
+
+func (response ClearSlot200JSONResponse) VisitClearSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClearSlot503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ClearSlot503JSONResponse) VisitClearSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type QuarantineSlotRequestObject struct {
+	Id     SlotID `json:"id"`
+	Params QuarantineSlotParams
+	Body   *QuarantineSlotJSONRequestBody
+}
+
+type QuarantineSlotResponseObject interface {
+	VisitQuarantineSlotResponse(w http.ResponseWriter) error
+}
+
+type QuarantineSlot200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type QuarantineSlot200JSONResponse struct {
+	Body    Slot
+	Headers QuarantineSlot200ResponseHeaders
+}
+
+func (response QuarantineSlot200JSONResponse) VisitQuarantineSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type QuarantineSlot503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response QuarantineSlot503JSONResponse) VisitQuarantineSlotResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -46833,6 +52630,59 @@ func (response ReleaseAllocation202JSONResponse) VisitReleaseAllocationResponse(
 type ReleaseAllocation503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ReleaseAllocation503JSONResponse) VisitReleaseAllocationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSshCertificateRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params CreateSshCertificateParams
+	Body   *CreateSshCertificateJSONRequestBody
+}
+
+type CreateSshCertificateResponseObject interface {
+	VisitCreateSshCertificateResponse(w http.ResponseWriter) error
+}
+
+type CreateSshCertificate201ResponseHeaders struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateSshCertificate201JSONResponse struct {
+	Body    SshCertificate
+	Headers CreateSshCertificate201ResponseHeaders
+}
+
+func (response CreateSshCertificate201JSONResponse) VisitCreateSshCertificateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSshCertificate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateSshCertificate503JSONResponse) VisitCreateSshCertificateResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -50180,12 +56030,42 @@ type StrictServerInterface interface {
 	// ListAdminNodes The machines
 	// (GET /api/v1/admin/nodes)
 	ListAdminNodes(ctx context.Context, request ListAdminNodesRequestObject) (ListAdminNodesResponseObject, error)
+	// CreateNode Declare a machine
+	// (POST /api/v1/admin/nodes)
+	CreateNode(ctx context.Context, request CreateNodeRequestObject) (CreateNodeResponseObject, error)
+	// RetireNode Retire a machine
+	// (DELETE /api/v1/admin/nodes/{name})
+	RetireNode(ctx context.Context, request RetireNodeRequestObject) (RetireNodeResponseObject, error)
 	// GetAdminNode One machine
 	// (GET /api/v1/admin/nodes/{name})
 	GetAdminNode(ctx context.Context, request GetAdminNodeRequestObject) (GetAdminNodeResponseObject, error)
+	// AcceptNodeHardware Accept changed hardware
+	// (POST /api/v1/admin/nodes/{name}/accept-hardware)
+	AcceptNodeHardware(ctx context.Context, request AcceptNodeHardwareRequestObject) (AcceptNodeHardwareResponseObject, error)
+	// CordonNode Place nothing new on a machine
+	// (POST /api/v1/admin/nodes/{name}/cordon)
+	CordonNode(ctx context.Context, request CordonNodeRequestObject) (CordonNodeResponseObject, error)
+	// DrainNode Move work away from a machine
+	// (POST /api/v1/admin/nodes/{name}/drain)
+	DrainNode(ctx context.Context, request DrainNodeRequestObject) (DrainNodeResponseObject, error)
 	// CreateEnrolmentToken Let a machine enrol
 	// (POST /api/v1/admin/nodes/{name}/enrolment-token)
 	CreateEnrolmentToken(ctx context.Context, request CreateEnrolmentTokenRequestObject) (CreateEnrolmentTokenResponseObject, error)
+	// OverrideNodeHealth Say how healthy a machine is
+	// (POST /api/v1/admin/nodes/{name}/health-override)
+	OverrideNodeHealth(ctx context.Context, request OverrideNodeHealthRequestObject) (OverrideNodeHealthResponseObject, error)
+	// ProbeNode Ask a machine how it is
+	// (POST /api/v1/admin/nodes/{name}/probe)
+	ProbeNode(ctx context.Context, request ProbeNodeRequestObject) (ProbeNodeResponseObject, error)
+	// RevokeNode Take a machine's certificates back
+	// (POST /api/v1/admin/nodes/{name}/revoke)
+	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
+	// GetNodeTopology How a machine is wired
+	// (GET /api/v1/admin/nodes/{name}/topology)
+	GetNodeTopology(ctx context.Context, request GetNodeTopologyRequestObject) (GetNodeTopologyResponseObject, error)
+	// UncordonNode Lift your holds of a machine
+	// (POST /api/v1/admin/nodes/{name}/uncordon)
+	UncordonNode(ctx context.Context, request UncordonNodeRequestObject) (UncordonNodeResponseObject, error)
 	// ListAdminPaymentSessions Checkouts of all tenants
 	// (GET /api/v1/admin/payments/sessions)
 	ListAdminPaymentSessions(ctx context.Context, request ListAdminPaymentSessionsRequestObject) (ListAdminPaymentSessionsResponseObject, error)
@@ -50231,6 +56111,12 @@ type StrictServerInterface interface {
 	// EndAnySession End somebody's session
 	// (DELETE /api/v1/admin/sessions/{id})
 	EndAnySession(ctx context.Context, request EndAnySessionRequestObject) (EndAnySessionResponseObject, error)
+	// ClearSlot Give a slot back to the market
+	// (POST /api/v1/admin/slots/{id}/clear)
+	ClearSlot(ctx context.Context, request ClearSlotRequestObject) (ClearSlotResponseObject, error)
+	// QuarantineSlot Keep a slot for inspection
+	// (POST /api/v1/admin/slots/{id}/quarantine)
+	QuarantineSlot(ctx context.Context, request QuarantineSlotRequestObject) (QuarantineSlotResponseObject, error)
 	// ListTenants Tenants
 	// (GET /api/v1/admin/tenants)
 	ListTenants(ctx context.Context, request ListTenantsRequestObject) (ListTenantsResponseObject, error)
@@ -50279,6 +56165,9 @@ type StrictServerInterface interface {
 	// ReleaseAllocation Give the GPUs back
 	// (POST /api/v1/allocations/{id}/release)
 	ReleaseAllocation(ctx context.Context, request ReleaseAllocationRequestObject) (ReleaseAllocationResponseObject, error)
+	// CreateSshCertificate A certificate to log in with
+	// (POST /api/v1/allocations/{id}/ssh-certificate)
+	CreateSshCertificate(ctx context.Context, request CreateSshCertificateRequestObject) (CreateSshCertificateResponseObject, error)
 	// GetAllocationTimeline What happened to an allocation
 	// (GET /api/v1/allocations/{id}/timeline)
 	GetAllocationTimeline(ctx context.Context, request GetAllocationTimelineRequestObject) (GetAllocationTimelineResponseObject, error)
@@ -51201,6 +57090,77 @@ func (sh *strictHandler) ListAdminNodes(ctx *gin.Context, params ListAdminNodesP
 	}
 }
 
+// CreateNode operation middleware
+func (sh *strictHandler) CreateNode(ctx *gin.Context, params CreateNodeParams) {
+	var request CreateNodeRequestObject
+
+	request.Params = params
+
+	var body CreateNodeJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateNode(ctx, request.(CreateNodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateNode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateNodeResponseObject); ok {
+		if err := validResponse.VisitCreateNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RetireNode operation middleware
+func (sh *strictHandler) RetireNode(ctx *gin.Context, name NodeName, params RetireNodeParams) {
+	var request RetireNodeRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RetireNode(ctx, request.(RetireNodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetireNode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RetireNodeResponseObject); ok {
+		if err := validResponse.VisitRetireNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetAdminNode operation middleware
 func (sh *strictHandler) GetAdminNode(ctx *gin.Context, name NodeName) {
 	var request GetAdminNodeRequestObject
@@ -51220,6 +57180,141 @@ func (sh *strictHandler) GetAdminNode(ctx *gin.Context, name NodeName) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetAdminNodeResponseObject); ok {
 		if err := validResponse.VisitGetAdminNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AcceptNodeHardware operation middleware
+func (sh *strictHandler) AcceptNodeHardware(ctx *gin.Context, name NodeName, params AcceptNodeHardwareParams) {
+	var request AcceptNodeHardwareRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body AcceptNodeHardwareJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AcceptNodeHardware(ctx, request.(AcceptNodeHardwareRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AcceptNodeHardware")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(AcceptNodeHardwareResponseObject); ok {
+		if err := validResponse.VisitAcceptNodeHardwareResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CordonNode operation middleware
+func (sh *strictHandler) CordonNode(ctx *gin.Context, name NodeName, params CordonNodeParams) {
+	var request CordonNodeRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body CordonNodeJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CordonNode(ctx, request.(CordonNodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CordonNode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CordonNodeResponseObject); ok {
+		if err := validResponse.VisitCordonNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DrainNode operation middleware
+func (sh *strictHandler) DrainNode(ctx *gin.Context, name NodeName, params DrainNodeParams) {
+	var request DrainNodeRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body DrainNodeJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DrainNode(ctx, request.(DrainNodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DrainNode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DrainNodeResponseObject); ok {
+		if err := validResponse.VisitDrainNodeResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -51268,6 +57363,218 @@ func (sh *strictHandler) CreateEnrolmentToken(ctx *gin.Context, name NodeName, p
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(CreateEnrolmentTokenResponseObject); ok {
 		if err := validResponse.VisitCreateEnrolmentTokenResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// OverrideNodeHealth operation middleware
+func (sh *strictHandler) OverrideNodeHealth(ctx *gin.Context, name NodeName, params OverrideNodeHealthParams) {
+	var request OverrideNodeHealthRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body OverrideNodeHealthJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.OverrideNodeHealth(ctx, request.(OverrideNodeHealthRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OverrideNodeHealth")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(OverrideNodeHealthResponseObject); ok {
+		if err := validResponse.VisitOverrideNodeHealthResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ProbeNode operation middleware
+func (sh *strictHandler) ProbeNode(ctx *gin.Context, name NodeName, params ProbeNodeParams) {
+	var request ProbeNodeRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body ProbeNodeJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(ctx, err)
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ProbeNode(ctx, request.(ProbeNodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ProbeNode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ProbeNodeResponseObject); ok {
+		if err := validResponse.VisitProbeNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RevokeNode operation middleware
+func (sh *strictHandler) RevokeNode(ctx *gin.Context, name NodeName, params RevokeNodeParams) {
+	var request RevokeNodeRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body RevokeNodeJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeNode(ctx, request.(RevokeNodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeNode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RevokeNodeResponseObject); ok {
+		if err := validResponse.VisitRevokeNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetNodeTopology operation middleware
+func (sh *strictHandler) GetNodeTopology(ctx *gin.Context, name NodeName) {
+	var request GetNodeTopologyRequestObject
+
+	request.Name = name
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNodeTopology(ctx, request.(GetNodeTopologyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNodeTopology")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetNodeTopologyResponseObject); ok {
+		if err := validResponse.VisitGetNodeTopologyResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UncordonNode operation middleware
+func (sh *strictHandler) UncordonNode(ctx *gin.Context, name NodeName, params UncordonNodeParams) {
+	var request UncordonNodeRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body UncordonNodeJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(ctx, err)
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UncordonNode(ctx, request.(UncordonNodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UncordonNode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(UncordonNodeResponseObject); ok {
+		if err := validResponse.VisitUncordonNodeResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -51754,6 +58061,96 @@ func (sh *strictHandler) EndAnySession(ctx *gin.Context, id SessionID, params En
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(EndAnySessionResponseObject); ok {
 		if err := validResponse.VisitEndAnySessionResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ClearSlot operation middleware
+func (sh *strictHandler) ClearSlot(ctx *gin.Context, id SlotID, params ClearSlotParams) {
+	var request ClearSlotRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ClearSlotJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ClearSlot(ctx, request.(ClearSlotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ClearSlot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ClearSlotResponseObject); ok {
+		if err := validResponse.VisitClearSlotResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// QuarantineSlot operation middleware
+func (sh *strictHandler) QuarantineSlot(ctx *gin.Context, id SlotID, params QuarantineSlotParams) {
+	var request QuarantineSlotRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body QuarantineSlotJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.QuarantineSlot(ctx, request.(QuarantineSlotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "QuarantineSlot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(QuarantineSlotResponseObject); ok {
+		if err := validResponse.VisitQuarantineSlotResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -52327,6 +58724,51 @@ func (sh *strictHandler) ReleaseAllocation(ctx *gin.Context, id AllocationID, pa
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ReleaseAllocationResponseObject); ok {
 		if err := validResponse.VisitReleaseAllocationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSshCertificate operation middleware
+func (sh *strictHandler) CreateSshCertificate(ctx *gin.Context, id AllocationID, params CreateSshCertificateParams) {
+	var request CreateSshCertificateRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body CreateSshCertificateJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSshCertificate(ctx, request.(CreateSshCertificateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSshCertificate")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateSshCertificateResponseObject); ok {
+		if err := validResponse.VisitCreateSshCertificateResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

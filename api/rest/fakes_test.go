@@ -19,7 +19,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/product/inventory/place"
 )
 
@@ -319,25 +318,6 @@ func (shop) Get(_ context.Context, name string) (catalog.SKU, error) {
 
 func (shop) List(context.Context, string, int) ([]catalog.SKU, error) {
 	return []catalog.SKU{h100}, nil
-}
-
-type machines struct{}
-
-var node1 = inventory.Node{ID: ids.New[ids.Node](), Name: "sim-1", SKU: h100.Name, Region: "eu-1", Onboarding: "simulated", Lifecycle: "active", Health: "healthy", Reachability: "reachable", Slots: 8, Free: 5}
-
-func (machines) Capacity(context.Context) ([]inventory.Capacity, error) {
-	return []inventory.Capacity{{SKU: h100.Name, Region: "eu-1", Nodes: 1, Total: 8, Free: 5, Claimed: 3}}, nil
-}
-
-func (machines) Nodes(context.Context, string, int) ([]inventory.Node, error) {
-	return []inventory.Node{node1}, nil
-}
-
-func (machines) Node(_ context.Context, name string) (inventory.Node, []inventory.Device, error) {
-	if name != node1.Name {
-		return inventory.Node{}, nil, errs.New(errs.NotFound, "no node is named %s", name)
-	}
-	return node1, []inventory.Device{{UUID: "GPU-1", Model: "NVIDIA H100", MemoryMiB: 81559, Health: "healthy", Present: true, SlotStatus: "clean"}}, nil
 }
 
 type facts struct{}

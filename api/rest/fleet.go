@@ -36,19 +36,10 @@ func (s *Server) ListAdminNodes(ctx context.Context, req oapi.ListAdminNodesRequ
 // GetAdminNode handles GET /api/v1/admin/nodes/{name}.
 func (s *Server) GetAdminNode(ctx context.Context, req oapi.GetAdminNodeRequestObject) (oapi.GetAdminNodeResponseObject, error) {
 	ctx, _ = of(ctx)
-	n, devices, err := s.Inventory.Node(ctx, req.Name)
+	shown, err := s.wholeNode(ctx, req.Name)
 	if err != nil {
 		return nil, err
 	}
-	shown := s.toNode(n)
-	gpus := make([]oapi.Gpu, len(devices))
-	for i, d := range devices {
-		gpus[i] = oapi.Gpu{
-			Uuid: d.UUID, Index: d.Index, Model: d.Model, MemoryMib: d.MemoryMiB, Health: d.Health, Reasons: orEmpty(d.Reasons),
-			Present: d.Present, SlotStatus: d.SlotStatus, SlotReason: d.SlotReason, AllocationId: d.Holder,
-		}
-	}
-	shown.Gpus = &gpus
 	return oapi.GetAdminNode200JSONResponse(shown), nil
 }
 
@@ -60,12 +51,20 @@ func (s *Server) CreateEnrolmentToken(ctx context.Context, req oapi.CreateEnrolm
 	if err != nil {
 		return nil, err
 	}
-	token, expires, err := s.EnrolmentToken(ctx, r.caller, n.ID)
+	token, err := s.Machines.Token(ctx, r.caller, n)
 	if err != nil {
 		return nil, err
 	}
+	shown := oapi.EnrolmentToken{Node: n.Name, Token: token.Token, ExpiresAt: token.ExpiresAt.UTC()}
+	if f := token.Install; f != nil {
+		facts := oapi.InstallFacts{Server: f.Server, CaFingerprint: f.CAFingerprint, Command: f.Command, Binaries: make([]oapi.AgentBinary, len(f.Binaries))}
+		for i, b := range f.Binaries {
+			facts.Binaries[i] = oapi.AgentBinary{Platform: b.Platform, Sha256: b.SHA256}
+		}
+		shown.Install = &facts
+	}
 	return oapi.CreateEnrolmentToken201JSONResponse{
-		Body:    oapi.EnrolmentToken{Node: n.Name, Token: token, ExpiresAt: expires.UTC()},
+		Body:    shown,
 		Headers: oapi.CreateEnrolmentToken201ResponseHeaders{Location: "/api/v1/admin/nodes/" + n.Name},
 	}, nil
 }
@@ -78,5 +77,7 @@ func (s *Server) toNode(n inventory.Node) oapi.Node {
 		Onboarding: oapi.NodeOnboarding(n.Onboarding), Lifecycle: oapi.NodeLifecycle(n.Lifecycle), Health: oapi.NodeHealth(n.Health),
 		Reachability: oapi.NodeReachability(n.Reachability), Occupancy: oapi.NodeOccupancy(n.Occupancy()),
 		Cordoned: n.Cordoned, Message: n.Message, Slots: n.Slots, Free: n.Free, Quarantined: n.Quarantined,
+		AgentVersion: filled(n.AgentVersion), Fingerprint: filled(n.Fingerprint), Address: filled(n.Address),
+		DrainedAt: utc(n.DrainedAt), LeavesBy: utc(n.LeaveAt), Held: &n.Held, Holds: toHolds(n.Holds),
 	}
 }

@@ -93,6 +93,12 @@ func (s *Server) coded(c *gin.Context, err error) *errs.Error {
 	return errs.New(errs.Internal, "something went wrong on our side")
 }
 
+// asCoded is the coded error in err's chain, or nil.
+func asCoded(err error) *errs.Error {
+	e, _ := errors.AsType[*errs.Error](err)
+	return e
+}
+
 // away tells a database that is gone or starting from one that was asked wrongly:
 // the same request may succeed in a moment.
 func away(err error) bool {

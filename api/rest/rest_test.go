@@ -54,11 +54,8 @@ func setup(t testing.TB, change ...func(*rest.Config)) *bundle {
 	b.archive = &archive{people: b.people}
 	b.rooms = &rooms{people: b.people, all: map[ids.Allocation]allocation.Allocation{}}
 	cfg := rest.Config{
-		Identity: b.people, Catalog: shop{}, Allocations: b.rooms, Inventory: machines{}, Metering: meter{}, Ledger: purse{}, Billing: office{}, Statements: office{}, Payments: b.till,
+		Identity: b.people, Catalog: shop{}, Allocations: b.rooms, Inventory: machines{b.people}, Machines: machines{b.people}, Metering: meter{}, Ledger: purse{}, Billing: office{}, Statements: office{}, Payments: b.till,
 		Events: facts{}, Desired: b.archive, Changes: changes{b.archive}, History: history{b.archive}, Trace: b.archive.Trace, Hook: b.archive.Hook, Known: b.archive.Known, AuditLog: b.trail, Currency: func() string { return "EUR" }, CursorKey: []byte("a key of a test, and of nothing else"),
-		EnrolmentToken: func(context.Context, identity.Caller, ids.Node) (string, time.Time, error) {
-			return "gpe_secret", t0.Add(15 * time.Minute), nil
-		},
 		Ready:  func(context.Context) error { return nil },
 		Checks: []rest.Check{{Name: "postgres", Ask: func(context.Context) (rest.Status, string) { return rest.OK, "" }}},
 		Limits: func(rest.Class, identity.Caller) rest.Limit { return rest.Limit{PerMinute: 60, Burst: 1000} },
@@ -142,20 +139,22 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		return strings.NewReplacer("{service_account_id}", account.String(), "{credential_id}", credential.String()).Replace(path)
 	case strings.Contains(path, "/git-sources/{name}"):
 		return strings.Replace(path, "{name}", fleet.Name, 1)
+	case strings.Contains(path, "/nodes/{name}"):
+		return strings.Replace(path, "{name}", node1.Name, 1)
+	case strings.Contains(path, "/slots/{id}"):
+		return strings.Replace(path, "{id}", slot1.ID.String(), 1)
 	case strings.Contains(path, "/plans/{id}/"):
 		return strings.Replace(path, "{id}", change1.ID.String(), 1)
 	case strings.Contains(path, "/drift/{id}"):
 		return strings.Replace(path, "{id}", drift1.ID.String(), 1)
 	}
 	made := map[string]func() string{
-		"/api/v1/skus/{sku}":                         func() string { return h100.Name },
-		"/api/v1/ssh-keys/{id}":                      func() string { return ids.New[ids.SSHKey]().String() },
-		"/api/v1/api-keys/{id}":                      func() string { return b.make(t, "/api/v1/api-keys", `{"name":"ci"}`) },
-		"/api/v1/tenant/invitations/{id}":            func() string { return b.make(t, "/api/v1/tenant/invitations", `{"email":"a@b.test","role":"member"}`) },
-		"/api/v1/admin/nodes/{name}":                 func() string { return node1.Name },
-		"/api/v1/admin/nodes/{name}/enrolment-token": func() string { return node1.Name },
-		"/api/v1/admin/desired/{kind}":               func() string { return "Node" },
-		"/api/v1/admin/plans/{id}":                   func() string { return plan1.ID.String() },
+		"/api/v1/skus/{sku}":              func() string { return h100.Name },
+		"/api/v1/ssh-keys/{id}":           func() string { return ids.New[ids.SSHKey]().String() },
+		"/api/v1/api-keys/{id}":           func() string { return b.make(t, "/api/v1/api-keys", `{"name":"ci"}`) },
+		"/api/v1/tenant/invitations/{id}": func() string { return b.make(t, "/api/v1/tenant/invitations", `{"email":"a@b.test","role":"member"}`) },
+		"/api/v1/admin/desired/{kind}":    func() string { return "Node" },
+		"/api/v1/admin/plans/{id}":        func() string { return plan1.ID.String() },
 	}
 	if one, ok := made[path]; ok {
 		return parameter.ReplaceAllString(path, one())

@@ -50,9 +50,8 @@ type Config struct {
 	DB pg.Queryer
 	// Seen says what the machines last reported of these allocations; without it
 	// conditions tell only what the allocations' own rows do.
-	Seen func(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error)
-	// EnrolmentToken makes a token for a node, with its audit row, in one transaction.
-	EnrolmentToken func(ctx context.Context, c identity.Caller, node ids.Node) (token string, expires time.Time, err error)
+	Seen     func(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error)
+	Machines Machines
 
 	// Naming is the first part of resource names.
 	Naming ids.Naming

@@ -18,7 +18,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
 )
 
 // What the handlers ask of each room. The rooms' services satisfy these; tests
@@ -172,6 +171,7 @@ type (
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
+		Login(ctx context.Context, ch identity.Change[allocation.Login], id ids.Allocation, publicKey string) (allocation.Login, error)
 		InUse
 	}
 	// InUse knows what people and projects hold, and what they wait for.
@@ -181,12 +181,6 @@ type (
 		CommittedBurn(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project) (money.Minor, error)
 		CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error
 		Names(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]string, error)
-	}
-	// Inventory knows the machines.
-	Inventory interface {
-		Capacity(ctx context.Context) ([]inventory.Capacity, error)
-		Nodes(ctx context.Context, after string, limit int) ([]inventory.Node, error)
-		Node(ctx context.Context, name string) (inventory.Node, []inventory.Device, error)
 	}
 	// Metering knows what was used.
 	Metering interface {

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/gpuaas/gpuaas/agent"
+	"github.com/gpuaas/gpuaas/agent/host"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/redact"
@@ -24,9 +25,18 @@ import (
 const usage = `Usage: gpuaas-agent COMMAND [flags]
 
 Commands:
-  run        enrol if needed, then serve this node until it is told to stop
+  install    make this host a node: check it, enrol, start the agent
+  status     what the agent is doing, and what is wrong
+  plan       what the agent would do now for each allocation; changes nothing
+  doctor     check this host, and say what to do
   inventory  print the hardware of this host as JSON
   version    print the version
+
+Started by systemd:
+  network    the half that speaks to the control plane
+  helper     the half that acts as root
+  guard      goes back to the build before, when an update was not heard of
+  run        both in one process, for development
 
 gpuaas-agent COMMAND -h lists a command's flags.
 `
@@ -45,25 +55,35 @@ const (
 	exitUsage = 2
 )
 
+// process is what a command is started with.
+type process struct {
+	name        string
+	args        []string
+	in          io.Reader
+	out, errOut io.Writer
+	env         func(string) string
+}
+
+var commands = map[string]func(context.Context, process) error{
+	"run": run, "network": network, "helper": helperHalf, "guard": guard, "inventory": inventory,
+	"install": install, "status": status, "plan": plan, "doctor": doctor, deviceCommand: openDevice,
+	"probe":            probe,    // not for people: a child that looks at what may hang
+	"scrub":            scrubGPU, // the same, for what may crash
+	host.InsideCommand: func(_ context.Context, p process) error { return host.Inside(p.in, p.out) },
+	"version":          printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
+}
+
 func command(ctx context.Context, args []string, out, errOut io.Writer, env func(string) string) int {
 	if len(args) == 0 {
 		fmt.Fprint(errOut, usage)
 		return exitUsage
 	}
-	var err error
-	switch args[0] {
-	case "run":
-		err = run(ctx, args[1:], errOut, env)
-	case "inventory":
-		err = inventory(ctx, args[1:], out, errOut, env)
-	case "version", "--version":
-		_, err = fmt.Fprintf(out, "gpuaas-agent %s, envelope %d, capability %d\n", version.Version, wire.Version, wire.Capability)
-	case "help", "-h", "--help":
-		_, err = fmt.Fprint(out, usage)
-	default:
+	run, known := commands[args[0]]
+	if !known {
 		fmt.Fprintf(errOut, "Error: no command %q\n\n%s", args[0], usage)
 		return exitUsage
 	}
+	err := run(ctx, process{args[0], args[1:], os.Stdin, out, errOut, env})
 	var wrong *usageError
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
@@ -77,34 +97,78 @@ func command(ctx context.Context, args []string, out, errOut io.Writer, env func
 	}
 }
 
-func run(ctx context.Context, args []string, errOut io.Writer, env func(string) string) error {
-	s, err := read("run", args, errOut, env)
+func printVersion(_ context.Context, p process) error {
+	_, err := fmt.Fprintf(p.out, "gpuaas-agent %s, envelope %d, capability %d\n", version.Version, wire.Version, wire.Capability)
+	return err
+}
+
+func printUsage(_ context.Context, p process) error {
+	_, err := fmt.Fprint(p.out, usage)
+	return err
+}
+
+// serving is the configuration of a command that runs until it is told to stop.
+func (p process) serving(ctx context.Context) (agent.Config, error) {
+	s, err := read(p.name, p.args, p.errOut, p.env)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	log := slog.New(slog.NewJSONHandler(p.errOut, &slog.HandlerOptions{ReplaceAttr: redact.Attr})).With("component", "agent")
+	c, err := s.config(log, p.env)
+	if err != nil {
+		return c, err
+	}
+	c.Socket, c.Anchor = agent.SocketIn(s.RunDir), agent.AnchorIn(s.RunDir)
+	log.InfoContext(ctx, "agent starts", "half", p.name, "version", c.Version, "server", c.Server, "driver", c.Driver)
+	return c, nil
+}
+
+func run(ctx context.Context, p process) error {
+	c, err := p.serving(ctx)
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(errOut, &slog.HandlerOptions{ReplaceAttr: redact.Attr})).With("component", "agent")
-	c, err := s.config(log, env)
-	if err != nil {
-		return err
-	}
-	log.InfoContext(ctx, "agent starts", "version", c.Version, "server", c.Server, "driver", c.Driver)
 	return agent.Run(ctx, c)
 }
 
-func inventory(ctx context.Context, args []string, out, errOut io.Writer, env func(string) string) error {
-	s, err := read("inventory", args, errOut, env)
+func network(ctx context.Context, p process) error {
+	c, err := p.serving(ctx)
+	if err != nil {
+		return err
+	}
+	c.StatusSocket = statusSocket
+	return agent.RunNetwork(ctx, c)
+}
+
+func helperHalf(ctx context.Context, p process) error {
+	c, err := p.serving(ctx)
+	if err != nil {
+		return err
+	}
+	if c.PeerUID, c.PeerGID, err = agentUser(); err != nil {
+		return err
+	}
+	return agent.RunHelper(ctx, c)
+}
+
+func inventory(ctx context.Context, p process) error {
+	s, err := read(p.name, p.args, p.errOut, p.env)
 	if err != nil {
 		return err
 	}
 	if s.Driver == agent.DriverSim {
 		return &usageError{errors.New("a simulated host exists only beside its agent: read its report instead")}
 	}
-	c := agent.Config{Driver: agent.DriverNVIDIA, SMI: s.SMI, Log: slog.New(slog.NewTextHandler(errOut, nil))}
+	c := agent.Config{Driver: agent.DriverNVIDIA, SMI: s.SMI, Log: slog.New(slog.NewTextHandler(p.errOut, nil))}
 	found, err := agent.Inventory(ctx, c, ids.Node{})
 	if err != nil {
 		return err
 	}
+	return printJSON(p.out, found)
+}
+
+func printJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
-	return e.Encode(found)
+	return e.Encode(v)
 }

@@ -7,7 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,21 +17,26 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gpuaas/gpuaas/agent"
+	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/version"
 )
 
 // settings are the keys of the configuration file, and the flags of the same
 // names. No secret is among them: a command line is read by every user of a host.
 type settings struct {
-	Server        string `yaml:"server"`
-	StateDir      string `yaml:"state_dir"`
-	TokenFile     string `yaml:"token_file"`
-	CAFile        string `yaml:"ca_file"`
-	CAFingerprint string `yaml:"ca_fingerprint"`
-	Driver        string `yaml:"driver"`
-	Profile       string `yaml:"profile"`
-	SMI           string `yaml:"nvidia_smi"`
-	Hostname      string `yaml:"hostname"`
+	Server        string `yaml:"server,omitempty"`
+	StateDir      string `yaml:"state_dir,omitempty"`
+	TokenFile     string `yaml:"token_file,omitempty"`
+	CAFile        string `yaml:"ca_file,omitempty"`
+	CAFingerprint string `yaml:"ca_fingerprint,omitempty"`
+	Driver        string `yaml:"driver,omitempty"`
+	Profile       string `yaml:"profile,omitempty"`
+	SMI           string `yaml:"nvidia_smi,omitempty"`
+	Hostname      string `yaml:"hostname,omitempty"`
+	RunDir        string `yaml:"run_dir,omitempty"`
+	Metrics       string `yaml:"metrics,omitempty"`
+	Scrub         string `yaml:"scrub,omitempty"`
+	Deny          string `yaml:"deny,omitempty"`
 }
 
 // usageError is a mistake of the caller.
@@ -46,7 +53,7 @@ func read(name string, args []string, errOut io.Writer, env func(string) string)
 	var s settings
 	flags := flag.NewFlagSet("gpuaas-agent "+name, flag.ContinueOnError)
 	flags.SetOutput(errOut)
-	file := flags.String("config", env(prefix+"CONFIG"), "configuration file (YAML), the keys are the flags' names with _ for -")
+	file := flags.String("config", configFile(name, env), "configuration file (YAML), the keys are the flags' names with _ for -")
 	values := map[string]*string{}
 	for _, f := range []struct {
 		name, usage string
@@ -61,6 +68,10 @@ func read(name string, args []string, errOut io.Writer, env func(string) string)
 		{"profile", "hardware profile of a simulated host", &s.Profile},
 		{"nvidia-smi", "absolute path of nvidia-smi", &s.SMI},
 		{"hostname", "name to enrol with (default the host's)", &s.Hostname},
+		{"run-dir", "directory of the helper's socket (default /run/gpuaas-agent)", &s.RunDir},
+		{"metrics", "loopback address for Prometheus, such as 127.0.0.1:9464 (default none)", &s.Metrics},
+		{"scrub", "absolute path of the program that overwrites a GPU's memory", &s.Scrub},
+		{"deny", "networks that tenants must not reach, separated by commas", &s.Deny},
 	} {
 		values[f.name] = f.into
 		flags.String(f.name, "", f.usage)
@@ -73,7 +84,7 @@ func read(name string, args []string, errOut io.Writer, env func(string) string)
 	if flags.NArg() > 0 {
 		return s, &usageError{fmt.Errorf("unexpected argument %q", flags.Arg(0))}
 	}
-	if err := s.load(*file); err != nil {
+	if err := s.load(*file); err != nil && (name != "install" || !errors.Is(err, fs.ErrNotExist)) {
 		return s, err
 	}
 	for name, into := range values {
@@ -87,6 +98,17 @@ func read(name string, args []string, errOut io.Writer, env func(string) string)
 		}
 	})
 	return s, s.complete()
+}
+
+// defaultFile is where install writes the configuration.
+const defaultFile = "/etc/gpuaas/agent.yaml"
+
+// configFile is read where nothing else is said. A simulated node has none.
+func configFile(command string, env func(string) string) string {
+	if file := env(prefix + "CONFIG"); file != "" || command == "run" || command == "inventory" {
+		return file
+	}
+	return defaultFile
 }
 
 func (s *settings) load(file string) error {
@@ -105,12 +127,32 @@ func (s *settings) load(file string) error {
 	return nil
 }
 
+// save writes the configuration of this host. A token is never part of it.
+func (s settings) save() (changed bool, err error) {
+	s.TokenFile = ""
+	text, err := yaml.Marshal(s)
+	if err != nil {
+		return false, fmt.Errorf("encoding configuration: %w", err)
+	}
+	text = append([]byte("# Written by gpuaas-agent install. See docs/reference/configuration.md.\n"), text...)
+	if have, err := os.ReadFile(defaultFile); err == nil && bytes.Equal(have, text) {
+		return false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(defaultFile), 0o755); err != nil {
+		return false, fmt.Errorf("saving configuration: %w", err)
+	}
+	return true, durable.Write(defaultFile, text, 0o644)
+}
+
 func (s *settings) complete() error {
 	if s.Driver == "" {
 		s.Driver = agent.DriverNVIDIA
 	}
 	if s.StateDir == "" {
-		s.StateDir = "/var/lib/gpuaas"
+		s.StateDir = agent.DefaultStateDir
+	}
+	if s.RunDir == "" {
+		s.RunDir = agent.DefaultRunDir
 	}
 	if s.Hostname != "" {
 		return nil
@@ -123,9 +165,24 @@ func (s *settings) complete() error {
 }
 
 func (s settings) config(log *slog.Logger, env func(string) string) (agent.Config, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return agent.Config{}, fmt.Errorf("finding this program: %w", err)
+	}
 	c := agent.Config{
-		Server: s.Server, StateDir: s.StateDir, Token: s.token(env), CAFingerprint: s.CAFingerprint,
+		Self: self, Server: s.Server, StateDir: s.StateDir, Token: s.token(env), CAFingerprint: s.CAFingerprint,
 		Driver: s.Driver, Profile: s.Profile, SMI: s.SMI, Hostname: s.Hostname, Version: version.Version, Log: log,
+		Metrics: s.Metrics, Scrub: s.Scrub,
+	}
+	for network := range strings.SplitSeq(s.Deny, ",") {
+		if network = strings.TrimSpace(network); network == "" {
+			continue
+		}
+		denied, err := netip.ParsePrefix(network)
+		if err != nil {
+			return c, fmt.Errorf("deny: %q is no network such as 10.0.0.0/8", network)
+		}
+		c.Deny = append(c.Deny, denied)
 	}
 	if s.CAFile != "" {
 		text, err := os.ReadFile(s.CAFile)

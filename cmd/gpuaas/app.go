@@ -131,14 +131,14 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 			root.AddCommand(c)
 		}
 	}
-	in(groupTenant, newAlloc(a), newKeys(a))
+	in(groupTenant, newAlloc(a), newSSH(a), newKeys(a))
 	in(groupMoney, newBalance(a), newUsage(a), newLedger(a), newStatement(a), newPayment(a), newRefund(a))
 	in(groupAccount, newLogin(a), newLogout(a), newWhoami(a))
 	in(groupPeople, newTenant(a), newProject(a), newServiceAccount(a), newAPIKey(a), newSession(a), newAudit(a), newAdmin(a))
 	in(groupOperator, newGet(a), newDescribe(a), newWait(a), newEvents(a), newDrift(a), newTrace(a), newPolicy(a))
 	in(groupChange, newValidate(a), newEnv(a), newDiff(a), newPlan(a), newApply(a), newApprove(a), newReject(a), newRollback(a), newExport(a), newAdopt(a),
-		newSuspend(a), newResume(a), newReconcile(a), newPut(a), newDelete(a))
-	in(groupHouse, newUp(), newServer(), newInit(a), newFirstAdmin(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
+		newNode(a), newSuspend(a), newResume(a), newReconcile(a), newPut(a), newDelete(a))
+	in(groupHouse, newUp(), newServer(), newInit(a), newFirstAdmin(a), newCA(a), newAgent(a), newDoctor(a), newDev(a), newTour(a), newVersion(a))
 	root.SetCompletionCommandGroupID(groupHouse)
 	root.SetHelpCommandGroupID(groupHouse)
 	root.AddCommand(newExitCodes())

@@ -166,31 +166,33 @@ func (a *app) describeNode(ctx context.Context, c *client, name string) error {
 		{"Health", string(n.Health)},
 		{"Reachable", string(n.Reachability)},
 		{"Occupancy", fmt.Sprintf("%s: %d of %d slots free, %d in quarantine", n.Occupancy, n.Free, n.Slots, n.Quarantined)},
-		{"Cordoned", strconv.FormatBool(n.Cordoned)},
 		{"SKU", n.Sku},
 		{"Region", n.Region},
 		{"Onboarding", string(n.Onboarding)},
+		{"SSH", orDash(deref(n.Address))},
+		{"Agent", orDash(deref(n.AgentVersion))},
+		{"Last report", stamp(deref(n.LastReportAt))},
 		{"Declared in", origin(declared.Value)},
 		{"Suspended", suspensionOf(declared.Value.Metadata.Suspended)},
 		{"Message", n.Message},
 	}
-	gpus := table{head: []string{"INDEX", "UUID", "MODEL", "HEALTH", "SLOT", "HOLDER", "REASONS"}}
-	for _, g := range deref(n.Gpus) {
-		health, holder := g.Health, "-"
-		if !g.Present {
-			health += ", missing"
-		}
-		if g.AllocationId != nil {
-			holder = g.AllocationId.String()
-		}
-		gpus.add("", strconv.Itoa(g.Index), g.Uuid, g.Model, health, orDash(g.SlotStatus), holder, orDash(strings.TrimSpace(strings.Join(g.Reasons, ", ")+" "+g.SlotReason)))
+	conditions := deref(n.Conditions)
+	if n.Conditions == nil {
+		conditions = deref(declared.Value.Status).Conditions
 	}
 	return a.describe("node/"+n.Name,
 		map[string]json.RawMessage{"node": found.Raw, "desired": orNull(declared.Raw), "plans": reasons.raw},
-		section{facts: facts},
-		section{title: "Conditions:", table: conditionTable(deref(declared.Value.Status).Conditions)},
-		section{title: "GPUs:", table: gpus},
-		section{title: "Why (plans of the loop, last day):", table: reasons.table, facts: reasons.note})
+		slices.Concat([]section{
+			{facts: facts},
+			{title: "Conditions:", table: conditionTable(conditions)},
+		}, nextSection(a.nodeAdvice(n)), []section{
+			{title: "Holds:", table: holdTable(deref(n.Holds))},
+			{title: "GPUs and slots:", table: gpuTable(deref(n.Gpus))},
+			{title: "Health:", table: healthTable(deref(n.HealthReports))},
+			{title: "Last tasks:", table: taskTable(deref(n.Tasks))},
+			{title: "Certificates:", table: certificateTable(deref(n.Certificates))},
+			{title: "Why (plans of the loop, last day):", table: reasons.table, facts: reasons.note},
+		})...)
 }
 
 func (a *app) describeSku(ctx context.Context, c *client, name string) error {

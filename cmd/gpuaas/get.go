@@ -102,12 +102,8 @@ func nodeTable(now time.Time, all ...oapi.Node) table {
 		wide: []string{"OCCUPANCY", "ONBOARDING", "ID"},
 	}
 	for _, n := range all {
-		status := string(n.Lifecycle)
-		if n.Cordoned {
-			status += ",cordoned"
-		}
 		t.add("node/"+n.Name,
-			n.Name, truth(nodeReady(n)), status, string(n.Health), string(n.Reachability), n.Sku,
+			n.Name, truth(nodeReady(n)), nodeStatus(n), string(n.Health), string(n.Reachability), n.Sku,
 			fmt.Sprintf("%d/%d", n.Free, n.Slots), n.Region, age(now, bornAt(n.Id)), orDash(n.Message),
 			string(n.Occupancy), string(n.Onboarding), n.Id.String())
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 func newKeys(a *app) *cobra.Command {
-	return group("keys", "Public SSH keys that may log in to your allocations", newKeysAdd(a), newKeysList(a), newKeysDelete(a))
+	return group("keys", "Public SSH keys that may log in to your allocations", newKeysAdd(a), newKeysList(a), newKeysDelete(a), newKeysRotate(a))
 }
 
 func newKeysAdd(a *app) *cobra.Command {

@@ -111,6 +111,10 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 	if err != nil {
 		return serve.Config{}, err
 	}
+	keys, err := serve.KeysFromEnv(os.Getenv)
+	if err != nil {
+		return serve.Config{}, err
+	}
 	front, err := serve.ParseFront(f.publicURL, f.proxies)
 	if err != nil {
 		return serve.Config{}, err
@@ -119,7 +123,7 @@ func (f serverFlags) config(ctx context.Context) (serve.Config, error) {
 		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
 		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
-		SignIn: signIn, Payments: payments, Front: front, StateDir: f.stateDir, Source: source, Log: log,
+		SignIn: signIn, Payments: payments, Keys: keys, Front: front, AgentDir: os.Getenv("GPUAAS_AGENT_DIR"), StateDir: f.stateDir, Source: source, Log: log,
 	}, nil
 }
 

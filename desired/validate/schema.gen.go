@@ -37,11 +37,12 @@ var pattern18 = newMatcher(`^([a-z][A-Za-z0-9]{0,127}|\*)$`)
 var pattern19 = newMatcher(`^[A-Z]{3}$`)
 var pattern20 = newMatcher(`^sha256:[0-9a-f]{64}$`)
 var pattern21 = newMatcher(`^[A-Za-z0-9-]{1,64}$`)
-var pattern22 = newMatcher(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-var pattern23 = newMatcher(`^(GPU|MIG)-[-0-9A-Za-z/]{1,80}$`)
-var pattern24 = newMatcher(`^[a-z_][-a-z0-9_]{0,31}$`)
+var pattern22 = newMatcher(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?$|^\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?$`)
+var pattern23 = newMatcher(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+var pattern24 = newMatcher(`^(GPU|MIG)-[-0-9A-Za-z/]{1,80}$`)
+var pattern25 = newMatcher(`^[a-z_][-a-z0-9_]{0,31}$`)
 
-var matchers = []*matcher{pattern0, pattern1, pattern2, pattern3, pattern4, pattern5, pattern6, pattern7, pattern8, pattern9, pattern10, pattern11, pattern12, pattern13, pattern14, pattern15, pattern16, pattern17, pattern18, pattern19, pattern20, pattern21, pattern22, pattern23, pattern24}
+var matchers = []*matcher{pattern0, pattern1, pattern2, pattern3, pattern4, pattern5, pattern6, pattern7, pattern8, pattern9, pattern10, pattern11, pattern12, pattern13, pattern14, pattern15, pattern16, pattern17, pattern18, pattern19, pattern20, pattern21, pattern22, pattern23, pattern24, pattern25}
 
 func checkMetadataLabels(d *draft, n *node) bool {
 	return d.free(n, checkMetadataLabelsName, checkMetadataLabelsValue)
@@ -1660,104 +1661,124 @@ func checkNodeSpec(d *draft, n *node) bool {
 	if n.kind != kindObject {
 		return false
 	}
-	var f0, f1, f2, f3, f4, f5, f6, f7 *node
+	var f0, f1, f2, f3, f4, f5, f6, f7, f8 *node
 	for i := range n.members {
 		m := &n.members[i]
 		switch m.name {
-		case "cordoned":
+		case "address":
 			f0 = &m.value
-		case "gpus":
+		case "cordoned":
 			f1 = &m.value
-		case "hardware":
+		case "gpus":
 			f2 = &m.value
-		case "onboarding":
+		case "hardware":
 			f3 = &m.value
-		case "region":
+		case "onboarding":
 			f4 = &m.value
-		case "serials":
+		case "region":
 			f5 = &m.value
-		case "sku":
+		case "serials":
 			f6 = &m.value
-		case "slicing":
+		case "sku":
 			f7 = &m.value
+		case "slicing":
+			f8 = &m.value
 		default:
 			return false
 		}
 	}
-	decides3 := "manual"
-	if f3 != nil {
-		decides3 = f3.text
+	first := true
+	decides4 := "manual"
+	if f4 != nil {
+		decides4 = f4.text
 	}
 	d.raw("{")
+	// address
+	if f0 != nil {
+		d.comma(&first)
+		d.raw("\"address\":")
+		if !checkNodeSpecAddress(d, f0) {
+			return false
+		}
+	}
 	// cordoned
+	d.comma(&first)
 	d.raw("\"cordoned\":")
-	if f0 == nil {
+	if f1 == nil {
 		d.raw("false")
-	} else if !checkNodeSpecCordoned(d, f0) {
+	} else if !checkNodeSpecCordoned(d, f1) {
 		return false
 	}
 	// gpus
-	if f1 == nil {
+	if f2 == nil {
 		return false
 	}
 	d.raw(",\"gpus\":")
-	if !checkNodeSpecGpus(d, f1) {
+	if !checkNodeSpecGpus(d, f2) {
 		return false
 	}
 	// hardware
 	d.raw(",\"hardware\":")
-	if decides3 == "simulated" {
-		if f2 == nil {
+	if decides4 == "simulated" {
+		if f3 == nil {
 			return false
-		} else if !checkNodeSpecHardwareThen(d, f2) {
+		} else if !checkNodeSpecHardwareThen(d, f3) {
 			return false
 		}
 	} else {
-		if f2 == nil {
+		if f3 == nil {
 			d.raw("\"\"")
-		} else if !checkNodeSpecHardwareElse(d, f2) {
+		} else if !checkNodeSpecHardwareElse(d, f3) {
 			return false
 		}
 	}
 	// onboarding
 	d.raw(",\"onboarding\":")
-	if f3 == nil {
+	if f4 == nil {
 		d.raw("\"manual\"")
-	} else if !checkNodeSpecOnboarding(d, f3) {
+	} else if !checkNodeSpecOnboarding(d, f4) {
 		return false
 	}
 	// region
-	if f4 == nil {
+	if f5 == nil {
 		return false
 	}
 	d.raw(",\"region\":")
-	if !checkNodeSpecRegion(d, f4) {
+	if !checkNodeSpecRegion(d, f5) {
 		return false
 	}
 	// serials
-	if f5 != nil {
+	if f6 != nil {
 		d.raw(",\"serials\":")
-		if !checkNodeSpecSerials(d, f5) {
+		if !checkNodeSpecSerials(d, f6) {
 			return false
 		}
 	}
 	// sku
-	if f6 == nil {
+	if f7 == nil {
 		return false
 	}
 	d.raw(",\"sku\":")
-	if !checkNodeSpecSku(d, f6) {
+	if !checkNodeSpecSku(d, f7) {
 		return false
 	}
 	// slicing
 	d.raw(",\"slicing\":")
-	if f7 == nil {
+	if f8 == nil {
 		d.raw("\"whole_gpu\"")
-	} else if !checkNodeSpecSlicing(d, f7) {
+	} else if !checkNodeSpecSlicing(d, f8) {
 		return false
 	}
 	d.raw("}")
 	return true
+}
+
+func checkNodeSpecAddress(d *draft, n *node) bool {
+	if n.kind == kindText && pattern22.match(n.text) {
+		d.put(n)
+		return true
+	}
+	return false
 }
 
 func checkNodeSpecCordoned(d *draft, n *node) bool {
@@ -2097,7 +2118,7 @@ func checkAllocationSpecGpuUUIDs(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecGpuUUIDsItem(d *draft, n *node) bool {
-	if n.kind == kindText && pattern23.match(n.text) {
+	if n.kind == kindText && pattern24.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2125,7 +2146,7 @@ func checkAllocationSpecKeysItem(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecLogin(d *draft, n *node) bool {
-	if n.kind == kindText && pattern24.match(n.text) {
+	if n.kind == kindText && pattern25.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2133,7 +2154,7 @@ func checkAllocationSpecLogin(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecNode(d *draft, n *node) bool {
-	if n.kind == kindText && pattern22.match(n.text) {
+	if n.kind == kindText && pattern23.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2141,7 +2162,7 @@ func checkAllocationSpecNode(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecProject(d *draft, n *node) bool {
-	if n.kind == kindText && pattern22.match(n.text) {
+	if n.kind == kindText && pattern23.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2177,7 +2198,7 @@ func checkAllocationSpecSlots(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecSlotsItem(d *draft, n *node) bool {
-	if n.kind == kindText && pattern22.match(n.text) {
+	if n.kind == kindText && pattern23.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2185,7 +2206,7 @@ func checkAllocationSpecSlotsItem(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecTenant(d *draft, n *node) bool {
-	if n.kind == kindText && pattern22.match(n.text) {
+	if n.kind == kindText && pattern23.match(n.text) {
 		d.put(n)
 		return true
 	}
@@ -2201,7 +2222,7 @@ func checkAllocationSpecUid(d *draft, n *node) bool {
 }
 
 func checkAllocationSpecUser(d *draft, n *node) bool {
-	if n.kind == kindText && pattern22.match(n.text) {
+	if n.kind == kindText && pattern23.match(n.text) {
 		d.put(n)
 		return true
 	}

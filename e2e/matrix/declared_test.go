@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
 // The source that declarations come from, and a key that is set.
@@ -34,15 +36,44 @@ func (w *world) declare() {
 	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'SKU', $2, '{}', 'x', 'api')`, id(), sku)
 	w.a.standing["DriftID"] = w.drift()
 	w.b.standing["DriftID"] = w.a.standing["DriftID"]
+	_, w.a.standing["SlotID"] = w.machine()
+	w.b.standing["SlotID"] = w.a.standing["SlotID"]
+	w.fingerprint = (&wire.Topology{}).Hardware().Fingerprint()
 }
 
 // platforms are the objects with an id that belong to no tenant.
-var platforms = map[string]bool{"PlanID": true, "DriftID": true}
+var platforms = map[string]bool{"PlanID": true, "DriftID": true, "SlotID": true}
 
 func (w *world) drift() string {
 	made := id()
 	w.sql(`INSERT INTO drift (id, kind, object_id, name, field) VALUES ($1, 'Node', $2, $3, 'gpus')`, made, id(), w.unique("drifting"))
 	return made.String()
+}
+
+// machine is a declared node with a slot that nobody holds, which has reported its
+// hardware; it is not the one whose slots are sold.
+func (w *world) machine() (name, slot string) {
+	n, made := id(), id()
+	name = w.unique("machine")
+	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'Node', $2, '{}', 'x', 'api')`, n, name)
+	w.sql(`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, health, reachability, topology)
+		VALUES ($1, $2, 'other', $3, 'simulated', 1, 'active', 'healthy', 'reachable', '{}')`, n, name, region)
+	w.sql(`INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES ($1, $2, 0, 'Tesla T4', 16384, 'healthy')`, "GPU-"+name, n)
+	w.sql(`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) VALUES ($1, $2, $3, 'other', $4, 'clean')`, made, n, "GPU-"+name, region)
+	return name, made.String()
+}
+
+// activate moves an allocation as the loop would.
+func (w *world) activate(allocation string) string {
+	for _, step := range [][2]string{{"requested", "provisioning"}, {"provisioning", "active"}} {
+		w.sql(`WITH moved AS (
+				UPDATE allocations SET status = $3, version = version + 1, status_at = now(), active_at = CASE WHEN $3 = 'active' THEN now() END
+				WHERE id = $1 AND status = $2 RETURNING id, version
+			)
+			INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status, reason, message)
+			SELECT id, version, CASE WHEN $3 = 'active' THEN 'node_ready' ELSE 'task_placed' END, $2, $3, '', '' FROM moved`, allocation, step[0], step[1])
+	}
+	return allocation
 }
 
 // object is a declared node, of a name that no other cell has used.
@@ -82,6 +113,14 @@ func (w *world) valuesOf(name string) (value any, known bool) {
 		return map[string]any{"sku": sku, "region": region, "gpus": 1}, true
 	case "files":
 		return w.files(), true
+	case "region":
+		return region, true
+	case "gpus":
+		return 1, true
+	case "fingerprint":
+		return w.fingerprint, true
+	case "level":
+		return "degraded", true
 	case "until":
 		return time.Now().Add(time.Hour).UTC().Format(time.RFC3339), true
 	case "value":

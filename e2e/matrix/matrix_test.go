@@ -86,8 +86,10 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 			// Has no project to name.
 		case c.at == foreign && one == c.slot && (!by.operates() || personal[one.kind] && !strings.HasPrefix(c.op.Path, adminPaths)):
 			ids[one] = w.otherOf(s).standing[one.kind]
-		case consumed && one == last && (one.kind == "ObjectName" || platforms[one.kind]):
+		case consumed && one == last && (one.kind == "ObjectName" || one.kind == "NodeName" || platforms[one.kind]):
 			ids[one] = w.fresh(one.kind, s, c.actor)
+		case consumed && one.kind == "AllocationID" && c.op.OperationID == "createSshCertificate":
+			ids[one] = w.activate(w.fresh(one.kind, s, by))
 		case ownerless:
 			ids[one] = global[one.kind]
 		case consumed && one == last || personal[one.kind]:

@@ -39,6 +39,20 @@ var changes = map[string][]string{
 	"createTenant":         {"tenants", "projects"},
 	"placeTenantMember":    {"tenant_memberships"},
 	"createEnrolmentToken": {"enrolment_tokens"},
+	"createSshCertificate": {}, // shown once, and kept nowhere
+
+	// What holds a node stands beside its declaration; the loop follows it.
+	"createNode":         {"desired_objects", "reconcile_due", "outbox_events"},
+	"retireNode":         {"desired_objects", "reconcile_due", "outbox_events"},
+	"cordonNode":         {"holds", "nodes", "slots", "reconcile_due"},
+	"uncordonNode":       {"holds", "nodes", "slots", "reconcile_due"},
+	"drainNode":          {"holds", "nodes", "slots", "reconcile_due"},
+	"revokeNode":         {"certificates", "enrolment_tokens"},
+	"overrideNodeHealth": {"health_reports", "nodes", "gpus", "slots", "holds", "outbox_events", "reconcile_due"},
+	"acceptNodeHardware": {"nodes", "health_reports", "holds", "slots", "outbox_events", "reconcile_due"},
+	"quarantineSlot":     {"holds", "nodes", "slots", "reconcile_due"},
+	"clearSlot":          {"holds", "nodes", "slots", "reconcile_due"},
+	"probeNode":          {"river_job"},
 
 	// What people do to declarations is told as a fact; the loop carries it out.
 	"putDesired":       {"desired_objects", "reconcile_due", "outbox_events"},

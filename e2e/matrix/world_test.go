@@ -80,7 +80,9 @@ type world struct {
 	operator *actor
 	provider *provider
 	counts   map[string]int // answers of the fuzzer by status
-	made     int
+	// fingerprint is that of the hardware of every node here.
+	fingerprint string
+	made        int
 }
 
 // furnish opens a house in which everybody stands before the door.
@@ -336,6 +338,12 @@ func (w *world) fresh(kind string, s *side, by *actor) string {
 	switch kind {
 	case "ObjectName":
 		return w.object()
+	case "NodeName":
+		name, _ := w.machine()
+		return name
+	case "SlotID":
+		_, slot := w.machine()
+		return slot
 	case "PlanID":
 		return w.plan(by)
 	case "DriftID":

@@ -21,13 +21,15 @@ type running struct {
 	pid    int // of the host's first process
 }
 
-// launch runs in a mount namespace of its own: the overlay lives as long as the
-// container and no longer, whoever is killed.
+// launch runs in namespaces of its own: the overlay and every process live as long
+// as this script and no longer, whoever is killed. nspawn alone leaves its
+// container running when it is killed.
 const launch = `
 for group in $GROUPS_OF_HOST; do echo $$ >"$group/cgroup.procs" || exit 1; done
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root" || exit 1
 shift 2
-exec systemd-nspawn "$@"`
+systemd-nspawn "$@"
+exit $?`
 
 // start starts the container. Three of its options are silent when they are
 // missing: without the unified hierarchy there is no device control, without the
@@ -44,11 +46,12 @@ func (h *Host) start() (*running, error) {
 			return nil, fmt.Errorf("making control group: %w", err)
 		}
 	}
-	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--", //nolint:gosec,noctx // of this package's own choice; lives as long as the host
+	//nolint:gosec,noctx // of this package's own choice; lives as long as the host
+	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount", "--propagation", "private", "--mount-proc", "--",
 		"sh", "-c", launch, "launch", h.root, h.slot.dir,
 		"--quiet", "--directory="+filepath.Join(h.slot.dir, "root"), "--machine="+h.slot.name(), "--hostname="+h.Hostname,
 		"--register=no", "--keep-unit", "--network-veth", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
-		"--system-call-filter=bpf add_key keyctl request_key", "--capability=all", "--console=read-only", "--boot")
+		"--system-call-filter=bpf add_key keyctl request_key", "--capability=all", "--console=read-only", "--setenv=SYSTEMD_COLORS=0", "--boot")
 	cmd.Env = append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", "GROUPS_OF_HOST="+strings.Join(h.slot.groups(), " "))
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
@@ -103,16 +106,15 @@ func until(ctx context.Context, r *running, ok func() error) error {
 
 var errNotYet = errors.New("it has not started")
 
-// leader finds the host's first process.
+// leader finds the host's first process: below unshare, the script and nspawn.
 func (h *Host) leader(ctx context.Context) error {
 	r := h.run
 	return until(ctx, r, func() error {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", r.nspawn.Process.Pid))
-		for field := range strings.FieldsSeq(string(text)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				continue
-			}
+		list := []int{r.nspawn.Process.Pid}
+		for range 3 {
+			list = children(list)
+		}
+		for _, pid := range list {
 			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == "systemd\n" {
 				r.pid = pid
 				return nil
@@ -120,6 +122,18 @@ func (h *Host) leader(ctx context.Context) error {
 		}
 		return errNotYet
 	})
+}
+
+func children(of []int) (list []int) {
+	for _, parent := range of {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", parent))
+		for field := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				list = append(list, pid)
+			}
+		}
+	}
+	return list
 }
 
 // network gives both ends their addresses.

@@ -15,6 +15,8 @@ import (
 const (
 	// SMI is where the double of nvidia-smi lies on a host.
 	SMI = "/usr/bin/nvidia-smi"
+	// Scrub is where the double of the program lies that overwrites a GPU's memory.
+	Scrub = "/usr/local/sbin/gpuaas-scrub"
 	// State is the simulated hardware that the doubles show and change.
 	State = "/var/lib/rig"
 )
@@ -30,6 +32,9 @@ func (h *Host) devices(ctx context.Context) error {
 		return err
 	}
 	if err := h.CopyIn(ctx, double, SMI); err != nil {
+		return err
+	}
+	if _, err := h.Exec(ctx, "ln", "-sf", SMI, Scrub); err != nil {
 		return err
 	}
 	out, err := h.Exec(ctx, SMI, "rig", "make", h.Profile, h.Hostname)

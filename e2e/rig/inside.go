@@ -28,7 +28,7 @@ func (h *Host) RunInside(t testing.TB, pkg string, flags ...string) {
 	// daemon-reload leaves alone.
 	args := append([]string{
 		"systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--working-directory=/run/rig",
-		"--setenv=GPUAAS_DISPOSABLE_HOST=1", "--setenv=HOME=/root", name, "-test.v",
+		"--setenv=GPUAAS_DISPOSABLE_HOST=1", "--setenv=HOME=/root", name, "-test.v", "-test.timeout=4m",
 	}, flags...)
 	out, err := h.Exec(t.Context(), args...)
 	t.Log(out)

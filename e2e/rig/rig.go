@@ -9,6 +9,7 @@ package rig
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Options say what a host is like. The zero value is a host without GPUs.
@@ -53,9 +56,22 @@ func New(t testing.TB, o Options) *Host {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the console of %s:\n%s", h.slot.name(), h.console())
+			h.hold(t)
 		}
 	})
 	return h
+}
+
+// hold keeps the host of a test that failed, for GPUAAS_RIG_HOLD, so that somebody
+// can enter it and look.
+func (h *Host) hold(t testing.TB) {
+	t.Helper()
+	d, err := time.ParseDuration(os.Getenv("GPUAAS_RIG_HOLD"))
+	if h.run == nil || err != nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s failed; for %s its host is entered by: nsenter -t %d -a bash\n", t.Name(), d, h.run.pid)
+	time.Sleep(d)
 }
 
 // Needed skips the test where no host can be booted.
@@ -84,7 +100,23 @@ func Make(ctx context.Context, o Options) (*Host, error) {
 	if o.Hostname == "" {
 		o.Hostname = s.name()
 	}
-	return &Host{Options: o, slot: s, root: root}, nil
+	h := &Host{Options: o, slot: s, root: root}
+	return h, h.name()
+}
+
+// name gives the disk what tells one installed host from another.
+func (h *Host) name() error {
+	etc := filepath.Join(h.slot.dir, "upper", "etc")
+	if err := os.MkdirAll(etc, 0o755); err != nil { //nolint:gosec // the host's /etc
+		return fmt.Errorf("naming a host: %w", err)
+	}
+	id := uuid.New()
+	for file, text := range map[string]string{"hostname": h.Hostname, "machine-id": hex.EncodeToString(id[:]), "hosts": "127.0.0.1 localhost " + h.Hostname} {
+		if err := os.WriteFile(filepath.Join(etc, file), []byte(text+"\n"), 0o644); err != nil { //nolint:gosec // read by everybody on the host
+			return fmt.Errorf("naming a host: %w", err)
+		}
+	}
+	return nil
 }
 
 // Close stops the host and leaves nothing of it: no process, mount, network

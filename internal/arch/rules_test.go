@@ -97,11 +97,13 @@ var fences = []struct {
 	{library: []string{module + "/desired/validate/bare"}, only: []string{"e2e/bench"}},
 	// internal/checkout plays Stripe, and both it and who runs it are tested by Stripe's own client.
 	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "internal/checkout", "cmd/gpuaas/up"}},
+	// Vault is one driver of a port; nobody else speaks to it.
+	{library: []string{"github.com/hashicorp/vault"}, only: []string{"platform/secret/vault"}},
 	// The gens turn definitions and keys into Go when make runs them; nothing links them.
 	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "policies/fault/gen"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},
-		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place"},
+		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place", "product/inventory/rollout"},
 	},
 }
 
@@ -110,7 +112,7 @@ var fences = []struct {
 var unlinked = []string{
 	"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "github.com/pressly/goose",
 	"github.com/gin-gonic", "github.com/getkin/kin-openapi", "github.com/oapi-codegen",
-	"github.com/nats-io", "cuelang.org/go", "github.com/go-git", module + "/migrations",
+	"github.com/nats-io", "cuelang.org/go", "github.com/go-git", "github.com/hashicorp", module + "/migrations",
 }
 
 // roomOf returns the folder that rules a package, or "".

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -141,7 +142,7 @@ func (l *Local) Generations() []Generation {
 
 // Begin makes the next generation. It may be run again: a crash between the root
 // and the issuing half is made good.
-func (l *Local) Begin() error {
+func (l *Local) Begin(context.Context) error {
 	numbers, err := generations(l.dir)
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func (l *Local) Begin() error {
 // Finish forgets all but the newest generation: nothing that they signed is
 // believed any more. The issuing half goes first, so that a crash leaves one that
 // is not whole, which nobody uses and the next Finish removes.
-func (l *Local) Finish() error {
+func (l *Local) Finish(context.Context) error {
 	numbers, err := generations(l.dir)
 	if err != nil {
 		return err

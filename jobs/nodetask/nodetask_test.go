@@ -1,6 +1,7 @@
 package nodetask_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -340,5 +341,29 @@ func TestPutRefusesWhatItCannotSay(t *testing.T) {
 	o.Params = func() {}
 	if err := b.put(o); err == nil || errs.CodeOf(err) != errs.Internal {
 		t.Error(err)
+	}
+}
+
+// away is a signer elsewhere that does not answer.
+type away struct{ secret.Signer }
+
+func (away) Sign(context.Context, string, []byte) ([]byte, error) {
+	return nil, errs.New(errs.Unavailable, "the signer is away")
+}
+
+// A task that cannot be signed is not there: whoever ordered it is told why, and
+// tries again with the same order.
+func TestNoTaskWithoutItsSignature(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	diff := pgtest.Diff(t, b.db)
+	b.Signer = away{b.keys}
+	if err := b.put(b.order(1)); errs.CodeOf(err) != errs.Unavailable || diff() != "" {
+		t.Errorf("%v\n%s", err, diff())
+	}
+	b.Signer = b.keys
+	b.mustPut(b.order(1))
+	if e := b.take(); e.Attempt != 1 {
+		t.Errorf("attempt %d", e.Attempt)
 	}
 }

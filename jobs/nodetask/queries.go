@@ -54,9 +54,13 @@ const (
 		WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND allocation_id IS NOT DISTINCT FROM $9
 			AND status IN ('queued', 'delivered', 'running')`
 	// Without body and signature: they hold keys, and the door may not read them.
-	taskColumns = `SELECT id, node_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at FROM node_tasks`
+	taskColumns = `SELECT id, node_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at, allocation_id FROM node_tasks`
 	selectOf    = taskColumns + ` WHERE allocation_id = $1 ORDER BY created_at DESC LIMIT $2`
+	selectLast  = taskColumns + ` WHERE node_id = $1 ORDER BY created_at DESC LIMIT $2`
 	selectTo    = taskColumns + ` WHERE node_id = $1 AND allocation_id IS NULL AND status IN ('queued', 'delivered', 'running') ORDER BY created_at DESC LIMIT $2`
+
+	selectProbed = `
+		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $3 AND allocation_id IS NULL AND status = 'succeeded' AND finished_at >= $2)`
 
 	sameResult = `
 		SELECT EXISTS (SELECT FROM node_tasks WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status = $5

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
@@ -26,6 +27,7 @@ type Told struct {
 	CreatedAt   time.Time
 	DeliveredAt *time.Time
 	FinishedAt  *time.Time
+	Allocation  *uuid.UUID // nil: about the node
 }
 
 // Of reads the newest orders about an allocation.
@@ -37,6 +39,20 @@ func (s *Store) Of(ctx context.Context, allocation ids.Allocation, limit int) ([
 // and every answer stands in its report.
 func (s *Store) To(ctx context.Context, node ids.Node, limit int) ([]Told, error) {
 	return s.told(ctx, selectTo, node.UUID, limit)
+}
+
+// Last reads the newest orders of a node's mailbox, whatever they are about.
+func (s *Store) Last(ctx context.Context, node ids.Node, limit int) ([]Told, error) {
+	return s.told(ctx, selectLast, node.UUID, limit)
+}
+
+// Probed says whether a question about the whole node, asked then or later, has had
+// its answer.
+func (s *Store) Probed(ctx context.Context, node ids.Node, asked time.Time) (answered bool, err error) {
+	if err := s.DB.QueryRow(ctx, selectProbed, node, asked, wire.Probe).Scan(&answered); err != nil {
+		return false, fmt.Errorf("looking for an answer of %s: %w", node, err)
+	}
+	return answered, nil
 }
 
 func (s *Store) told(ctx context.Context, sql string, key uuid.UUID, limit int) ([]Told, error) {

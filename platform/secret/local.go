@@ -43,6 +43,33 @@ func (s LocalSigner) Public() map[string][]byte { return s.Keys.Public() }
 // Refresh reads the keys again.
 func (s LocalSigner) Refresh(context.Context) error { return s.Keys.Refresh() }
 
+// Begin makes a key that nodes hear of and nothing is signed by yet.
+func (s LocalSigner) Begin(context.Context) error { return begin(s.Keys) }
+
+// Finish ends the older key: the newer signs, and alone is believed.
+func (s LocalSigner) Finish(context.Context) error { return finish(s.Keys) }
+
+func begin(keys *pki.Keyring) error {
+	if err := keys.Refresh(); err != nil {
+		return err
+	}
+	if len(keys.Kids()) > 1 {
+		return errs.New(errs.Conflict, "a roll-over is under way").Try("end it first")
+	}
+	_, err := keys.Rotate()
+	return err
+}
+
+func finish(keys *pki.Keyring) error {
+	kids := keys.Kids()
+	for _, kid := range kids[:len(kids)-1] {
+		if err := keys.Retire(kid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // LocalUserCA signs logins with keys of the state directory, the oldest as well.
 type LocalUserCA struct {
 	Keys  *pki.Keyring
@@ -101,6 +128,12 @@ func (u LocalUserCA) Public() (lines []string) {
 
 // Refresh reads the keys again.
 func (u LocalUserCA) Refresh(context.Context) error { return u.Keys.Refresh() }
+
+// Begin makes a key that hosts hear of and no login is signed by yet.
+func (u LocalUserCA) Begin(context.Context) error { return begin(u.Keys) }
+
+// Finish ends the older key.
+func (u LocalUserCA) Finish(context.Context) error { return finish(u.Keys) }
 
 // serial is random: it tells nothing and needs no counter. Zero means none to sshd.
 func serial() uint64 {

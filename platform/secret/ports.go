@@ -50,6 +50,13 @@ type UserCA interface {
 	Refresh(ctx context.Context) error
 }
 
+// Rotator is a driver whose keys are rolled over from here. Between Begin and
+// Finish the old and the new are both believed; then only the new.
+type Rotator interface {
+	Begin(ctx context.Context) error
+	Finish(ctx context.Context) error
+}
+
 // Login is what a certificate lets its holder do: open sessions as one
 // allocation, for a short while.
 type Login struct {

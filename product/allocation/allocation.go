@@ -39,9 +39,12 @@ type Service struct {
 	Metering  *metering.Service
 	// Limits reads one policy revision for one decision.
 	Limits func(identity.Caller) Limits
-	Naming ids.Naming
-	Hints  *hint.Bus
-	Clock  clock.Clock
+	// Signs makes login certificates that live for LoginLife; nil: nobody does.
+	Signs     Signs
+	LoginLife func() time.Duration
+	Naming    ids.Naming
+	Hints     *hint.Bus
+	Clock     clock.Clock
 
 	uids hostUIDs
 }
@@ -89,6 +92,10 @@ type Allocation struct {
 	QueueUntil *time.Time
 	// Paused is why it is not charged for though it is active; empty where it is.
 	Paused metering.Cause
+	// LeaveAt is by when it is released because its node is to be empty, LeaveFor whose
+	// word that is and LeaveWhy their reason, as its tenant was told; nil: it may stay.
+	LeaveAt            *time.Time
+	LeaveFor, LeaveWhy string
 }
 
 // URN is the allocation's resource name.

@@ -59,6 +59,9 @@ func Conditions(a Allocation, seen Seen) []Condition {
 	if a.State == Active && seen.Phase == "broken" {
 		list = append(list, a.condition("Drifted", isTrue, "Progressing", seen.Message))
 	}
+	if a.lives() && a.LeaveAt != nil {
+		list = append(list, a.pendingRelease())
+	}
 	list = append(list,
 		a.step("NodeAssigned", a.placed()),
 		a.step("Provisioned", a.ActiveAt != nil),

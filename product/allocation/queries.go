@@ -11,7 +11,7 @@ import (
 
 const (
 	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), price_minor, currency, login, host_uid, status, reason,
-		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at, paused, queue_until`
+		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at, paused, queue_until, leave_at, leave_by, leave_why`
 
 	insertAllocation = `
 		WITH put AS (
@@ -62,6 +62,7 @@ const (
 		)
 		UPDATE allocations a SET price_minor = $3 FROM priced WHERE a.id = priced.id`
 	setPrice     = `UPDATE allocations SET price_minor = $2 WHERE id = $1`
+	setLeave     = `UPDATE allocations SET leave_at = $2, leave_by = $3, leave_why = $4 WHERE id = $1`
 	setPaused    = `UPDATE allocations SET paused = $2 WHERE id = $1 AND status = 'active' AND paused <> $2`
 	selectPaused = `SELECT id FROM allocations WHERE paused <> '' AND id > $1 ORDER BY id LIMIT $2`
 	// What costs, or will as soon as its host is ready.
@@ -121,6 +122,7 @@ func scanWith(row pgx.CollectableRow, more ...any) (a Allocation, err error) {
 	err = row.Scan(append([]any{
 		&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
 		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused, &a.QueueUntil,
+		&a.LeaveAt, &a.LeaveFor, &a.LeaveWhy,
 	}, more...)...)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("scanning allocation: %w", err)

@@ -26,6 +26,7 @@ const (
 	ReasonUser     = "user"
 	ReasonTTL      = "ttl"
 	ReasonDepleted = "balance_depleted"
+	ReasonDrain    = "node_drain"
 	reasonFailed   = "provision_failed"
 )
 

@@ -77,13 +77,16 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, v v
 		delete(wants, key)
 	}
 	if len(over) > 0 {
-		if _, err := tx.Exec(ctx, liftOwn, over, ownerSystem); err != nil {
+		b := &pgx.Batch{}
+		b.Queue(liftOwn, over, ownerSystem)
+		queueHeld(b, id, "hold lifted")
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("lifting holds of %s: %w", id, err)
 		}
 	}
 	var missing []wanted
 	for _, w := range k.wants(v, hardware) {
-		if _, new := wants[standing{GPU: w.GPU, Cause: w.Cause}]; new {
+		if _, missed := wants[standing{GPU: w.GPU, Cause: w.Cause}]; missed {
 			w.ID = uuid.Must(uuid.NewV7())
 			missing = append(missing, w)
 		}
@@ -146,9 +149,7 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, miss
 	}); err != nil {
 		return fmt.Errorf("holding %s: %w", id, err)
 	}
-	if b.Len() == 0 {
-		return nil
-	}
+	queueHeld(b, id, "held")
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("telling what is held of %s: %w", id, err)
 	}

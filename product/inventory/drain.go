@@ -2,11 +2,14 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/event"
 )
 
 // Retire takes a node out of the fleet. One that somebody stands on drains: it
@@ -22,6 +25,93 @@ func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	return nil
 }
 
+// The facts about a drain.
+const (
+	SubjectNodeDraining       = "fleet.node_draining"
+	SubjectNodeDrained        = "fleet.node_drained"
+	SubjectNodeDrainCalledOff = "fleet.node_drain_called_off"
+)
+
+// DrainFact is the payload of each of them.
+type DrainFact struct {
+	Node   string     `json:"node_id"`
+	Name   string     `json:"name"`
+	Owner  string     `json:"owner"` // empty once nobody drains it
+	Reason string     `json:"reason"`
+	Until  *time.Time `json:"deadline,omitempty"` // by when tenants leave
+}
+
+// DrainBegan writes down that a node is to be empty.
+func (s *Service) DrainBegan(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	return s.step(ctx, tx, id, beginDrain, SubjectNodeDraining)
+}
+
+// Drained writes down that nobody stands on a node that drains.
+func (s *Service) Drained(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	return s.step(ctx, tx, id, endDrain, SubjectNodeDrained)
+}
+
+// DrainCalledOff puts a node back that nobody drains any more.
+func (s *Service) DrainCalledOff(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	return s.step(ctx, tx, id, callDrainOff, SubjectNodeDrainCalledOff)
+}
+
+// step takes one step of a drain if it is still due, and states it.
+func (s *Service) step(ctx context.Context, tx pgx.Tx, id ids.Node, sql, subject string) error {
+	tag, err := tx.Exec(ctx, sql, id)
+	if err != nil || tag.RowsAffected() == 0 {
+		return wrap(err, subject, id)
+	}
+	f, version := DrainFact{Node: id.String()}, int64(0)
+	var region string
+	if err := tx.QueryRow(ctx, selectNode, id).Scan(&f.Name, &version, &region, &f.Owner, &f.Reason, &f.Until); err != nil {
+		return wrap(err, subject, id)
+	}
+	b := &pgx.Batch{}
+	event.Queue(b, event.Fact{
+		Stream: event.StreamFleet, Subject: subject, Aggregate: "node:" + id.String(), Sequence: version, URN: s.urn("node", id.String()), Payload: f,
+	})
+	b.Queue(markNode, id, subject)
+	return wrap(tx.SendBatch(ctx, b).Close(), subject, id)
+}
+
+func wrap(err error, subject string, id ids.Node) error {
+	if err != nil {
+		return fmt.Errorf("recording %s of %s: %w", subject, id, err)
+	}
+	return nil
+}
+
+// Lapse ends the holds of a node that have reached their end.
+func (s *Service) Lapse(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	b := &pgx.Batch{}
+	b.Queue(lockHeld, id)
+	b.Queue(lapseHolds, id)
+	queueHeld(b, id, "hold lapsed")
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("ending holds of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Leave is by when an allocation is to be off a node that drains.
+type Leave struct {
+	At      time.Time
+	By, Why string
+}
+
+// Leaving says, in tx, whether an allocation stands on a node that drains.
+func (s *Service) Leaving(ctx context.Context, tx pgx.Tx, id ids.Allocation) (l Leave, leaves bool, err error) {
+	err = tx.QueryRow(ctx, selectLeave, id).Scan(&l.At, &l.By, &l.Why)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Leave{}, false, nil
+	}
+	if err != nil {
+		return Leave{}, false, fmt.Errorf("reading by when %s leaves: %w", id, err)
+	}
+	return l, true, nil
+}
+
 // end carries out what ends an allocation's hold on its slots, and lets a node
 // that drains retire with the last of them.
 func end(ctx context.Context, tx pgx.Tx, id ids.Allocation, sql string, args ...any) error {
@@ -29,5 +119,6 @@ func end(ctx context.Context, tx pgx.Tx, id ids.Allocation, sql string, args ...
 	b.Queue(lockNodeOf, id)
 	b.Queue(sql, append([]any{id}, args...)...)
 	b.Queue(retireDrainedOf, id)
+	b.Queue(markNodeOf, id)
 	return tx.SendBatch(ctx, b).Close()
 }

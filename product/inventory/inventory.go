@@ -11,9 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
 // Service is the room.
@@ -21,22 +24,35 @@ type Service struct {
 	DB    pg.Pool
 	Hints *hint.Bus
 	// Rules are what faults of a SKU's nodes lead to; the defaults where it is nil.
-	Rules  func(sku string) FaultRules
-	Naming ids.Naming
+	Rules func(sku string) FaultRules
+	// Identity keeps the idempotency keys of those who change holds, and Naming makes
+	// resource names; nil and zero where nobody does.
+	Identity *identity.Service
+	Naming   ids.Naming
+	// Grace is how long tenants may stay on a node that drains, unless somebody says
+	// otherwise: node.drain_grace_minutes.
+	Grace func(node string) time.Duration
+	Clock clock.Clock
 	// TokenLife is how long an enrolment token waits for its node; the longest when
 	// nil.
 	TokenLife func() time.Duration
+	// Certificates are those of nodes; nil where nobody revokes one.
+	Certificates *secret.Certificates
 
 	market market
 }
 
 // Declare carries out a node's declaration.
 func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Node, name string, n desired.Node) error {
-	_, err := tx.Exec(ctx, declareNode, id, name, n.SKU, n.Region, n.Onboarding, n.GPUs, n.Hardware, n.Cordoned)
+	_, err := tx.Exec(ctx, declareNode, id, name, n.SKU, n.Region, n.Onboarding, n.GPUs, n.Hardware, n.Cordoned, n.Address)
 	if err != nil {
 		return fmt.Errorf("declaring node %s: %w", name, err)
 	}
-	if _, err := tx.Exec(ctx, resellSlots, id, n.SKU, n.Region); err != nil {
+	b := &pgx.Batch{}
+	b.Queue(resellSlots, id, n.SKU, n.Region)
+	b.Queue(lockSlots, id)
+	b.Queue(refreshHeld, id) // a declared cordon is as strict as any
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("declaring slots of %s: %w", name, err)
 	}
 	return nil

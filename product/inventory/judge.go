@@ -111,10 +111,11 @@ func (k *kept) says(r *wire.Report) []Report {
 	if r == nil {
 		return before
 	}
-	spoke := map[[2]string]bool{}
+	spoke, about := map[[2]string]bool{}, map[[2]string]bool{}
 	for _, h := range r.Health {
 		said = append(said, ofWire(h))
 		spoke[[2]string{h.Source, ""}] = true
+		about[[2]string{h.Source, h.Target}] = true
 		if h.Target != "" {
 			spoke[[2]string{"", h.Target}] = true
 		}
@@ -143,9 +144,11 @@ func (k *kept) says(r *wire.Report) []Report {
 			if !r.Complete && old.Target != "" && !listed[old.Target] {
 				said = append(said, old)
 			}
+		case !r.Complete: // half a report proves nothing about what it leaves out
+			if !about[[2]string{old.Source, old.Target}] {
+				said = append(said, old)
+			}
 		case spoke[[2]string{old.Source, ""}]:
-		case !r.Complete:
-			said = append(said, old) // half a report proves nothing
 		default:
 			if old.Check == "source_silent" {
 				said = append(said, old)

@@ -20,6 +20,7 @@ type Kept struct {
 	GPUs       int
 	Hardware   string
 	Cordoned   bool
+	Address    string
 }
 
 // Kept reads the rows of these nodes, for whoever compares them with what was

@@ -98,6 +98,13 @@ func (s *Service) Placed(slots Slots) {
 	}
 }
 
+// forget has the next placement read what is free.
+func (m *market) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.read)
+}
+
 func (m *market) put(o offer, nodes []place.Node, now time.Time) {
 	if m.free == nil {
 		m.free, m.read, m.asked = map[offer][]place.Node{}, map[offer]time.Time{}, map[uuid.UUID]struct{}{}

@@ -1,16 +1,23 @@
 package inventory
 
+// A slot is sold where all of this is so: whether a hold stands is on the slot
+// itself, for only the row that a claim waits for is read again after the wait.
+const (
+	sells    = `s.status = 'clean' AND coalesce(s.held_until, '-infinity') <= now() AND ` + onMarket
+	onMarket = `n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned`
+)
+
 const (
 	declareNode = `
-		INSERT INTO nodes AS n (id, name, sku, region, onboarding, expected_gpus, lifecycle, hardware, cordoned)
-		VALUES ($1, $2, $3, $4, $5, $6, 'declared', $7, $8)
+		INSERT INTO nodes AS n (id, name, sku, region, onboarding, expected_gpus, lifecycle, hardware, cordoned, address)
+		VALUES ($1, $2, $3, $4, $5, $6, 'declared', $7, $8, $9)
 		ON CONFLICT (id) DO UPDATE SET name = excluded.name, sku = excluded.sku, region = excluded.region, onboarding = excluded.onboarding,
-			expected_gpus = excluded.expected_gpus, hardware = excluded.hardware, cordoned = excluded.cordoned,
-			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' WHEN n.lifecycle <> 'draining' THEN n.lifecycle
+			expected_gpus = excluded.expected_gpus, hardware = excluded.hardware, cordoned = excluded.cordoned, address = excluded.address,
+			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' WHEN NOT n.retiring THEN n.lifecycle
 				WHEN n.reachability = 'reachable' THEN 'active' ELSE 'offline' END,
-			version = n.version + 1, updated_at = now()
-		WHERE n.lifecycle IN ('retired', 'draining') OR (n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.hardware, n.cordoned) IS DISTINCT FROM
-			(excluded.name, excluded.sku, excluded.region, excluded.onboarding, excluded.expected_gpus, excluded.hardware, excluded.cordoned)`
+			retiring = false, version = n.version + 1, updated_at = now()
+		WHERE n.lifecycle = 'retired' OR n.retiring OR (n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.hardware, n.cordoned, n.address) IS DISTINCT FROM
+			(excluded.name, excluded.sku, excluded.region, excluded.onboarding, excluded.expected_gpus, excluded.hardware, excluded.cordoned, excluded.address)`
 	// A node that is sold as something else sells its slots as that, once free.
 	// One that was retired and is declared again is on the market again.
 	resellSlots = `
@@ -19,17 +26,17 @@ const (
 		WHERE node_id = $1 AND ((sku, region) <> ($2, $3) OR reason = 'retired')`
 	// Off the market first, so that a claim which waits for a slot finds none clean.
 	drainNode = `
-		UPDATE nodes SET lifecycle = 'draining', version = version + 1, updated_at = now()
-		WHERE id = $1 AND lifecycle NOT IN ('draining', 'retired')`
-	retireDrained   = `WITH node AS (SELECT id FROM nodes WHERE id = $1 AND lifecycle = 'draining')` + andRetire
-	retireDrainedOf = `WITH node AS (SELECT id FROM nodes WHERE id = ` + nodeOf + ` AND lifecycle = 'draining')` + andRetire
+		UPDATE nodes SET lifecycle = 'draining', retiring = true, version = version + 1, updated_at = now()
+		WHERE id = $1 AND NOT retiring AND lifecycle <> 'retired'`
+	retireDrained   = `WITH node AS (SELECT id FROM nodes WHERE id = $1 AND retiring)` + andRetire
+	retireDrainedOf = `WITH node AS (SELECT id FROM nodes WHERE id = ` + nodeOf + ` AND retiring)` + andRetire
 	andRetire       = `, held AS (
 			SELECT s.id, s.status FROM slots s JOIN node ON node.id = s.node_id ORDER BY s.id FOR UPDATE OF s
 		), off AS (
 			UPDATE slots SET status = 'quarantined', reason = 'retired', updated_at = now()
 			FROM held WHERE slots.id = held.id AND held.status = 'clean'
 		)
-		UPDATE nodes SET lifecycle = 'retired', version = version + 1, updated_at = now()
+		UPDATE nodes SET lifecycle = 'retired', retiring = false, version = version + 1, updated_at = now()
 		FROM node WHERE nodes.id = node.id AND NOT EXISTS (SELECT FROM held WHERE status IN ('claimed', 'dirty'))`
 	// The node before its slots, as everybody locks them, and before another
 	// statement looks at them: of two who leave at once, the later sees that the
@@ -136,8 +143,9 @@ const (
 	// One slot a device under the whole_gpu profile. What is wrong with a new
 	// device is seen by the statement after this one.
 	putSlots = `
-		INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status)
-		SELECT gen_random_uuid(), g.node_id, g.uuid, n.sku, n.region, 'clean'
+		INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status, held_until)
+		SELECT gen_random_uuid(), g.node_id, g.uuid, n.sku, n.region, 'clean',
+			CASE WHEN n.cordoned THEN 'infinity' ELSE (SELECT max(` + holdEnds + `) FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND h.lifted_at IS NULL) END
 		FROM gpus g JOIN nodes n ON n.id = g.node_id
 		WHERE g.node_id = $1 ON CONFLICT (gpu_uuid) DO NOTHING`
 	// What is held is not sold; what is claimed stays with its holder and is kept back
@@ -161,6 +169,75 @@ const (
 		UPDATE nodes SET health = $2, message = $3, reachability = 'reachable', version = version + 1, updated_at = now(),
 			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning', 'enrolled', 'offline', 'active') THEN $4 ELSE lifecycle END
 		WHERE id = $1 AND (health, message, reachability, lifecycle) IS DISTINCT FROM ($2, $3, 'reachable', $4)`
+
+	// A hold ends with its deadline; that of a drain is its tenants'.
+	stands   = `h.lifted_at IS NULL AND (h.kind = 'drain' OR coalesce(h.deadline, 'infinity') > now())`
+	holdEnds = `CASE WHEN h.kind = 'drain' THEN 'infinity' ELSE coalesce(h.deadline, 'infinity') END`
+	lockHeld = `UPDATE nodes SET version = version + 1 WHERE id = $1`
+	putHold  = `
+		INSERT INTO holds (id, node_id, slot_id, kind, cause, owner, reason, deadline) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (node_id, coalesce(slot_id, '00000000-0000-0000-0000-000000000000'), kind, owner, cause) WHERE lifted_at IS NULL
+		DO UPDATE SET reason = excluded.reason, deadline = excluded.deadline`
+	liftHolds = `UPDATE holds SET lifted_at = now(), lifted_by = $3 WHERE node_id = $1 AND id = ANY($2) AND lifted_at IS NULL`
+	lockSlots = `SELECT id FROM slots WHERE node_id = $1 ORDER BY id FOR UPDATE`
+	// The slots change, so that a claim that waits for one looks at it again.
+	refreshHeld = `
+		UPDATE slots s SET held_until = now_is.until, updated_at = now()
+		FROM (
+			SELECT o.id, CASE WHEN n.cordoned THEN 'infinity' ELSE (SELECT max(` + holdEnds + `) FROM holds h
+				WHERE h.node_id = o.node_id AND h.lifted_at IS NULL AND (h.slot_id IS NULL OR h.slot_id = o.id)) END AS until
+			FROM slots o JOIN nodes n ON n.id = o.node_id WHERE o.node_id = $1
+		) now_is WHERE now_is.id = s.id AND s.held_until IS DISTINCT FROM now_is.until`
+	// Who stands on it is told, or told otherwise.
+	markLeaving = `
+		SELECT mark_due('Allocation', c.allocation_id, now(), $2)
+		FROM slots s JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) WHERE s.node_id = $1`
+	// One that is held stays with its holder, and is kept back when it is freed.
+	quarantineHeld = `UPDATE slots SET status = 'quarantined', reason = 'quarantined by an operator', updated_at = now() WHERE id = $1 AND status = 'clean'`
+	selectHolds    = `
+		SELECT h.id, h.node_id, h.slot_id, h.kind, h.cause, h.owner, h.reason, h.deadline, h.created_at
+		FROM holds h WHERE h.node_id = ANY($1) AND ` + stands + ` ORDER BY h.id`
+
+	// Each step looks again whether it is due: holds may have come and gone since it
+	// was planned. The loop looks for the next one at once.
+	drains   = `EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL)`
+	occupied = `EXISTS (SELECT FROM slots s LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
+			WHERE s.node_id = n.id AND (s.status IN ('claimed', 'dirty') OR c.slot_id IS NOT NULL))`
+	beginDrain = `
+		UPDATE nodes n SET lifecycle = 'draining', drained_at = NULL, version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND (n.lifecycle IN ('active', 'offline') OR n.lifecycle = 'drained' AND ` + occupied + `) AND ` + drains
+	endDrain = `
+		UPDATE nodes n SET lifecycle = 'drained', drained_at = now(), version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND n.lifecycle = 'draining' AND ` + drains + ` AND NOT ` + occupied
+	callDrainOff = `
+		UPDATE nodes n SET lifecycle = CASE WHEN n.reachability = 'reachable' THEN 'active' ELSE 'offline' END, drained_at = NULL,
+			version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND n.lifecycle IN ('draining', 'drained') AND NOT ` + drains
+	lapseHolds = `
+		UPDATE holds SET lifted_at = now(), lifted_by = 'system:deadline'
+		WHERE node_id = $1 AND slot_id IS NULL AND kind <> 'drain' AND lifted_at IS NULL AND deadline <= now()`
+	markNode   = `SELECT mark_due('Node', $1, now(), $2)`
+	markNodeOf = `SELECT mark_due('Node', id, now(), 'a slot came free') FROM nodes WHERE id = ` + nodeOf + ` AND lifecycle = 'draining' AND NOT retiring`
+	selectNode = `
+		SELECT n.name, n.version, n.region, coalesce(h.owner, ''), coalesce(h.reason, ''), h.deadline
+		FROM nodes n LEFT JOIN LATERAL (
+			SELECT owner, reason, deadline FROM holds WHERE node_id = n.id AND kind = 'drain' AND lifted_at IS NULL ORDER BY deadline, id LIMIT 1
+		) h ON true WHERE n.id = $1`
+	selectLeave = `
+		SELECT h.deadline, h.owner, h.reason FROM holds h JOIN slots s ON s.node_id = h.node_id
+			JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
+		WHERE c.allocation_id = $1 AND h.kind = 'drain' AND h.lifted_at IS NULL ORDER BY h.deadline, h.id LIMIT 1`
+
+	slotFields = `s.id, s.node_id, n.name, s.gpu_uuid, s.sku, s.region, s.status, s.reason,
+			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))`
+	selectSlot = `SELECT ` + slotFields + ` FROM slots s JOIN nodes n ON n.id = s.node_id WHERE s.id = $1 AND n.lifecycle <> 'retired'`
+	// A slot that only holds keep back was clean, or was freed by proof: it is sold
+	// again when none of them stands.
+	clearSlot = `
+		UPDATE slots s SET status = 'clean', reason = '', updated_at = now()
+		WHERE s.id = $1 AND s.status = 'quarantined' AND s.reason IN ('quarantined by an operator', 'unhealthy', '')
+			AND NOT EXISTS (SELECT FROM holds h WHERE h.slot_id = s.id AND h.lifted_at IS NULL)`
+	selectAddress = `SELECT coalesce(nullif(address, ''), name) FROM nodes WHERE id = $1`
 
 	// Two who make a token for one node take turns: only the later one's works.
 	lockTokens   = `SELECT pg_advisory_xact_lock(hashtextextended('enrolment_tokens ' || $1::uuid::text, 0))`
@@ -195,22 +272,22 @@ const (
 	selectFree = `
 		SELECT s.node_id, n.name, n.region, s.id, s.gpu_uuid, g.index
 		FROM slots s JOIN nodes n ON n.id = s.node_id JOIN gpus g ON g.uuid = s.gpu_uuid
-		WHERE s.status = 'clean' AND s.sku = $1 AND ($2 = '' OR s.region = $2)
-			AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned
+		WHERE s.sku = $1 AND ($2 = '' OR s.region = $2) AND ` + sells + `
 		ORDER BY n.name, g.index`
 	// Every node that is to sell it, with each slot and who holds it now.
 	selectCandidates = `
-		SELECT n.name, n.region, n.lifecycle IN ('active', 'offline'), n.reachability = 'reachable', n.cordoned, s.status, c.allocation_id
+		SELECT n.name, n.region, n.lifecycle IN ('active', 'offline', 'draining', 'drained'), n.reachability = 'reachable',
+			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + stands + `), s.status, c.allocation_id
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id AND s.reason <> 'retired'
 			LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
-		WHERE n.sku = $1 AND n.lifecycle NOT IN ('retired', 'draining', 'drained')
+		WHERE n.sku = $1 AND n.lifecycle <> 'retired' AND NOT n.retiring
 		ORDER BY n.name, s.id`
 	claimSlots = `
 		WITH free AS (
 			-- In id order, so that claims on the same slots queue and never deadlock.
 			-- The node is looked at again: whoever placed may have believed an old reading.
 			SELECT s.id FROM slots s JOIN nodes n ON n.id = s.node_id
-			WHERE s.id = ANY($2) AND s.status = 'clean' AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned
+			WHERE s.id = ANY($2) AND ` + sells + `
 			ORDER BY s.id FOR UPDATE OF s
 		), taken AS (
 			UPDATE slots SET status = 'claimed', updated_at = now() FROM free WHERE slots.id = free.id RETURNING slots.id
@@ -252,7 +329,7 @@ const (
 
 	selectCapacity = `
 		SELECT s.sku, s.region, count(DISTINCT s.node_id), count(*),
-			count(*) FILTER (WHERE s.status = 'clean' AND n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned),
+			count(*) FILTER (WHERE ` + sells + `),
 			count(*) FILTER (WHERE s.status = 'claimed'), count(*) FILTER (WHERE s.status = 'dirty'), count(*) FILTER (WHERE s.status = 'quarantined')
 		FROM slots s JOIN nodes n ON n.id = s.node_id WHERE n.lifecycle <> 'retired'
 		GROUP BY s.sku, s.region ORDER BY s.sku, s.region`
@@ -260,23 +337,30 @@ const (
 	// what it has sold.
 	selectStanding = `
 		SELECT n.id, n.name, n.sku, n.cordoned, count(s.id) FILTER (WHERE s.status = 'claimed'),
-			count(s.id) FILTER (WHERE s.status IN ('clean', 'dirty') AND n.lifecycle <> 'draining'), count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty'))
+			count(s.id) FILTER (WHERE s.status IN ('clean', 'dirty') AND NOT n.retiring), count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty'))
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id WHERE n.id = ANY ($1::uuid[]) AND n.lifecycle <> 'retired' GROUP BY n.id`
 	selectStock = `
 		SELECT s.sku, count(*) FILTER (WHERE s.status = 'claimed'),
-			count(*) FILTER (WHERE s.status IN ('clean', 'dirty') AND NOT n.cordoned AND n.lifecycle <> 'draining')
+			count(*) FILTER (WHERE s.status IN ('clean', 'dirty') AND NOT n.cordoned AND NOT n.retiring
+				AND coalesce(s.held_until, '-infinity') <= now())
 		FROM slots s JOIN nodes n ON n.id = s.node_id WHERE n.lifecycle <> 'retired' GROUP BY s.sku`
 	countFleet  = `SELECT count(*) FROM nodes WHERE lifecycle <> 'retired'`
 	selectNodes = `
-		SELECT n.id, n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.lifecycle, n.health, n.reachability, n.cordoned, n.hardware, n.message,
-			n.version, n.updated_at,
-			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined')
+		SELECT n.id, n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.lifecycle, n.health, n.reachability,
+			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + stands + `), n.cordoned, n.hardware, n.message,
+			n.version, n.updated_at, n.agent_version, n.fingerprint, n.address, n.drained_at,
+			(SELECT min(h.deadline) FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL),
+			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined'),
+			count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty'))
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
 	selectNodesOf = selectNodes + ` WHERE n.id = ANY($1) GROUP BY n.id`
 	selectKept    = `
-		SELECT id, name, sku, region, onboarding, expected_gpus, hardware, cordoned FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`
+		SELECT id, name, sku, region, onboarding, expected_gpus, hardware, cordoned, address FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`
 	selectDevices = `
-		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, coalesce(s.status, ''), coalesce(s.reason, ''),
+		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, s.id, coalesce(s.status, ''), coalesce(s.reason, ''),
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))
 		FROM gpus g LEFT JOIN slots s ON s.gpu_uuid = g.uuid WHERE g.node_id = $1 ORDER BY g.index`
+
+	// By what a node proves that a slot is clean.
+	selectProofKey = `SELECT coalesce(proof_key, ''::bytea) FROM nodes WHERE id = $1`
 )

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // Capacity is what may be sold of a SKU in a region: counts of slots, without
@@ -45,15 +46,26 @@ type Node struct {
 	Lifecycle    string
 	Health       string
 	Reachability string
-	Cordoned     bool
+	Cordoned     bool // nothing new is placed here, whoever says so
+	Declared     bool // its declaration says so
 	Hardware     string
 	Message      string
 	Version      int64
 	UpdatedAt    time.Time
+	AgentVersion string
+	Fingerprint  string
+	Address      string
+	DrainedAt    *time.Time
+	LeaveAt      *time.Time // by when tenants leave a node that drains
 	Slots        int
 	Free         int
 	Quarantined  int
+	Held         int    // slots that are claimed, or not proved clean yet
+	Holds        []Hold `db:"-"` // only where one node is asked for, or was changed
 }
+
+// Draining says that whoever stands on it is to leave.
+func (n Node) Draining() bool { return n.LeaveAt != nil }
 
 // Occupancy is the fourth axis.
 func (n Node) Occupancy() string {
@@ -76,6 +88,7 @@ type Device struct {
 	Health     string
 	Reasons    []string
 	Present    bool
+	Slot       *uuid.UUID
 	SlotStatus string
 	SlotReason string
 	Holder     *uuid.UUID // allocation
@@ -112,20 +125,32 @@ func (s *Service) NodesOf(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]No
 	return all, nil
 }
 
-// Node reads one node and its devices by name.
-func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error) {
-	rows, err := s.DB.Query(ctx, selectNodes+` WHERE n.name = $1 GROUP BY n.id`, name)
+// node reads one node with what holds it, by name; one that is declared stands
+// before a retired one of the same name.
+func (s *Service) node(ctx context.Context, q pg.Queryer, name string) (Node, error) {
+	rows, err := q.Query(ctx, selectNodes+` WHERE n.name = $1 GROUP BY n.id ORDER BY n.lifecycle = 'retired', n.id DESC LIMIT 1`, name)
 	if err != nil {
-		return Node{}, nil, fmt.Errorf("reading node %s: %w", name, err)
+		return Node{}, fmt.Errorf("reading node %s: %w", name, err)
 	}
 	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Node])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Node{}, nil, errs.New(errs.NotFound, "no node is named %s", name)
+		return Node{}, errs.New(errs.NotFound, "no node is named %s", name)
 	}
 	if err != nil {
-		return Node{}, nil, fmt.Errorf("reading node %s: %w", name, err)
+		return Node{}, fmt.Errorf("reading node %s: %w", name, err)
 	}
-	rows, err = s.DB.Query(ctx, selectDevices, n.ID)
+	holds, err := s.Holds(ctx, q, []ids.Node{n.ID})
+	n.Holds = holds[n.ID]
+	return n, err
+}
+
+// Node reads one node and its devices by name.
+func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error) {
+	n, err := s.node(ctx, s.DB, name)
+	if err != nil {
+		return Node{}, nil, err
+	}
+	rows, err := s.DB.Query(ctx, selectDevices, n.ID)
 	if err != nil {
 		return Node{}, nil, fmt.Errorf("reading devices of %s: %w", name, err)
 	}
@@ -134,4 +159,13 @@ func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error)
 		return Node{}, nil, fmt.Errorf("reading devices of %s: %w", name, err)
 	}
 	return n, devices, nil
+}
+
+// AddressOf is where a node's SSH service is reached, as it is declared: a host, or
+// host:port; else its name.
+func (s *Service) AddressOf(ctx context.Context, id ids.Node) (address string, err error) {
+	if err := s.DB.QueryRow(ctx, selectAddress, id).Scan(&address); err != nil {
+		return "", fmt.Errorf("reading the address of %s: %w", id, err)
+	}
+	return address, nil
 }

@@ -71,14 +71,15 @@ func refuse(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]boo
 }
 
 // spend takes a judged action out of the budget. What a user, a lease or a
-// balance asked for, or a person approved, is not judged and costs nothing.
+// balance asked for, or a person approved, is not judged and costs nothing. A drain
+// that ends in a release is: whoever is released has not asked for it.
 func spend(a plan.Action, b *Budget) string {
 	left, why := &b.Releases, "too many releases by the platform's own judgement; a person must look"
 	if a.Kind == desired.KindNode {
 		left, why = &b.Nodes, "too many nodes taken off the market by the platform's own judgement; a person must look"
 	}
 	switch {
-	case !a.Judged || a.Kind != desired.KindNode && a.Verb != plan.Release || b.Spent[a.Object]:
+	case !a.Judged || a.Kind != desired.KindNode && a.Verb != plan.Release && a.Event != plan.LeaveDue || b.Spent[a.Object]:
 		return ""
 	case a.Source != "" && b.Approved[Revision{a.Source, a.Commit}]:
 		return ""

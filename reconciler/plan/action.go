@@ -36,6 +36,14 @@ const (
 	Expired    Event = "expired"     // the lease has ended
 	WentSilent Event = "went_silent" // a node's reports have stopped
 	CameBack   Event = "came_back"   // and have begun again
+
+	DrainBegan     Event = "drain_began"      // a node is to be empty by a time
+	Drained        Event = "drained"          // and nobody stands on it
+	DrainCalledOff Event = "drain_called_off" // and it need not be, after all
+	HoldLapsed     Event = "hold_lapsed"      // a hold has reached its end
+	LeaveAnnounced Event = "leave_announced"  // who stands on such a node is to leave it
+	LeaveCalledOff Event = "leave_called_off" // and may stay
+	LeaveDue       Event = "leave_due"        // and has not left in time
 )
 
 // Action is one step of a plan. It names everything that its execution needs to

@@ -64,6 +64,7 @@ type Progress struct {
 	// Hourly is what its tenant pays while it is active.
 	Hourly   money.Minor
 	Currency string
+	Leave    Leave // as its tenant was told
 }
 
 // DueAllocation is one allocation of the due set; what is nil is not there.
@@ -74,6 +75,7 @@ type DueAllocation struct {
 	Progress *Progress
 	Asked    Asked
 	Standing []Standing // drift that is open or ignored
+	Leave    *Leave     // nil: its node may keep it
 }
 
 // Allocations compares, for each allocation of the due set, what should be with
@@ -94,6 +96,7 @@ func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 		p.Drift = append(p.Drift, a.Moves...)
 		p.ask(act, needed, d.Asked, a.failures(), l.AskAgain, now)
 		p.look(desired.KindAllocation, d.ID.UUID, a.deadline(), now, "deadline of "+string(a.state()))
+		p.lookLeave(a)
 		p.look(desired.KindAllocation, d.ID.UUID, a.LookAt, now, "a difference is no longer ignored")
 		if s := a.suspension(); s != nil {
 			p.look(desired.KindAllocation, d.ID.UUID, s.Until, now, "its suspension ends")
@@ -114,6 +117,18 @@ type allocation struct {
 
 // record is what the room must write down: it follows what was observed.
 func (a allocation) record() (Action, bool) {
+	if act, needed := a.observed(); needed {
+		return act, true
+	}
+	switch a.state() {
+	case Requested, Provisioning, Active:
+		return a.leaving()
+	case Releasing, Released, Failed, ReleaseFailed:
+	}
+	return Action{}, false
+}
+
+func (a allocation) observed() (Action, bool) {
 	late := !a.deadline().IsZero() && !a.now.Before(a.deadline())
 	switch a.state() {
 	case Requested, Provisioning:

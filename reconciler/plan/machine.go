@@ -23,7 +23,8 @@ type Machine struct {
 	Currency string
 
 	// As the inventory keeps it.
-	OnMarket bool // neither cordoned nor retired there
+	OnMarket bool   // neither cordoned nor retired there
+	Changed  string // how its hardware differs from what an operator accepted
 
 	// Devices are those of the last report; nil where it was not whole, or none came.
 	Devices []Device
@@ -38,14 +39,15 @@ type Device struct {
 // The fields in which a machine can differ. The others of a declaration are in what
 // rooms keep, which a job compares: their names begin with spec.
 const (
-	fieldGPUs    = "gpus"
-	fieldModel   = "model"
-	fieldSerials = "serials"
-	inSpec       = "spec"
+	fieldGPUs     = "gpus"
+	fieldModel    = "model"
+	fieldSerials  = "serials"
+	fieldHardware = "hardware"
+	inSpec        = "spec"
 )
 
 func ofMachine(field string) bool {
-	return field == fieldGPUs || field == fieldModel || field == fieldSerials
+	return field == fieldGPUs || field == fieldModel || field == fieldSerials || field == fieldHardware
 }
 
 // OfSpec says whether a field is one of a declaration, which a room keeps.
@@ -112,6 +114,9 @@ func (m Machine) differences() (all []Difference) {
 		all = append(all, Difference{
 			Field: fieldSerials, Desired: strings.Join(slices.Sorted(slices.Values(m.Serials)), ", "), Observed: strings.Join(have, ", "), Cause: mend, Remote: true,
 		})
+	}
+	if m.Changed != "" {
+		all = append(all, Difference{Field: fieldHardware, Desired: "as accepted", Observed: m.Changed, Cause: "the machine's hardware is not what an operator accepted", Remote: true})
 	}
 	return all
 }

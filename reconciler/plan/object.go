@@ -36,6 +36,7 @@ type DueObject struct {
 	// Silence and Machine are set for nodes only.
 	Silence *Silence
 	Machine *Machine
+	Holding *Holding
 }
 
 // Silence is what the loop knows of a node's reports.
@@ -56,6 +57,9 @@ func Objects(due []DueObject, l Limits, now time.Time) Plan {
 		if !needed {
 			act, needed = d.reachability(now)
 		}
+		if !needed {
+			act, needed = d.held(now)
+		}
 		p.Drift = append(p.Drift, judgement.Moves...)
 		p.ask(act, needed, d.Asked, 0, l.AskAgain, now)
 		// Fresh reports move the time without touching the due set, so that a
@@ -64,6 +68,9 @@ func Objects(due []DueObject, l Limits, now time.Time) Plan {
 			p.look(d.Kind, d.Object, s.StaleAt, now, "report turns stale")
 		}
 		p.look(d.Kind, d.Object, judgement.LookAt, now, "a difference is no longer ignored")
+		if h := d.Holding; h != nil {
+			p.look(d.Kind, d.Object, h.LapsesAt, now, "a hold ends")
+		}
 		if d.Suspended != nil {
 			p.look(d.Kind, d.Object, d.Suspended.Until, now, "its suspension ends")
 		}

@@ -7,37 +7,96 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/health"
 	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/policies/fault"
 )
 
-// judge lowers the health of g by what the tool says. The driver's own verdict,
-// the recovery action, comes first: it knows what a counter means.
-func (dev device) judge(g *wire.GPU) {
-	if slices.ContainsFunc([]string{dev.Total, dev.Used, dev.Util, dev.Temp, dev.Draw, dev.Remapped.Text}, isLost) {
-		health.Worsen(g, wire.Unhealthy, "lost: fallen off the bus")
+// finding is one thing that the tool says is wrong.
+type finding struct{ check, message string }
+
+// recoveries are the driver's own verdicts. Any other word that is not "none" is
+// taken seriously, too.
+var recoveries = map[string]string{
+	"gpu reset": "recovery_gpu_reset", "reset": "recovery_gpu_reset", "bus reset": "recovery_bus_reset", "drain and reset": "recovery_drain_and_reset",
+	"drain p2p": "recovery_drain_p2p", "recover imex domain": "recovery_imex_domain", "node reboot": "recovery_node_reboot", "reboot": "recovery_node_reboot",
+	"system reboot": "recovery_system_reboot",
+}
+
+// tooManyPages is when NVIDIA takes a board back: the table of retired pages is full.
+const tooManyPages = 64
+
+// findings are what the tool says is wrong. The driver's own verdict, the recovery
+// action, comes first: it knows what a counter means.
+func (dev device) findings() (all []finding) {
+	add := func(when bool, check, message string) {
+		if when {
+			all = append(all, finding{check, message})
+		}
 	}
-	if action := known(dev.Recovery); action != "" {
-		health.Worsen(g, wire.Unhealthy, "driver asks for recovery: "+strings.ToLower(action))
+	add(slices.ContainsFunc([]string{dev.Total, dev.Used, dev.Util, dev.Temp, dev.Draw, dev.Remapped.Text}, isLost), "gpu_lost", "lost: fallen off the bus")
+	if action := strings.ToLower(known(dev.Recovery)); action != "" {
+		check := recoveries[action]
+		if check == "" {
+			check = "recovery_other"
+		}
+		all = append(all, finding{check, "driver asks for recovery: " + action})
 	}
-	if yes(dev.Remapped.Failure) {
-		health.Worsen(g, wire.Unhealthy, "row remap failed")
-	}
+	add(yes(dev.Remapped.Failure), "row_remap_failed", "row remap failed")
 	if n := dev.Volatile.uncorrected(); n > 0 {
-		health.Worsen(g, wire.Unhealthy, fmt.Sprintf("%d uncorrected memory errors", n))
+		all = append(all, finding{"ecc_uncorrected", fmt.Sprintf("%d uncorrected memory errors", n)})
 	}
-	if yes(dev.Remapped.Pending) {
-		health.Worsen(g, wire.Degraded, "row remap waits for a reset")
+	pages := dev.pages()
+	add(pages >= tooManyPages, "pages_retired", "too many pages are retired")
+	add(yes(dev.Remapped.Pending), "row_remap_pending", "row remap waits for a reset")
+	add(yes(dev.Retiring), "pages_retiring", "page retirement waits for a reset")
+	add(strings.EqualFold(known(dev.Thermal), "active"), "thermal", "slowed down by heat")
+	add(strings.EqualFold(known(dev.PowerBrake), "active"), "power_brake", "slowed down by the power supply")
+	// Not its width: the tool does not know the slot, and calls a sound board of eight
+	// lanes in a virtual machine one of sixteen.
+	if l := dev.link(); l.Speed > 0 && l.Speed < l.MaxSpeed && quantity(dev.Util, "%") >= busy {
+		all = append(all, finding{"pcie_speed", "its PCIe link is slow under load"})
 	}
-	if yes(dev.Retiring) {
-		health.Worsen(g, wire.Degraded, "page retirement waits for a reset")
+	return all
+}
+
+// busy is from where on a link has no reason to save power.
+const busy = 50
+
+func (dev device) pages() (sum int64) {
+	for _, s := range []string{dev.RetiredSingle, dev.RetiredDouble} {
+		n, _ := integer(s)
+		sum += n
 	}
-	if strings.EqualFold(known(dev.Thermal), "active") {
-		health.Worsen(g, wire.Degraded, "slowed down by heat")
+	return sum
+}
+
+// judge lowers the health of g by what the tool says.
+func (dev device) judge(g *wire.GPU) {
+	for _, f := range dev.findings() {
+		known, _ := fault.Of(f.check)
+		health.Worsen(g, known.Rule.Level, f.message)
 	}
 	if g.MemoryMiB == 0 && g.Health == wire.Healthy {
 		// A board that does not say how much memory it has was not read.
 		health.Worsen(g, wire.Unknown, "memory size is not known")
 	}
 }
+
+// reports are the findings of a device as its source says them; one without is well.
+func (dev device) reports(g wire.GPU) (all []wire.HealthReport) {
+	for _, f := range dev.findings() {
+		all = append(all, health.Say(Source, g.UUID, f.check, f.message))
+	}
+	if len(all) == 0 && g.MemoryMiB == 0 {
+		all = append(all, health.Say(Source, g.UUID, "gpu_unknown", "memory size is not known"))
+	}
+	if len(all) == 0 {
+		all = append(all, health.Well(Source, g.UUID))
+	}
+	return all
+}
+
+// Source is the name that the driver's word goes by.
+const Source = "driver"
 
 func (e errorsOf) uncorrected() (sum int64) {
 	for _, s := range []string{e.Dram, e.Parity, e.Secded, e.Old} {

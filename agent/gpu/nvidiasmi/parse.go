@@ -51,6 +51,16 @@ type device struct {
 	Thermal  string   `xml:"clocks_event_reasons>clocks_event_reason_hw_thermal_slowdown"`
 	Retiring string   `xml:"retired_pages>pending_retirement"`
 
+	PowerBrake    string `xml:"clocks_event_reasons>clocks_event_reason_hw_power_brake_slowdown"`
+	RetiredSingle string `xml:"retired_pages>multiple_single_bit_retirement>retired_count"`
+	RetiredDouble string `xml:"retired_pages>double_bit_retirement>retired_count"`
+	DeviceID      string `xml:"pci>pci_device_id"`
+	Gen           string `xml:"pci>pci_gpu_link_info>pcie_gen>current_link_gen"`
+	MaxGen        string `xml:"pci>pci_gpu_link_info>pcie_gen>max_link_gen"`
+	Width         string `xml:"pci>pci_gpu_link_info>link_widths>current_link_width"`
+	MaxWidth      string `xml:"pci>pci_gpu_link_info>link_widths>max_link_width"`
+	Replays       string `xml:"pci>replay_counter"`
+
 	Processes []process `xml:"processes>process_info"`
 }
 
@@ -73,18 +83,11 @@ type process struct {
 
 // Parse reads the output of nvidia-smi -q -x.
 func Parse(r io.Reader) (wire.Inventory, error) {
-	limited := &io.LimitedReader{R: r, N: maxOutput + 1}
-	inventory, err := parse(xml.NewDecoder(limited))
-	switch {
-	case limited.N <= 0:
-		return wire.Inventory{}, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
-	case err != nil:
-		return wire.Inventory{}, fmt.Errorf("reading nvidia-smi output: %w", err)
-	}
-	return inventory, nil
+	seen, err := Read(r)
+	return seen.Inventory, err
 }
 
-func parse(d *xml.Decoder) (wire.Inventory, error) {
+func parse(d *xml.Decoder, each func(device, wire.GPU)) (wire.Inventory, error) {
 	inventory := wire.Inventory{GPUs: []wire.GPU{}}
 	attached, closed, seen := "", false, map[string]bool{}
 	if err := root(d); err != nil {
@@ -108,7 +111,7 @@ func parse(d *xml.Decoder) (wire.Inventory, error) {
 		case "attached_gpus":
 			err = d.DecodeElement(&attached, &start)
 		case "gpu":
-			err = addDevice(d, &start, &inventory, seen)
+			err = addDevice(d, &start, &inventory, seen, each)
 		default:
 			err = d.Skip()
 		}
@@ -137,7 +140,7 @@ func root(d *xml.Decoder) error {
 	}
 }
 
-func addDevice(d *xml.Decoder, start *xml.StartElement, inventory *wire.Inventory, seen map[string]bool) error {
+func addDevice(d *xml.Decoder, start *xml.StartElement, inventory *wire.Inventory, seen map[string]bool, each func(device, wire.GPU)) error {
 	if len(inventory.GPUs) == maxGPUs {
 		return fmt.Errorf("more than %d GPUs", maxGPUs)
 	}
@@ -155,6 +158,7 @@ func addDevice(d *xml.Decoder, start *xml.StartElement, inventory *wire.Inventor
 	}
 	seen[g.UUID] = true
 	inventory.GPUs = append(inventory.GPUs, g)
+	each(dev, g)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
@@ -37,25 +38,43 @@ type Tool struct {
 // Inventory asks the tool. A child that hangs is left behind and its answer is an
 // error: not known.
 func (t *Tool) Inventory(ctx context.Context) (wire.Inventory, error) {
+	seen, err := t.See(ctx)
+	return seen.Inventory, err
+}
+
+// See asks the tool for all that it knows.
+func (t *Tool) See(ctx context.Context) (gpu.Seen, error) {
 	out, err := t.run(ctx, "-q", "-x")
 	if err != nil {
-		return wire.Inventory{}, err
+		return gpu.Seen{}, err
 	}
-	inventory, err := Parse(bytes.NewReader(out))
+	seen, err := Read(bytes.NewReader(out))
 	if err != nil {
-		return wire.Inventory{}, err
+		return gpu.Seen{}, err
 	}
 	// Boards without NVLink, and old tools, fail here: that is no fault.
-	if links, err := t.run(ctx, "nvlink", "-s"); err == nil {
-		if err := ParseLinks(bytes.NewReader(links), inventory.GPUs); err != nil {
+	if out, err := t.run(ctx, "nvlink", "-s"); err == nil {
+		if links, err := readLinks(bytes.NewReader(out)); err != nil {
 			t.Log.WarnContext(ctx, "nvlink state not understood", "err", err)
+		} else {
+			addNVLinks(&seen, links)
+			count(links, seen.GPUs)
 		}
 	}
-	inventory.Hostname, err = os.Hostname()
-	if err != nil {
-		return wire.Inventory{}, fmt.Errorf("reading host name: %w", err)
+	if out, err := t.run(ctx, "topo", "-m"); err == nil {
+		addresses := make([]string, len(seen.Cards))
+		for i, c := range seen.Cards {
+			addresses[i] = c.PCI
+		}
+		if seen.Peers, err = ParseMatrix(bytes.NewReader(out), addresses); err != nil {
+			t.Log.WarnContext(ctx, "matrix of GPUs not understood", "err", err)
+		}
 	}
-	return inventory, nil
+	seen.Hostname, err = os.Hostname()
+	if err != nil {
+		return gpu.Seen{}, fmt.Errorf("reading host name: %w", err)
+	}
+	return seen, nil
 }
 
 func (t *Tool) run(ctx context.Context, args ...string) ([]byte, error) {
@@ -137,4 +156,17 @@ func (c *capped) result(run, late error, limit time.Duration) ([]byte, error) {
 		return nil, errNoOutput
 	}
 	return c.kept.Bytes(), nil
+}
+
+// Reset resets one device. The tool refuses where anything uses it, and on boards
+// whose links tie it to others.
+func (t *Tool) Reset(ctx context.Context, gpu string) error {
+	if !uuid.MatchString(gpu) {
+		return fmt.Errorf("%.60q is not the UUID of a GPU", gpu)
+	}
+	_, err := t.run(ctx, "--gpu-reset", "-i", gpu)
+	if errors.Is(err, errNoOutput) {
+		return nil
+	}
+	return err
 }

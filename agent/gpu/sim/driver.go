@@ -12,11 +12,13 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
 	"github.com/gpuaas/gpuaas/agent/health"
 	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/policies/fault"
 )
 
 // Driver works on one simulated host.
@@ -26,6 +28,7 @@ type Driver struct {
 	mu    sync.Mutex
 	known wire.Inventory // of version, so that an idle host costs no parsing
 	at    int64
+	seen  gpu.Seen // of version
 }
 
 // Open returns the driver of the host in stateDir, and makes the host when it is
@@ -91,10 +94,11 @@ func (d *Driver) inventory(h *Host) (wire.Inventory, error) {
 	if err != nil {
 		return wire.Inventory{}, err
 	}
-	inventory, err := nvidiasmi.Parse(strings.NewReader(text))
+	seen, err := nvidiasmi.Read(strings.NewReader(text))
 	if err != nil {
 		return wire.Inventory{}, err
 	}
+	inventory := seen.Inventory
 	if err := nvidiasmi.ParseLinks(strings.NewReader(h.Links()), inventory.GPUs); err != nil {
 		return wire.Inventory{}, err
 	}
@@ -104,8 +108,55 @@ func (d *Driver) inventory(h *Host) (wire.Inventory, error) {
 	}
 	health.Apply(inventory.GPUs, events)
 	inventory.Hostname, inventory.Simulated = h.Hostname, true
-	d.known, d.at = inventory, h.Version
+	for _, e := range events {
+		if i := slices.IndexFunc(inventory.GPUs, func(g wire.GPU) bool { return g.PCI == e.PCI }); i >= 0 {
+			if r := health.SayXID(inventory.GPUs[i].UUID, e.XID); r.Level != wire.Healthy && !slices.ContainsFunc(seen.Health, func(o wire.HealthReport) bool { return o.Target == r.Target && o.Check == r.Check }) {
+				seen.Health = append(seen.Health, r)
+			}
+		}
+	}
+	wire.SortHealth(seen.Health)
+	d.known, d.at, d.seen = inventory, h.Version, seen
 	return d.copy(), nil
+}
+
+// Examine says how the simulated host fares. Its machine is one of two sockets, with
+// the boards shared out between them.
+func (d *Driver) Examine(_ context.Context, inventory wire.Inventory, err error) gpu.Examination {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		return gpu.Examination{Health: []wire.HealthReport{health.Say(nvidiasmi.Source, "", "driver_silent", "")}}
+	}
+	host := wire.Topology{
+		Machine: wire.Machine{Vendor: "GPUaaS", Product: "simulated host", Serial: inventory.Hostname},
+		NUMA:    []wire.NUMA{{ID: 0, CPUs: "0-31", MemoryMiB: 512 << 10, Distances: []int{10, 21}}, {ID: 1, CPUs: "32-63", MemoryMiB: 512 << 10, Distances: []int{21, 10}}},
+	}
+	for i, c := range d.seen.Cards {
+		at := wire.Card{PCI: c.PCI, Minor: c.Minor, Group: i + 1, Root: "pci" + c.PCI[:len("0000:00")], Resets: []string{"flr", "bus"}, Link: wire.Link{Width: 16, MaxWidth: 16, Speed: 32000, MaxSpeed: 32000}}
+		if c.PCI >= "0000:80" {
+			at.NUMA = 1
+		}
+		at.CPUs = host.NUMA[at.NUMA].CPUs
+		host.GPUs = append(host.GPUs, at)
+	}
+	whole := gpu.Merge(host, d.seen)
+	return gpu.Examination{Health: slices.Clone(d.seen.Health), Topology: &whole, Whole: len(whole.Missing) == 0}
+}
+
+// Reset makes a device as new, as far as a reset can.
+func (d *Driver) Reset(ctx context.Context, g wire.GPU) error {
+	return d.act(ctx, "reset", func(h *Host) error {
+		i := slices.IndexFunc(h.GPUs, func(o *GPU) bool { return o.UUID == g.UUID })
+		if i < 0 {
+			return fmt.Errorf("%s is not on this host", g.UUID)
+		}
+		if h.GPUs[i].lost() {
+			return errors.New("a GPU that has fallen off the bus cannot be reset")
+		}
+		h.GPUs[i].XIDs = slices.DeleteFunc(h.GPUs[i].XIDs, func(xid int) bool { return health.OfXID(xid).Clears == fault.ClearsReset })
+		return nil
+	})
 }
 
 func (d *Driver) copy() wire.Inventory {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/policies/fault"
 )
 
 // SMI prints the host as nvidia-smi -q -x prints a real one, with the elements
@@ -51,6 +52,8 @@ func (h *Host) device(b *strings.Builder, p Profile, index int, g *GPU) {
 		<serial>%[5]s</serial>
 		<uuid>%[6]s</uuid>
 		<minor_number>%[7]d</minor_number>
+		<persistence_mode>%[17]s</persistence_mode>
+		<compute_mode>%[18]s</compute_mode>
 		<vbios_version>%[8]s</vbios_version>
 		<gpu_recovery_action>%[9]s</gpu_recovery_action>
 		<pci><pci_bus_id>%[1]s</pci_bus_id></pci>
@@ -60,7 +63,7 @@ func (h *Host) device(b *strings.Builder, p Profile, index int, g *GPU) {
 		<gpu_power_readings><instant_power_draw>%[15]s</instant_power_draw><current_power_limit>%[16]d.00 W</current_power_limit></gpu_power_readings>
 		<processes>
 `, "0000"+strings.ToUpper(g.PCI), p.Model, p.Architecture, p.MIG, g.Serial, g.UUID, index, p.VBIOS, g.recovery(),
-		total, p.ReservedMiB, memory, utilisation, temperature, watts, p.Watts)
+		total, p.ReservedMiB, memory, utilisation, temperature, watts, p.Watts, g.persistence(), g.compute())
 	for _, x := range users {
 		fmt.Fprintf(b, "\t\t\t<process_info><pid>%d</pid><type>C</type><used_memory>%d MiB</used_memory></process_info>\n", x.PID, usedPerProcessMiB)
 	}
@@ -88,11 +91,31 @@ func (h *Host) KernelLog() string {
 	var b strings.Builder
 	for _, g := range h.GPUs {
 		for _, xid := range g.XIDs {
-			_, meaning := health.ActionOf(xid)
+			meaning := health.OfXID(xid).Meaning
 			fmt.Fprintf(&b, "NVRM: Xid (PCI:%s): %d, pid='<unknown>', name=<unknown>, %s\n", strings.TrimSuffix(g.PCI, ".0"), xid, meaning)
 		}
 	}
 	return b.String()
+}
+
+// A mode off its baseline, as the driver names it.
+const (
+	OffPersistence = "persistence mode off"
+	OffCompute     = "compute mode Exclusive_Process"
+)
+
+func (g *GPU) persistence() string {
+	if slices.Contains(g.Off, OffPersistence) {
+		return "Disabled"
+	}
+	return "Enabled"
+}
+
+func (g *GPU) compute() string {
+	if slices.Contains(g.Off, OffCompute) {
+		return "Exclusive_Process"
+	}
+	return "Default"
 }
 
 // lost says whether the device is off the bus: the driver reads nothing of it.
@@ -102,16 +125,15 @@ func (g *GPU) lost() bool { return slices.Contains(g.XIDs, 79) }
 func (g *GPU) recovery() string {
 	verdict := "None"
 	for _, xid := range g.XIDs {
-		switch action, _ := health.ActionOf(xid); action {
-		case health.RestartHost:
+		switch health.OfXID(xid).Rule.Action {
+		case fault.RestartHost:
 			return "Node Reboot"
-		case health.Diagnose:
+		case fault.Diagnose:
 			verdict = "Drain and Reset"
-		case health.ResetGPU:
+		case fault.ResetGPU:
 			if verdict == "None" {
 				verdict = "GPU Reset"
 			}
-		case health.Ignore, health.Count, health.Inspect, health.NVLink, health.Report:
 		}
 	}
 	return verdict

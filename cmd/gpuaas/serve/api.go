@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -42,7 +41,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		Events:     &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
 		Desired:    a.desired, Changes: a.changes, History: a.changes.History, DB: a.db,
 		Trace: s.tracer().Trace, Hook: a.hook, Known: s.known,
-		Seen: a.seen, EnrolmentToken: s.enrolmentToken,
+		Seen: a.seen, Machines: s.machines(),
 		AuditLog:       &audit.Service{DB: a.db},
 		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
 		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
@@ -80,24 +79,29 @@ func (s *set) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocation
 	return seen, err
 }
 
-// enrolmentToken makes a token for a caller who may enrol any node.
-func (s *Server) enrolmentToken(ctx context.Context, c identity.Caller, node ids.Node) (string, time.Time, error) {
-	return s.tokenFor(ctx, audit.Entry{Actor: c.Actor(), CorrelationID: c.CorrelationID}, node)
+// machines is the rooms' part in nodes, with the rights of the API.
+func (s *Server) machines() machines {
+	return machines{
+		set: s.rooms.sets[RoleAPI], queue: s.rooms.queue, naming: s.cfg.naming(),
+		url: s.nodeDoor(), authority: s.rooms.custody.Authority, binaries: s.rooms.binaries,
+	}
 }
 
-// tokenFor makes a token with its audit row, in one transaction.
-func (s *Server) tokenFor(ctx context.Context, by audit.Entry, node ids.Node) (token string, expires time.Time, err error) {
-	a := s.rooms.sets[RoleAPI]
-	by.Action, by.Target = "node.enrolment_token", s.cfg.naming().Name("", "", "node", node.String()).String()
-	err = pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
-		if token, expires, err = a.inventory.EnrolmentToken(ctx, tx, node); err != nil {
-			return err
-		}
-		b := &pgx.Batch{}
-		audit.Queue(b, by)
-		return tx.SendBatch(ctx, b).Close()
-	})
-	return token, expires, err
+// nodeDoor is where hosts reach the node door: by the first name that it goes by, at
+// the port that it listens at, here or in another process.
+func (s *Server) nodeDoor() string {
+	at := s.cfg.NodeListen
+	if s.nodeListener != nil {
+		at = s.nodeListener.Addr().String()
+	}
+	host, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return "https://" + at
+	}
+	if len(s.cfg.NodeHosts) > 0 {
+		host = s.cfg.NodeHosts[0]
+	}
+	return "https://" + net.JoinHostPort(host, port)
 }
 
 // audit records what an administrator does to a job.

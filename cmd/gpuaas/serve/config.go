@@ -74,6 +74,9 @@ type Config struct {
 	// Payments is who takes money; without a key nobody does.
 	Payments Payments
 
+	// Keys is where private keys are used; files of the state directory when empty.
+	Keys Keys
+
 	Front    rest.Front // the proxy before the API, if there is one
 	StateDir string     // keys of the CA, of tasks, tokens and cursors, and the sealing key
 	AgentDir string     // builds of the agent that hosts fetch; empty: beside this program

@@ -98,7 +98,7 @@ func (s *Server) FirstAdminLink(ctx context.Context, email string) (string, erro
 
 // EnrolmentToken lets a development fleet beside the server enrol its nodes.
 func (s *Server) EnrolmentToken(ctx context.Context, node ids.Node) (string, error) {
-	token, _, err := s.tokenFor(pg.WithScope(ctx, pg.Platform), audit.Entry{Actor: development}, node)
+	token, _, err := s.machines().tokenFor(pg.WithScope(ctx, pg.Platform), audit.Entry{Actor: development}, node)
 	return token, err
 }
 

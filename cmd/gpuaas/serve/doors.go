@@ -20,12 +20,13 @@ func (s *Server) serveNodes(ctx context.Context) error {
 	leases := &observed.Leases{DB: n.db, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: r.policy.staleAfter}
 	in := &nodeapi.Intake{
 		DB: n.db, Tasks: n.tasks, Observed: &observed.Store{DB: n.db, Leases: leases}, Inventory: n.inventory,
-		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter,
+		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: r.policy.staleAfter,
 	}
 	door := &nodeapi.Server{
-		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.custody.authority, Keys: r.custody.signer,
+		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.custody.Authority, Keys: r.custody.Signer,
 		Nodes: in, Tasks: in, Reports: in, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 		CertificateFor: r.policy.certificateTTL, Binaries: r.binaries,
+		ReleaseKeys: r.releases.keys.Public, Builds: r.releases.files,
 		ReportEvery: func(ids.Node) time.Duration { return seconds(int64(r.policy.reportSeconds())) },
 	}
 	// Past the door's end: what it hears while it drains is written, too.

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 	"github.com/gpuaas/gpuaas/reconciler/preview"
@@ -136,8 +137,28 @@ func (p policy) changes() preview.Rules {
 	}
 }
 
+// faults are what broken GPUs of a SKU lead to, and how much of the fleet the platform
+// may hold by itself.
+func (p policy) faults(sku string) inventory.FaultRules {
+	v := p.view(policies.In(policies.LevelSKU, sku))
+	return inventory.FaultRules{
+		Action:      v.String(policies.NodeGPUFaultAction),
+		MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
+	}
+}
+
 func (p policy) certificateTTL() time.Duration {
 	return time.Duration(p.view().Int(policies.NodeCertificateTTLHours)) * time.Hour
+}
+
+// drainGrace is how long tenants may stay on a node that drains.
+func (p policy) drainGrace(node string) time.Duration {
+	return minutes(p.view(policies.In(policies.LevelNode, node)).Int(policies.NodeDrainGraceMinutes))
+}
+
+// loginLife is how long a certificate lets its holder in.
+func (p policy) loginLife() time.Duration {
+	return seconds(p.view().Int(policies.TerminalCertificateTTLSeconds))
 }
 
 // tokenLife is how long an enrolment token waits for its node.

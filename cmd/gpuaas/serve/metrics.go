@@ -24,7 +24,7 @@ func (s *Server) metrics() http.Handler {
 		s.figures.MustRegister(fleet{loop, s.cfg.Clock})
 	}
 	if worker := s.rooms.sets[RoleWork]; worker != nil {
-		s.figures.MustRegister(meters{worker}, worker.billing.Figures)
+		s.figures.MustRegister(meters{worker}, rollouts{worker}, worker.billing.Figures)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
@@ -52,6 +52,8 @@ var (
 	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must look at now.", []string{"kind"}, nil)
 	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
 	slots      = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
+	gpus       = prometheus.NewDesc("gpuaas_gpus", "Devices by health; missing ones are no longer in their node's report.", []string{"sku", "region", "state"}, nil)
+	breaker    = prometheus.NewDesc("gpuaas_mass_action_stopped", "1 while the breaker keeps the platform from holding more nodes by itself.", nil, nil)
 	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "For how long a source has named what is not applied, or has given no answer.", []string{"source"}, nil)
 	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than it may last: for drift, than whoever must act has.", []string{"kind", "state"}, nil)
 	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
@@ -59,7 +61,7 @@ var (
 
 // Describe names the figures.
 func (fleet) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, sourceLag, driftOpen, overdue} {
+	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, gpus, breaker, sourceLag, driftOpen, overdue} {
 		c <- d
 	}
 }
@@ -93,6 +95,7 @@ func (f fleet) Collect(c chan<- prometheus.Metric) {
 			c <- prometheus.MustNewConstMetric(sourceLag, prometheus.GaugeValue, one.Lag(f.clock.Now()).Seconds(), one.Name)
 		}
 	}
+	f.health(ctx, c)
 	capacity, err := f.inventory.Capacity(ctx)
 	if err != nil {
 		return
@@ -101,6 +104,21 @@ func (f fleet) Collect(c chan<- prometheus.Metric) {
 		for state, n := range map[string]int{"free": o.Free, "claimed": o.Claimed, "dirty": o.Dirty, "quarantined": o.Quarantined} {
 			c <- prometheus.MustNewConstMetric(slots, prometheus.GaugeValue, float64(n), o.SKU, o.Region, state)
 		}
+	}
+}
+
+func (f fleet) health(ctx context.Context, c chan<- prometheus.Metric) {
+	if devices, err := f.inventory.GPUs(ctx); err == nil {
+		for _, d := range devices {
+			c <- prometheus.MustNewConstMetric(gpus, prometheus.GaugeValue, float64(d.N), d.SKU, d.Region, d.State)
+		}
+	}
+	if trip, ever, err := f.inventory.Breaker(ctx); err == nil {
+		stopped := 0.0
+		if ever && trip.Standing() {
+			stopped = 1
+		}
+		c <- prometheus.MustNewConstMetric(breaker, prometheus.GaugeValue, stopped)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/inventory/release"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/change"
 	"github.com/gpuaas/gpuaas/reconciler/forge"
@@ -58,8 +59,9 @@ type rooms struct {
 	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
 	queue  *river.Client[pgx.Tx] // of the API
 
-	custody  custody
+	custody  Custody
 	binaries *nodeapi.Binaries
+	releases releases
 	entrance *entrance
 	till     till
 }
@@ -78,6 +80,7 @@ type set struct {
 	metering     *metering.Service
 	certificates *secret.Certificates
 	inventory    *inventory.Service
+	releases     *release.Store
 	allocations  *allocation.Service
 	billing      *billing.Service
 	payments     *payment.Service
@@ -143,10 +146,13 @@ func prepare(ctx context.Context, c Config) error {
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
 	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures()}
 	var err error
-	if r.custody, err = openCustody(ctx, c); err != nil {
+	if r.custody, err = OpenCustody(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
 		return nil, err
 	}
 	r.binaries = &nodeapi.Binaries{Dir: c.agentDir()}
+	if r.releases, err = openReleases(c); err != nil {
+		return nil, err
+	}
 	if r.entrance, err = openEntrance(c); err != nil {
 		return nil, err
 	}
@@ -186,12 +192,17 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.ledger = &ledger.Service{DB: db}
 	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
-	s.inventory = &inventory.Service{DB: db, Hints: r.hints, TokenLife: r.policy.tokenLife}
+	s.inventory = &inventory.Service{
+		DB: db, Hints: r.hints, Identity: s.identity, Rules: r.policy.faults, Naming: c.naming(), TokenLife: r.policy.tokenLife,
+		Grace: r.policy.drainGrace, Clock: c.Clock,
+	}
+	s.releases = r.releases.store(c, db)
 	s.certificates = &secret.Certificates{DB: db, Barred: s.inventory.Retired}
-	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.signer, Hints: r.hints, Clock: c.Clock}
+	s.inventory.Certificates = s.certificates
+	s.tasks = &nodetask.Store{DB: db, Signer: r.custody.Signer, Hints: r.hints, Clock: c.Clock}
 	s.allocations = &allocation.Service{
 		DB: db, Desired: s.desired, Inventory: s.inventory, Catalog: s.catalog, Identity: s.identity, Metering: s.metering,
-		Limits: r.policy.request, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
+		Limits: r.policy.request, Signs: r.custody.login, LoginLife: r.policy.loginLife, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.payments = r.till.payments(c, s, r)
 	s.billing = &billing.Service{
@@ -232,7 +243,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 		return jobs.NewClient(r.pool(RoleReconcile), nil, c.Log)
 	}
 	deps := &jobs.Deps{
-		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory,
+		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory, Releases: w.releases,
 		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Payments: w.payments, Audit: w.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
 		Began: c.Clock.Now(), Clock: c.Clock,

@@ -131,6 +131,7 @@ func (s *Server) run(ctx context.Context) error {
 	r := s.rooms
 	group.Go(func() error { return r.policy.client.Run(ctx) })
 	group.Go(func() error { return s.watchKeys(ctx) })
+	group.Go(func() error { s.publishOwn(ctx); return nil })
 	for _, one := range r.sets {
 		group.Go(func() error { return one.identity.Run(ctx) })
 	}
@@ -238,7 +239,7 @@ func (s *Server) MetricsURL() string {
 }
 
 // CA is the bundle that agents believe the node door by.
-func (s *Server) CA() []byte { return s.rooms.custody.authority.Bundle() }
+func (s *Server) CA() []byte { return s.rooms.custody.Authority.Bundle() }
 
 // headerWithin is how long a client may take to say what it wants.
 const headerWithin = 5 * time.Second

@@ -37,10 +37,23 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if filepath.Base(os.Args[0]) == "gpuaas-scrub" {
+		return scrub(h, args)
+	}
 	if how := h.Fails["nvidia-smi"]; how == "hang" {
 		select {}
 	} else if how != "" {
 		return errors.New(how)
+	}
+	if len(args) == 4 && args[0] == "-i" && (args[2] == "-pm" || args[2] == "-c") { // a mode to its baseline
+		return sim.Edit(sim.Path(state), func(h *sim.Host) error {
+			for _, g := range h.GPUs {
+				if g.UUID == args[1] {
+					g.Off = nil
+				}
+			}
+			return nil
+		})
 	}
 	switch strings.Join(args, " ") {
 	case "-q -x", "-x -q":
@@ -53,7 +66,31 @@ func run(args []string, out io.Writer) error {
 		_, err := io.WriteString(out, h.Links())
 		return err
 	}
+	if len(args) == 4 && args[0] == "-i" && (args[2] == "-pm" || args[2] == "-c") {
+		return nil // the simulated hardware has one mode only
+	}
 	return fmt.Errorf("the double of nvidia-smi does not know %q", args)
+}
+
+// scrub stands for what overwrites a GPU's memory: it refuses one that is in use.
+func scrub(h *sim.Host, args []string) error {
+	if how := h.Fails["scrub"]; how == "hang" {
+		select {}
+	} else if how != "" {
+		return errors.New(how)
+	}
+	if len(args) != 1 {
+		return errors.New("which GPU?")
+	}
+	for _, p := range h.Processes {
+		if p.GPU == args[0] {
+			return fmt.Errorf("GPU %s is in use by process %d", p.GPU, p.PID)
+		}
+	}
+	return sim.Edit(sim.Path(state), func(h *sim.Host) error {
+		h.Scrubs++
+		return nil
+	})
 }
 
 // control is the rig's own door.

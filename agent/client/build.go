@@ -1,0 +1,37 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Build fetches the build of the agent with that SHA-256, of size bytes. What came
+// is for whoever runs it to judge. It takes as long as ctx lets it.
+func (c *Client) Build(ctx context.Context, digest string, size int64, into io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+fmt.Sprintf(wire.PathBuild, digest), nil)
+	if err != nil {
+		return fmt.Errorf("making request: %w", err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return fmt.Errorf("calling the node door: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
+		return errors.Join(problem(response.StatusCode, text), err)
+	}
+	n, err := io.Copy(into, io.LimitReader(response.Body, size+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("fetching the build: %w", err)
+	case n != size:
+		return fmt.Errorf("the door sent %d bytes or more of a build of %d", n, size)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/client"
+	"github.com/gpuaas/gpuaas/agent/helper"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Enrolled is who a host is, after Enrol.
+type Enrolled struct {
+	Node  ids.Node
+	Until time.Time // of the certificate
+	Fresh bool      // a token was spent
+}
+
+// Enrol makes this host a node whose halves are apart, as root, while neither runs.
+// It spends a token only where the host is not enrolled, or no longer believed: run
+// again, it changes nothing.
+func Enrol(ctx context.Context, c Config) (e Enrolled, err error) {
+	if err := c.check(); err != nil {
+		return e, err
+	}
+	lock, err := hold(c.journalDir())
+	if err != nil {
+		return e, err
+	}
+	defer func() { _ = lock.Close() }() // which also unlocks
+	n := newNode(c)
+	n.proofKey = func() (ed25519.PublicKey, error) { return helper.PublicKey(c.journalDir()) }
+	stands, err := n.stands(ctx)
+	if err != nil {
+		return e, err
+	}
+	if !stands {
+		if err := n.enrol(ctx); err != nil {
+			return e, err
+		}
+		belief, err := helper.FirstBelief(c.journalDir(), n.id(), n.identity.Load().Trust)
+		if err != nil {
+			return e, err
+		}
+		if err := helper.Vouch(c.journalDir(), c.Anchor, belief, c.Clock.Now()); err != nil {
+			return e, err
+		}
+	}
+	identity := n.identity.Load()
+	return Enrolled{Node: identity.Node, Until: identity.NotAfter(), Fresh: !stands}, nil
+}
+
+// stands says whether the host is enrolled, remembers what it was told, and is
+// believed by the control plane.
+func (n *node) stands(ctx context.Context) (bool, error) {
+	known, found, err := n.load()
+	if err != nil || !found {
+		return false, err
+	}
+	if !n.Clock.Now().Before(known.NotAfter()) {
+		return false, nil
+	}
+	if remembers, err := helper.Remembers(n.journalDir(), n.Anchor, known.Node, n.Clock.Now()); err != nil || !remembers {
+		return false, err
+	}
+	if err := n.become(&known); err != nil {
+		return false, err
+	}
+	defer n.client.Load().Release()
+	_, err = n.client.Load().Trust(ctx)
+	refused, ok := errors.AsType[*client.ProblemError](err)
+	switch {
+	case err == nil:
+		return true, nil
+	case ok && (refused.Status == http.StatusForbidden || refused.Status == http.StatusUnauthorized):
+		return false, nil
+	}
+	return false, fmt.Errorf("asking whether this host is still enrolled: %w", err)
+}

@@ -1,0 +1,127 @@
+package nvidiasmi
+
+import (
+	"bufio"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/gpu"
+	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Read reads all that nvidia-smi -q -x says: the inventory, each card in its slot,
+// and what is wrong with it.
+func Read(r io.Reader) (gpu.Seen, error) {
+	limited := &io.LimitedReader{R: r, N: maxOutput + 1}
+	seen := gpu.Seen{Replays: map[string]int64{}}
+	inventory, err := parse(xml.NewDecoder(limited), func(dev device, g wire.GPU) {
+		seen.Cards = append(seen.Cards, dev.card(g))
+		seen.Health = append(seen.Health, dev.reports(g)...)
+		if n, ok := integer(dev.Replays); ok {
+			seen.Replays[g.UUID] = n
+		}
+	})
+	switch {
+	case limited.N <= 0:
+		return gpu.Seen{}, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
+	case err != nil:
+		return gpu.Seen{}, fmt.Errorf("reading nvidia-smi output: %w", err)
+	}
+	seen.Inventory = inventory
+	return seen, nil
+}
+
+// card is the device in its slot, as far as its driver knows.
+func (dev device) card(g wire.GPU) wire.Card {
+	c := wire.Card{
+		UUID: g.UUID, Serial: g.Serial, Model: g.Model, VBIOS: g.VBIOS, MemoryMiB: g.MemoryMiB, Minor: -1, PCI: g.PCI, NUMA: -1, Group: -1,
+		Link: dev.link(), MIG: wire.MIG{State: g.MIG},
+	}
+	if minor, ok := integer(dev.Minor); ok {
+		c.Minor = int(minor)
+	}
+	if id := known(dev.DeviceID); len(id) == len("233010DE") {
+		c.Device = strings.ToLower(id[4:] + ":" + id[:4])
+	}
+	if c.MIG.State == "" && strings.EqualFold(strings.TrimSpace(dev.MIG), "n/a") {
+		c.MIG.State = "unsupported"
+	}
+	return c
+}
+
+// speeds of the PCIe generations, in thousandths of GT/s.
+var speeds = []int{0, 2500, 5000, 8000, 16000, 32000, 64000}
+
+func (dev device) link() wire.Link {
+	return wire.Link{Width: lanes(dev.Width), MaxWidth: lanes(dev.MaxWidth), Speed: generation(dev.Gen), MaxSpeed: generation(dev.MaxGen)}
+}
+
+func lanes(s string) int {
+	n, err := strconv.Atoi(strings.TrimSuffix(known(s), "x"))
+	if err != nil || n < 0 || n > 32 {
+		return 0
+	}
+	return n
+}
+
+func generation(s string) int {
+	n, ok := integer(s)
+	if !ok || n >= int64(len(speeds)) {
+		return 0
+	}
+	return speeds[n]
+}
+
+var cell = regexp.MustCompile(`^(X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS)$`)
+
+// ParseMatrix reads the output of nvidia-smi topo -m: the nearest way between each
+// two GPUs. addresses are those of GPU0, GPU1 and so on.
+func ParseMatrix(r io.Reader, addresses []string) (peers []wire.Peer, err error) {
+	lines := bufio.NewScanner(io.LimitReader(r, maxOutput))
+	for lines.Scan() {
+		fields := strings.Fields(underline.ReplaceAllString(lines.Text(), ""))
+		if len(fields) == 0 || !strings.HasPrefix(fields[0], "GPU") {
+			continue
+		}
+		row, err := strconv.Atoi(strings.TrimPrefix(fields[0], "GPU"))
+		if err != nil || row >= len(addresses) || row < 0 || len(fields) < 1+len(addresses) || !cell.MatchString(fields[1]) {
+			continue // the head, or a device that the inventory does not have
+		}
+		for column := row + 1; column < len(addresses); column++ {
+			if way := fields[1+column]; cell.MatchString(way) {
+				peers = append(peers, wire.Peer{A: addresses[row], B: addresses[column], Way: way})
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the matrix of GPUs: %w", err)
+	}
+	return peers, nil
+}
+
+// underline is how the tool writes its head on a terminal.
+var underline = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// addNVLinks adds which links of each card are up, and says which are not where some
+// are. A board without a single one up may have none connected.
+func addNVLinks(seen *gpu.Seen, links map[string][]wire.NVLink) {
+	for i, c := range seen.Cards {
+		seen.Cards[i].NVLinks = links[c.UUID]
+		up := 0
+		for _, l := range links[c.UUID] {
+			if l.Up {
+				up++
+			}
+		}
+		if down := len(links[c.UUID]) - up; up > 0 && down > 0 {
+			seen.Health = append(seen.Health, health.Say("nvlink", c.UUID, "nvlink_down", fmt.Sprintf("%d of %d NVLinks are down", down, up+down)))
+		} else if len(links[c.UUID]) > 0 {
+			seen.Health = append(seen.Health, health.Well("nvlink", c.UUID))
+		}
+	}
+}

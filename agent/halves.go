@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/care"
+	"github.com/gpuaas/gpuaas/agent/helper"
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// RunHelper is the half that acts, behind its socket, until ctx ends.
+func RunHelper(ctx context.Context, c Config) error {
+	if c.Socket == "" || c.StateDir == "" || c.Log == nil {
+		return errors.New("agent: the helper needs a socket, a state directory and a logger")
+	}
+	lock, err := hold(c.journalDir())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // which also unlocks
+	belief, err := helper.LoadBelief(c.journalDir())
+	if err != nil {
+		return err
+	}
+	d, host, err := c.open(ctx, belief.Node)
+	if err != nil {
+		return err
+	}
+	server := &helper.Server{UID: c.PeerUID, Log: c.Log}
+	var local *helper.Local
+	options := helper.Options{
+		Dir: c.journalDir(), Anchor: c.Anchor, Driver: d, Host: host, Hostname: c.Hostname, Version: c.Version,
+		Notes: server.Notes(), Log: c.Log.With("node", belief.Node), Clock: c.Clock,
+	}
+	if p, ok := d.(care.Patient); ok {
+		options.Handlers = care.Handlers(p)
+	}
+	c.replacing(&options, func() map[string][]byte { return local.ReleaseKeys() })
+	if local, err = helper.Open(ctx, options); err != nil {
+		return err
+	}
+	server.Local = local
+	l, err := listen(c)
+	if err != nil {
+		return err
+	}
+	local.Start(ctx)
+	c.tell("READY=1")
+	var beats sync.WaitGroup
+	beats.Go(func() { c.watch(ctx, local.Alive, local.Beat) })
+	err = server.Serve(ctx, l)
+	c.tell("STOPPING=1")
+	beats.Wait()
+	local.Wait()
+	return err
+}
+
+// listen makes the socket, which only root and the half that speaks can open.
+func listen(c Config) (*net.UnixListener, error) {
+	// The lock says that no other helper lives: this is what a dead one left.
+	if err := os.Remove(c.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("removing the helper's old socket: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: c.Socket, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("making the helper's socket: %w", err)
+	}
+	if err := errors.Join(os.Chmod(c.Socket, 0o660), os.Chown(c.Socket, os.Getuid(), c.PeerGID)); err != nil {
+		return nil, errors.Join(fmt.Errorf("giving the socket to the agent's group: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+// watch beats, and pings the watchdog while alive says nothing. A half that is
+// stuck is ended by systemd, started again, and resumes from its journal.
+func (c Config) watch(ctx context.Context, alive func() error, beat func(context.Context)) {
+	t := time.NewTicker(beatEvery)
+	defer t.Stop()
+	every, last := watchdogEvery(os.Getenv), time.Time{}
+	for {
+		beat(ctx)
+		if now := c.Clock.Now(); every > 0 && now.Sub(last) >= every {
+			last = now
+			if err := alive(); err != nil {
+				c.Log.ErrorContext(ctx, "stuck; the watchdog is not told that all is well", "err", err)
+			} else {
+				c.tell("WATCHDOG=1")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// RunNetwork is the half that speaks to the control plane, until ctx ends.
+func RunNetwork(ctx context.Context, c Config) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.Socket == "" {
+		return errors.New("agent: the helper's socket is needed")
+	}
+	lock, err := hold(c.identityDir())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // which also unlocks
+	n := newNode(c)
+	client := &helper.Client{Path: c.Socket, UID: c.HelperUID, Log: c.Log, Notes: n.notes(), Met: n.met}
+	n.worker, n.seen = client, newSeen()
+	n.proofKey = func() (ed25519.PublicKey, error) {
+		hello, ok := client.Hello()
+		if !ok {
+			return nil, helper.ErrAway
+		}
+		return hello.ProofKey, nil
+	}
+	var linked sync.WaitGroup
+	defer linked.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := c.serveStatus(ctx, &linked, n, client); err != nil {
+		return err
+	}
+	// Only once the node knows who it is: the notes of the other half speak for it.
+	if _, found, err := n.load(); err != nil {
+		return err
+	} else if !found {
+		return helper.ErrNotEnrolled
+	}
+	linked.Go(func() { client.Run(ctx) })
+	c.tell("READY=1")
+	linked.Go(func() { c.watch(ctx, n.alive, n.beatIfKnown) })
+	if _, _, err := n.identify(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	n.log = c.Log.With("node", n.id())
+	n.poll(ctx)
+	n.hush()
+	c.tell("STOPPING=1")
+	return nil
+}
+
+// met hands a helper that was just reached what the control plane last stated.
+func (n *node) met(ctx context.Context, _ helper.Hello) {
+	if err := n.believe(ctx); err != nil {
+		n.log.WarnContext(ctx, "trust statement not taken by the helper", "err", err)
+	}
+}
+
+// beatIfKnown waits with all work until the node's certificate stands.
+func (n *node) beatIfKnown(ctx context.Context) {
+	if n.client.Load() != nil {
+		n.beat(ctx)
+	}
+}
+
+// pollSilence is longer than a poll and its failures last.
+const pollSilence = wire.WaitFor + time.Minute
+
+// alive says why this half is stuck, or nil.
+func (n *node) alive() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if quiet := n.Clock.Now().Sub(n.polledAt); !n.polledAt.IsZero() && !n.cut && quiet > pollSilence {
+		return fmt.Errorf("no poll has begun or ended for %s", quiet)
+	}
+	return nil
+}
+
+// Files of a host where the halves are apart.
+const (
+	DefaultStateDir = "/var/lib/gpuaas"
+	DefaultRunDir   = "/run/gpuaas-agent"
+	socketName      = "helper.sock"
+	anchorName      = "journal.anchor"
+)
+
+// SocketIn is where the helper listens.
+func SocketIn(runDir string) string { return filepath.Join(runDir, socketName) }
+
+// AnchorIn is where the journal's anchor lies.
+func AnchorIn(runDir string) string { return filepath.Join(runDir, anchorName) }

@@ -1,0 +1,79 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// KernelLog is /dev/kmsg, from the oldest line that the kernel still has.
+type KernelLog struct{ fd int }
+
+// OpenKernelLog opens it without ever waiting for a line.
+func OpenKernelLog(path string) (*KernelLog, error) {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("opening kernel log: %w", err)
+	}
+	return &KernelLog{fd}, nil
+}
+
+// Close closes it.
+func (k *KernelLog) Close() error { return syscall.Close(k.fd) }
+
+// largestRecord is the kernel's own bound of one read, doubled.
+const largestRecord = 16 << 10
+
+// atOnce bounds one look: a log that is written faster than it is read must not
+// hold the agent up.
+const atOnce = 20000
+
+// Read gives each new line to add and says whether some were lost: the kernel
+// overwrites what nobody has read in time.
+func (k *KernelLog) Read(add func(sequence uint64, line string)) (lost bool, err error) {
+	record := make([]byte, largestRecord)
+	for range atOnce {
+		n, err := syscall.Read(k.fd, record)
+		switch {
+		case errors.Is(err, syscall.EAGAIN) || err == nil && n == 0:
+			return lost, nil
+		case errors.Is(err, syscall.EPIPE): // what was next is overwritten; the next read goes on
+			lost = true
+			continue
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return lost, fmt.Errorf("reading kernel log: %w", err)
+		}
+		if sequence, line, ok := parseRecord(string(record[:n])); ok {
+			add(sequence, line)
+		}
+	}
+	return lost, nil
+}
+
+// parseRecord reads "6,1234,5678901,-;text". Lines that follow, with the device's
+// properties, are left out.
+func parseRecord(record string) (sequence uint64, line string, ok bool) {
+	head, text, found := strings.Cut(record, ";")
+	fields := strings.Split(head, ",")
+	if !found || len(fields) < 2 {
+		return 0, "", false
+	}
+	sequence, err := strconv.ParseUint(fields[1], 10, 64)
+	line, _, _ = strings.Cut(text, "\n")
+	return sequence, line, err == nil
+}
+
+// ReadInto adds what is new to the ledger.
+func (k *KernelLog) ReadInto(l *Ledger, now time.Time) (changed, lost bool, err error) {
+	lost, err = k.Read(func(sequence uint64, line string) {
+		if l.Add(sequence, line, now) {
+			changed = true
+		}
+	})
+	return changed, lost, err
+}

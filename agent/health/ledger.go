@@ -1,0 +1,149 @@
+package health
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Ledger is what the kernel log has said and nothing has cleared yet. It outlives
+// the agent, for the log is read once; it does not outlive what the table says
+// clears an event.
+type Ledger struct {
+	Boot   string  `json:"boot_id"`
+	Read   uint64  `json:"read"` // sequence of the last line of that boot
+	Events []Entry `json:"events"`
+
+	path string
+}
+
+// Entry is one XID of one device, however often it came.
+type Entry struct {
+	Event
+
+	Times int       `json:"times"`
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+}
+
+// mostEvents is above eight boards with every number that there is.
+const mostEvents = 4096
+
+// OpenLedger reads what was kept in a file. A damaged one is begun anew: what still
+// stands in the kernel log of this boot comes back.
+func OpenLedger(path, boot string) (*Ledger, error) {
+	l := &Ledger{path: path}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("reading kept events: %w", err)
+	case json.Unmarshal(text, l) != nil:
+		*l = Ledger{path: path}
+	}
+	if l.Boot != boot {
+		l.start(boot)
+	}
+	return l, nil
+}
+
+// start clears what a start of the host clears, which is also every reset.
+func (l *Ledger) start(boot string) {
+	l.Boot, l.Read = boot, 0
+	l.Events = slices.DeleteFunc(l.Events, func(e Entry) bool {
+		c := OfXID(e.XID).Clears
+		return c == "restart" || c == "reset" || c == "itself"
+	})
+}
+
+// Add takes lines of the kernel log that are not older than what was read.
+func (l *Ledger) Add(sequence uint64, line string, now time.Time) (changed bool) {
+	if sequence < l.Read {
+		return false
+	}
+	l.Read = sequence + 1
+	e, ok := eventOf(line)
+	if !ok {
+		return false
+	}
+	i := slices.IndexFunc(l.Events, func(k Entry) bool { return k.Event == e })
+	if i < 0 {
+		if len(l.Events) == mostEvents {
+			return false
+		}
+		l.Events = append(l.Events, Entry{Event: e, First: now})
+		i = len(l.Events) - 1
+	}
+	l.Events[i].Times++
+	l.Events[i].Last = now
+	return true
+}
+
+// Expire forgets what time clears.
+func (l *Ledger) Expire(now time.Time) (changed bool) {
+	before := len(l.Events)
+	l.Events = slices.DeleteFunc(l.Events, func(e Entry) bool {
+		f := OfXID(e.XID)
+		return f.Clears == "time" && now.Sub(e.Last) >= f.ClearAfter
+	})
+	return len(l.Events) != before
+}
+
+// Reset forgets what a reset of the device clears.
+func (l *Ledger) Reset(pci string) (changed bool) {
+	before := len(l.Events)
+	l.Events = slices.DeleteFunc(l.Events, func(e Entry) bool { return e.PCI == pci && OfXID(e.XID).Clears == "reset" })
+	return len(l.Events) != before
+}
+
+// Reports are the source's word about each device: what stands, or that nothing
+// does. An event of a device that the host does not list is the node's.
+func (l *Ledger) Reports(gpus []wire.GPU) (all []wire.HealthReport) {
+	spoken := map[string]bool{}
+	for _, e := range l.Events {
+		i := slices.IndexFunc(gpus, func(g wire.GPU) bool { return g.PCI == e.PCI })
+		if i < 0 {
+			continue
+		}
+		r := SayXID(gpus[i].UUID, e.XID)
+		r.Since = e.First.UTC().Truncate(time.Second)
+		all = append(all, r)
+		spoken[gpus[i].UUID] = true
+	}
+	for _, g := range gpus {
+		if !spoken[g.UUID] {
+			all = append(all, Well(SourceXID, g.UUID))
+		}
+	}
+	return all
+}
+
+// Save keeps it through a crash.
+func (l *Ledger) Save() error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("encoding kept events: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(l.path), ".health-*")
+	if err != nil {
+		return fmt.Errorf("keeping events: %w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // gone already when all went well
+	if _, err = f.Write(text); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), l.path)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping events: %w", err)
+	}
+	return nil
+}

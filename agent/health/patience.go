@@ -1,0 +1,75 @@
+package health
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/policies/fault"
+)
+
+// Patience is how long things have been so. A limit that is touched for a moment is
+// no fault, and one that is gone for a moment is not mended.
+type Patience map[about]*lasted
+
+type about struct{ source, target, check string }
+
+type lasted struct {
+	report      wire.HealthReport
+	first, last time.Time
+	raised      bool
+}
+
+// Weigh returns what counts of what is said now. A source that says nothing of a
+// target at all was not read, and what stood of it stands.
+func (p Patience) Weigh(said []wire.HealthReport, now time.Time) (counts []wire.HealthReport) {
+	spoke := map[[2]string]bool{}
+	for _, r := range said {
+		spoke[[2]string{r.Source, r.Target}] = true
+		f, _ := fault.Of(r.Check)
+		if f.RaiseAfter == 0 && f.ClearAfter == 0 || f.Clears == fault.ClearsTime {
+			continue
+		}
+		key := about{r.Source, r.Target, r.Check}
+		if p[key] == nil {
+			p[key] = &lasted{first: now}
+		}
+		p[key].report, p[key].last = r, now
+		if now.Sub(p[key].first) >= f.RaiseAfter {
+			p[key].raised = true
+		}
+	}
+	for _, r := range said {
+		if l := p[about{r.Source, r.Target, r.Check}]; l == nil || l.raised {
+			counts = append(counts, r)
+		}
+	}
+	for key, l := range p {
+		f, _ := fault.Of(key.check)
+		switch {
+		case l.last.Equal(now):
+		case spoke[[2]string{key.source, key.target}] && (!l.raised || now.Sub(l.last) >= f.ClearAfter):
+			delete(p, key)
+		case l.raised:
+			counts = append(counts, l.report)
+		}
+	}
+	return p.fill(counts, said)
+}
+
+// fill has each source say of each target that all is well where nothing counts.
+func (Patience) fill(counts, said []wire.HealthReport) []wire.HealthReport {
+	ill := map[[2]string]bool{}
+	for _, r := range counts {
+		ill[[2]string{r.Source, r.Target}] = ill[[2]string{r.Source, r.Target}] || r.Check != ""
+	}
+	counts = slices.DeleteFunc(counts, func(r wire.HealthReport) bool { return r.Check == "" && ill[[2]string{r.Source, r.Target}] })
+	for _, r := range said {
+		key := [2]string{r.Source, r.Target}
+		if _, there := ill[key]; !there {
+			ill[key] = false
+			counts = append(counts, Well(r.Source, r.Target))
+		}
+	}
+	return counts
+}

@@ -1,0 +1,177 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Probe is one look at one thing, made in a child process: whatever it touches may
+// hang for ever. Targets are PCI addresses; whoever started the child knows the
+// devices at them.
+type Probe func(ctx context.Context, root string) ([]wire.HealthReport, error)
+
+// Probes are all that a child may be asked for.
+var Probes = map[string]Probe{
+	"disk": disk, "memory": memory, "network": network, "clock": clockProbe,
+}
+
+// Limits of a file system: below, a tenant's home or our own journal fails soon.
+const (
+	fullPercent = 95
+	fullInodes  = 97
+)
+
+// mounts are what the agent and its tenants live on.
+var mounts = []string{"/", "/var", "/var/lib/gpuaas", "/home", "/tmp"}
+
+func disk(_ context.Context, root string) (all []wire.HealthReport, err error) {
+	seen := map[string]bool{}
+	for _, m := range mounts {
+		var s syscall.Statfs_t
+		if err := syscall.Statfs(filepath.Join(root, m), &s); err != nil {
+			continue // not there on this host
+		}
+		id := fmt.Sprint(s.Fsid)
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		if f, wrong := judgeDisk(m, s); wrong {
+			all = append(all, f)
+		}
+	}
+	if len(seen) == 0 {
+		return nil, fmt.Errorf("no file system could be read")
+	}
+	all = append(all, failing(root)...)
+	return orWell(all, "disk"), nil
+}
+
+func judgeDisk(mount string, s syscall.Statfs_t) (wire.HealthReport, bool) {
+	const readOnly = 1 // ST_RDONLY
+	switch {
+	case s.Flags&readOnly != 0:
+		return Say("disk", "", "disk_read_only", mount+" is read-only"), true
+	case s.Blocks > 0 && 100-100*s.Bavail/s.Blocks >= fullPercent:
+		return Say("disk", "", "disk_full", mount+" is nearly full"), true
+	case s.Files > 0 && 100-100*s.Ffree/s.Files >= fullInodes:
+		return Say("disk", "", "disk_full", mount+" has few file entries left"), true
+	}
+	return wire.HealthReport{}, false
+}
+
+// failing is what NVMe disks and the block layer say of themselves without a tool.
+func failing(root string) (all []wire.HealthReport) {
+	states, _ := filepath.Glob(filepath.Join(root, "/sys/class/nvme/nvme*/state"))
+	for _, at := range states {
+		if state := line(at); state != "" && state != "live" {
+			all = append(all, Say("disk", "", "disk_failing", fmt.Sprintf("%s is %s", filepath.Base(filepath.Dir(at)), state)))
+			break // one is enough, and each check is said once
+		}
+	}
+	return all
+}
+
+func orWell(all []wire.HealthReport, source string) []wire.HealthReport {
+	kept := all[:0]
+	for _, r := range all { // one report for each check; the first names its place
+		if !slices.ContainsFunc(kept, func(o wire.HealthReport) bool { return o.Check == r.Check && o.Target == r.Target }) {
+			kept = append(kept, r)
+		}
+	}
+	if len(kept) == 0 {
+		return []wire.HealthReport{Well(source, "")}
+	}
+	return kept
+}
+
+func line(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// manyCorrected is above what a sound module corrects between two starts.
+const manyCorrected = 1000
+
+// memory reads the memory controllers' counters (EDAC). A host without them says
+// nothing of its memory, which is no fault.
+func memory(_ context.Context, root string) (all []wire.HealthReport, err error) {
+	controllers, err := filepath.Glob(filepath.Join(root, "/sys/devices/system/edac/mc/mc*"))
+	if err != nil {
+		return nil, err
+	}
+	var corrected, lost int64
+	for _, mc := range controllers {
+		corrected += counter(filepath.Join(mc, "ce_count"))
+		lost += counter(filepath.Join(mc, "ue_count"))
+	}
+	if lost > 0 {
+		all = append(all, Say("memory", "", "memory_uncorrected", "host memory lost data"))
+	}
+	if corrected >= manyCorrected {
+		all = append(all, Say("memory", "", "memory_corrected", "host memory corrects many errors"))
+	}
+	return orWell(all, "memory"), nil
+}
+
+func counter(path string) int64 {
+	n, _ := strconv.ParseInt(line(path), 10, 64)
+	return n
+}
+
+// network looks at the cards on a bus that are meant to be up.
+func network(_ context.Context, root string) (all []wire.HealthReport, err error) {
+	cards, err := filepath.Glob(filepath.Join(root, "/sys/class/net/*/device"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(cards)
+	var down []string
+	for _, at := range cards {
+		nic := filepath.Dir(at)
+		const up = 1 // IFF_UP: somebody wants it up
+		flags, err := strconv.ParseInt(line(filepath.Join(nic, "flags")), 0, 64)
+		if err == nil && flags&up != 0 && line(filepath.Join(nic, "operstate")) == "down" {
+			down = append(down, filepath.Base(nic))
+		}
+	}
+	if len(down) > 0 {
+		all = append(all, Say("network", "", "nic_down", strings.Join(down, ", ")+" has no link"))
+	}
+	return orWell(all, "network"), nil
+}
+
+// farOff is half of the minute that certificates and tasks are dated back for skew.
+const farOff = 30_000_000 // microseconds
+
+// clockProbe asks the kernel whether anything steers its clock.
+func clockProbe(_ context.Context, _ string) (all []wire.HealthReport, err error) {
+	var t syscall.Timex
+	state, err := syscall.Adjtimex(&t)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the clock's state: %w", err)
+	}
+	return judgeClock(state, t), nil
+}
+
+func judgeClock(state int, t syscall.Timex) (all []wire.HealthReport) {
+	const unsynchronised, timeError = 0x40, 5 // STA_UNSYNC, TIME_ERROR
+	if state == timeError || t.Status&unsynchronised != 0 {
+		all = append(all, Say("clock", "", "clock_unsynchronised", "nothing synchronises the clock"))
+	}
+	if t.Maxerror > farOff && t.Status&unsynchronised == 0 {
+		all = append(all, Say("clock", "", "clock_offset", "the clock may be half a minute off"))
+	}
+	return orWell(all, "clock")
+}

@@ -1,0 +1,276 @@
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+)
+
+// Watch keeps what probes and the kernel log have said last, so that whoever asks
+// never waits for a driver. Its fields are set before its first use.
+type Watch struct {
+	// Run starts a probe in a child and returns what it printed.
+	Run func(ctx context.Context, probe string) ([]byte, error)
+	// Ledger is what the kernel log said; nil where there is no kernel log to read.
+	Ledger *Ledger
+	Log    *slog.Logger
+	Clock  clock.Clock
+	Kernel *KernelLog
+	Extra  []string // probes beside Probes that Run knows
+
+	Every  time.Duration // between two looks; 30 s when zero
+	Within time.Duration // for one; 10 s when zero
+	First  time.Duration // how long the first look waits for its probes; 5 s when zero
+
+	mu       sync.Mutex
+	probes   map[string]*asked
+	patience Patience
+	replays  map[string]int64
+}
+
+// asked is one probe and its last answer.
+type asked struct {
+	began, ended time.Time
+	running      bool
+	answered     chan struct{} // closed by the first end
+	answer       Answer
+	err          error
+}
+
+// Answer is what a child prints.
+type Answer struct {
+	Health   []wire.HealthReport `json:"health,omitempty"`
+	Topology *wire.Topology      `json:"topology,omitempty"`
+}
+
+const (
+	probeEvery  = 30 * time.Second
+	probeWithin = 10 * time.Second
+	firstWait   = 5 * time.Second
+	// missedLooks is how often a probe may miss before nothing is known.
+	missedLooks = 3
+)
+
+func or(d, usual time.Duration) time.Duration {
+	if d == 0 {
+		return usual
+	}
+	return d
+}
+
+// Look returns every source's word. gpus are the devices as the driver lists them,
+// said what it says of them, err why it says nothing.
+func (w *Watch) Look(ctx context.Context, gpus []wire.GPU, said []wire.HealthReport, err error) []wire.HealthReport {
+	w.ask(ctx)
+	w.wait(ctx)
+	now := w.Clock.Now()
+	all := slices.Clone(said)
+	if err != nil {
+		all = append(all, Say("driver", "", "driver_silent", ""))
+	}
+	all = append(all, w.heard(ctx, gpus, now)...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range w.names() {
+		if _, health := Probes[name]; health {
+			all = append(all, w.probes[name].says(name, gpus, now, or(w.Every, probeEvery))...)
+		}
+	}
+	if w.patience == nil {
+		w.patience = Patience{}
+	}
+	all = w.patience.Weigh(all, now)
+	wire.SortHealth(all)
+	return all
+}
+
+// Topology is what the probe of that name read last; nil before, or where it hangs.
+func (w *Watch) Topology(name string) *wire.Topology {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.probes[name]; a != nil && a.err == nil && !a.hangs(w.Clock.Now(), or(w.Every, probeEvery)) {
+		return a.answer.Topology
+	}
+	return nil
+}
+
+func (w *Watch) names() []string {
+	return append(slices.Sorted(maps.Keys(Probes)), w.Extra...)
+}
+
+// ask starts what is due. One that still hangs is not started again: in a driver's
+// uninterruptible sleep a child outlives even SIGKILL, and a second would join it.
+func (w *Watch) ask(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.probes == nil {
+		w.probes = map[string]*asked{}
+	}
+	now := w.Clock.Now()
+	for _, name := range w.names() {
+		a := w.probes[name]
+		if a == nil {
+			a = &asked{answered: make(chan struct{})}
+			w.probes[name] = a
+		}
+		if a.running || !a.began.IsZero() && now.Sub(a.began) < or(w.Every, probeEvery) {
+			continue
+		}
+		a.running, a.began = true, now
+		go w.run(context.WithoutCancel(ctx), name, a)
+	}
+}
+
+func (w *Watch) run(ctx context.Context, name string, a *asked) {
+	ctx, cancel := context.WithTimeout(ctx, or(w.Within, probeWithin))
+	defer cancel()
+	text, err := w.Run(ctx, name)
+	var answer Answer
+	if err == nil {
+		err = wire.Strict(bytesReader(text), &answer)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a.running, a.ended, a.err = false, w.Clock.Now(), err
+	if err == nil {
+		a.answer = answer
+	} else {
+		w.Log.WarnContext(ctx, "probe failed", "probe", name, "err", err)
+	}
+	select {
+	case <-a.answered:
+	default:
+		close(a.answered)
+	}
+}
+
+// wait gives the first round a moment, so that a node's first report is whole.
+func (w *Watch) wait(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, or(w.First, firstWait))
+	defer cancel()
+	w.mu.Lock()
+	waits := make([]chan struct{}, 0, len(w.probes))
+	for _, a := range w.probes {
+		waits = append(waits, a.answered)
+	}
+	w.mu.Unlock()
+	for _, done := range waits {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hangs: its last answer is believed a little longer, a driver may be busy.
+func (a *asked) hangs(now time.Time, every time.Duration) bool {
+	return a.running && now.Sub(a.began) >= missedLooks*every
+}
+
+// says is the probe's word, or that it has none.
+func (a *asked) says(name string, gpus []wire.GPU, now time.Time, every time.Duration) []wire.HealthReport {
+	if a == nil || a.ended.IsZero() || a.err != nil || a.hangs(now, every) {
+		return []wire.HealthReport{Say(name, "", "probe_silent", "probe "+name+" does not answer")}
+	}
+	said := slices.Clone(a.answer.Health)
+	for i, r := range said {
+		if at := slices.IndexFunc(gpus, func(g wire.GPU) bool { return g.PCI == r.Target }); at >= 0 {
+			said[i].Target = gpus[at].UUID
+		}
+	}
+	return said
+}
+
+// heard reads what is new in the kernel log and says what stands.
+func (w *Watch) heard(ctx context.Context, gpus []wire.GPU, now time.Time) []wire.HealthReport {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.Ledger == nil {
+		return nil
+	}
+	changed := w.Ledger.Expire(now)
+	if w.Kernel != nil {
+		more, lost, err := w.Kernel.ReadInto(w.Ledger, now)
+		changed = changed || more
+		if err != nil || lost {
+			w.Log.WarnContext(ctx, "kernel log not read whole", "lost", lost, "err", err)
+		}
+	}
+	if changed {
+		if err := w.Ledger.Save(); err != nil {
+			w.Log.ErrorContext(ctx, "events not kept", "err", err)
+		}
+	}
+	return w.Ledger.Reports(gpus)
+}
+
+// WasReset forgets what a reset of the device has cleared.
+func (w *Watch) WasReset(pci string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.Ledger == nil || !w.Ledger.Reset(pci) {
+		return nil
+	}
+	return w.Ledger.Save()
+}
+
+// manyReplays between two looks are more than noise on a wire.
+const manyReplays = 100
+
+// Links judges each card's way to the host: narrower than card and slot could have
+// it, or repeating itself more often since the last look than a wire's noise. What
+// the slot could have is known where the port above the card is seen, which it is
+// not in every virtual machine.
+func (w *Watch) Links(cards []wire.Card, replays map[string]int64) (said []wire.HealthReport) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range cards {
+		if c.UUID == "" {
+			continue
+		}
+		before := len(said)
+		if l := c.Link; len(c.Switches) > 0 && l.Width > 0 && l.Width < l.MaxWidth {
+			said = append(said, Say("pcie", c.UUID, "pcie_width", fmt.Sprintf("its PCIe link is x%d and could be x%d", l.Width, l.MaxWidth)))
+		}
+		if was, known := w.replays[c.UUID]; known && replays[c.UUID]-was >= manyReplays {
+			said = append(said, Say("pcie", c.UUID, "pcie_replays", ""))
+		}
+		if len(said) == before {
+			said = append(said, Well("pcie", c.UUID))
+		}
+	}
+	w.replays = maps.Clone(replays)
+	return said
+}
+
+// Child is what a child process does for a probe: it looks and prints.
+func Child(ctx context.Context, name, root string, print func([]byte) error) error {
+	probe, ok := Probes[name]
+	if !ok {
+		return fmt.Errorf("no probe %q", name)
+	}
+	said, err := probe(ctx, filepath.Clean(root+"/"))
+	if err != nil {
+		return fmt.Errorf("probing %s: %w", name, err)
+	}
+	return Print(Answer{Health: said}, print)
+}
+
+// Print writes what a child found.
+func Print(a Answer, print func([]byte) error) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encoding the answer: %w", err)
+	}
+	return print(text)
+}

@@ -1,0 +1,341 @@
+package health_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+)
+
+const (
+	gpuA = "GPU-0000aaaa-0000-0000-0000-000000000001"
+	pciA = "0000:1b:00.0"
+)
+
+var boards = []wire.GPU{{UUID: gpuA, PCI: pciA, Health: wire.Healthy}}
+
+// turned is a clock that a test turns.
+type turned struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *turned) turn(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(by)
+}
+
+func (c *turned) clock() clock.Clock {
+	return clock.At(func() time.Time {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.now
+	})
+}
+
+func checks(reports []wire.HealthReport) string {
+	var said []string
+	for _, r := range reports {
+		if r.Check != "" {
+			said = append(said, r.Source+":"+r.Check)
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+func well(context.Context, string) ([]byte, error) {
+	return json.Marshal(health.Answer{Health: []wire.HealthReport{}})
+}
+
+func watch(t *testing.T, c *turned) *health.Watch {
+	t.Helper()
+	return &health.Watch{Run: well, Log: slog.New(slog.DiscardHandler), Clock: c.clock(), First: 10 * time.Second}
+}
+
+// AGENT-28: a probe that never comes back reads unknown, and nobody waits for it. It
+// is not started a second time.
+func TestAProbeThatHangsStallsNobody(t *testing.T) {
+	t.Parallel()
+	c := &turned{now: time.Unix(1e9, 0)}
+	w := watch(t, c)
+	var mu sync.Mutex
+	started := 0
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	w.Run = func(ctx context.Context, probe string) ([]byte, error) {
+		if probe != "disk" {
+			return well(ctx, probe)
+		}
+		mu.Lock()
+		started++
+		mu.Unlock()
+		<-hang // in the driver's sleep: deaf to the deadline
+		return nil, errors.New("late")
+	}
+	w.First = 50 * time.Millisecond
+	for range 20 {
+		began := time.Now()
+		if got := checks(w.Look(t.Context(), boards, nil, nil)); got != "disk:probe_silent" {
+			t.Fatalf("says %q", got)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Fatalf("a look took %s", took)
+		}
+		c.turn(time.Minute)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if started != 1 {
+		t.Errorf("started %d times", started)
+	}
+}
+
+// One that worked and then hangs is believed for a while, not for ever.
+func TestAnOldAnswerIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	c := &turned{now: time.Unix(1e9, 0)}
+	w := watch(t, c)
+	if got := checks(w.Look(t.Context(), boards, nil, nil)); got != "" {
+		t.Fatalf("says %q", got)
+	}
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	w.Run = func(context.Context, string) ([]byte, error) { <-hang; return nil, errors.New("late") }
+	c.turn(time.Minute)
+	if got := checks(w.Look(t.Context(), boards, nil, nil)); got != "" {
+		t.Errorf("after a minute %q", got)
+	}
+	c.turn(90 * time.Second)
+	if got := checks(w.Look(t.Context(), boards, nil, nil)); got != "clock:probe_silent disk:probe_silent memory:probe_silent network:probe_silent" {
+		t.Errorf("after 90 seconds more %q", got)
+	}
+}
+
+func TestADriverThatDoesNotAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := watch(t, &turned{now: time.Unix(1e9, 0)})
+	reports := w.Look(t.Context(), nil, nil, errors.New("nvidia-smi did not answer"))
+	i := slices.IndexFunc(reports, func(r wire.HealthReport) bool { return r.Check == "driver_silent" })
+	if i < 0 || reports[i].Level != wire.Unknown || !slices.Contains(reports[i].Classes, wire.PreventAllocations) {
+		t.Errorf("%+v", reports)
+	}
+}
+
+// A limit that is touched for a moment is no fault, and one that is gone for a moment
+// is not mended.
+func TestHeatMustLast(t *testing.T) {
+	t.Parallel()
+	c := &turned{now: time.Unix(1e9, 0)}
+	w := watch(t, c)
+	w.Every = time.Hour // the probes are not what is looked at here
+	hot := []wire.HealthReport{health.Say("driver", gpuA, "thermal", "")}
+	cool := []wire.HealthReport{health.Well("driver", gpuA)}
+	for i, step := range []struct {
+		after time.Duration
+		said  []wire.HealthReport
+		want  string
+	}{
+		{0, hot, ""},
+		{30 * time.Second, hot, ""},
+		{10 * time.Second, cool, ""},
+		{10 * time.Second, hot, ""}, // begins anew
+		{59 * time.Second, hot, ""},
+		{time.Second, hot, "driver:thermal"},
+		{time.Minute, cool, "driver:thermal"},
+		{time.Minute, hot, "driver:thermal"},
+		{299 * time.Second, cool, "driver:thermal"},
+		{time.Second, cool, ""},
+		{time.Second, hot, ""},
+	} {
+		c.turn(step.after)
+		reports := w.Look(t.Context(), boards, step.said, nil)
+		if got := checks(reports); got != step.want {
+			t.Errorf("step %d says %q, want %q", i, got, step.want)
+		}
+		if err := wire.CheckHealth(reports); err != nil {
+			t.Errorf("step %d: %v", i, err)
+		}
+		if !slices.ContainsFunc(reports, func(r wire.HealthReport) bool { return r.Source == "driver" && r.Target == gpuA }) {
+			t.Errorf("step %d: the driver says nothing", i)
+		}
+	}
+}
+
+const xid = "NVRM: Xid (PCI:0000:1b:00): %, pid=1"
+
+func line(n string) string { return strings.Replace(xid, "%", n, 1) }
+
+// What the kernel said stands until the table clears it: through a restart of the
+// agent, and not through one of the host where that mends it.
+func TestXIDsAreKeptAndCleared(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "health.json")
+	now := time.Unix(1e9, 0)
+	open := func(boot string) *health.Ledger {
+		t.Helper()
+		l, err := health.OpenLedger(path, boot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	says := func(l *health.Ledger) string { return checks(l.Reports(boards)) }
+	l := open("b1")
+	for i, n := range []string{"31", "45", "48", "54", "79", "48", "777"} {
+		l.Add(uint64(i), line(n), now)
+	}
+	if err := l.Save(); err != nil {
+		t.Fatal(err)
+	}
+	const all = "xid:xid_31 xid:xid_45 xid:xid_48 xid:xid_54 xid:xid_79 xid:xid_777"
+	if got := says(l); got != all {
+		t.Errorf("says %q", got)
+	}
+	l = open("b1")
+	if l.Add(3, line("62"), now) || says(l) != all {
+		t.Errorf("a line that was read is read again: %q", says(l))
+	}
+	if l.Expire(now.Add(59*time.Minute)) || !l.Expire(now.Add(time.Hour)) || says(l) != "xid:xid_45 xid:xid_48 xid:xid_54 xid:xid_79 xid:xid_777" {
+		t.Errorf("after an hour %q", says(l))
+	}
+	if !l.Reset(pciA) || says(l) != "xid:xid_45 xid:xid_54 xid:xid_79 xid:xid_777" {
+		t.Errorf("after a reset %q", says(l))
+	}
+	l.Add(7, line("48"), now)
+	l.Add(8, line("13"), now)
+	if err := l.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if l = open("b2"); says(l) != "xid:xid_45 xid:xid_13" || l.Read != 0 {
+		t.Errorf("after a start of the host %q, read to %d", says(l), l.Read)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l = open("b2"); says(l) != "" {
+		t.Errorf("of a damaged file %q", says(l))
+	}
+}
+
+// A pipe stands for the kernel's log: it never has a line to wait for.
+func TestTheKernelLogIsReadWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := filepath.Join(dir, "kmsg")
+	if err := syscall.Mkfifo(at, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := health.OpenKernelLog(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	w, err := os.OpenFile(at, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	l, err := health.OpenLedger(filepath.Join(dir, "health.json"), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed, lost, err := k.ReadInto(l, time.Unix(1, 0)); changed || lost || err != nil {
+		t.Errorf("nothing there: %v, %v, %v", changed, lost, err)
+	}
+	if _, err := w.WriteString("4,812,99,-;" + line("79") + "\n SUBSYSTEM=pci\n"); err != nil {
+		t.Fatal(err)
+	}
+	if changed, _, err := k.ReadInto(l, time.Unix(1, 0)); !changed || err != nil || l.Read != 813 || checks(l.Reports(boards)) != "xid:xid_79" {
+		t.Errorf("%v, %v, %+v", changed, err, l)
+	}
+	if _, err := w.WriteString("no record"); err != nil {
+		t.Fatal(err)
+	}
+	if changed, _, err := k.ReadInto(l, time.Unix(1, 0)); changed || err != nil {
+		t.Errorf("%v, %v", changed, err)
+	}
+}
+
+// A real child: one that prints, one that fails, one that outlives its deadline.
+func TestChildren(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := health.Start(ctx, "/bin/sh", "-c", "sleep 60 & wait"); err == nil || !strings.Contains(err.Error(), "in time") {
+		t.Errorf("%v", err)
+	}
+	if out, err := health.Start(t.Context(), "/bin/sh", "-c", "echo hello"); err != nil || string(out) != "hello\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	for rule, script := range map[string]string{"fails": "exit 3", "prints without end": "exec yes"} {
+		if _, err := health.Start(t.Context(), "/bin/sh", "-c", script); err == nil {
+			t.Errorf("%s: no error", rule)
+		}
+	}
+}
+
+func TestProbesOfAPlantedHost(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		at := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	probe := func(name string) string {
+		t.Helper()
+		said, err := health.Probes[name](t.Context(), root)
+		if err != nil || wire.CheckHealth(said) != nil || len(said) == 0 {
+			t.Fatalf("%s: %+v, %v", name, said, err)
+		}
+		return checks(said)
+	}
+	if got := probe("memory") + probe("network"); got != "" {
+		t.Errorf("an empty host: %q", got)
+	}
+	put("sys/devices/system/edac/mc/mc0/ce_count", "999")
+	put("sys/devices/system/edac/mc/mc0/ue_count", "0")
+	put("sys/class/net/ens1/device/vendor", "0x15b3")
+	put("sys/class/net/ens1/flags", "0x1003")
+	put("sys/class/net/ens1/operstate", "up")
+	put("sys/class/net/ens2/device/vendor", "0x15b3")
+	put("sys/class/net/ens2/flags", "0x1002") // nobody wants it up
+	put("sys/class/net/ens2/operstate", "down")
+	if got := probe("memory") + probe("network"); got != "" {
+		t.Errorf("a sound host: %q", got)
+	}
+	put("sys/devices/system/edac/mc/mc1/ce_count", "1")
+	put("sys/devices/system/edac/mc/mc1/ue_count", "1")
+	put("sys/class/net/ens1/operstate", "down")
+	put("sys/class/nvme/nvme0/state", "dead")
+	if got := probe("memory"); got != "memory:memory_uncorrected memory:memory_corrected" {
+		t.Errorf("memory: %q", got)
+	}
+	if got := probe("network"); got != "network:nic_down" {
+		t.Errorf("network: %q", got)
+	}
+	if got := probe("disk"); !strings.HasSuffix(got, "disk:disk_failing") {
+		t.Errorf("disk: %q", got)
+	}
+	if _, err := health.Probes["clock"](t.Context(), root); err != nil {
+		t.Errorf("clock: %v", err)
+	}
+}

@@ -1,0 +1,47 @@
+package helper
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/gpuaas/gpuaas/agent/gpu"
+	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// topology is that of the last look, and the one that the control plane has taken:
+// it is sent until it was, and then no more.
+type topology struct{ showing, shown *wire.Topology }
+
+// show returns the topology if the control plane does not have it.
+func (t *topology) show(now *wire.Topology) *wire.Topology {
+	t.showing = now
+	if reflect.DeepEqual(t.showing, t.shown) {
+		return nil
+	}
+	return now
+}
+
+func (t *topology) taken() { t.shown = t.showing }
+
+// examine adds how the host fares.
+func (l *Local) examine(ctx context.Context, r *wire.Report, err error) {
+	e, ok := l.Driver.(gpu.Examiner)
+	if !ok {
+		return
+	}
+	found := e.Examine(ctx, r.Inventory, err)
+	r.Health = found.Health
+	if err == nil {
+		health.Judge(r.Inventory.GPUs, r.Health)
+	}
+	if found.Topology == nil {
+		return
+	}
+	if found.Whole {
+		r.Fingerprint = found.Topology.Hardware().Fingerprint()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Topology = l.topology.show(found.Topology)
+}

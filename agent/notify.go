@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+// tell says something to systemd, where that listens.
+func (c Config) tell(state string) {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return
+	}
+	if path[0] == '@' { // an abstract socket
+		path = "\x00" + path[1:]
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err == nil {
+		_, err = conn.Write([]byte(state))
+		_ = conn.Close()
+	}
+	if err != nil {
+		c.Log.Warn("systemd not told", "state", state, "err", err)
+	}
+}
+
+// watchdogEvery is a third of what systemd allows between two pings, or zero where
+// it watches nobody.
+func watchdogEvery(env func(string) string) time.Duration {
+	micros, err := strconv.ParseInt(env("WATCHDOG_USEC"), 10, 64)
+	if err != nil || micros <= 0 {
+		return 0
+	}
+	if pid := env("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
+		return 0
+	}
+	return time.Duration(micros) * time.Microsecond / 3
+}

@@ -1,0 +1,43 @@
+// Package scrub overwrites the memory of a GPU and reads samples of it back. It runs
+// in a child process that holds no secret and may crash with its driver. Built
+// without the tag cuda it says that it cannot, which makes a release fail as
+// scrub_failed: no slot is sold on a scrub that did not happen.
+//
+// It claims what it saw: all memory that could be allocated was overwritten, and the
+// samples read back as written. What a driver keeps for itself it cannot reach.
+package scrub
+
+import (
+	"errors"
+	"regexp"
+)
+
+// ErrUnable says that this build has no means.
+var ErrUnable = errors.New("this build cannot overwrite GPU memory: it was made without CUDA; name another program in agent.yaml, scrub")
+
+// Result is what a scrub did.
+type Result struct {
+	GPU        string `json:"gpu"`
+	TotalMiB   int64  `json:"total_mib"`
+	WrittenMiB int64  `json:"written_mib"`
+	Samples    int    `json:"samples"`
+}
+
+// leastPercent of the memory must be within reach. Contexts and tables of the driver
+// take some hundred MiB; less means that somebody else still holds memory.
+const leastPercent = 95
+
+var gpuUUID = regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// GPU scrubs one device.
+func GPU(uuid string) (Result, error) {
+	if !gpuUUID.MatchString(uuid) {
+		return Result{}, errors.New("not the UUID of a GPU")
+	}
+	r, err := overwrite(uuid)
+	r.GPU = uuid
+	if err == nil && r.WrittenMiB*100 < r.TotalMiB*leastPercent {
+		err = errors.New("only a part of the memory could be allocated: somebody still holds the rest")
+	}
+	return r, err
+}

@@ -1,0 +1,5 @@
+//go:build !cuda
+
+package scrub
+
+func overwrite(string) (Result, error) { return Result{}, ErrUnable }

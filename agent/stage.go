@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// The half that acts has no network: the build that an update is of is fetched by
+// the other one, and lies here for it. Nothing is believed of it for that.
+
+// stageWithin is below what the control plane gives the whole update. Then the
+// order is handed over without the build, and refused with the reason.
+const stageWithin = 100 * time.Second
+
+// buildsIn is where builds are left, in the folder of the half that speaks.
+func (c Config) buildsIn() string { return filepath.Join(c.identityDir(), "builds") }
+
+// staging is what is being fetched.
+type staging struct {
+	mu   sync.Mutex
+	busy map[string]bool // by digest
+}
+
+// stage says whether the order waits for its build, and takes it up again when
+// that is there.
+func (n *node) stage(ctx context.Context, task wire.Signed) bool {
+	var order struct {
+		Type   wire.Type              `json:"type"`
+		Params wire.AgentUpdateParams `json:"params"`
+	}
+	// Read without a look at the signature, to know what to fetch. Whoever acts on
+	// it looks.
+	if n.Socket == "" || json.Unmarshal(task.Body, &order) != nil || order.Type != wire.AgentUpdate {
+		return false
+	}
+	p := order.Params
+	if raw, err := hex.DecodeString(p.Digest); err != nil || len(raw) != sha256.Size || p.Size <= 0 || p.Size > wire.MaxBinary {
+		return false
+	}
+	if info, err := os.Lstat(filepath.Join(n.buildsIn(), p.Digest)); err == nil && info.Size() == p.Size {
+		return false
+	}
+	n.staging.mu.Lock()
+	defer n.staging.mu.Unlock()
+	if n.staging.busy[p.Digest] {
+		return true
+	}
+	if n.staging.busy == nil {
+		n.staging.busy = map[string]bool{}
+	}
+	n.staging.busy[p.Digest] = true
+	go n.fetch(ctx, p, task)
+	return true
+}
+
+// fetch gets the build, and hands the order over with it or without it.
+func (n *node) fetch(ctx context.Context, p wire.AgentUpdateParams, task wire.Signed) {
+	within, cancel := context.WithTimeout(ctx, stageWithin)
+	defer cancel()
+	var wait backoff
+	err := n.download(within, p)
+	for err != nil && within.Err() == nil {
+		n.log.WarnContext(ctx, "build not fetched", "version", p.Version, "err", err)
+		pause(within, wait.next())
+		err = n.download(within, p)
+	}
+	// Its release may be signed with a key that this node has not heard of yet.
+	if err := n.refreshTrust(ctx); err != nil && ctx.Err() == nil {
+		n.log.WarnContext(ctx, "trust not refreshed", "err", err)
+	}
+	if ctx.Err() == nil {
+		n.handOver(ctx, task)
+	}
+	n.staging.mu.Lock()
+	defer n.staging.mu.Unlock()
+	delete(n.staging.busy, p.Digest)
+}
+
+// download leaves the build under its digest, and nothing else beside it.
+func (n *node) download(ctx context.Context, p wire.AgentUpdateParams) error {
+	dir := n.buildsIn()
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("clearing builds: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making %s: %w", dir, err)
+	}
+	f, err := os.CreateTemp(dir, ".build.*")
+	if err != nil {
+		return fmt.Errorf("fetching the build: %w", err)
+	}
+	sum := sha256.New()
+	err = n.client.Load().Build(ctx, p.Digest, p.Size, io.MultiWriter(f, sum))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != p.Digest {
+		return errors.New("the door sent another build than its digest says")
+	}
+	if err := os.Rename(f.Name(), filepath.Join(dir, p.Digest)); err != nil {
+		return fmt.Errorf("fetching the build: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package update
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Heard is for each report that the control plane has taken, with the version of
+// the half that sent it: one of the new build, sent by the new build, proves it.
+func (u *Updater) Heard(ctx context.Context, sender string) error {
+	u.mu.Lock()
+	skip := u.untrying
+	u.mu.Unlock()
+	if skip {
+		return nil
+	}
+	unlock, err := u.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	m, err := u.recall()
+	if err != nil {
+		return err
+	}
+	a := m.Last
+	if a == nil || !a.open() {
+		u.settle()
+		return nil
+	}
+	at, err := u.running()
+	if err != nil || a.Phase != trying || at != a.To || u.Slot != a.To || sender != a.Version {
+		return err
+	}
+	a.Phase, m.Floor = healthy, wire.Higher(m.Floor, a.Minimum)
+	if err := u.remember(m); err != nil {
+		return err
+	}
+	u.at("confirmed")
+	u.Log.InfoContext(ctx, "agent is updated", "version", a.Version, "previous", a.Previous)
+	u.settle()
+	if err := u.Services.Disarm(ctx); err != nil {
+		// It will fire, and find nothing to do.
+		return fmt.Errorf("ending the guard: %w", err)
+	}
+	return nil
+}
+
+// Guard turns the link back when the new build has not proved itself. It is run by
+// the build that was left, in a process of its own, after the gate's time.
+func (u *Updater) Guard(ctx context.Context, why func(context.Context) string) (undid bool, err error) {
+	unlock, err := u.lock()
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	m, err := u.recall()
+	if err != nil || m.Last == nil || !m.Last.open() {
+		return false, err
+	}
+	reason := m.Last.Why
+	if m.Last.Phase == trying {
+		reason = u.reason(ctx, m.Last, why)
+	}
+	if err := u.undo(m, reason); err != nil {
+		return false, err
+	}
+	u.Log.WarnContext(ctx, "agent goes back to the build before", "version", m.Last.Previous, "from", m.Last.Version, "reason", reason)
+	return true, u.Services.Restart(ctx)
+}
+
+func (u *Updater) reason(ctx context.Context, a *attempt, why func(context.Context) string) string {
+	if at, err := u.running(); err == nil && at == a.From {
+		return "the agent was interrupted before it could change over"
+	}
+	reason := fmt.Sprintf("no report of %s was accepted within %s", a.Version, GateFor)
+	if said := strings.TrimSpace(why(ctx)); said != "" {
+		reason += " (" + said + ")"
+	}
+	return reason
+}
+
+// undo names the old build again. A crash in between leaves the decision on disk,
+// and whoever comes next carries it out.
+func (u *Updater) undo(m memory, reason string) error {
+	m.Last.Phase, m.Last.Why = undoing, reason
+	if err := u.remember(m); err != nil {
+		return err
+	}
+	u.at("undoing")
+	if err := u.point(current, m.Last.From); err != nil {
+		return err
+	}
+	u.at("turned_back")
+	m.Last.Phase = undone
+	if err := u.remember(m); err != nil {
+		return err
+	}
+	u.at("undone")
+	u.settle()
+	return nil
+}
+
+// settle wakes whoever waits for the attempt's end.
+func (u *Updater) settle() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.untrying = true
+	if u.settled != nil {
+		close(u.settled)
+		u.settled = nil
+	}
+}

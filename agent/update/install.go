@@ -1,0 +1,171 @@
+package update
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// install puts the staged build into the folder that is not in use, and judges it
+// there: what was judged is what will be started, whatever the half that staged it
+// does to its own file meanwhile.
+func (u *Updater) install(ctx context.Context, r wire.Release, slot string) error {
+	dir := filepath.Join(u.Lib, slot)
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // programs that everybody may read
+		return fmt.Errorf("making %s: %w", dir, err)
+	}
+	temp := filepath.Join(dir, "."+Binary)
+	if err := u.copyIn(r, temp); err != nil {
+		return errors.Join(err, remove(temp))
+	}
+	if err := u.examine(ctx, r, temp); err != nil {
+		return errors.Join(err, remove(temp))
+	}
+	if err := os.Rename(temp, u.binary(slot)); err != nil {
+		return errors.Join(fmt.Errorf("installing %s: %w", r.Version, err), remove(temp))
+	}
+	return syncDir(dir)
+}
+
+// copyIn copies what was staged, hashing what it copies.
+func (u *Updater) copyIn(r wire.Release, to string) error {
+	// Not followed, and not waited for: the folder belongs to the other half.
+	from, err := os.OpenFile(filepath.Join(u.Staging, r.Digest), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return wire.Refuse(wire.StepFailed, "the build is not staged: %v", err)
+	}
+	defer func() { _ = from.Close() }()
+	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
+		return wire.Refuse(wire.StepFailed, "what is staged is no file")
+	}
+	if err := remove(to); err != nil {
+		return err
+	}
+	into, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return fmt.Errorf("copying the build: %w", err)
+	}
+	hash := sha256.New()
+	// One byte more than promised shows that there is more.
+	n, err := io.Copy(io.MultiWriter(into, hash), io.LimitReader(from, r.Size+1))
+	err = errors.Join(err, into.Chmod(0o755), into.Sync(), into.Close())
+	switch {
+	case err != nil:
+		return fmt.Errorf("copying the build: %w", err)
+	case n != r.Size:
+		return wire.Refuse(wire.DigestMismatch, "the staged build has %d bytes or more, the release %d", n, r.Size)
+	case hex.EncodeToString(hash.Sum(nil)) != r.Digest:
+		return wire.Refuse(wire.DigestMismatch, "the staged build is not the released one: its SHA-256 is %x", hash.Sum(nil))
+	}
+	return nil
+}
+
+var machines = map[string]elf.Machine{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64}
+
+// examine looks whether the build can run here, and has it say what it is.
+func (u *Updater) examine(ctx context.Context, r wire.Release, path string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return wire.Refuse(wire.ParamsInvalid, "the build is no program: %v", err)
+	}
+	machine := f.Machine
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("reading the build: %w", err)
+	}
+	if want, ok := machines[u.Platform]; !ok || machine != want {
+		return wire.Refuse(wire.ParamsInvalid, "the build is for %s, this is %s", machine, u.Platform)
+	}
+	said, err := ask(ctx, path)
+	for range busyTries {
+		// A child that was begun while the build was written holds its file until it
+		// has become another program.
+		if !errors.Is(err, syscall.ETXTBSY) {
+			break
+		}
+		time.Sleep(busyFor)
+		said, err = ask(ctx, path)
+	}
+	if err != nil {
+		return wire.Refuse(wire.StepFailed, "the build does not run here: %v", err)
+	}
+	if said != r.Version {
+		return wire.Refuse(wire.ParamsInvalid, "the build says that it is %q, the release is of %s", said, r.Version)
+	}
+	return nil
+}
+
+const (
+	busyTries = 40
+	busyFor   = 25 * time.Millisecond
+)
+
+// askWithin is far more than printing a line takes, also on a busy host.
+const askWithin = 15 * time.Second
+
+// ask has a build say its version: gpuaas-agent VERSION, envelope …
+func ask(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, "version")
+	cmd.Env, cmd.Dir = []string{}, "/"
+	cmd.Stdout, cmd.Stderr = &limited{&out, maxSaid}, &limited{&bytes.Buffer{}, maxSaid}
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		return "", err
+	}
+	words := strings.Fields(out.String())
+	if len(words) < 2 || words[0] != Binary { //nolint:mnd // its name and its version
+		return "", errors.New("it does not answer as an agent")
+	}
+	return strings.TrimSuffix(words[1], ","), nil
+}
+
+const maxSaid = 4 << 10
+
+// limited takes the first bytes and drops the others.
+type limited struct {
+	to   *bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.left -= n
+	l.to.Write(p[:n])
+	return len(p), nil
+}
+
+// sum is the digest of a file, or empty.
+func sum(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.LimitReader(f, wire.MaxBinary)); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package update
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/durable"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// memory is what outlives the agent.
+type memory struct {
+	// Floor is the lowest version that this host may become. It only rises, with
+	// each build that proved healthy.
+	Floor string   `json:"floor"`
+	Last  *attempt `json:"last,omitempty"`
+}
+
+// attempt is one try to become another build.
+type attempt struct {
+	Task     ids.Task  `json:"task_id"`
+	Fence    int64     `json:"fence"`
+	Version  string    `json:"version"`
+	Digest   string    `json:"digest"`
+	Minimum  string    `json:"minimum"`
+	Previous string    `json:"previous"` // the version that it was
+	From     string    `json:"from"`     // a or b
+	To       string    `json:"to"`
+	Phase    phase     `json:"phase"`
+	Since    time.Time `json:"since"`
+	Why      string    `json:"why,omitempty"`
+}
+
+type phase string
+
+const (
+	trying  phase = "trying"  // the link is about to be turned, or turned and not proved
+	undone  phase = "undone"  // the old build is named again
+	undoing phase = "undoing" // decided, and the link perhaps not yet turned back
+	healthy phase = "healthy"
+)
+
+func (a *attempt) open() bool { return a.Phase == trying || a.Phase == undoing }
+
+// verdict is what the control plane is told.
+func (a *attempt) verdict() error {
+	switch a.Phase {
+	case healthy:
+		return nil
+	case trying:
+		return wire.Refuse(wire.StepFailed, "the update to %s has not ended", a.Version)
+	case undoing, undone:
+	}
+	return wire.Refuse(wire.RolledBack, "back on %s: %s", a.Previous, a.Why)
+}
+
+const memoryFile = "update.json"
+
+// recall reads the memory. One that is damaged hides how low this host may go, so
+// nothing is done with it until a person looks.
+func (u *Updater) recall() (m memory, err error) {
+	text, err := os.ReadFile(filepath.Join(u.State, memoryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return memory{}, nil
+	} else if err != nil {
+		return m, fmt.Errorf("reading what was updated: %w", err)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, wire.Refuse(wire.JournalLost, "%s is damaged: how old a version may be is not known", filepath.Join(u.State, memoryFile))
+	}
+	return m, nil
+}
+
+func (u *Updater) remember(m memory) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encoding what was updated: %w", err)
+	}
+	return durable.Write(filepath.Join(u.State, memoryFile), text, 0o600)
+}
+
+// lock keeps the guard, which is a process of its own, and the agent apart.
+func (u *Updater) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(u.State, 0o700); err != nil {
+		return nil, fmt.Errorf("locking the update: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(u.State, "update.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the update: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking the update: %w", err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}

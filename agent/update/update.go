@@ -1,0 +1,233 @@
+// Package update makes the agent another build of itself, and the old one again
+// when the new one is sick. It is part of the half that acts on the host, as root.
+//
+// Two folders hold a build each, and the link current names the one that runs. A
+// new build goes into the other folder, is judged there, and then the link is
+// turned. From that moment a guard counts, started from the build that was left:
+// unless the control plane has taken a report of the new build in time, the link
+// is turned back. A crash at any point ends with one of the two at work.
+//
+// It believes nothing but a release that a release key has signed, goes below no
+// minimum, and touches no tenant: what tenants run is no child of the agent.
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Binary is the agent's name in its folders.
+const Binary = "gpuaas-agent"
+
+// GateFor is how long a new build has until the control plane must have taken a
+// report of it. Turning back and starting the old one stays within 60 s of the
+// swap.
+const GateFor = 45 * time.Second
+
+// Services is the service manager of the host.
+type Services interface {
+	// Restart has both halves of the agent started anew, as what current names. It
+	// returns before that ends this process.
+	Restart(ctx context.Context) error
+	// Arm has the guard run after GateFor, from now and also after a restart of the
+	// machine. It is run by the build that previous names. Arming again begins anew.
+	Arm(ctx context.Context) error
+	// Disarm ends the countdown.
+	Disarm(ctx context.Context) error
+}
+
+// Order is what a task asks for.
+type Order struct {
+	Task   ids.Task
+	Fence  int64
+	Params wire.AgentUpdateParams
+}
+
+// Updater replaces the agent of one host. Its fields are set before use.
+type Updater struct {
+	Lib      string // holds a/, b/ and the links current and previous
+	State    string // what is remembered, owned by root
+	Staging  string // where the half that speaks to the network leaves a build
+	Platform string // of this machine: linux/amd64
+	Version  string // of this build
+	Slot     string // the folder that this process was started from: a or b
+
+	Services Services
+	Keys     func() map[string][]byte // the release keys that are believed now
+	Clock    clock.Clock
+	Log      *slog.Logger
+
+	mu       sync.Mutex
+	settled  chan struct{} // closed when the attempt that is tried ends here
+	reached  func(point string)
+	untrying bool // nothing is tried: reports need not look
+}
+
+// Become makes the agent the ordered build. It returns nil when that build is at
+// work and the control plane has heard of it. When ctx ends first, as it does in
+// the restart, the same call of the next process goes on.
+func (u *Updater) Become(ctx context.Context, o Order) error {
+	wait, err := u.begin(ctx, o)
+	if err != nil || wait == nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-wait:
+		return u.outcome(o)
+	}
+}
+
+// begin goes as far as the restart. It returns nothing to wait for when the
+// attempt has ended.
+func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
+	unlock, err := u.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	m, err := u.recall()
+	if err != nil {
+		return nil, err
+	}
+	switch last := m.Last; {
+	case last != nil && last.Task == o.Task:
+		return u.resume(ctx, m)
+	case last != nil && last.open():
+		return nil, wire.Refuse(wire.StepFailed, "an update to %s is under way", last.Version)
+	case last != nil && o.Fence < last.Fence:
+		return nil, wire.Refuse(wire.StaleFence, "fence %d was overtaken by %d", o.Fence, last.Fence)
+	}
+	release, err := u.judge(o.Params, m.Floor)
+	if err != nil {
+		return nil, err
+	}
+	a := &attempt{Task: o.Task, Fence: o.Fence, Version: release.Version, Digest: release.Digest, Minimum: release.Minimum, Previous: u.Version}
+	if a.From, a.To, err = u.slots(); err != nil {
+		return nil, err
+	}
+	if u.Version == release.Version && sum(u.binary(a.From)) == release.Digest {
+		return nil, u.already(m, a)
+	}
+	if err := u.install(ctx, release, a.To); err != nil {
+		return nil, err
+	}
+	u.at("installed")
+	a.Phase, a.Since = trying, u.Clock.Now().UTC()
+	m.Last = a
+	if err := u.remember(m); err != nil {
+		return nil, err
+	}
+	u.at("recorded")
+	return u.swap(ctx, m)
+}
+
+// already notes that nothing had to be done.
+func (u *Updater) already(m memory, a *attempt) error {
+	a.Phase, m.Last, m.Floor = healthy, a, wire.Higher(m.Floor, a.Minimum)
+	return u.remember(m)
+}
+
+// swap turns the link and has the new build started. A crash before the link is
+// turned leaves the old build at work, and Become begins here again; one after it
+// leaves the guard to judge.
+func (u *Updater) swap(ctx context.Context, m memory) (<-chan struct{}, error) {
+	a := m.Last
+	if err := u.point(previous, a.From); err != nil {
+		return nil, err
+	}
+	u.at("linked")
+	if err := u.Services.Arm(ctx); err != nil {
+		return nil, u.giveUp(m, fmt.Errorf("starting the guard: %w", err))
+	}
+	u.at("armed")
+	if err := u.point(current, a.To); err != nil {
+		return nil, u.giveUp(m, err)
+	}
+	u.at("swapped")
+	if err := u.restart(ctx, m); err != nil {
+		return nil, err
+	}
+	u.at("restarted")
+	u.Log.InfoContext(ctx, "agent updates itself", "version", a.Version, "previous", a.Previous)
+	return u.awaited(), nil
+}
+
+// restart has the build that is named started.
+func (u *Updater) restart(ctx context.Context, m memory) error {
+	err := u.Services.Restart(ctx)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err() // it ends this process already: the next one goes on
+	} else if err != nil {
+		return u.giveUp(m, fmt.Errorf("restarting the agent: %w", err))
+	}
+	return nil
+}
+
+// giveUp puts back what swap has done, before anything was restarted.
+func (u *Updater) giveUp(m memory, cause error) error {
+	return errors.Join(wire.Refuse(wire.StepFailed, "%v", cause), u.undo(m, cause.Error()))
+}
+
+// resume goes on with an attempt that this or an earlier process has begun.
+func (u *Updater) resume(ctx context.Context, m memory) (<-chan struct{}, error) {
+	a := m.Last
+	if !a.open() {
+		return nil, a.verdict()
+	}
+	at, err := u.running()
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Phase == undoing:
+		return nil, errors.Join(u.undo(m, a.Why), a.verdict())
+	case at == a.From:
+		return u.swap(ctx, m) // interrupted before the link was turned
+	case u.Slot != a.To:
+		// The link is turned and this is the old build still.
+		if err := u.restart(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	return u.awaited(), nil
+}
+
+// outcome says how the attempt ended.
+func (u *Updater) outcome(o Order) error {
+	m, err := u.recall()
+	switch {
+	case err != nil:
+		return err
+	case m.Last == nil || m.Last.Task != o.Task:
+		return wire.Refuse(wire.StaleFence, "overtaken by another update")
+	}
+	return m.Last.verdict()
+}
+
+func (u *Updater) awaited() <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.untrying = false
+	if u.settled == nil {
+		u.settled = make(chan struct{})
+	}
+	return u.settled
+}
+
+// at is a moment at which a crash matters.
+func (u *Updater) at(point string) {
+	failpoint.Hit("agent.update." + point)
+	if u.reached != nil {
+		u.reached(point)
+	}
+}

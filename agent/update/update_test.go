@@ -1,0 +1,255 @@
+package update_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/update"
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// A build that is heard of stays, raises the floor with it, and frees the guard.
+func TestBecomes(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	o := h.release("v1.1.0", "v1.0.0")
+	if err := h.live(o); err != nil {
+		t.Fatal(err)
+	}
+	if h.version("current") != "v1.1.0" || h.version("previous") != "v1.0.0" || h.armed || h.process("current").Floor() != "v1.0.0" {
+		t.Errorf("%s after %s, guard %v, floor %s", h.version("current"), h.version("previous"), h.armed, h.process("current").Floor())
+	}
+	h.restarted = false
+	if done, err := h.process("current").Begin(t.Context(), o); !done || err != nil || h.restarted {
+		t.Errorf("asked again: %v, %v, restarted %v", done, err, h.restarted)
+	}
+	again := h.release("v1.1.0", "v1.0.0")
+	again.Fence = 2
+	if done, err := h.process("current").Begin(t.Context(), again); !done || err != nil || h.restarted {
+		t.Errorf("asked to become what it is: %v, %v, restarted %v", done, err, h.restarted)
+	}
+	back := h.release("v1.0.0", "")
+	back.Fence = 3
+	if err := h.live(back); err != nil || h.version("current") != "v1.0.0" {
+		t.Errorf("back, not below the floor: %v, %s", err, h.version("current"))
+	}
+}
+
+// INV-49: a build that is not heard of in time, or does not start, is undone.
+func TestINV49SickIsUndone(t *testing.T) {
+	t.Parallel()
+	for name, fall := range map[string]func(*host){
+		"not heard of":   func(h *host) { h.sick["v1.1.0"] = true },
+		"does not start": func(h *host) { h.dead["v1.1.0"] = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			fall(h)
+			err := h.live(h.release("v1.1.0", "v1.1.0"))
+			if wire.CodeOf(err) != wire.RolledBack || !strings.Contains(err.Error(), "back on v1.0.0: no report of v1.1.0 was accepted within 45s (it does not start)") {
+				t.Error(err)
+			}
+			if h.version("current") != "v1.0.0" || h.process("current").Floor() != "" || h.now.Sub(noon) > time.Minute {
+				t.Errorf("%s, floor %q, after %s", h.version("current"), h.process("current").Floor(), h.now.Sub(noon))
+			}
+		})
+	}
+}
+
+// INV-49: killed at any point, by the loss of power or of the process, the host
+// ends with a build that works, and the answer says which.
+func TestINV49CrashInTheSwap(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"installed", "recorded", "linked", "armed", "swapped", "restarted", "confirmed", "undoing", "turned_back", "undone"} {
+		for _, kind := range []string{"good", "sick", "dead"} {
+			onlyGood, onlyBad := point == "confirmed", strings.HasPrefix(point, "und") || point == "turned_back"
+			if onlyGood && kind != "good" || onlyBad && kind == "good" {
+				continue
+			}
+			t.Run(point+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				h := newHost(t)
+				h.crashAt, h.sick["v1.1.0"], h.dead["v1.1.0"] = point, kind == "sick", kind == "dead"
+				err := h.live(h.release("v1.1.0", "v1.1.0"))
+				want := map[bool]string{true: "v1.1.0", false: "v1.0.0"}[err == nil]
+				if !h.crashed || h.version("current") != want || (err == nil) != (kind == "good") {
+					t.Errorf("crashed %v, runs %s: %v", h.crashed, h.version("current"), err)
+				}
+			})
+		}
+	}
+}
+
+// Whoever lost power between the swap and the proof, and whose agent then never
+// comes to its task again, is undone by the guard alone.
+func TestGuardNeedsNobody(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		undid, err := h.process("previous").Guard(t.Context(), func(ctx) string { return "" })
+		if err != nil || undid != want || h.version("current") != "v1.0.0" {
+			t.Errorf("undid %v, %v: %s", undid, err, h.version("current"))
+		}
+	}
+}
+
+// The report of a half that still is the old build proves nothing of the new one,
+// nor does what the old root half hears.
+func TestOnlyTheNewBuildProvesItself(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	old := h.process("current")
+	o := h.release("v1.1.0", "v1.1.0")
+	if _, err := old.Begin(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	must(t, old.Heard(t.Context(), "v1.1.0"))
+	must(t, h.process("current").Heard(t.Context(), "v1.0.0"))
+	if floor := h.process("current").Floor(); floor != "" || !h.armed {
+		t.Fatalf("proved: floor %q, guard %v", floor, h.armed)
+	}
+	must(t, h.process("current").Heard(t.Context(), "v1.1.0"))
+	if floor := h.process("current").Floor(); floor != "v1.1.0" || h.armed {
+		t.Errorf("not proved: floor %q, guard %v", floor, h.armed)
+	}
+}
+
+// INV-49: what is not the signed build for this host, or too old, changes nothing.
+func TestINV49Refused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		order func(*host) update.Order
+		code  wire.Refusal
+	}{
+		"below the floor": {func(h *host) update.Order { return h.release("v0.9.0", "") }, wire.DowngradeRefused},
+		"expired": {func(h *host) update.Order {
+			o := h.release("v1.2.0", "")
+			h.now = noon.Add(time.Hour)
+			return o
+		}, wire.Expired},
+		"not issued yet": {func(h *host) update.Order {
+			return h.release("v1.2.0", "", func(r *wire.Release) { r.IssuedAt = noon.Add(10 * time.Minute) })
+		}, wire.NotYetValid},
+		"another platform": {func(h *host) update.Order {
+			return h.release("v1.2.0", "", func(r *wire.Release) { r.Platform = "linux/arm64" })
+		}, wire.ParamsInvalid},
+		"another version": {func(h *host) update.Order { o := h.release("v1.2.0", ""); o.Params.Version = "v1.3.0"; return o }, wire.ParamsInvalid},
+		"says another": {func(h *host) update.Order {
+			return h.release("v1.2.0", "", func(r *wire.Release) { r.Version = "v1.3.0" })
+		}, wire.ParamsInvalid},
+		"not canonical": {func(h *host) update.Order {
+			o := h.release("v1.2.0", "")
+			o.Params.Metadata = append(o.Params.Metadata, ' ')
+			return o
+		}, wire.SignatureInvalid},
+		"another key":       {func(h *host) update.Order { o := h.release("v1.2.0", ""); h.keys = newHost(h.t).keys; return o }, wire.SignatureInvalid},
+		"no key":            {func(h *host) update.Order { o := h.release("v1.2.0", ""); clear(h.keys); return o }, wire.KeyUnknown},
+		"names another key": {func(h *host) update.Order { return h.release("v1.2.0", "", func(r *wire.Release) { r.Kid = "r2" }) }, wire.ParamsInvalid},
+		"not staged":        {func(h *host) update.Order { o := h.release("v1.2.0", ""); must(h.t, os.Remove(h.staged(o))); return o }, wire.StepFailed},
+		"truncated": {func(h *host) update.Order {
+			o := h.release("v1.2.0", "")
+			must(h.t, os.Truncate(h.staged(o), o.Params.Size-1))
+			return o
+		}, wire.DigestMismatch},
+		"longer": {func(h *host) update.Order {
+			o := h.release("v1.2.0", "")
+			h.stage(o.Params.Digest, append(build("v1.2.0"), 0))
+			return o
+		}, wire.DigestMismatch},
+		"other content": {func(h *host) update.Order {
+			o := h.release("v1.2.0", "")
+			h.stage(o.Params.Digest, build("v1.1.0"))
+			return o
+		}, wire.DigestMismatch},
+		"a link":             {func(h *host) update.Order { o := h.release("v1.2.0", ""); h.link(o); return o }, wire.StepFailed},
+		"another machine":    {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { b[18] = 183; return b }) }, wire.ParamsInvalid},
+		"no program":         {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { return b[1:] }) }, wire.ParamsInvalid},
+		"dies when asked":    {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { b[120] = 0; return b }) }, wire.StepFailed},
+		"an older decision":  {func(h *host) update.Order { o := h.release("v1.2.0", ""); o.Fence = 1; return o }, wire.StaleFence},
+		"its own size zero":  {func(h *host) update.Order { return h.release("v1.2.0", "", func(r *wire.Release) { r.Size = 0 }) }, wire.ParamsInvalid},
+		"below its own goal": {func(h *host) update.Order { return h.release("v1.2.0", "v1.3.0") }, wire.ParamsInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			first := h.release("v1.1.0", "v1.0.0")
+			first.Fence = 2
+			must(t, h.live(first)) // it has a floor
+			o := c.order(h)
+			if o.Fence != 1 || c.code != wire.StaleFence {
+				o.Fence = 3
+			}
+			h.restarted, h.armed = false, false
+			done, err := h.process("current").Begin(t.Context(), o)
+			if !done || wire.CodeOf(err) != c.code {
+				t.Errorf("%v, want %s", err, c.code)
+			}
+			if h.version("current") != "v1.1.0" || h.restarted || h.armed {
+				t.Errorf("it acted: %s, restarted %v, guard %v", h.version("current"), h.restarted, h.armed)
+			}
+			for _, slot := range []string{"a", "b"} {
+				if left, _ := filepath.Glob(filepath.Join(h.dir, "lib", slot, ".*")); len(left) > 0 {
+					t.Errorf("left %v", left)
+				}
+			}
+		})
+	}
+}
+
+// A second update waits for the end of the first, and one that cannot be started
+// is put back at once.
+func TestOneAtATime(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); err != nil {
+		t.Fatal(err)
+	}
+	second := h.release("v1.2.0", "")
+	second.Fence = 2
+	if _, err := h.process("current").Begin(t.Context(), second); wire.CodeOf(err) != wire.StepFailed || h.version("current") != "v1.1.0" {
+		t.Errorf("%v, %s", err, h.version("current"))
+	}
+
+	h = newHost(t)
+	h.refuses = errNoStart
+	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); wire.CodeOf(err) != wire.StepFailed || h.version("current") != "v1.0.0" {
+		t.Errorf("%v, %s", err, h.version("current"))
+	}
+}
+
+// A restart that ends the process while it is asked for is no failure: the next
+// process goes on.
+func TestRestartEndsTheAsking(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	o := h.release("v1.1.0", "")
+	ending, end := context.WithCancel(t.Context())
+	h.ends = end
+	if _, err := h.process("current").Begin(ending, o); !errors.Is(err, context.Canceled) || h.version("current") != "v1.1.0" {
+		t.Fatalf("%v, %s", err, h.version("current"))
+	}
+	h.ends = nil
+	if err := h.live(o); err != nil || h.version("current") != "v1.1.0" {
+		t.Errorf("%v, %s", err, h.version("current"))
+	}
+}
+
+// What was damaged hides the floor: nothing is done until a person looks.
+func TestDamagedMemory(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	must(t, h.live(h.release("v1.1.0", "v1.1.0")))
+	must(t, os.Truncate(filepath.Join(h.dir, "state/update.json"), 9))
+	if _, err := h.process("current").Begin(t.Context(), h.release("v1.0.0", "")); wire.CodeOf(err) != wire.JournalLost {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,40 @@
+package nodeapi
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// Builds keeps the builds of the agent that nodes may become.
+type Builds interface {
+	// Open opens one by its digest: not_found where there is none here.
+	Open(digest string) (file *os.File, size int64, err error)
+}
+
+// build sends a node the build that it was asked to become. Which that is, the
+// node's root half has by a signature; the digest only names the file.
+func (s *Server) build(w http.ResponseWriter, r *http.Request, _ caller) error {
+	if s.Builds == nil || s.Binaries == nil {
+		return errs.New(errs.NotFound, "this server has no builds of the agent")
+	}
+	defer s.Binaries.sending.Add(-1)
+	if s.Binaries.sending.Add(1) > downloads {
+		return errs.New(errs.Unavailable, "too many hosts fetch the agent just now").Try("try again in a minute")
+	}
+	f, size, err := s.Builds.Open(r.PathValue("digest"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(binaryWithin)) // a recorder of a test has none
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	if _, err := io.CopyN(w, f, size); err != nil {
+		s.Log.DebugContext(r.Context(), "build not sent", "err", err)
+	}
+	return nil
+}

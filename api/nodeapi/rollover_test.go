@@ -1,0 +1,288 @@
+package nodeapi_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/secret"
+)
+
+// member is an agent of a simulated fleet: what it holds, what it believes, and
+// when it renews. It speaks to the door's handlers; the handshake is both sides'
+// verification of the other's chain, by the fleet's clock.
+type member struct {
+	h      *house
+	door   http.Handler
+	served *atomic.Pointer[tls.Certificate] // the door's own certificate of this hour
+	node   ids.Node
+	leaf   *x509.Certificate
+	below  *x509.Certificate
+	trust  wire.Trust
+	task   map[string][]byte // what its root half believes
+	last   int64
+	share  int
+	asleep bool
+}
+
+// shake is the handshake, as both ends do it.
+func (m *member) shake() (*tls.ConnectionState, error) {
+	now := m.h.clock.Now()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(m.trust.CAs))
+	served := m.served.Load()
+	between := x509.NewCertPool()
+	for _, der := range served.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, err
+		}
+		between.AddCert(c)
+	}
+	if _, err := served.Leaf.Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots, Intermediates: between, CurrentTime: now}); err != nil {
+		return nil, fmt.Errorf("the node does not believe the door: %w", err)
+	}
+	state := &tls.ConnectionState{HandshakeComplete: true}
+	if m.leaf == nil {
+		return state, nil
+	}
+	own := x509.NewCertPool()
+	own.AddCert(m.below)
+	chains, err := m.leaf.Verify(x509.VerifyOptions{Roots: m.h.local.Pool(), Intermediates: own, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return nil, fmt.Errorf("the door does not believe the node: %w", err)
+	}
+	state.VerifiedChains, state.PeerCertificates = chains, []*x509.Certificate{m.leaf, m.below}
+	return state, nil
+}
+
+func (m *member) call(method, path string, body, into any) error {
+	state, err := m.shake()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r := httptest.NewRequestWithContext(m.h.t.Context(), method, path, bytes.NewReader(text))
+	r.Header.Set("Content-Type", "application/json")
+	r.TLS = state
+	w := httptest.NewRecorder()
+	m.door.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		return fmt.Errorf("%s: %d %s", path, w.Code, w.Body)
+	}
+	return json.Unmarshal(w.Body.Bytes(), into)
+}
+
+// obtain enrols with a token, or renews without one.
+func (m *member) obtain(token string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	var reply wire.EnrolReply
+	if token != "" {
+		err = m.call("POST", wire.PathEnrol, wire.EnrolRequest{Token: token, CSR: csrFor(m.h.t, key), Capability: 2}, &reply)
+	} else {
+		err = m.call("POST", fmt.Sprintf(wire.PathRenew, m.node), wire.RenewRequest{CSR: csrFor(m.h.t, key)}, &reply)
+	}
+	if err != nil {
+		return err
+	}
+	chain := certificate(m.h.t, reply, key).Certificate
+	if m.leaf, err = x509.ParseCertificate(chain[0]); err == nil {
+		m.below, err = x509.ParseCertificate(chain[1])
+	}
+	if err != nil {
+		return err
+	}
+	m.trust = reply.Trust
+	return m.believe()
+}
+
+// believe is what the root half of an agent does with a statement.
+func (m *member) believe() error {
+	if m.task == nil {
+		m.task = m.trust.TaskKeys // an operator vouched for the host
+	}
+	s, err := wire.OpenStatement(m.trust.Statement, m.task)
+	if err != nil {
+		return fmt.Errorf("the root half refuses the statement: %w", err)
+	}
+	if s.Node != m.node || s.Sequence < m.last {
+		return fmt.Errorf("statement %d after %d, about %s", s.Sequence, m.last, s.Node)
+	}
+	m.task, m.last = s.TaskKeys, s.Sequence
+	return nil
+}
+
+// beat is an hour of an agent's life: it renews when half of the certificate's
+// life is over, and otherwise asks what to believe, as one that reports does.
+func (m *member) beat(random int) error {
+	life := m.leaf.NotAfter.Sub(m.leaf.NotBefore)
+	half := m.leaf.NotBefore.Add(life * time.Duration(40+m.share) / 100)
+	if !m.h.clock.Now().Before(half) {
+		return m.obtain("")
+	}
+	if random%32 != 0 {
+		return nil
+	}
+	var reply wire.Trust
+	return m.call("GET", wire.PathTrust, struct{}{}, &reply)
+}
+
+// INV-48: a thousand agents over two roll-overs of the authority and of the task
+// keys, one in twenty asleep for some of the hours: none is lost, and none ever
+// meets a door or a task that it does not believe.
+func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
+	t.Parallel()
+	const size, workers = 1000, 8
+	h := setupHouse(t)
+	door := h.door.Handler()
+	fleet := make([]*member, size)
+	bundle, served := string(h.local.Bundle()), &atomic.Pointer[tls.Certificate]{}
+	certify := func() {
+		cert, err := h.local.Server(t.Context(), []string{"127.0.0.1"}, 24*time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served.Store(&cert)
+	}
+	certify()
+	each := func(do func(i int, m *member) error) {
+		t.Helper()
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				for i := w; i < size; i += workers {
+					if err := do(i, fleet[i]); err != nil {
+						t.Errorf("agent %d: %v", i, err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	each(func(i int, _ *member) error {
+		node := h.declare()
+		fleet[i] = &member{h: h, door: door, served: served, node: node, trust: wire.Trust{CAs: bundle}, share: i % 21}
+		return fleet[i].obtain(h.token(node))
+	})
+	hour := func(n int) {
+		h.ahead.Add(int64(time.Hour))
+		certify()
+		each(func(i int, m *member) error {
+			if m.asleep = (i+n/3)%20 == 0; m.asleep {
+				return nil
+			}
+			return m.beat(i + n)
+		})
+		signed := wire.Signed{Kid: h.keys.Active(), Body: []byte("task")}
+		signature, err := h.keys.Sign(t.Context(), signed.Kid, signed.Body)
+		if err != nil || len(signature) == 0 {
+			t.Fatal(err)
+		}
+		for i, m := range fleet {
+			if _, ok := m.task[signed.Kid]; !ok {
+				t.Fatalf("hour %d: agent %d does not believe key %s, which signs", n, i, signed.Kid)
+			}
+		}
+	}
+	hours := 0
+	for range 2 {
+		if err := h.local.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.keys.Keys.Rotate(); err != nil {
+			t.Fatal(err)
+		}
+		for behind := size; behind > 0; hours++ {
+			hour(hours)
+			behind = h.behind()
+			if hours > 60 {
+				t.Fatalf("%d nodes do not know after %d hours", behind, hours)
+			}
+		}
+		if err := h.local.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.keys.Keys.Retire(h.keys.Active()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			hour(hours)
+			hours++
+		}
+	}
+	each(func(_ int, m *member) error { return m.obtain("") })
+	if got := h.local.Generations(); len(got) != 1 || got[0].Number != 3 || h.behind() != 0 {
+		t.Errorf("%+v, %d behind", got, h.behind())
+	}
+	t.Logf("%d agents, %d hours, %d certificates", size, hours, h.ca.issued.Load())
+}
+
+// behind is how many nodes do not know of all that is to be believed.
+func (h *house) behind() (n int) {
+	h.t.Helper()
+	beliefs, err := h.Certificates.Beliefs(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	now := secret.Stamp(h.local.Bundle(), h.keys.Public())
+	for _, b := range beliefs {
+		if b.Trust != now {
+			n += b.Nodes
+		}
+	}
+	return n
+}
+
+// A node whose certificate is of an authority that has been forgotten is refused
+// by the handshake itself, in a door that was open all the time.
+func TestForgottenAuthorityIsRefusedByAnOpenDoor(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	p, _ := h.join(h.declare())
+	if err := h.local.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.ahead.Add(int64(time.Minute))
+	p.CloseIdleConnections()
+	if status, _ := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+		t.Fatalf("during the overlap: %d", status)
+	}
+	late, _ := h.join(h.declare()) // of the new authority, told of both
+	if status, _ := late.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+		t.Fatalf("of the new authority: %d", status)
+	}
+	if err := h.local.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.CloseIdleConnections()
+	if _, _, err := p.try("GET", wire.PathTrust, nil, nil); err == nil {
+		t.Error("a certificate of the forgotten authority opened the door")
+	}
+	late.CloseIdleConnections()
+	if status, _, err := late.try("GET", wire.PathTrust, nil, nil); err != nil || status != http.StatusOK {
+		t.Errorf("of the authority that is left: %d, %v", status, err)
+	}
+}

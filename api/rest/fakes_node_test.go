@@ -1,0 +1,128 @@
+package rest_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// machines is a fleet of one node, which answers each verb with how it then stands.
+type machines struct{ *people }
+
+var (
+	node1 = inventory.Node{ID: ids.New[ids.Node](), Name: "sim-1", SKU: h100.Name, Region: "eu-1", Onboarding: "simulated", Lifecycle: "active", Health: "healthy", Reachability: "reachable", Slots: 8, Free: 5}
+	slot1 = inventory.Slot{ID: ids.New[ids.Slot](), Node: node1.ID, Host: node1.Name, GPU: "GPU-1", SKU: h100.Name, Region: "eu-1", Status: "clean"}
+)
+
+func (machines) Capacity(context.Context) ([]inventory.Capacity, error) {
+	return []inventory.Capacity{{SKU: h100.Name, Region: "eu-1", Nodes: 1, Total: 8, Free: 5, Claimed: 3}}, nil
+}
+
+func (machines) Nodes(context.Context, string, int) ([]inventory.Node, error) {
+	return []inventory.Node{node1}, nil
+}
+
+func (machines) Node(_ context.Context, name string) (inventory.Node, []inventory.Device, error) {
+	if name != node1.Name {
+		return inventory.Node{}, nil, errs.New(errs.NotFound, "no node is named %s", name)
+	}
+	return node1, []inventory.Device{{UUID: "GPU-1", Model: "NVIDIA H100", MemoryMiB: 81559, Health: "healthy", Present: true, Slot: &slot1.ID.UUID, SlotStatus: "clean"}}, nil
+}
+
+func (machines) Topology(context.Context, pg.Queryer, ids.Node) (*wire.Topology, string, error) {
+	return &wire.Topology{}, "", nil
+}
+
+func (machines) Health(context.Context, pg.Queryer, ids.Node) ([]inventory.Report, error) {
+	return []inventory.Report{{Source: "nvml", Level: "healthy", Check: "xid", Since: t0}}, nil
+}
+
+func (m machines) turn(ch identity.Change[inventory.Node], name string, change func(*inventory.Node)) (inventory.Node, error) {
+	return effectOf(m.people, ch, func() (inventory.Node, error) {
+		n, _, err := m.Node(context.Background(), name)
+		if err == nil {
+			change(&n)
+		}
+		return n, err
+	})
+}
+
+func (m machines) hold(ch identity.Change[inventory.Node], name, reason string, kind inventory.HoldKind, at *time.Time) (inventory.Node, error) {
+	return m.turn(ch, name, func(n *inventory.Node) {
+		n.Cordoned = true
+		n.Holds = []inventory.Hold{{Node: n.ID, Kind: kind, Cause: inventory.ByOperator, Owner: ch.Caller.Actor(), Reason: reason, Deadline: at, Since: t0}}
+	})
+}
+
+func (m machines) Cordon(_ context.Context, ch identity.Change[inventory.Node], name, reason string, until *time.Time) (inventory.Node, error) {
+	return m.hold(ch, name, reason, inventory.Cordon, until)
+}
+
+func (m machines) Drain(_ context.Context, ch identity.Change[inventory.Node], name, reason string, deadline *time.Time) (inventory.Node, error) {
+	return m.hold(ch, name, reason, inventory.Drain, deadline)
+}
+
+func (m machines) Uncordon(_ context.Context, ch identity.Change[inventory.Node], name string, _ bool) (inventory.Node, error) {
+	return m.turn(ch, name, func(*inventory.Node) {})
+}
+
+func (m machines) slot(ch identity.Change[inventory.Slot], id ids.Slot, status string) (inventory.Slot, error) {
+	return effectOf(m.people, ch, func() (inventory.Slot, error) {
+		if id != slot1.ID {
+			return inventory.Slot{}, errs.New(errs.NotFound, "no such slot")
+		}
+		s := slot1
+		s.Status = status
+		return s, nil
+	})
+}
+
+func (m machines) QuarantineSlot(_ context.Context, ch identity.Change[inventory.Slot], id ids.Slot, _ string) (inventory.Slot, error) {
+	return m.slot(ch, id, "quarantined")
+}
+
+func (m machines) ClearSlot(_ context.Context, ch identity.Change[inventory.Slot], id ids.Slot, _ string) (inventory.Slot, error) {
+	return m.slot(ch, id, "clean")
+}
+
+func (machines) Probe(context.Context, identity.Caller, inventory.Node) error { return nil }
+
+func (m machines) Revoke(_ context.Context, ch identity.Change[inventory.Node], name, _ string) (inventory.Node, error) {
+	return m.turn(ch, name, func(n *inventory.Node) { n.Reachability = "stale" })
+}
+
+func (m machines) OverrideHealth(_ context.Context, ch identity.Change[inventory.Node], name string, o inventory.Override) (inventory.Node, error) {
+	return m.turn(ch, name, func(n *inventory.Node) { n.Health = string(o.Level) })
+}
+
+func (m machines) Accept(_ context.Context, ch identity.Change[inventory.Node], name, fingerprint, _ string) (inventory.Node, error) {
+	return m.turn(ch, name, func(n *inventory.Node) { n.Fingerprint = fingerprint })
+}
+
+func (machines) Seen(_ context.Context, n inventory.Node, _ int) (rest.NodeSeen, error) {
+	return rest.NodeSeen{
+		Object: &desired.Object{Kind: desired.KindNode, UID: ids.Object(n.ID), Name: n.Name, Generation: 1, Spec: []byte(`{}`), Source: desired.Source{Owner: desired.OwnerAPI}},
+		Tasks:  []rest.NodeTask{{ID: ids.New[ids.Task](), Type: "node.probe", Status: "succeeded", Attempt: 1, CreatedAt: t0}}, ReportedAt: &t0,
+		Certificates: []rest.NodeCertificate{{Serial: "0a", Status: "active", NotAfter: t0}},
+	}, nil
+}
+
+func (machines) Token(context.Context, identity.Caller, inventory.Node) (rest.EnrolmentToken, error) {
+	return rest.EnrolmentToken{Token: "gpe_secret", ExpiresAt: t0.Add(15 * time.Minute)}, nil
+}
+
+// Login signs for whoever may see the allocation.
+func (r *rooms) Login(_ context.Context, ch identity.Change[allocation.Login], _ ids.Allocation, _ string) (allocation.Login, error) {
+	return effectOf(r.people, ch, func() (allocation.Login, error) {
+		return allocation.Login{Certificate: "ssh-ed25519-cert-v01@openssh.com AAAA", Serial: 1, ExpiresAt: t0.Add(time.Minute), Host: "sim-1", Port: 22, User: "u1"}, nil
+	})
+}

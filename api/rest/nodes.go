@@ -1,0 +1,249 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/reconciler/change"
+)
+
+// CreateNode handles POST /api/v1/admin/nodes.
+func (s *Server) CreateNode(ctx context.Context, req oapi.CreateNodeRequestObject) (oapi.CreateNodeResponseObject, error) {
+	ctx, r := of(ctx)
+	n := desired.Node{
+		SKU: req.Body.Sku, Region: req.Body.Region, GPUs: req.Body.Gpus, Onboarding: "manual", Slicing: "whole_gpu",
+		Serials: or(req.Body.Serials, nil), Address: or(req.Body.Address, ""),
+	}
+	spec, err := json.Marshal(n)
+	if err != nil {
+		return nil, fmt.Errorf("encoding node %s: %w", req.Body.Name, err)
+	}
+	o, err := s.Changes.Put(ctx, s.keepObject(r, http.StatusCreated), change.Write{
+		Object: desired.Object{Kind: desired.KindNode, Name: req.Body.Name, Labels: or(req.Body.Labels, nil), Spec: spec},
+	})
+	if err != nil {
+		return nil, undeclarable(req.Body.Name, req.Body.Sku, err)
+	}
+	shown, err := s.toDesired(o)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.CreateNode201JSONResponse{Body: shown, Headers: oapi.CreateNode201ResponseHeaders{Location: objectAt(o)}}, nil
+}
+
+// undeclarable says in the words of this call why a node cannot be declared.
+func undeclarable(name, sku string, err error) error {
+	var refused *errs.Error
+	switch errs.CodeOf(err) { //nolint:exhaustive // the others say it well
+	case errs.VersionRequired:
+		return errs.New(errs.AlreadyExists, "a node is named %s already", name).At("name").Try("choose another name, or change that one's declaration").Because(err)
+	case errs.SpecInvalid:
+		if refused = asCoded(err); refused != nil && refused.Field == "spec.sku" {
+			return errs.New(errs.SKUUnknown, "no SKU is named %s", sku).At("sku").Because(err)
+		}
+	}
+	return err
+}
+
+// RetireNode handles DELETE /api/v1/admin/nodes/{name}.
+func (s *Server) RetireNode(ctx context.Context, req oapi.RetireNodeRequestObject) (oapi.RetireNodeResponseObject, error) {
+	ctx, r := of(ctx)
+	n := desired.Name{Kind: desired.KindNode, Name: req.Name}
+	o, err := s.Changes.Delete(ctx, s.keepObject(r, http.StatusAccepted), n, 0)
+	shown, err := s.shownObject(o, err)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.RetireNode202JSONResponse{Body: shown}, nil
+}
+
+// CordonNode handles POST /api/v1/admin/nodes/{name}/cordon.
+func (s *Server) CordonNode(ctx context.Context, req oapi.CordonNodeRequestObject) (oapi.CordonNodeResponseObject, error) {
+	ctx, r := of(ctx)
+	n, err := s.Inventory.Cordon(ctx, s.keepNode(r, http.StatusOK), req.Name, req.Body.Reason, utc(req.Body.Until))
+	if err != nil {
+		return nil, err
+	}
+	return oapi.CordonNode200JSONResponse{Body: s.toNode(n)}, nil
+}
+
+// UncordonNode handles POST /api/v1/admin/nodes/{name}/uncordon.
+func (s *Server) UncordonNode(ctx context.Context, req oapi.UncordonNodeRequestObject) (oapi.UncordonNodeResponseObject, error) {
+	ctx, r := of(ctx)
+	force := req.Body != nil && or(req.Body.Force, false)
+	if force && r.caller.Role != "admin" {
+		return nil, errs.New(errs.Forbidden, "only an admin lifts what others hold").At("force").Try("ask whoever holds it, or an admin")
+	}
+	if err := s.declaredCordon(ctx, req.Name); err != nil {
+		return nil, err
+	}
+	n, err := s.Inventory.Uncordon(ctx, s.keepNode(r, http.StatusOK), req.Name, force)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.UncordonNode200JSONResponse{Body: s.toNode(n)}, nil
+}
+
+// declaredCordon refuses to lift what a declaration says: it is undone where it is
+// written.
+func (s *Server) declaredCordon(ctx context.Context, name string) error {
+	o, err := s.Desired.Get(ctx, desired.KindNode, "", name)
+	if err != nil {
+		if errs.CodeOf(err) == errs.NotFound {
+			return nil // the room says the same of an unknown name
+		}
+		return err
+	}
+	var spec desired.Node
+	if err := json.Unmarshal(o.Spec, &spec); err != nil {
+		return fmt.Errorf("reading the spec of %s: %w", o.Key(), err)
+	}
+	switch {
+	case !spec.Cordoned:
+		return nil
+	case o.Source.Owner == desired.OwnerGit:
+		return errs.New(errs.ManagedByGit, "%s is declared cordoned at %s", name, o.Source).Try("set cordoned: false there").
+			With("path", o.Source.Path).With("line", o.Source.Line).With("repository", o.Source.Repository)
+	}
+	return errs.New(errs.ManagedByAPI, "the declaration of %s says cordoned", name).Try("write it again with cordoned: false, at /api/v1/admin/desired/Node/%s", name)
+}
+
+// DrainNode handles POST /api/v1/admin/nodes/{name}/drain.
+func (s *Server) DrainNode(ctx context.Context, req oapi.DrainNodeRequestObject) (oapi.DrainNodeResponseObject, error) {
+	ctx, r := of(ctx)
+	by := utc(req.Body.Deadline)
+	if req.Body.GraceMinutes != nil {
+		if by != nil {
+			return nil, errs.Invalid("grace_minutes", "say deadline or grace_minutes, and not both")
+		}
+		at := s.Clock.Now().Add(time.Duration(*req.Body.GraceMinutes) * time.Minute)
+		by = &at
+	}
+	n, err := s.Inventory.Drain(ctx, s.keepNode(r, http.StatusAccepted), req.Name, req.Body.Reason, by)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.DrainNode202JSONResponse{Body: s.toNode(n)}, nil
+}
+
+// ProbeNode handles POST /api/v1/admin/nodes/{name}/probe. It keeps no answer: each
+// question is a new one.
+func (s *Server) ProbeNode(ctx context.Context, req oapi.ProbeNodeRequestObject) (oapi.ProbeNodeResponseObject, error) {
+	ctx, r := of(ctx)
+	n, _, err := s.Inventory.Node(ctx, req.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Machines.Probe(ctx, r.caller, n); err != nil {
+		return nil, err
+	}
+	shown, err := s.wholeNode(ctx, req.Name)
+	return oapi.ProbeNode200JSONResponse(shown), err
+}
+
+// RevokeNode handles POST /api/v1/admin/nodes/{name}/revoke.
+func (s *Server) RevokeNode(ctx context.Context, req oapi.RevokeNodeRequestObject) (oapi.RevokeNodeResponseObject, error) {
+	ctx, r := of(ctx)
+	n, err := s.Inventory.Revoke(ctx, s.keepNode(r, http.StatusOK), req.Name, req.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.RevokeNode200JSONResponse{Body: s.toNode(n)}, nil
+}
+
+// OverrideNodeHealth handles POST /api/v1/admin/nodes/{name}/health-override.
+func (s *Server) OverrideNodeHealth(ctx context.Context, req oapi.OverrideNodeHealthRequestObject) (oapi.OverrideNodeHealthResponseObject, error) {
+	ctx, r := of(ctx)
+	h, err := s.holdOf(req.Body.Reason, req.Body.Until)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.Inventory.OverrideHealth(ctx, s.keepNode(r, http.StatusOK), req.Name, inventory.Override{
+		Level: wire.Health(req.Body.Level), Target: or(req.Body.Target, ""), Message: h.reason, Until: h.until,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return oapi.OverrideNodeHealth200JSONResponse{Body: s.toNode(n)}, nil
+}
+
+// AcceptNodeHardware handles POST /api/v1/admin/nodes/{name}/accept-hardware.
+func (s *Server) AcceptNodeHardware(ctx context.Context, req oapi.AcceptNodeHardwareRequestObject) (oapi.AcceptNodeHardwareResponseObject, error) {
+	ctx, r := of(ctx)
+	n, err := s.Inventory.Accept(ctx, s.keepNode(r, http.StatusOK), req.Name, req.Body.Fingerprint, req.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.AcceptNodeHardware200JSONResponse{Body: s.toNode(n)}, nil
+}
+
+// GetNodeTopology handles GET /api/v1/admin/nodes/{name}/topology.
+func (s *Server) GetNodeTopology(ctx context.Context, req oapi.GetNodeTopologyRequestObject) (oapi.GetNodeTopologyResponseObject, error) {
+	ctx, _ = of(ctx)
+	n, _, err := s.Inventory.Node(ctx, req.Name)
+	if err != nil {
+		return nil, err
+	}
+	topology, _, err := s.Inventory.Topology(ctx, s.DB, n.ID)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(topology)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the topology of %s: %w", req.Name, err)
+	}
+	shown := oapi.GetNodeTopology200JSONResponse{Node: req.Name, Fingerprint: filled(n.Fingerprint)}
+	if err := json.Unmarshal(text, &shown.Topology); err != nil {
+		return nil, fmt.Errorf("reading the topology of %s: %w", req.Name, err)
+	}
+	if shown.Topology == nil {
+		shown.Topology = map[string]any{} // no whole report yet
+	}
+	return shown, nil
+}
+
+// QuarantineSlot handles POST /api/v1/admin/slots/{id}/quarantine.
+func (s *Server) QuarantineSlot(ctx context.Context, req oapi.QuarantineSlotRequestObject) (oapi.QuarantineSlotResponseObject, error) {
+	ctx, r := of(ctx)
+	slot, err := s.Inventory.QuarantineSlot(ctx, keep(r, slotReply), ids.From[ids.Slot](req.Id), req.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.QuarantineSlot200JSONResponse{Body: toSlot(slot)}, nil
+}
+
+// ClearSlot handles POST /api/v1/admin/slots/{id}/clear.
+func (s *Server) ClearSlot(ctx context.Context, req oapi.ClearSlotRequestObject) (oapi.ClearSlotResponseObject, error) {
+	ctx, r := of(ctx)
+	slot, err := s.Inventory.ClearSlot(ctx, keep(r, slotReply), ids.From[ids.Slot](req.Id), req.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ClearSlot200JSONResponse{Body: toSlot(slot)}, nil
+}
+
+func slotReply(slot inventory.Slot) identity.Reply {
+	return reply(http.StatusOK, toSlot(slot), "", "")
+}
+
+func toSlot(slot inventory.Slot) oapi.Slot {
+	return oapi.Slot{
+		Id: slot.ID.UUID, Node: slot.Host, Gpu: slot.GPU, Sku: slot.SKU, Region: slot.Region, Status: oapi.SlotStatus(slot.Status), Reason: slot.Reason,
+		AllocationId: slot.Holder,
+	}
+}
+
+// keepNode keeps a node with the key, as its room answers a change.
+func (s *Server) keepNode(r *call, status int) identity.Change[inventory.Node] {
+	return keep(r, func(n inventory.Node) identity.Reply { return reply(status, s.toNode(n), "", "") })
+}

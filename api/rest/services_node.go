@@ -1,0 +1,112 @@
+package rest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// What the handlers ask about machines.
+type (
+	// Fleet reads the machines.
+	Fleet interface {
+		Capacity(ctx context.Context) ([]inventory.Capacity, error)
+		Nodes(ctx context.Context, after string, limit int) ([]inventory.Node, error)
+		Node(ctx context.Context, name string) (inventory.Node, []inventory.Device, error)
+		Topology(ctx context.Context, q pg.Queryer, id ids.Node) (t *wire.Topology, changed string, err error)
+		Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]inventory.Report, error)
+	}
+	// Holding takes machines and slots off the market, and gives them back.
+	Holding interface {
+		Cordon(ctx context.Context, ch identity.Change[inventory.Node], name, reason string, until *time.Time) (inventory.Node, error)
+		Drain(ctx context.Context, ch identity.Change[inventory.Node], name, reason string, deadline *time.Time) (inventory.Node, error)
+		Uncordon(ctx context.Context, ch identity.Change[inventory.Node], name string, force bool) (inventory.Node, error)
+		QuarantineSlot(ctx context.Context, ch identity.Change[inventory.Slot], id ids.Slot, reason string) (inventory.Slot, error)
+		ClearSlot(ctx context.Context, ch identity.Change[inventory.Slot], id ids.Slot, reason string) (inventory.Slot, error)
+	}
+	// Judging ends what a node may say, and puts a person's word beside its own.
+	Judging interface {
+		Revoke(ctx context.Context, ch identity.Change[inventory.Node], name, reason string) (inventory.Node, error)
+		OverrideHealth(ctx context.Context, ch identity.Change[inventory.Node], name string, o inventory.Override) (inventory.Node, error)
+		Accept(ctx context.Context, ch identity.Change[inventory.Node], name, fingerprint, reason string) (inventory.Node, error)
+	}
+	// Inventory is all that this door asks of that room.
+	Inventory interface {
+		Fleet
+		Holding
+		Judging
+	}
+	// Machines is what is done to nodes that more than one room has a part in.
+	Machines interface {
+		// Probe asks a node for a whole report and waits for it.
+		Probe(ctx context.Context, c identity.Caller, n inventory.Node) error
+		// Seen is what the rooms know of a node beside its own.
+		Seen(ctx context.Context, n inventory.Node, tasks int) (NodeSeen, error)
+		// Token lets a node enrol.
+		Token(ctx context.Context, c identity.Caller, n inventory.Node) (EnrolmentToken, error)
+	}
+)
+
+// NodeSeen is what is known of a node beside its own row; what is nil is not there.
+type NodeSeen struct {
+	Object       *desired.Object
+	ReportedAt   *time.Time
+	Tasks        []NodeTask
+	Certificates []NodeCertificate
+}
+
+// NodeTask is an order in a node's mailbox, without what it says to whom.
+type NodeTask struct {
+	ID                                ids.Task
+	Type, Status, Step, Code, Message string
+	Fence                             int64
+	Attempt                           int
+	Allocation                        *uuid.UUID // nil: about the node
+	CreatedAt                         time.Time
+	FinishedAt                        *time.Time
+}
+
+// NodeCertificate is one that a node has or had.
+type NodeCertificate struct {
+	Serial, Status, Issuer string
+	NotAfter               time.Time
+	RevokedAt              *time.Time
+	Reason                 string
+}
+
+// EnrolmentToken is what a machine comes in with.
+type EnrolmentToken struct {
+	Token     string
+	ExpiresAt time.Time
+	Install   *InstallFacts // nil where this server hands out no agent
+}
+
+// InstallFacts is what a host is told to install its agent by.
+type InstallFacts struct {
+	Server        string
+	CAFingerprint string
+	Binaries      []AgentBinary
+	Command       string
+}
+
+// AgentBinary is a build of the agent.
+type AgentBinary struct{ Platform, SHA256 string }
+
+// personOf is the person whom an actor of audit rows is.
+func personOf(actor string) (id uuid.UUID, ok bool) {
+	text, is := strings.CutPrefix(actor, "user:")
+	if !is {
+		return id, false
+	}
+	id, err := uuid.Parse(text)
+	return id, err == nil
+}

@@ -1,0 +1,152 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/product/inventory"
+)
+
+// mostTasks is what a person reads of what a node was asked last.
+const mostTasks = 10
+
+// wholeNode is a node with all that is known of it.
+func (s *Server) wholeNode(ctx context.Context, name string) (oapi.Node, error) {
+	n, devices, err := s.Inventory.Node(ctx, name)
+	if err != nil {
+		return oapi.Node{}, err
+	}
+	seen, err := s.Machines.Seen(ctx, n, mostTasks)
+	if err != nil {
+		return oapi.Node{}, err
+	}
+	reports, err := s.Inventory.Health(ctx, s.DB, n.ID)
+	if err != nil {
+		return oapi.Node{}, err
+	}
+	topology, changed, err := s.Inventory.Topology(ctx, s.DB, n.ID)
+	if err != nil {
+		return oapi.Node{}, err
+	}
+	shown := s.toNode(n)
+	if changed != "" && topology != nil {
+		shown.Changed, shown.ReportedFingerprint = &changed, filled(topology.Hardware().Fingerprint())
+	}
+	gpus, err := s.toGPUs(ctx, devices)
+	if err != nil {
+		return oapi.Node{}, err
+	}
+	shown.Gpus = &gpus
+	shown.Tasks, shown.HealthReports, shown.Certificates = toTasks(seen.Tasks), toReports(reports), toCertificates(seen.Certificates)
+	shown.LastReportAt = utc(seen.ReportedAt)
+	if seen.Object != nil {
+		source := toSource(seen.Object.Source)
+		shown.Source = &source
+		known, err := s.withState(ctx, *seen.Object)
+		if err != nil {
+			return oapi.Node{}, err
+		}
+		conditions := known[0].Status.Conditions
+		shown.Conditions = &conditions
+	}
+	return shown, s.withOwners(ctx, shown.Holds)
+}
+
+func (s *Server) toGPUs(ctx context.Context, devices []inventory.Device) ([]oapi.Gpu, error) {
+	holders := []uuid.UUID{}
+	for _, d := range devices {
+		if d.Holder != nil {
+			holders = append(holders, *d.Holder)
+		}
+	}
+	names := map[uuid.UUID]string{}
+	if len(holders) > 0 {
+		var err error
+		if names, err = s.Allocations.Names(ctx, holders); err != nil {
+			return nil, err
+		}
+	}
+	gpus := make([]oapi.Gpu, len(devices))
+	for i, d := range devices {
+		gpus[i] = oapi.Gpu{
+			Uuid: d.UUID, Index: d.Index, Model: d.Model, MemoryMib: d.MemoryMiB, Health: d.Health, Reasons: orEmpty(d.Reasons),
+			Present: d.Present, SlotId: d.Slot, SlotStatus: d.SlotStatus, SlotReason: d.SlotReason, AllocationId: d.Holder,
+		}
+		if d.Holder != nil {
+			gpus[i].AllocationName = filled(names[*d.Holder])
+		}
+	}
+	return gpus, nil
+}
+
+// withOwners calls the owners of holds by what people call them.
+func (s *Server) withOwners(ctx context.Context, holds *[]oapi.Hold) error {
+	people := []uuid.UUID{}
+	for _, h := range or(holds, nil) {
+		if id, ok := personOf(h.Owner); ok {
+			people = append(people, id)
+		}
+	}
+	if len(people) == 0 {
+		return nil
+	}
+	names, err := s.Identity.NamesOf(ctx, s.DB, people)
+	if err != nil {
+		return err
+	}
+	for i, h := range *holds {
+		if id, ok := personOf(h.Owner); ok {
+			(*holds)[i].OwnerName = filled(names[id])
+		}
+	}
+	return nil
+}
+
+func toHolds(list []inventory.Hold) *[]oapi.Hold {
+	if list == nil {
+		return nil
+	}
+	shown := make([]oapi.Hold, len(list))
+	for i, h := range list {
+		shown[i] = oapi.Hold{
+			Id: h.ID, SlotId: h.Slot, Kind: oapi.HoldKind(h.Kind), Cause: oapi.HoldCause(h.Cause), Owner: h.Owner, Reason: h.Reason,
+			Deadline: utc(h.Deadline), CreatedAt: h.Since.UTC(),
+		}
+	}
+	return &shown
+}
+
+func toTasks(list []NodeTask) *[]oapi.NodeTask {
+	shown := make([]oapi.NodeTask, len(list))
+	for i, t := range list {
+		shown[i] = oapi.NodeTask{
+			Id: t.ID.UUID, Type: t.Type, Status: oapi.NodeTaskStatus(t.Status), Fence: t.Fence, Attempt: t.Attempt, Step: filled(t.Step),
+			Code: filled(t.Code), Message: filled(t.Message), AllocationId: t.Allocation, CreatedAt: t.CreatedAt.UTC(), FinishedAt: utc(t.FinishedAt),
+		}
+	}
+	return &shown
+}
+
+func toReports(list []inventory.Report) *[]oapi.HealthReport {
+	shown := make([]oapi.HealthReport, len(list))
+	for i, h := range list {
+		shown[i] = oapi.HealthReport{
+			Source: h.Source, Target: h.Target, Level: oapi.HealthReportLevel(h.Level), Check: h.Check, Message: h.Message, Action: filled(h.Action),
+			Advice: filled(h.Advice()), Since: h.Since.UTC(), Until: utc(h.Until), Actor: filled(h.Actor),
+		}
+	}
+	return &shown
+}
+
+func toCertificates(list []NodeCertificate) *[]oapi.NodeCertificate {
+	shown := make([]oapi.NodeCertificate, len(list))
+	for i, c := range list {
+		shown[i] = oapi.NodeCertificate{
+			Serial: c.Serial, Status: oapi.NodeCertificateStatus(c.Status), Issuer: filled(c.Issuer), NotAfter: c.NotAfter.UTC(),
+			RevokedAt: utc(c.RevokedAt), Reason: filled(c.Reason),
+		}
+	}
+	return &shown
+}

@@ -1,0 +1,155 @@
+package pki_test
+
+import (
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pki"
+)
+
+// replicas are two servers on one state directory, and their clock.
+func replicas(t *testing.T) (a, b *pki.Local, dir string, ahead *atomic.Int64) {
+	t.Helper()
+	dir, ahead = t.TempDir(), &atomic.Int64{}
+	c := clock.At(func() time.Time { return clock.Clock{}.Now().Add(time.Duration(ahead.Load())) })
+	var err error
+	if a, err = pki.Open(dir, c); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = pki.Open(dir, c); err != nil {
+		t.Fatal(err)
+	}
+	return a, b, dir, ahead
+}
+
+func issued(t *testing.T, ca *pki.Local) pki.Certificate {
+	t.Helper()
+	made, err := ca.Issue(t.Context(), request(t, newKey(t), x509.CertificateRequest{}), holder.URI(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// believed says whether a holder's certificate leads to a root of the pool.
+func believed(t *testing.T, ca *pki.Local, made pki.Certificate) bool {
+	t.Helper()
+	chain, err := pki.Certificates(made.Chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := x509.NewCertPool()
+	between.AddCert(chain[1])
+	_, err = chain[0].Verify(x509.VerifyOptions{Roots: ca.Pool(), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err == nil
+}
+
+// Both authorities are believed between begin and finish, and nobody is certified
+// by one that another server has not seen yet.
+func TestRollOverOverlaps(t *testing.T) {
+	t.Parallel()
+	a, b, dir, ahead := replicas(t)
+	old := issued(t, a)
+	pool := b.Pool()
+	if err := a.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if made := issued(t, a); made.Issuer != old.Issuer {
+		t.Error("certified by an authority that the other server has not seen")
+	}
+	ahead.Add(int64(5 * time.Second))
+	if b.Pool() != pool {
+		t.Error("the pool changed before anybody looked")
+	}
+	if err := b.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next := issued(t, b)
+	if next.Issuer == old.Issuer || !believed(t, a, next) || !believed(t, b, next) || !believed(t, b, old) || b.Pool() == pool {
+		t.Error("the two do not overlap")
+	}
+	door, err := b.Server(t.Context(), []string{"localhost"}, time.Hour)
+	if err != nil || pki.IssuerOf(door.Leaf) != old.Issuer {
+		t.Errorf("the door is certified by what old nodes do not believe: %v", err)
+	}
+	if err := b.Begin(t.Context()); errs.CodeOf(err) != errs.Conflict {
+		t.Errorf("a second roll-over inside the first: %v", err)
+	}
+	if err := b.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if believed(t, a, old) || !believed(t, a, next) || len(a.Generations()) != 1 {
+		t.Error("the old authority is not forgotten")
+	}
+	if again, err := pki.Open(dir, clock.Clock{}); err != nil || string(again.Bundle()) != string(a.Bundle()) {
+		t.Errorf("a server that starts now believes something else: %v", err)
+	}
+}
+
+// A crash in the middle of either step leaves something that works, and the step
+// can be run again.
+func TestRollOverSurvivesACrash(t *testing.T) {
+	t.Parallel()
+	a, b, dir, _ := replicas(t)
+	old := string(a.Bundle())
+	if err := a.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// As if it had crashed between the root and the issuing half.
+	if err := os.Remove(filepath.Join(dir, "issuing-0002.pem")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Refresh(t.Context()); err != nil || string(b.Bundle()) != old {
+		t.Fatalf("half an authority is believed: %v", err)
+	}
+	if started, err := pki.Open(dir, clock.Clock{}); err != nil || string(started.Bundle()) != old {
+		t.Fatalf("a server that starts now: %v", err)
+	}
+	if err := b.Begin(t.Context()); err != nil || len(b.Generations()) != 2 || b.Generations()[1].Number != 2 {
+		t.Fatalf("begin again: %v %+v", err, b.Generations())
+	}
+	// As if finish had crashed between the two removals.
+	if err := os.Remove(filepath.Join(dir, "issuing.pem")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Refresh(t.Context()); err != nil || len(a.Generations()) != 1 {
+		t.Fatalf("%v %+v", err, a.Generations())
+	}
+	if err := a.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "root.pem")); !os.IsNotExist(err) {
+		t.Errorf("the old root is still there: %v", err)
+	}
+}
+
+// What is known goes on signing when the folder cannot be read.
+func TestAnOpenKeyringIsNeverEmpty(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ring, err := pki.OpenAnnounced(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := ring.Active()
+	if _, err := ring.Rotate(); err != nil || ring.Active() != first {
+		t.Errorf("a key signs that nobody has heard of: %v", err)
+	}
+	for _, kid := range ring.Kids() {
+		if err := os.Remove(filepath.Join(dir, "order-"+kid+".pem")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ring.Refresh(); err != nil || ring.Active() != first {
+		t.Errorf("the folder is gone, and with it what was known: %v", err)
+	}
+}

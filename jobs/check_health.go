@@ -1,0 +1,55 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// CheckHealth looks again at nodes whose health may follow from something else than
+// a report: an override that has ended, or a breaker that a person has cleared.
+type CheckHealth struct{}
+
+// Kind names the job to River.
+func (CheckHealth) Kind() string { return "check_health" }
+
+// InsertOpts keeps one waiting at most.
+func (CheckHealth) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+}
+
+const (
+	// recheckEvery is how late the end of an override may be.
+	recheckEvery = 30 * time.Second
+	illAtOnce    = 500
+)
+
+type checkHealth struct {
+	river.WorkerDefaults[CheckHealth]
+
+	d *Deps
+}
+
+// Timeout is for a large fleet, one small transaction a node.
+func (w *checkHealth) Timeout(*river.Job[CheckHealth]) time.Duration { return checkWithin }
+
+func (w *checkHealth) Work(ctx context.Context, _ *river.Job[CheckHealth]) error {
+	for after := (ids.Node{}); ; {
+		some, err := w.d.Inventory.Ill(ctx, after, illAtOnce)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, id := range some {
+			err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) error { return w.d.Inventory.Recheck(ctx, tx, id) })
+			if err != nil {
+				return fmt.Errorf("checking health of %s: %w", id, err)
+			}
+		}
+		after = some[len(some)-1]
+	}
+}

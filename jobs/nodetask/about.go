@@ -1,0 +1,88 @@
+package nodetask
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+const (
+	// One who draws waits for the other's commit, or both would draw the same.
+	lockFence = `SELECT pg_advisory_xact_lock(hashtextextended('nodetask.fence ' || $1::text, 0))`
+	// The time keeps it rising also where old tasks are no longer kept.
+	nextFence = `
+		SELECT greatest(coalesce(max(fence), 0) + 1, extract(epoch FROM now())::bigint) FROM node_tasks
+		WHERE node_id = $1 AND allocation_id IS NULL AND fence > 0`
+	selectAbout = `
+		SELECT t.node_id, t.fence, t.status, t.code, t.message, t.expires_at <= now()
+		FROM unnest($2::uuid[], $3::bigint[]) AS asked (node_id, fence)
+			JOIN node_tasks t ON t.node_id = asked.node_id AND t.fence = asked.fence AND t.allocation_id IS NULL AND t.fence > 0
+		WHERE t.type = $1`
+	callOff = `
+		UPDATE node_tasks SET status = 'superseded', finished_at = now()
+		WHERE node_id = $1 AND fence = $2 AND type = $3 AND allocation_id IS NULL AND status = 'queued'`
+)
+
+// NextFence draws the number that orders a decision about the node itself. It is
+// the caller's until tx ends.
+func (*Store) NextFence(ctx context.Context, tx pgx.Tx, node ids.Node) (fence int64, err error) {
+	if _, err := tx.Exec(ctx, lockFence, node); err != nil {
+		return 0, fmt.Errorf("drawing a fence of %s: %w", node, err)
+	}
+	if err := tx.QueryRow(ctx, nextFence, node).Scan(&fence); err != nil {
+		return 0, fmt.Errorf("drawing a fence of %s: %w", node, err)
+	}
+	return fence, nil
+}
+
+// Asked names one task about a node.
+type Asked struct {
+	Node  ids.Node
+	Fence int64
+}
+
+// About is how such a task stands.
+type About struct {
+	Asked
+
+	Status  string
+	Code    wire.Refusal
+	Message string
+	Late    bool // nobody may start it any more
+}
+
+// About reads how tasks of a type about nodes stand, by node and fence.
+func (*Store) About(ctx context.Context, tx pgx.Tx, t wire.Type, asked []Asked) (map[Asked]About, error) {
+	nodes, fences := make([]uuid.UUID, len(asked)), make([]int64, len(asked))
+	for i, a := range asked {
+		nodes[i], fences[i] = a.Node.UUID, a.Fence
+	}
+	rows, err := tx.Query(ctx, selectAbout, t, nodes, fences)
+	if err != nil {
+		return nil, fmt.Errorf("reading tasks about nodes: %w", err)
+	}
+	found := make(map[Asked]About, len(asked))
+	var a About
+	_, err = pgx.ForEachRow(rows, []any{&a.Node, &a.Fence, &a.Status, &a.Code, &a.Message, &a.Late}, func() error {
+		found[a.Asked] = a
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading tasks about nodes: %w", err)
+	}
+	return found, nil
+}
+
+// CallOff takes a task back that its node has not fetched; false means that it has.
+func (*Store) CallOff(ctx context.Context, tx pgx.Tx, t wire.Type, a Asked) (bool, error) {
+	tag, err := tx.Exec(ctx, callOff, a.Node, a.Fence, t)
+	if err != nil {
+		return false, fmt.Errorf("calling off a task of %s: %w", a.Node, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}

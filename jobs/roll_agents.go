@@ -1,0 +1,202 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/product/inventory/rollout"
+)
+
+// RollAgents has the nodes become the build of the agent that is declared for them,
+// ring by ring. It asks, looks how those fare that it asked before, and decides
+// nothing: that is rollout.
+type RollAgents struct{}
+
+// Kind names the job to River.
+func (RollAgents) Kind() string { return "roll_agents" }
+
+// InsertOpts keeps one waiting at most: a second one would find nothing.
+func (RollAgents) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+}
+
+const (
+	rolling = 10 * time.Second
+	// updateWithin is two minutes to fetch the task, two to fetch the build over a
+	// slow line, and the host's own gate.
+	updateWithin = 5 * time.Minute
+	// soakReports are what a ring must have been healthy for: a minute of a fleet
+	// that reports as usual.
+	soakReports = 6
+	// Longer than a host takes to restart.
+	patience = 30 * time.Minute
+)
+
+type rollAgents struct {
+	river.WorkerDefaults[RollAgents]
+
+	d *Deps
+}
+
+func (w *rollAgents) Work(ctx context.Context, job *river.Job[RollAgents]) error {
+	policy, err := w.d.Policies.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	var asked []ids.Node
+	var stopped []rollout.Version
+	err = finish(ctx, w.d.DB, job, "roll", func(tx pgx.Tx) error {
+		asked, stopped, err = w.roll(ctx, tx, policy)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, node := range asked {
+		w.d.Tasks.Hint(node)
+	}
+	for _, v := range stopped {
+		w.d.Log.ErrorContext(ctx, "an update of the agent was stopped", "component", "fleet", "version", v.Version, "ring", v.Ring, "reason", v.Message)
+		w.d.Hints.Send(event.Topic)
+	}
+	return nil
+}
+
+// roll is one look, in tx.
+func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapshot) (asked []ids.Node, stopped []rollout.Version, err error) {
+	leads, now, err := w.d.Releases.Lead(ctx, tx)
+	if err != nil || !leads {
+		return nil, nil, err // another worker looks just now
+	}
+	in, updates, err := w.look(ctx, tx, policy, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan := in.Plan()
+	moves := plan.Moves
+	for _, m := range plan.CallOff {
+		off, err := w.d.Tasks.CallOff(ctx, tx, wire.AgentUpdate, nodetask.Asked{Node: m.Node, Fence: updates[key{m.Node, m.Version}].Fence})
+		if err != nil {
+			return nil, nil, err
+		}
+		if off { // else the node has it, and it comes to its end
+			moves = append(moves, m)
+		}
+	}
+	if err := w.d.Releases.Moves(ctx, tx, moves, plan.Forget); err != nil {
+		return nil, nil, err
+	}
+	if asked, err = w.ask(ctx, tx, plan.Ask); err != nil {
+		return nil, nil, err
+	}
+	stopped, err = w.d.Releases.Judge(ctx, tx, plan.Versions)
+	return asked, stopped, err
+}
+
+type key struct {
+	node    ids.Node
+	version string
+}
+
+// look reads what is decided by.
+func (w *rollAgents) look(ctx context.Context, tx pgx.Tx, policy policies.Snapshot, now time.Time) (in rollout.Input, updates map[key]release.Update, err error) {
+	fleet, err := w.d.Releases.Fleet(ctx, tx)
+	if err != nil {
+		return in, nil, err
+	}
+	platform := policy.For()
+	report := time.Duration(platform.Int(policies.NodeReportSeconds)) * time.Second
+	in = rollout.Input{
+		Now: now, Percent: int(platform.Int(policies.NodeUpdateRingPercent)), Soak: soakReports * report, Patience: patience,
+		Releases: map[rollout.Build]rollout.Release{},
+	}
+	wanted := []string{}
+	for _, m := range fleet {
+		wants := policy.For(policies.In(policies.LevelNode, m.Name)).String(policies.NodeAgentVersion)
+		if wants != "" && !slices.Contains(wanted, wants) {
+			wanted = append(wanted, wants)
+		}
+		in.Nodes = append(in.Nodes, rollout.Node{
+			ID: m.ID, Wants: wants, Has: m.Version, Platform: m.Platform, Health: m.Health, Held: m.Held, Reachable: m.Reachable,
+		})
+	}
+	releases, err := w.d.Releases.Releases(ctx, tx)
+	if err != nil {
+		return in, nil, err
+	}
+	for _, r := range releases {
+		in.Releases[rollout.Build{Version: r.Version, Platform: r.Platform}] = rollout.Release{Minimum: r.Minimum, ExpiresAt: r.ExpiresAt}
+	}
+	list, err := w.d.Releases.Updates(ctx, tx, wanted)
+	if err != nil {
+		return in, nil, err
+	}
+	in.Rows, updates, err = w.rows(ctx, tx, list)
+	return in, updates, err
+}
+
+// rows joins what was asked with how its task stands.
+func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []release.Update) (rows []rollout.Row, updates map[key]release.Update, err error) {
+	asked := make([]nodetask.Asked, len(list))
+	for i, u := range list {
+		asked[i] = nodetask.Asked{Node: u.Node, Fence: u.Fence}
+	}
+	tasks, err := w.d.Tasks.About(ctx, tx, wire.AgentUpdate, asked)
+	if err != nil {
+		return nil, nil, err
+	}
+	updates = make(map[key]release.Update, len(list))
+	for i, u := range list {
+		updates[key{u.Node, u.Version}] = u
+		task, known := tasks[asked[i]]
+		row := rollout.Row{
+			Node: u.Node, Version: u.Version, Ring: u.Ring, Status: u.Status, Before: u.Before, UpdatedAt: u.UpdatedAt, Message: u.Message,
+			Fetched: known && task.Status != "queued", Lapsed: !known || task.Status == "expired" || task.Status == "superseded" || task.Status == "queued" && task.Late,
+		}
+		if u.Deadline != nil {
+			row.Deadline = *u.Deadline
+		}
+		if task.Status == "succeeded" || task.Status == "failed" {
+			row.Outcome, row.Code = wire.Outcome(task.Status), task.Code
+			if task.Message != "" {
+				row.Message = task.Message
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, updates, nil
+}
+
+// ask leaves a task for each node that is asked now.
+func (w *rollAgents) ask(ctx context.Context, tx pgx.Tx, asks []rollout.Ask) (asked []ids.Node, err error) {
+	for _, a := range asks {
+		r, err := w.d.Releases.Find(ctx, a.Build.Version, a.Build.Platform)
+		if err != nil {
+			return nil, err
+		}
+		fence, err := w.d.Tasks.NextFence(ctx, tx, a.Node)
+		if err != nil {
+			return nil, err
+		}
+		order := nodetask.Order{Node: a.Node, Type: wire.AgentUpdate, Fence: fence, Slots: []string{}, Params: r.Params()}
+		if err := w.d.Tasks.Put(ctx, tx, order); err != nil {
+			return nil, fmt.Errorf("asking %s to become %s: %w", a.Node, a.Build.Version, err)
+		}
+		if err := w.d.Releases.Asked(ctx, tx, a, fence, updateWithin); err != nil {
+			return nil, err
+		}
+		asked = append(asked, a.Node)
+	}
+	return asked, nil
+}

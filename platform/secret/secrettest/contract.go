@@ -1,0 +1,282 @@
+// Package secrettest holds drivers of the ports of platform/secret against what
+// the rooms count on. Every driver passes the same table: files always, Vault and
+// step-ca where a real one was started.
+package secrettest
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/secret"
+)
+
+// Domain is the trust domain that the authority under test may certify.
+const Domain = "gpuaas.test"
+
+// Request makes a PEM signing request for key.
+func Request(t testing.TB, key crypto.Signer, shape x509.CertificateRequest) []byte {
+	t.Helper()
+	der, err := x509.CreateCertificateRequest(rand.Reader, &shape, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+// Key makes a P-256 key.
+func Key(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// Authority is what the node door counts on.
+func Authority(t *testing.T, ca secret.Authority) {
+	t.Helper()
+	name := pki.Name{Domain: Domain, Kind: "node", ID: ids.New[ids.Node]().String()}
+	t.Run("a node speaks to the door", func(t *testing.T) { speaks(t, ca, name) })
+	t.Run("the certificate is for the key, the name and the time", func(t *testing.T) { certifies(t, ca, name) })
+	t.Run("a bad request is refused", func(t *testing.T) { refuses(t, ca, name) })
+	t.Run("a serial can be revoked", func(t *testing.T) {
+		made, err := ca.Issue(t.Context(), Request(t, Key(t), x509.CertificateRequest{}), name.URI(), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ca.Revoke(t.Context(), made.Serial); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("what is believed is stable", func(t *testing.T) {
+		bundle, pool := ca.Bundle(), ca.Pool()
+		if err := ca.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(bundle, ca.Bundle()) || pool != ca.Pool() || len(pki.BundleFingerprints(bundle)) == 0 {
+			t.Error("it changed though nothing was rolled over")
+		}
+	})
+}
+
+func speaks(t *testing.T, ca secret.Authority, name pki.Name) {
+	server, err := ca.Server(t.Context(), []string{"127.0.0.1", "localhost"}, 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", pki.ServerTLS(func() (*tls.Certificate, error) { return &server, nil }, ca.Pool, clock.Clock{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	key := Key(t)
+	made, err := ca.Issue(t.Context(), Request(t, key, x509.CertificateRequest{}), name.URI(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := tls.Certificate{PrivateKey: key}
+	for b, rest := pem.Decode(made.Chain); b != nil; b, rest = pem.Decode(rest) {
+		cert.Certificate = append(cert.Certificate, b.Bytes)
+	}
+	known, err := pki.ClientTLS(ca.Bundle(), func() (*tls.Certificate, error) { return &cert, nil }, clock.Clock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := dial(t.Context(), l, known); err != nil || got != name.URI().String() {
+		t.Errorf("with a certificate: %q, %v", got, err)
+	}
+	for _, print := range pki.BundleFingerprints(ca.Bundle()) {
+		if got, err := dial(t.Context(), l, pki.PinnedTLS(print, clock.Clock{})); err != nil || got != "nobody" {
+			t.Errorf("with a pin: %q, %v", got, err)
+		}
+	}
+}
+
+// serve tells the caller who it is.
+func serve(c net.Conn) {
+	defer c.Close()
+	s, ok := c.(*tls.Conn)
+	if !ok || s.Handshake() != nil {
+		return
+	}
+	said := "nobody"
+	if chains := s.ConnectionState().VerifiedChains; len(chains) > 0 {
+		if name, err := pki.NameOf(chains[0][0]); err == nil {
+			said = name.URI().String()
+		}
+	}
+	_, _ = io.WriteString(c, said)
+}
+
+func dial(ctx context.Context, l net.Listener, config *tls.Config) (string, error) {
+	c, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", l.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	said, err := io.ReadAll(c)
+	return string(said), err
+}
+
+func certifies(t *testing.T, ca secret.Authority, name pki.Name) {
+	key := Key(t)
+	began := time.Now()
+	made, err := ca.Issue(t.Context(), Request(t, key, x509.CertificateRequest{}), name.URI(), 2*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := pki.Certificates(made.Chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := chain[0]
+	got, err := pki.NameOf(leaf)
+	life := leaf.NotAfter.Sub(began)
+	switch {
+	case err != nil || got != name:
+		t.Errorf("named %v, %v", got, err)
+	case !key.PublicKey.Equal(leaf.PublicKey):
+		t.Error("certified another key")
+	case life < 110*time.Minute || life > 130*time.Minute:
+		t.Errorf("lives %s", life)
+	case made.Serial != pki.SerialOf(leaf) || made.Issuer == "" || made.Issuer != pki.IssuerOf(leaf) || !made.NotAfter.Equal(leaf.NotAfter):
+		t.Errorf("told %+v", made)
+	case pki.SelfSigned(chain[len(chain)-1]):
+		t.Error("the chain carries the root")
+	}
+	again, err := ca.Issue(t.Context(), Request(t, key, x509.CertificateRequest{}), name.URI(), time.Hour)
+	if err != nil || again.Serial == made.Serial {
+		t.Errorf("the next has serial %s, %v", again.Serial, err)
+	}
+}
+
+func refuses(t *testing.T, ca secret.Authority, name pki.Name) {
+	weak, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := Request(t, Key(t), x509.CertificateRequest{})
+	block, _ := pem.Decode(good)
+	forged := bytes.Clone(block.Bytes)
+	forged[len(forged)-3] ^= 1
+	for rule, c := range map[string]struct {
+		csr []byte
+		ttl time.Duration
+	}{
+		"RSA":      {Request(t, weak, x509.CertificateRequest{}), time.Hour},
+		"forged":   {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}), time.Hour},
+		"garbage":  {[]byte("hello"), time.Hour},
+		"too long": {good, pki.MaxTTL + time.Hour},
+		"no time":  {good, 0},
+	} {
+		if _, err := ca.Issue(t.Context(), c.csr, name.URI(), c.ttl); err == nil {
+			t.Errorf("%s: issued", rule)
+		}
+	}
+	// An authority may refuse what a request asks for beside its key, or leave it
+	// out. It must not certify it.
+	greedy := x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: "root"}, DNSNames: []string{"control-plane"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		URIs: []*url.URL{pki.Name{Domain: Domain, Kind: "node", ID: "another"}.URI()},
+	}
+	made, err := ca.Issue(t.Context(), Request(t, Key(t), greedy), name.URI(), time.Hour)
+	if err != nil {
+		return
+	}
+	chain, err := pki.Certificates(made.Chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := pki.NameOf(chain[0]); err != nil || got != name || len(chain[0].DNSNames)+len(chain[0].IPAddresses) > 0 {
+		t.Errorf("certified %v %v %v, %v", got, chain[0].DNSNames, chain[0].IPAddresses, err)
+	}
+}
+
+// Signer is what mailboxes and nodes count on.
+func Signer(t *testing.T, s secret.Signer) {
+	t.Helper()
+	body := []byte("order")
+	verify := func(kid string) {
+		t.Helper()
+		signature, err := s.Sign(t.Context(), kid, body)
+		if err != nil || !ed25519.Verify(s.Public()[kid], body, signature) {
+			t.Errorf("key %s: %v", kid, err)
+		}
+	}
+	first := s.Active()
+	verify(first)
+	if _, err := s.Sign(t.Context(), "no-such-9999", body); err == nil {
+		t.Error("an unknown key signs")
+	}
+	r, ok := s.(secret.Rotator)
+	if !ok {
+		t.Fatal("it cannot be rolled over")
+	}
+	sequence := secret.Sequence(s.Public())
+	rises := func(step string) {
+		t.Helper()
+		now := secret.Sequence(s.Public())
+		if now <= sequence {
+			t.Errorf("after %s the sequence is %d, it was %d", step, now, sequence)
+		}
+		sequence = now
+	}
+	for range 2 {
+		old := s.Active()
+		if err := r.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rises("begin")
+		if s.Active() != old || len(s.Public()) != 2 {
+			t.Errorf("%s signs, of %d, before anybody has heard of the new key", s.Active(), len(s.Public()))
+		}
+		for kid := range s.Public() {
+			verify(kid)
+		}
+		if err := r.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rises("finish")
+		if s.Active() == old || len(s.Public()) != 1 {
+			t.Errorf("%s signs, of %d, after the end of %s", s.Active(), len(s.Public()), old)
+		}
+		verify(s.Active())
+		if _, err := s.Sign(t.Context(), old, body); err == nil {
+			t.Error("the old key still signs")
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Sign(gone, s.Active(), body); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("for a caller who is gone: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package allocation
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// Login is a way into one allocation for some minutes.
+type Login struct {
+	Certificate string // one line, as in a -cert.pub file
+	Serial      uint64
+	ExpiresAt   time.Time
+	Host        string
+	Port        int
+	User        string // the account on the host
+}
+
+// Signs makes a certificate by which the key's holder logs in to one allocation. The
+// host's log names the user.
+type Signs func(ctx context.Context, key ssh.PublicKey, id ids.Allocation, user string, ttl time.Duration) (Login, error)
+
+const (
+	sshPort = 22
+	maxKey  = 16 << 10 // an RSA key of 16,384 bits takes 3 KB
+)
+
+// Login signs the caller's public key for an allocation that is active. The
+// certificate is made before the transaction, for its authority may be far away;
+// one that could not be audited is shown to nobody.
+func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.Allocation, publicKey string) (Login, error) {
+	key, err := loginKey(publicKey)
+	if err != nil {
+		return Login{}, err
+	}
+	a, err := s.Get(ctx, ch.Caller, id)
+	switch {
+	case err != nil:
+		return Login{}, err
+	case a.State != Active:
+		return Login{}, errs.New(errs.AllocationNotActive, "this allocation is %s: nobody can log in to it", a.State).Try("wait until it is active")
+	case s.Signs == nil:
+		return Login{}, errs.New(errs.Unavailable, "this server signs no logins").Try("log in with a registered SSH key")
+	}
+	host, port, err := s.at(ctx, a.Node)
+	if err != nil {
+		return Login{}, err
+	}
+	l, err := s.Signs(ctx, key, a.ID, ch.Caller.Actor(), s.LoginLife())
+	if err != nil {
+		return Login{}, fmt.Errorf("signing a login for %s: %w", a.ID, err)
+	}
+	l.Host, l.Port, l.User = host, port, a.Login
+	b := &pgx.Batch{}
+	s.Identity.QueueKey(b, ch.Key, loginReply(ch, l))
+	audit.Queue(b, audit.Entry{
+		Tenant: a.Tenant, Actor: ch.Caller.Actor(), Action: "allocation.ssh_certificate", Target: a.URN(s.Naming), CorrelationID: ch.Caller.CorrelationID,
+		After: map[string]any{"serial": strconv.FormatUint(l.Serial, 10), "fingerprint": ssh.FingerprintSHA256(key), "expires_at": l.ExpiresAt},
+	})
+	if err := pg.Commit(ctx, s.DB, b, nil); err != nil {
+		return Login{}, err
+	}
+	return l, nil
+}
+
+func loginKey(text string) (ssh.PublicKey, error) {
+	if len(text) > maxKey {
+		return nil, errs.New(errs.SSHKeyInvalid, "this key is too long").At("public_key")
+	}
+	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(text))
+	if _, signed := key.(*ssh.Certificate); err != nil || signed || len(options) > 0 || len(rest) > 0 {
+		return nil, errs.New(errs.SSHKeyInvalid, "this is not one public key").At("public_key").Try("send the one line of a .pub file")
+	}
+	return key, nil
+}
+
+// at is where the machine's SSH service is reached.
+func (s *Service) at(ctx context.Context, node ids.Node) (host string, port int, err error) {
+	address, err := s.Inventory.AddressOf(ctx, node)
+	if err != nil {
+		return "", 0, err
+	}
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return address, sshPort, nil //nolint:nilerr // a host without a port
+	}
+	port, err = strconv.Atoi(text)
+	return host, port, err
+}
+
+func loginReply(ch identity.Change[Login], l Login) identity.Reply {
+	if ch.Answer == nil {
+		return identity.Reply{}
+	}
+	return ch.Answer(l)
+}

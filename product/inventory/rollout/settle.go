@@ -1,0 +1,60 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// settle judges what is under way by what was heard of it, and returns the rows as
+// they stand then.
+func (in Input) settle(p *Plan) []Row {
+	nodes := map[ids.Node]Node{}
+	for _, n := range in.Nodes {
+		nodes[n.ID] = n
+	}
+	rows := make([]Row, 0, len(in.Rows))
+	for _, r := range in.Rows {
+		if status, message := in.judge(r, nodes[r.Node]); status != r.Status {
+			p.Moves = append(p.Moves, Move{r.Node, r.Version, status, message})
+			r.Status, r.Message, r.UpdatedAt = status, message, in.Now
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// judge says how a row stands now.
+func (in Input) judge(r Row, n Node) (Status, string) {
+	late := !in.Now.Before(r.Deadline)
+	has := n.Reachable && n.Has == r.Version && grade(n.Health) <= grade(r.Before)
+	switch {
+	case r.Status == Failed && has:
+		return Healthy, "" // later than it had time for
+	case !r.Status.underWay():
+		return r.Status, r.Message
+	case r.Outcome == wire.Succeeded && has:
+		return Healthy, ""
+	case r.Code == wire.Expired || r.Code == wire.StaleFence || r.Lapsed && r.Outcome == "":
+		return Waiting, "the task was not worked on in time"
+	case r.Code == wire.RolledBack:
+		return RolledBack, r.Message
+	case r.Outcome == wire.Failed || r.Outcome == wire.Refused:
+		return Failed, cmp.Or(r.Message, string(r.Code))
+	case !late && r.Fetched:
+		return Running, ""
+	case !late:
+		return r.Status, r.Message
+	case !r.Fetched && r.Outcome == "":
+		return Waiting, "the node did not fetch the task"
+	case n.ID == (ids.Node{}):
+		return Failed, "the node is gone"
+	case n.Has == r.Version && n.Reachable:
+		return Failed, fmt.Sprintf("the node is %s since, and was %s", n.Health, r.Before)
+	default:
+		return Failed, "no report of this version by " + r.Deadline.UTC().Format(time.RFC3339)
+	}
+}

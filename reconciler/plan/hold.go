@@ -1,0 +1,78 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaas/desired"
+)
+
+// Holding is what holds mean for a node, beside what its declaration says.
+type Holding struct {
+	Lifecycle string
+	Retiring  bool      // it drains because it is declared no more, and then retires
+	LeaveAt   time.Time // by when nobody may stand on it; zero: it does not drain
+	LapsesAt  time.Time // the next end of a hold; zero: none ends by itself
+	Occupied  bool      // a slot of it is held, or is not proved clean
+}
+
+// held is what the inventory must write down of a node's holds: it follows what
+// stands, one step at a time.
+func (d DueObject) held(now time.Time) (Action, bool) {
+	h := d.Holding
+	if h == nil || d.AppliedGeneration == 0 || d.Gone || h.Retiring {
+		return Action{}, false
+	}
+	drains := !h.LeaveAt.IsZero()
+	act := d.action(Record, "")
+	switch {
+	case !h.LapsesAt.IsZero() && !now.Before(h.LapsesAt):
+		act.Event, act.Reason = HoldLapsed, "a hold has reached its end"
+	case drains && (h.Lifecycle == "active" || h.Lifecycle == "offline"):
+		act.Event, act.Reason = DrainBegan, "is to be empty"
+	case drains && h.Lifecycle == "draining" && !h.Occupied:
+		act.Event, act.Reason = Drained, "nobody stands on it"
+	case drains && h.Lifecycle == "drained" && h.Occupied:
+		act.Event, act.Reason = DrainBegan, "is not empty after all"
+	case !drains && (h.Lifecycle == "draining" || h.Lifecycle == "drained"):
+		act.Event, act.Reason = DrainCalledOff, "need not be empty"
+	default:
+		return Action{}, false
+	}
+	return act, true
+}
+
+// Leave is by when an allocation is to be off its node, whose word that is, and why.
+type Leave struct {
+	At      time.Time
+	By, Why string
+}
+
+// leaving is what follows from the node's drain: its tenant is told, and at the
+// deadline it is released. Nobody asked for that but whoever drains: the breaker
+// counts these releases.
+func (a allocation) leaving() (Action, bool) {
+	if !a.standing() || a.Progress == nil {
+		return Action{}, false
+	}
+	switch told := a.Progress.Leave; {
+	case a.Leave == nil && told != (Leave{}):
+		return a.event(LeaveCalledOff, "its node need not be empty")
+	case a.Leave == nil:
+		return Action{}, false
+	case !a.Leave.same(told):
+		return a.event(LeaveAnnounced, "its node is to be empty")
+	case !a.now.Before(a.Leave.At):
+		act, needed := a.event(LeaveDue, "its node is to be empty")
+		act.Judged = true
+		return act, needed
+	}
+	return Action{}, false
+}
+
+func (l Leave) same(o Leave) bool { return l.At.Equal(o.At) && l.By == o.By && l.Why == o.Why }
+
+func (p *Plan) lookLeave(a allocation) {
+	if a.Leave != nil && a.standing() {
+		p.look(desired.KindAllocation, a.ID.UUID, a.Leave.At, a.now, "its node is to be empty")
+	}
+}

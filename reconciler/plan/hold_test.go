@@ -1,0 +1,93 @@
+package plan_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// Each row is what holds a node, how far a drain of it is, and the one step that
+// follows.
+func TestHoldsOfANodeAreFollowed(t *testing.T) {
+	t.Parallel()
+	later, past := t0.Add(time.Hour), t0.Add(-time.Second)
+	for name, c := range map[string]struct {
+		h    plan.Holding
+		want string
+	}{
+		"nothing holds it":             {plan.Holding{Lifecycle: "active"}, ""},
+		"a cordon runs":                {plan.Holding{Lifecycle: "active", LapsesAt: later}, "look +1h0m0s"},
+		"a cordon has ended":           {plan.Holding{Lifecycle: "active", LapsesAt: past}, "hold_lapsed"},
+		"a drain begins":               {plan.Holding{Lifecycle: "active", LeaveAt: later, Occupied: true}, "drain_began"},
+		"a drain of a silent node":     {plan.Holding{Lifecycle: "offline", LeaveAt: later, Occupied: true}, "drain_began"},
+		"somebody stands on it":        {plan.Holding{Lifecycle: "draining", LeaveAt: past, Occupied: true}, ""},
+		"nobody does":                  {plan.Holding{Lifecycle: "draining", LeaveAt: later}, "drained"},
+		"drained stays drained":        {plan.Holding{Lifecycle: "drained", LeaveAt: past}, ""},
+		"called off":                   {plan.Holding{Lifecycle: "draining", Occupied: true}, "drain_called_off"},
+		"called off when it was empty": {plan.Holding{Lifecycle: "drained"}, "drain_called_off"},
+		"it leaves the fleet":          {plan.Holding{Lifecycle: "draining", Retiring: true, LeaveAt: later}, ""},
+		"it has never been active":     {plan.Holding{Lifecycle: "declared", LeaveAt: later}, ""},
+	} {
+		due := plan.DueObject{Kind: desired.KindNode, Object: uuid.New(), Generation: 1, AppliedGeneration: 1, Holding: &c.h}
+		p := plan.Objects([]plan.DueObject{due}, limits, t0)
+		got := ""
+		for _, a := range p.Actions {
+			got = string(a.Event)
+			if a.Reason == "" || a.Verb != plan.Record {
+				t.Errorf("%s: %+v", name, a)
+			}
+		}
+		if got == "" && len(p.Next) > 0 {
+			got = fmt.Sprintf("look +%s", p.Next[0].At.Sub(t0))
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Who stands on a node that drains is told once for each word, released at the
+// deadline, and told that it may stay; only the last counts against the breaker.
+func TestLeavingCases(t *testing.T) {
+	t.Parallel()
+	word := func(in time.Duration, why string) *plan.Leave { return &plan.Leave{At: t0.Add(in), By: "user:ada", Why: why} }
+	told := func(s plan.State, l *plan.Leave) *plan.Progress {
+		p := since(s, 0)
+		if l != nil {
+			p.Leave = *l
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		due    plan.DueAllocation
+		want   plan.Event
+		judged bool
+		look   time.Duration
+	}{
+		"told":                      {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, nil), Leave: word(time.Hour, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
+		"waits for the deadline":    {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Hour, "swap")}, "", false, time.Hour},
+		"another deadline":          {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Minute, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
+		"the deadline":              {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.LeaveDue, true, 10 * time.Second},
+		"the deadline, untold":      {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, nil), Leave: word(0, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
+		"the deadline, node silent": {plan.DueAllocation{Want: want(1), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.LeaveDue, true, 10 * time.Second},
+		"called off":                {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap"))}, plan.LeaveCalledOff, false, 10 * time.Second},
+		"it leaves by itself":       {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 2), Progress: told(plan.Releasing, word(0, "swap")), Leave: word(0, "swap")}, plan.SlotsGone, false, 10 * time.Second},
+		"ready is recorded first":   {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Provisioning, nil), Leave: word(time.Hour, "swap")}, plan.NodeReady, false, 10 * time.Second},
+	} {
+		p := plan.Allocations([]plan.DueAllocation{c.due}, limits, t0)
+		var got plan.Event
+		judged := false
+		for _, a := range p.Actions {
+			got, judged = a.Event, a.Judged
+		}
+		if got != c.want || judged != c.judged || len(p.Next) == 0 || p.Next[0].At.Sub(t0) != c.look {
+			t.Errorf("%s: %q judged %t, next %+v; want %q judged %t in %s", name, got, judged, p.Next, c.want, c.judged, c.look)
+		}
+	}
+}
