@@ -124,7 +124,7 @@ func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	old, _ := h.join(node)
+	old := h.join(node)
 	proof, _, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	p, _ := h.join(node)
+	p := h.join(node)
 	if status, _ := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatal("a fresh certificate does not stand")
 	}
@@ -177,7 +177,7 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 		r.status, r.code, r.err = p.try("GET", fmt.Sprintf(wire.PathWait, node), nil, &r.task)
 		polling <- r
 	}()
-	other, _ := h.join(h.declare())
+	other := h.join(h.declare())
 	if status, _ := other.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatal("another node does not stand")
 	}
@@ -216,7 +216,7 @@ func TestINV40RevokedWhileRenewing(t *testing.T) {
 			t.Parallel()
 			h := setupHouse(t).open()
 			node := h.declare()
-			p, _ := h.join(node)
+			p := h.join(node)
 			when(h, sync.OnceFunc(func() { h.revoke(node) }))
 			status, code := p.call("POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, newKey(t))}, nil)
 			if status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
@@ -263,7 +263,7 @@ func TestINV40RetiredIsSilent(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	p, _ := h.join(node)
+	p := h.join(node)
 	h.do(func(tx pgx.Tx) error { return h.Inventory.Retire(t.Context(), tx, node) })
 	h.pass()
 	if status, code := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
@@ -281,7 +281,7 @@ func TestTrustComesSigned(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	p, _ := h.join(node)
+	p := h.join(node)
 	before := h.keys.Public()
 	statement := func() wire.TrustStatement {
 		var trust wire.Trust
@@ -317,7 +317,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	p, _ := h.join(node)
+	p := h.join(node)
 	sequence := int64(0)
 	asked := func(p *peer) bool {
 		sequence++
