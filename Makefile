@@ -15,9 +15,14 @@ GO      := CGO_ENABLED=0 go
 LINT_VERSION := $(shell sed -n 's,^.*golangci/golangci-lint/v2 v\([0-9.]*\).*,\1,p' tools/golangci/go.mod)
 LINT         := bin/golangci-lint-$(LINT_VERSION)
 
+# Real authorities to hold drivers against, each a module of its own. They are
+# never linked nor shipped; building one takes minutes, once.
+VAULT   := bin/vault-$(shell sed -n 's,^.*github.com/hashicorp/vault v\([0-9.]*\) .*,\1,p' tools/vault/go.mod)
+STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) .*,\1,p' tools/stepca/go.mod)
+
 export BENCH_ONLY BENCH_OUT
 
-.PHONY: help run build gen verify check test test-race e2e bench reset
+.PHONY: help run build gen verify check test test-race test-vault test-step-ca e2e bench reset
 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -59,6 +64,12 @@ test-race: ## Run all tests under the race detector (needs a C compiler)
 	@scripts/install-deps.sh
 	@CGO_ENABLED=1 go run ./scripts/testline -race -tags $(TAGS) ./...
 
+test-vault: $(VAULT) ## Hold the Vault drivers against a real Vault
+	GPUAAS_TEST_VAULT=$(CURDIR)/$(VAULT) $(GO) test -count=1 -tags $(TAGS) ./platform/secret/vault
+
+test-step-ca: $(STEP_CA) ## Hold the step-ca driver against a real step-ca
+	GPUAAS_TEST_STEP_CA=$(CURDIR)/$(STEP_CA) $(GO) test -count=1 -tags $(TAGS) ./platform/secret/stepca
+
 e2e: ## Run the end-to-end tests against the built binaries
 	@scripts/install-deps.sh --browser
 	$(GO) test -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./reconciler/follow
@@ -75,3 +86,13 @@ $(LINT): tools/golangci/go.mod tools/golangci/go.sum
 	@echo "building golangci-lint $(LINT_VERSION), once (about a minute)"
 	@mkdir -p bin
 	@cd tools/golangci && $(GO) build -trimpath -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(VAULT): tools/vault/go.mod tools/vault/go.sum
+	@echo "building $@, once (many minutes)"
+	@mkdir -p bin
+	@cd tools/vault && $(GO) build -trimpath -tags minimal -o ../../$@ github.com/hashicorp/vault
+
+$(STEP_CA): tools/stepca/go.mod tools/stepca/go.sum
+	@echo "building $@, once (minutes)"
+	@mkdir -p bin
+	@cd tools/stepca && $(GO) build -trimpath -o ../../$@ github.com/smallstep/certificates/cmd/step-ca

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaas/agent/care"
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/wire"
 )
@@ -38,6 +39,9 @@ func RunHelper(ctx context.Context, c Config) error {
 	options := helper.Options{
 		Dir: c.journalDir(), Anchor: c.Anchor, Driver: d, Host: host, Hostname: c.Hostname, Version: c.Version,
 		Notes: server.Notes(), Log: c.Log.With("node", belief.Node), Clock: c.Clock,
+	}
+	if p, ok := d.(care.Patient); ok {
+		options.Handlers = care.Handlers(p)
 	}
 	c.replacing(&options, func() map[string][]byte { return local.ReleaseKeys() })
 	if local, err = helper.Open(ctx, options); err != nil {

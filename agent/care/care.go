@@ -136,6 +136,17 @@ func (m *Machine) Examine(ctx context.Context, inventory wire.Inventory, err err
 	return found
 }
 
+// Judge corrects what the driver alone says of devices by all that is known: what is
+// handed out is judged by the same words that are reported.
+func (m *Machine) Judge(ctx context.Context, gpus []wire.GPU) {
+	m.mu.Lock()
+	said := slices.Clone(m.seen.Health)
+	m.mu.Unlock()
+	if len(said) > 0 {
+		health.Judge(gpus, m.watch.Look(ctx, gpus, said, nil))
+	}
+}
+
 // Reset resets one device, and forgets what a reset clears.
 func (m *Machine) Reset(ctx context.Context, g wire.GPU) error {
 	if err := m.Tool.Reset(ctx, g.UUID); err != nil {

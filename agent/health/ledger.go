@@ -109,7 +109,7 @@ func (l *Ledger) Reports(gpus []wire.GPU) (all []wire.HealthReport) {
 	spoken := map[string]bool{}
 	for _, e := range l.Events {
 		i := slices.IndexFunc(gpus, func(g wire.GPU) bool { return g.PCI == e.PCI })
-		if i < 0 || OfXID(e.XID).Rule.Level == wire.Healthy {
+		if i < 0 {
 			continue
 		}
 		r := SayXID(gpus[i].UUID, e.XID)

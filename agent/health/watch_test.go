@@ -200,7 +200,7 @@ func TestXIDsAreKeptAndCleared(t *testing.T) {
 	if err := l.Save(); err != nil {
 		t.Fatal(err)
 	}
-	const all = "xid:xid_31 xid:xid_48 xid:xid_54 xid:xid_79 xid:xid_777"
+	const all = "xid:xid_31 xid:xid_45 xid:xid_48 xid:xid_54 xid:xid_79 xid:xid_777"
 	if got := says(l); got != all {
 		t.Errorf("says %q", got)
 	}
@@ -208,10 +208,10 @@ func TestXIDsAreKeptAndCleared(t *testing.T) {
 	if l.Add(3, line("62"), now) || says(l) != all {
 		t.Errorf("a line that was read is read again: %q", says(l))
 	}
-	if l.Expire(now.Add(59*time.Minute)) || !l.Expire(now.Add(time.Hour)) || says(l) != "xid:xid_48 xid:xid_54 xid:xid_79 xid:xid_777" {
+	if l.Expire(now.Add(59*time.Minute)) || !l.Expire(now.Add(time.Hour)) || says(l) != "xid:xid_45 xid:xid_48 xid:xid_54 xid:xid_79 xid:xid_777" {
 		t.Errorf("after an hour %q", says(l))
 	}
-	if !l.Reset(pciA) || says(l) != "xid:xid_54 xid:xid_79 xid:xid_777" {
+	if !l.Reset(pciA) || says(l) != "xid:xid_45 xid:xid_54 xid:xid_79 xid:xid_777" {
 		t.Errorf("after a reset %q", says(l))
 	}
 	l.Add(7, line("48"), now)
@@ -219,7 +219,7 @@ func TestXIDsAreKeptAndCleared(t *testing.T) {
 	if err := l.Save(); err != nil {
 		t.Fatal(err)
 	}
-	if l = open("b2"); says(l) != "xid:xid_13" || l.Read != 0 {
+	if l = open("b2"); says(l) != "xid:xid_45 xid:xid_13" || l.Read != 0 {
 		t.Errorf("after a start of the host %q, read to %d", says(l), l.Read)
 	}
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {

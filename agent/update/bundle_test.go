@@ -54,7 +54,8 @@ type host struct {
 
 	armed     bool
 	restarted bool
-	refuses   error // of the service manager
+	refuses   error  // of the service manager
+	ends      func() // its restart ends who asks for it
 	crashAt   string
 	crashed   bool
 }
@@ -85,9 +86,16 @@ func must(t *testing.T, err error) {
 }
 
 // Restart, Arm and Disarm are the service manager.
-func (h *host) Restart(context.Context) error { h.restarted = h.refuses == nil; return h.refuses }
-func (h *host) Arm(context.Context) error     { h.armed = true; return nil }
-func (h *host) Disarm(context.Context) error  { h.armed = false; return nil }
+func (h *host) Restart(context.Context) error {
+	if h.ends != nil {
+		h.ends()
+		return errNoStart
+	}
+	h.restarted = h.refuses == nil
+	return h.refuses
+}
+func (h *host) Arm(context.Context) error    { h.armed = true; return nil }
+func (h *host) Disarm(context.Context) error { h.armed = false; return nil }
 
 // process is what starts when the link is followed.
 func (h *host) process(link string) *update.Updater {

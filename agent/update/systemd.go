@@ -60,7 +60,8 @@ func (s Systemd) Why(ctx context.Context) string {
 const controlWithin = 20 * time.Second
 
 func (Systemd) control(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, controlWithin)
+	// Not with ctx: the restart that is asked for ends it, and would end the asking.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), controlWithin)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/bin/systemctl", args...) //nolint:gosec // of this package's own choice
 	cmd.Env, cmd.Dir = []string{"LC_ALL=C"}, "/"

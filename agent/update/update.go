@@ -155,12 +155,23 @@ func (u *Updater) swap(ctx context.Context, m memory) (<-chan struct{}, error) {
 		return nil, u.giveUp(m, err)
 	}
 	u.at("swapped")
-	if err := u.Services.Restart(ctx); err != nil {
-		return nil, u.giveUp(m, fmt.Errorf("restarting the agent: %w", err))
+	if err := u.restart(ctx, m); err != nil {
+		return nil, err
 	}
 	u.at("restarted")
 	u.Log.InfoContext(ctx, "agent updates itself", "version", a.Version, "previous", a.Previous)
 	return u.awaited(), nil
+}
+
+// restart has the build that is named started.
+func (u *Updater) restart(ctx context.Context, m memory) error {
+	err := u.Services.Restart(ctx)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err() // it ends this process already: the next one goes on
+	} else if err != nil {
+		return u.giveUp(m, fmt.Errorf("restarting the agent: %w", err))
+	}
+	return nil
 }
 
 // giveUp puts back what swap has done, before anything was restarted.
@@ -184,8 +195,8 @@ func (u *Updater) resume(ctx context.Context, m memory) (<-chan struct{}, error)
 		return u.swap(ctx, m) // interrupted before the link was turned
 	case u.Slot != a.To:
 		// The link is turned and this is the old build still.
-		if err := u.Services.Restart(ctx); err != nil {
-			return nil, u.giveUp(m, fmt.Errorf("restarting the agent: %w", err))
+		if err := u.restart(ctx, m); err != nil {
+			return nil, err
 		}
 	}
 	return u.awaited(), nil

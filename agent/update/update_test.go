@@ -1,6 +1,8 @@
 package update_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -220,6 +222,23 @@ func TestOneAtATime(t *testing.T) {
 	h = newHost(t)
 	h.refuses = errNoStart
 	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); wire.CodeOf(err) != wire.StepFailed || h.version("current") != "v1.0.0" {
+		t.Errorf("%v, %s", err, h.version("current"))
+	}
+}
+
+// A restart that ends the process while it is asked for is no failure: the next
+// process goes on.
+func TestRestartEndsTheAsking(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	o := h.release("v1.1.0", "")
+	ending, end := context.WithCancel(t.Context())
+	h.ends = end
+	if _, err := h.process("current").Begin(ending, o); !errors.Is(err, context.Canceled) || h.version("current") != "v1.1.0" {
+		t.Fatalf("%v, %s", err, h.version("current"))
+	}
+	h.ends = nil
+	if err := h.live(o); err != nil || h.version("current") != "v1.1.0" {
 		t.Errorf("%v, %s", err, h.version("current"))
 	}
 }

@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +30,7 @@ type Intake struct {
 	Certificates *secret.Certificates
 	Hints        *hint.Bus
 	Clock        clock.Clock
+	Log          *slog.Logger
 	// StaleAfter is how long a report stays evidence: the report period times
 	// node.stale_after_reports.
 	StaleAfter func() time.Duration
@@ -70,6 +72,9 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error
 	}
 	var changed bool
 	err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) (err error) {
+		if err := i.proven(ctx, tx, node, &r); err != nil {
+			return err
+		}
 		if changed, err = i.Observed.Report(ctx, tx, node, r, i.StaleAfter()); err != nil || !changed {
 			return err
 		}

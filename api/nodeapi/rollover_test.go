@@ -120,7 +120,7 @@ func (m *member) believe() error {
 	if m.task == nil {
 		m.task = m.trust.TaskKeys // an operator vouched for the host
 	}
-	s, err := wire.OpenStatement(*m.trust.Statement, m.task)
+	s, err := wire.OpenStatement(m.trust.Statement, m.task)
 	if err != nil {
 		return fmt.Errorf("the root half refuses the statement: %w", err)
 	}

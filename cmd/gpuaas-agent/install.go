@@ -29,7 +29,7 @@ const (
 )
 
 // units in the order in which they are started.
-var units = []string{files.SSHDSocket, files.HelperUnit, files.NetworkUnit}
+var units = []string{files.SSHDSocket, files.HelperUnit, files.NetworkUnit, files.GuardTimer}
 
 // agentUser is who the half that speaks runs as.
 func agentUser() (uid, gid int, err error) {

@@ -35,6 +35,7 @@ Commands:
 Started by systemd:
   network    the half that speaks to the control plane
   helper     the half that acts as root
+  guard      goes back to the build before, when an update was not heard of
   run        both in one process, for development
 
 gpuaas-agent COMMAND -h lists a command's flags.
@@ -64,7 +65,7 @@ type process struct {
 }
 
 var commands = map[string]func(context.Context, process) error{
-	"run": run, "network": network, "helper": helperHalf, "inventory": inventory,
+	"run": run, "network": network, "helper": helperHalf, "guard": guard, "inventory": inventory,
 	"install": install, "status": status, "plan": plan, "doctor": doctor, deviceCommand: openDevice,
 	"probe":            probe,    // not for people: a child that looks at what may hang
 	"scrub":            scrubGPU, // the same, for what may crash

@@ -78,9 +78,13 @@ func newRotate(a *app, short string, of ...string) *cobra.Command {
 	}
 	finish.Flags().BoolVar(&r.force, "force", false, "also where nodes have not heard; an operator must enrol those again")
 	g := group("rotate", short, begin, status, finish)
-	g.PersistentFlags().StringVar(&r.stateDir, "state-dir", "", "keys of the servers (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
+	for _, c := range g.Commands() {
+		c.Flags().StringVar(&r.stateDir, "state-dir", "", "keys of the servers (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
+	}
 	if len(of) > 1 {
-		g.PersistentFlags().StringVar(&r.of, "of", of[0], "which keys: tasks or logins")
+		for _, c := range g.Commands() {
+			c.Flags().StringVar(&r.of, "of", of[0], "which keys: tasks or logins")
+		}
 	}
 	return g
 }

@@ -1,7 +1,5 @@
 //go:build e2e
 
-// Package host tells the stories of a node on booted Debian hosts: real systemd,
-// real sshd, the real agent, and a real server outside.
 package host
 
 import (

@@ -22,6 +22,7 @@ const (
 	Reseat        Action = "reseat"
 	ResetGPU      Action = "reset_gpu"
 	ResetWhenFree Action = "reset_when_free"
+	RestartGuest  Action = "restart_guest"
 	RestartHost   Action = "restart_host"
 )
 
@@ -40,6 +41,7 @@ var rules = map[Action]Rule{
 	Reseat:        {Action: Reseat, Level: "degraded", Holds: "slot", Classes: []wire.Class{"prevent_allocations"}, Operator: "Reseat the card or its riser.", Tenant: "The GPU is slower than it should be."},
 	ResetGPU:      {Action: ResetGPU, Level: "unhealthy", Holds: "slot", Classes: []wire.Class{"prevent_allocations"}, Operator: "Reset the GPU, its slot drained first.", Tenant: "The GPU failed and is not charged; release it and take another."},
 	ResetWhenFree: {Action: ResetWhenFree, Level: "degraded", Holds: "nothing", Operator: "Reset the GPU once its slot is free.", Tenant: "The GPU works on, and will be reset after its release."},
+	RestartGuest:  {Action: RestartGuest, Level: "degraded", Holds: "nothing", Operator: "Nothing; the tenant restarts its machine.", Tenant: "Restart your machine: the keys of its confidential mode have changed."},
 	RestartHost:   {Action: RestartHost, Level: "unhealthy", Holds: "node", Classes: []wire.Class{"exclude_from_state_machine_sla", "prevent_allocations"}, Operator: "Drain the node and restart the host.", Tenant: "The GPU was lost and is not charged; release it and take another."},
 }
 
@@ -99,7 +101,7 @@ var table = map[string]Fault{
 	"xid_148":                  {ID: "xid_148", Meaning: "NVLink error", Rule: rules[NVLink], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_149":                  {ID: "xid_149", Meaning: "NVLink error", Rule: rules[NVLink], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_150":                  {ID: "xid_150", Meaning: "NVLink error", Rule: rules[NVLink], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
-	"xid_151":                  {ID: "xid_151", Meaning: "key rotation", Rule: rules[Inspect], Shown: true, Clears: "restart", RaiseAfter: 0e9, ClearAfter: 0e9},
+	"xid_151":                  {ID: "xid_151", Meaning: "key rotation", Rule: rules[RestartGuest], Shown: true, Clears: "restart", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_154":                  {ID: "xid_154", Meaning: "recovery action changed", Rule: rules[Inspect], Shown: false, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_155":                  {ID: "xid_155", Meaning: "link event", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_156":                  {ID: "xid_156", Meaning: "resource retired", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},

@@ -361,4 +361,7 @@ const (
 		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, s.id, coalesce(s.status, ''), coalesce(s.reason, ''),
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))
 		FROM gpus g LEFT JOIN slots s ON s.gpu_uuid = g.uuid WHERE g.node_id = $1 ORDER BY g.index`
+
+	// By what a node proves that a slot is clean.
+	selectProofKey = `SELECT coalesce(proof_key, ''::bytea) FROM nodes WHERE id = $1`
 )

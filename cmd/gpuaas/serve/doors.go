@@ -20,7 +20,7 @@ func (s *Server) serveNodes(ctx context.Context) error {
 	leases := &observed.Leases{DB: n.db, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: r.policy.staleAfter}
 	in := &nodeapi.Intake{
 		DB: n.db, Tasks: n.tasks, Observed: &observed.Store{DB: n.db, Leases: leases}, Inventory: n.inventory,
-		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, StaleAfter: r.policy.staleAfter,
+		Certificates: n.certificates, Hints: r.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: r.policy.staleAfter,
 	}
 	door := &nodeapi.Server{
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: r.custody.Authority, Keys: r.custody.Signer,

@@ -24,7 +24,7 @@ func (s *Server) metrics() http.Handler {
 		s.figures.MustRegister(fleet{loop, s.cfg.Clock})
 	}
 	if worker := s.rooms.sets[RoleWork]; worker != nil {
-		s.figures.MustRegister(meters{worker}, worker.billing.Figures, hosts{worker})
+		s.figures.MustRegister(meters{worker}, rollouts{worker}, worker.billing.Figures, hosts{worker})
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))

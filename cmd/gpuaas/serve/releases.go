@@ -6,11 +6,14 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/product/inventory/rollout"
 )
 
 const (
@@ -74,4 +77,29 @@ func (r *rooms) publish(ctx context.Context, path string, to *release.Store) (re
 	}
 	b.Actor = "system:server"
 	return to.Publish(ctx, b)
+}
+
+// rollouts are the workers' to know.
+type rollouts struct{ *set }
+
+var rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes are to have, by how far they have come.", []string{"state"}, nil)
+
+// Describe names the figures.
+func (rollouts) Describe(c chan<- *prometheus.Desc) { c <- rolloutsBy }
+
+// Collect asks the room.
+func (r rollouts) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
+	defer cancel()
+	list, err := r.releases.Rollouts(ctx, r.db)
+	if err != nil {
+		return
+	}
+	count := map[rollout.State]int{rollout.Rolling: 0, rollout.Done: 0, rollout.Stopped: 0, rollout.Blocked: 0}
+	for _, one := range list {
+		count[one.Status]++
+	}
+	for state, n := range count {
+		c <- prometheus.MustNewConstMetric(rolloutsBy, prometheus.GaugeValue, float64(n), string(state))
+	}
 }

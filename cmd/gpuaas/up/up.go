@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -121,7 +123,7 @@ func (i *installation) start(ctx context.Context) error {
 		NATS:  func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
 		Roles: serve.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
-		NodeHosts: []string{"localhost", "127.0.0.1", "::1"}, SignIn: signIn, Payments: payments,
+		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments,
 		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
 	})
 	if err != nil {
@@ -143,6 +145,16 @@ func (i *installation) start(ctx context.Context) error {
 		return err
 	}
 	return i.announce(ctx)
+}
+
+// nodeHosts are the names that the node door is reached by: this machine's own, and
+// the address that it was told to listen on for others.
+func nodeHosts(listen string) []string {
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" && !slices.Contains(names, host) {
+		names = append(names, host)
+	}
+	return names
 }
 
 // roleURLs log every role in as itself, so that the superuser serves nothing.

@@ -110,7 +110,7 @@ func VersionOf(ctx context.Context, path, platform string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("asking the build: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, path, "version") //nolint:gosec // what the operator publishes
+	cmd := exec.CommandContext(ctx, path, "version")
 	cmd.Env = []string{}
 	out, err := cmd.Output()
 	words := bytes.Fields(out[:min(len(out), most)])

@@ -32,8 +32,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func build(version string) release.Build {
-	return release.Build{Version: version, Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"}
+func build() release.Build {
+	return release.Build{Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"}
 }
 
 // INV-49: what is published is signed by the release key and says what was said of
@@ -41,7 +41,7 @@ func build(version string) release.Build {
 func TestINV49Published(t *testing.T) {
 	t.Parallel()
 	s, keys := setup(t)
-	b := build("v1.1.0")
+	b := build()
 	b.Minimum, b.Life = "v1.0.0", time.Hour
 	r, err := s.Publish(t.Context(), b)
 	must(t, err)
@@ -67,16 +67,16 @@ func TestINV49Published(t *testing.T) {
 func TestPublishAgain(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
-	first, err := s.Publish(t.Context(), build("v1.1.0"))
+	first, err := s.Publish(t.Context(), build())
 	must(t, err)
-	longer := build("v1.1.0")
+	longer := build()
 	longer.Life = 2 * release.Life
 	second, err := s.Publish(t.Context(), longer)
 	must(t, err)
 	if !second.ExpiresAt.After(first.ExpiresAt) {
 		t.Errorf("ends %s, then %s", first.ExpiresAt, second.ExpiresAt)
 	}
-	other := build("v1.1.0")
+	other := build()
 	other.Digest = strings.Repeat("cd", 32)
 	if _, err := s.Publish(t.Context(), other); errs.CodeOf(err) != errs.Conflict {
 		t.Error(err)
@@ -108,7 +108,7 @@ func TestPublishRefused(t *testing.T) {
 		"a minimum without order": func(b *release.Build) { b.Minimum = "newest" },
 		"no order, and a minimum": func(b *release.Build) { b.Version, b.Minimum = "devel", "v1.0.0" },
 	} {
-		b := build("v1.1.0")
+		b := build()
 		change(&b)
 		if _, err := s.Publish(t.Context(), b); errs.CodeOf(err) != errs.ValidationError {
 			t.Errorf("%s: %v", name, err)

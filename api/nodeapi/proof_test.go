@@ -1,0 +1,83 @@
+package nodeapi_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// INV-46: nobody but the node's root half says that a slot is clean, and only of
+// this allocation at this fence.
+func TestINV46OnlyASignedProofCounts(t *testing.T) {
+	t.Parallel()
+	i := setupIntake(t)
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, stranger, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const gpu = "GPU-1"
+	var boot int64
+	// report says whether a release at fence 3 counts once it was reported.
+	report := func(enrolled []byte, change func(*wire.Proof), sign ed25519.PrivateKey, after func(*wire.Proof)) (proven bool) {
+		t.Helper()
+		if _, err := i.DB.Exec(t.Context(), `UPDATE nodes SET proof_key = $2 WHERE id = $1`, i.node, enrolled); err != nil {
+			t.Fatal(err)
+		}
+		id := ids.New[ids.Allocation]()
+		p := &wire.Proof{Node: i.node, Allocation: id, Type: wire.RevokeUser, Fence: 3, UID: 200001, Checks: []string{"accounts"}, Leftovers: []string{}, Scrubbed: []string{gpu}}
+		change(p)
+		if sign != nil {
+			if err := p.Sign(sign); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after(p)
+		boot++
+		r := wire.Report{Boot: boot, Sequence: 1, Complete: true, Allocations: []wire.AllocationSeen{{Allocation: id, Phase: wire.Gone, Fence: 3, Proof: p}}}
+		if err := i.Report(t.Context(), i.node, r); err != nil {
+			t.Fatal(err)
+		}
+		var phase string
+		if err := i.DB.QueryRow(t.Context(), `SELECT proof IS NOT NULL, phase FROM observed_allocations WHERE allocation_id = $1`, id).Scan(&proven, &phase); err != nil {
+			t.Fatal(err)
+		}
+		if !proven && phase != string(wire.Broken) {
+			t.Errorf("not proven, and %s", phase)
+		}
+		return proven
+	}
+	none := func(*wire.Proof) {}
+	if !report(public, none, key, none) {
+		t.Fatal("the node's own proof does not count")
+	}
+	for rule, x := range map[string]struct {
+		enrolled []byte
+		change   func(*wire.Proof)
+		sign     ed25519.PrivateKey
+		after    func(*wire.Proof)
+	}{
+		"unsigned":             {public, none, nil, none},
+		"signed by another":    {public, none, stranger, none},
+		"named as the node's":  {public, none, stranger, func(p *wire.Proof) { p.Kid = wire.KidOf(public) }},
+		"another node's":       {public, func(p *wire.Proof) { p.Node = ids.New[ids.Node]() }, key, none},
+		"another allocation's": {public, func(p *wire.Proof) { p.Allocation = ids.New[ids.Allocation]() }, key, none},
+		"of another fence":     {public, func(p *wire.Proof) { p.Fence = 2 }, key, none},
+		"of a provisioning":    {public, func(p *wire.Proof) { p.Type = wire.ProvisionUser }, key, none},
+		"with another GPU":     {public, none, key, func(p *wire.Proof) { p.Scrubbed = append(p.Scrubbed, "GPU-2") }},
+		"without a leftover":   {public, func(p *wire.Proof) { p.Leftovers = []string{"/home/t-1"} }, key, func(p *wire.Proof) { p.Leftovers = []string{} }},
+		"a bit turned":         {public, none, key, func(p *wire.Proof) { p.Signature[7] ^= 4 }},
+		"enrolled without key": {nil, none, key, none},
+		"enrolled anew":        {other, none, key, none},
+	} {
+		if report(x.enrolled, x.change, x.sign, x.after) {
+			t.Errorf("%s: counts", rule)
+		}
+	}
+}

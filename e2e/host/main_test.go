@@ -1,0 +1,52 @@
+//go:build e2e
+
+// Package host tells the stories of a node on booted Debian hosts: real systemd,
+// real sshd, the real agent, and a real server outside.
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/e2e/rig"
+)
+
+// bins is where the binaries under test lie. Set once, before any test.
+var bins string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "gpuaas-host-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	bins = dir
+	// PostgreSQL refuses root and runs as another user, who has to get through.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// binary builds a program of ours, once.
+func binary(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(bins, name)
+	if _, err := os.Stat(path); err != nil {
+		must(t, rig.Build(path, "github.com/gpuaas/gpuaas/cmd/"+name))
+	}
+	return path
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

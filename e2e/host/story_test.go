@@ -1,0 +1,276 @@
+//go:build e2e
+
+package host
+
+import (
+	"bufio"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/e2e/rig"
+)
+
+// story is one machine that becomes a node of one server.
+type story struct {
+	*server
+
+	host *rig.Host
+	name string
+	key  ssh.Signer
+	made int
+}
+
+// patience is how long anything may take on a machine where everything else is
+// tested at once. On a quiet one it takes a tenth of it.
+const patience = 2 * time.Minute
+
+type allocation struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Login  string `json:"login"`
+	Reason string `json:"reason"`
+}
+
+// begin boots a machine, starts a server that waits for it, and installs the agent
+// with the one line that an operator is given.
+func begin(t *testing.T) *story {
+	t.Helper()
+	h := rig.New(t, rig.Options{Profile: "l40s-4", Hostname: "gpu-a"})
+	s := &story{server: startServer(t, h.Gateway(), "gpu-a"), host: h, name: "gpu-a"}
+	must(t, h.CopyIn(t.Context(), binary(t, "gpuaas-agent"), "/root/gpuaas-agent"))
+	began := time.Now()
+	t.Log(s.install())
+	t.Logf("a node after %s", time.Since(began).Round(time.Millisecond))
+
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	s.key, err = ssh.NewSignerFromKey(private)
+	must(t, err)
+	must(t, s.call("default", "POST", "/api/v1/ssh-keys", map[string]any{"name": "story", "public_key": strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.key.PublicKey())))}, nil))
+	return s
+}
+
+func (s *story) install() string {
+	s.t.Helper()
+	var token struct {
+		Token string `json:"token"`
+	}
+	within(s.t, patience, "the node is declared", func() error {
+		return s.call("default-operator", "POST", "/api/v1/admin/nodes/"+s.name+"/enrolment-token", map[string]any{}, &token)
+	})
+	return s.host.Sh(s.t, fmt.Sprintf(`echo %s | /root/gpuaas-agent install --server %s --ca-fingerprint %s --scrub %s 2>&1`,
+		token.Token, s.ready.NodeURL, s.fingerprint(), rig.Scrub))
+}
+
+func (s *story) create(gpus int) allocation {
+	s.t.Helper()
+	s.made++
+	a := allocation{}
+	within(s.t, patience, "slots are for sale", func() error {
+		return s.call("default", "POST", "/api/v1/allocations", map[string]any{"sku": "l40s", "gpus": gpus, "name": fmt.Sprintf("story-%d", s.made)}, &a)
+	})
+	return a
+}
+
+func (s *story) release(a allocation) {
+	s.t.Helper()
+	within(s.t, patience, "a release is taken", func() error {
+		return s.call("default", "POST", "/api/v1/allocations/"+a.ID+"/release", map[string]any{}, nil)
+	})
+}
+
+func (s *story) now(a allocation) (now allocation, err error) {
+	return now, s.call("default", "GET", "/api/v1/allocations/"+a.ID, nil, &now)
+}
+
+func (s *story) becomes(a allocation, status string) {
+	s.t.Helper()
+	began := time.Now()
+	within(s.t, patience, a.Name+" becomes "+status, func() error {
+		now, err := s.now(a)
+		if err == nil && now.Status != status {
+			err = fmt.Errorf("%+v", now)
+		}
+		return err
+	})
+	s.t.Logf("%s is %s after %s", a.Name, status, time.Since(began).Round(10*time.Millisecond))
+}
+
+// login is a tenant's connection, from outside, to the host's sshd.
+func (s *story) login(a allocation) (*ssh.Client, error) {
+	return ssh.Dial("tcp", net.JoinHostPort(s.host.Addr(), "22"), &ssh.ClientConfig{
+		User: a.Login, Auth: []ssh.AuthMethod{ssh.PublicKeys(s.key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 10 * time.Second,
+	})
+}
+
+func (s *story) as(a allocation, command string) string {
+	s.t.Helper()
+	c, err := s.login(a)
+	must(s.t, err)
+	defer c.Close()
+	session, err := c.NewSession()
+	must(s.t, err)
+	out, err := session.CombinedOutput(command)
+	if err != nil {
+		s.t.Fatalf("%s as %s: %v\n%s", command, a.Login, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// opens says how each device file answers the tenant.
+const opens = `for i in 0 1 2 3; do python3 -c '
+import os, errno, sys
+try: os.open(sys.argv[1], os.O_RDWR); print("open")
+except OSError as e: print(errno.errorcode[e.errno])' /dev/nvidia$i; done`
+
+// left is what of the tenant the host still has, asked by none of our own means.
+func (s *story) left(a allocation) string {
+	uid := strings.TrimPrefix(a.Login, "u")
+	return s.host.Sh(s.t, `find / -xdev \( -uid $1 -o -gid $1 \) -print 2>/dev/null | head; for d in /tmp /run /dev/shm /var/tmp; do find $d -uid $1 2>/dev/null | head -3; done
+		getent passwd $1 $2 || true; getent group $2 || true; pgrep -lu $1 || true; grep -r "$2\|user-$1" /etc/ssh /etc/gpuaas /etc/systemd /run/systemd/system /run/gpuaas 2>/dev/null || true
+		grep -E "homes|/home/$2" /proc/mounts || true; ls /var/lib/gpuaas/homes 2>/dev/null || true; nft list ruleset | grep -w $1 || true; ls -d /sys/fs/cgroup/user.slice/user-$1.slice 2>/dev/null || true`, uid, a.Login)
+}
+
+func TestNode(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+
+	a := s.create(1)
+	s.becomes(a, "active")
+	a, err := s.now(a)
+	must(t, err)
+	if out := s.as(a, opens); strings.Count(out, "ENXIO") != 1 || strings.Count(out, "EPERM") != 3 {
+		t.Errorf("of four GPUs one is ours, and the devices answer\n%s", out)
+	}
+	if out := s.as(a, `id -un; id -u; cat /proc/self/cgroup; ls /home /var/lib/gpuaas/journal 2>&1; sudo -n true 2>&1; echo`); !strings.Contains(out, "/user.slice/user-"+strings.TrimPrefix(a.Login, "u")) {
+		t.Error(out)
+	}
+	s.restarts(a)
+	s.partition(a)
+	s.becomes(a, "released")
+	if found := s.left(a); found != "" {
+		t.Errorf("left on the host:\n%s", found)
+	}
+	if c, err := s.login(a); err == nil {
+		c.Close()
+		t.Error("the tenant still gets in")
+	}
+	s.plugs()
+}
+
+// restarts: neither half disturbs a session when it goes and comes, however it goes.
+func (s *story) restarts(a allocation) {
+	s.t.Helper()
+	c, err := s.login(a)
+	must(s.t, err)
+	defer c.Close()
+	session, err := c.NewSession()
+	must(s.t, err)
+	out, err := session.StdoutPipe()
+	must(s.t, err)
+	must(s.t, session.Start(`i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done`))
+	counted := make(chan error, 1)
+	last := 0
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if n, err := strconv.Atoi(lines.Text()); err != nil || n != last+1 {
+				counted <- fmt.Errorf("after %d came %q", last, lines.Text())
+				return
+			}
+			last++
+		}
+		counted <- io.EOF
+	}()
+	s.host.Sh(s.t, `for i in 1 2 3 4 5 6 7 8; do systemctl reset-failed gpuaas-agent-helper gpuaas-agent 2>/dev/null || true
+		systemctl restart gpuaas-agent-helper; systemctl restart gpuaas-agent
+		systemctl kill --signal=KILL gpuaas-agent-helper; systemctl kill --signal=KILL gpuaas-agent; sleep 0.1; done
+		for i in $(seq 100); do systemctl is-active -q gpuaas-agent gpuaas-agent-helper && exit 0; sleep 0.2; done; exit 1`)
+	select {
+	case err := <-counted:
+		s.t.Errorf("a session ended while the agent was restarted: %v", err)
+	default:
+	}
+	must(s.t, session.Signal(ssh.SIGKILL))
+	c.Close()
+	if err := <-counted; !errors.Is(err, io.EOF) {
+		s.t.Error(err)
+	}
+	s.t.Logf("a session counted to %d while each half was restarted 8 times and killed 8 times", last)
+}
+
+// partition asks for the end of an allocation whose host is cut off, in one
+// direction and then in both. Nothing is sold before the host has proved it clean.
+func (s *story) partition(a allocation) {
+	s.t.Helper()
+	port := s.ready.NodeURL[strings.LastIndex(s.ready.NodeURL, ":")+1:]
+	cut := func(rules ...string) {
+		s.host.Sh(s.t, `nft add table inet cut; nft add chain inet cut in '{ type filter hook input priority 0; }'; nft add chain inet cut out '{ type filter hook output priority 0; }'
+			for rule in "$@"; do nft add rule inet cut $rule; done`, rules...)
+	}
+	unsold := func(while string) {
+		for range 30 {
+			if now, err := s.now(a); err != nil || now.Status != "releasing" {
+				s.t.Errorf("%s: %+v, %v", while, now, err)
+				return
+			}
+			if err := s.call("default", "POST", "/api/v1/allocations", map[string]any{"sku": "l40s", "gpus": 4, "name": "early"}, nil); err == nil {
+				s.t.Errorf("%s: a slot was sold that nobody has cleaned", while)
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	cut("in tcp sport " + port + " drop") // it speaks, and hears nothing
+	s.release(a)
+	unsold("one way")
+	s.host.Sh(s.t, `nft delete table inet cut`)
+	cut("in tcp sport "+port+" drop", "out tcp dport "+port+" drop")
+	if now, err := s.now(a); err == nil && now.Status == "releasing" {
+		unsold("both ways")
+	}
+	s.host.Sh(s.t, `nft delete table inet cut`)
+}
+
+// plugs pulls the plug at moments that chance chooses, in provisions and releases.
+func (s *story) plugs() {
+	s.t.Helper()
+	for round := range 3 {
+		a := s.create(2)
+		s.pull(round)
+		s.becomes(a, "active")
+		a, err := s.now(a)
+		must(s.t, err)
+		if out := s.as(a, `id -un`); out != a.Login {
+			s.t.Errorf("after the plug was pulled %s is %s", a.Login, out)
+		}
+		s.release(a)
+		s.pull(round)
+		s.becomes(a, "released")
+		if found := s.left(a); found != "" {
+			s.t.Errorf("left after the plug was pulled in round %d:\n%s", round, found)
+		}
+	}
+}
+
+func (s *story) pull(round int) {
+	s.t.Helper()
+	n, err := rand.Int(rand.Reader, big.NewInt(2000))
+	must(s.t, err)
+	d := time.Duration(n.Int64()) * time.Millisecond
+	time.Sleep(d)
+	s.host.Kill()
+	s.t.Logf("round %d: plug pulled after %s", round, d)
+	must(s.t, s.host.Boot(s.t.Context()))
+}

@@ -1,0 +1,224 @@
+//go:build e2e
+
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/e2e/rig"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/product/inventory/rollout"
+)
+
+// fleet is a control plane that updates one node, and the host of that node.
+type fleet struct {
+	t        *testing.T
+	host     *rig.Host
+	db       *pgxpool.Pool
+	node     ids.Node
+	releases *release.Store
+	files    release.Files
+	policies *policies.Client
+	client   *river.Client[pgx.Tx]
+	dir      string
+}
+
+const theNode = "n1"
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	rig.Needed(t)
+	f := &fleet{t: t, db: pgtest.Clone(t), node: ids.New[ids.Node](), dir: t.TempDir()}
+	f.host = rig.New(t, rig.Options{Hostname: theNode, Profile: "l40s-4"})
+	quiet, hints, c := slog.New(slog.DiscardHandler), &hint.Bus{}, clock.Clock{}
+	authority, err := pki.Open(filepath.Join(f.dir, "ca"), c)
+	ok(t, err)
+	keys, err := secret.OpenSigner(filepath.Join(f.dir, "keys"))
+	ok(t, err)
+	builders, err := secret.OpenSigner(filepath.Join(f.dir, "release-keys"))
+	ok(t, err)
+	f.files = release.Files{Dir: filepath.Join(f.dir, "agents")}
+	f.releases = &release.Store{DB: f.db, Signer: builders, Naming: ids.DefaultNaming, Clock: c}
+	f.policies = &policies.Client{DB: f.db, Hints: hints, Log: quiet}
+	tasks, slots := &nodetask.Store{DB: f.db, Signer: keys, Hints: hints, Clock: c}, &inventory.Service{DB: f.db, Hints: hints}
+	in := &nodeapi.Intake{
+		DB: f.db, Tasks: tasks, Observed: &observed.Store{DB: f.db}, Inventory: slots, Certificates: &secret.Certificates{DB: f.db},
+		Hints: hints, Clock: c, StaleAfter: func() time.Duration { return 10 * time.Second },
+	}
+	door := &nodeapi.Server{
+		TrustDomain: "gpuaas.test", Hosts: []string{f.host.Gateway()}, CA: authority, Keys: keys, Nodes: in, Tasks: in, Reports: in, Hints: hints, Log: quiet, Clock: c,
+		ReleaseKeys: builders.Public, Builds: f.files, Binaries: &nodeapi.Binaries{}, ReportEvery: func(ids.Node) time.Duration { return 2 * time.Second },
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(f.host.Gateway(), "0"))
+	ok(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	served := make(chan struct{})
+	go func() { defer close(served); _ = door.Serve(ctx, l) }()
+	t.Cleanup(func() { stop(); <-served })
+
+	f.client, err = river.NewClient(riverpgxv5.New(f.db), &river.Config{
+		Schema: migrations.RiverSchema, Logger: quiet, FetchPollInterval: 200 * time.Millisecond, TestOnly: true, Queues: map[string]river.QueueConfig{"maintenance": {MaxWorkers: 1}},
+		Workers: jobs.Workers(&jobs.Deps{DB: f.db, Tasks: tasks, Releases: f.releases, Inventory: slots, Policies: f.policies, Hints: hints, Log: quiet}),
+	})
+	ok(t, err)
+	ok(t, f.client.Start(ctx))
+	t.Cleanup(func() { <-f.client.Stopped() })
+	t.Cleanup(stop)
+	f.enrol(slots, "https://"+l.Addr().String(), pki.BundleFingerprints(authority.Bundle())[0])
+	return f
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// enrol makes the host a node the way that people do.
+func (f *fleet) enrol(slots *inventory.Service, url, fingerprint string) {
+	f.t.Helper()
+	var token string
+	ok(f.t, pgx.BeginFunc(f.t.Context(), f.db, func(tx pgx.Tx) (err error) {
+		if err := slots.Declare(f.t.Context(), tx, f.node, theNode, desired.Node{SKU: "l40s", Region: "r1", Onboarding: "manual", GPUs: 4}); err != nil {
+			return err
+		}
+		token, _, err = slots.EnrolmentToken(f.t.Context(), tx, f.node)
+		return err
+	}))
+	path := filepath.Join(f.dir, "first")
+	ok(f.t, rig.Build(path, "github.com/gpuaas/gpuaas/cmd/gpuaas-agent", says("v1.0.0")))
+	ok(f.t, f.host.CopyIn(f.t.Context(), path, "/root/gpuaas-agent"))
+	f.t.Log(f.host.Sh(f.t, `echo "$1" | /root/gpuaas-agent install -server "$2" -ca-fingerprint "$3" 2>&1`, token, url, fingerprint))
+}
+
+func says(version string) string {
+	return "-ldflags=-s -w -X github.com/gpuaas/gpuaas/internal/version.Version=" + version
+}
+
+// publish makes a build and lets nodes become it.
+func (f *fleet) publish(version, pkg, flags string) {
+	f.t.Helper()
+	path := filepath.Join(f.dir, version)
+	ok(f.t, rig.Build(path, "github.com/gpuaas/gpuaas/"+pkg, flags))
+	b, err := f.files.Put(path)
+	ok(f.t, err)
+	b.Version, b.Actor = version, "system:test"
+	_, err = f.releases.Publish(f.t.Context(), b)
+	ok(f.t, err)
+}
+
+func (f *fleet) want(version string) {
+	f.t.Helper()
+	ok(f.t, pgx.BeginFunc(f.t.Context(), f.db, func(tx pgx.Tx) error {
+		return f.policies.Set(f.t.Context(), tx, "node.agent_version", policies.Platform, version, "user:x")
+	}))
+	_, err := f.policies.Refresh(f.t.Context())
+	ok(f.t, err)
+}
+
+// until has the rollouts looked at until the version stands so.
+func (f *fleet) until(version string, state rollout.State, within time.Duration) release.Rollout {
+	f.t.Helper()
+	var last release.Rollout
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+		_, err := f.client.Insert(f.t.Context(), jobs.RollAgents{}, nil)
+		ok(f.t, err)
+		list, err := f.releases.Rollouts(f.t.Context(), f.db)
+		ok(f.t, err)
+		for _, r := range list {
+			if last = r; r.Version == version && r.Status == state {
+				return r
+			}
+		}
+	}
+	f.t.Fatalf("%s is not %s within %s: %+v\n%s", version, state, within, last, f.host.Sh(f.t, `journalctl --no-pager -n 60 -u gpuaas-agent -u gpuaas-agent-helper -u gpuaas-agent-guard`))
+	return last
+}
+
+// runs is the version that the host starts, and the folder that it lies in.
+func (f *fleet) runs() string {
+	f.t.Helper()
+	return f.host.Sh(f.t, `echo "$(readlink /usr/lib/gpuaas/current) $(/usr/bin/gpuaas-agent version | cut -d' ' -f2)"`)
+}
+
+// A tenant's process lives on through all of it.
+const tenant = `useradd -M -u 200001 t1; systemd-run --quiet --uid=t1 --slice=user-200001.slice --unit=work sleep 100000; pgrep -u t1`
+
+// AGENT-30, INV-49: a good build stays; one that does not work, whichever way, is
+// undone within a minute, and so is one that was being tried when power was lost.
+func TestINV49UpdateOnAHost(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	work := f.host.Sh(t, tenant)
+	f.publish("v1.1.0", "cmd/gpuaas-agent", says("v1.1.0"))
+	f.want("v1.1.0")
+	f.until("v1.1.0", rollout.Done, 2*time.Minute)
+	if got := f.runs(); got != "b v1.1.0," {
+		t.Fatalf("runs %s", got)
+	}
+	for i, kind := range []string{"", "-X main.silent=yes"} {
+		version := fmt.Sprintf("v1.2.%d", i)
+		f.publish(version, "e2e/host/sick", "-ldflags=-X main.version="+version+" "+kind)
+		began := time.Now()
+		f.want(version)
+		r := f.until(version, rollout.Stopped, 3*time.Minute)
+		if got := f.runs(); got != "b v1.1.0," || !strings.Contains(r.Message, "no report of "+version+" was accepted within 45s") {
+			t.Fatalf("runs %s: %+v", got, r)
+		}
+		took := f.host.Sh(t, `journalctl --no-pager -o short-unix -u gpuaas-agent-helper -u gpuaas-agent-guard | awk '/agent updates itself/ {s=$1} /goes back to the build before/ {e=$1} END {print int(e-s)}'`)
+		t.Logf("%s: %s after the order; from the swap until it was undone %s s: %s", version, time.Since(began), took, r.Message)
+	}
+	if got := f.host.Sh(t, `pgrep -u t1`); got != work {
+		t.Errorf("the tenant's process was %s and is %s", work, got)
+	}
+
+	f.publish("v1.3.0", "e2e/host/sick", "-ldflags=-X main.version=v1.3.0")
+	f.want("v1.3.0")
+	f.swapped("v1.3.0")
+	f.host.Kill()
+	ok(t, f.host.Boot(t.Context()))
+	f.until("v1.3.0", rollout.Stopped, 6*time.Minute)
+	if got := f.runs(); got != "b v1.1.0," {
+		t.Errorf("after power was lost: runs %s", got)
+	}
+}
+
+// swapped returns when the link is turned.
+func (f *fleet) swapped(version string) {
+	f.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		_, err := f.client.Insert(f.t.Context(), jobs.RollAgents{}, nil)
+		ok(f.t, err)
+		if strings.HasSuffix(f.runs(), version+",") {
+			return
+		}
+	}
+	f.t.Fatalf("%s is never tried", version)
+}
