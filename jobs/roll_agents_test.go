@@ -77,10 +77,11 @@ func (r *rolling) runs(node ids.Node, version string) {
 // fetched is the order that waits for a node.
 func (r *rolling) fetched(node ids.Node) (e wire.Envelope, ok bool) {
 	r.t.Helper()
-	signed, ok, err := r.deps.Tasks.Next(r.t.Context(), node)
+	taken, err := r.deps.Tasks.Next(r.t.Context(), node)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	signed, ok := taken[node]
 	if !ok {
 		return e, false
 	}

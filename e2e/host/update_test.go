@@ -158,7 +158,10 @@ func (f *fleet) until(version string, state rollout.State, within time.Duration)
 			}
 		}
 	}
-	f.t.Fatalf("%s is not %s within %s: %+v\n%s", version, state, within, last, f.host.Sh(f.t, `journalctl --no-pager -n 60 -u gpuaas-agent -u gpuaas-agent-helper -u gpuaas-agent-guard`))
+	var node string
+	ok(f.t, f.db.QueryRow(f.t.Context(), `SELECT row_to_json(n)::text || (SELECT coalesce(json_agg(h)::text, '') FROM holds h) || (SELECT coalesce(json_agg(r)::text, '') FROM health_reports r)
+		FROM (SELECT name, lifecycle, health, message, reachability, cordoned, agent_version, agent_platform, changed FROM nodes) AS n`).Scan(&node))
+	f.t.Fatalf("%s is not %s within %s: %+v\n%s\n%s", version, state, within, last, node, f.host.Sh(f.t, `journalctl --no-pager -n 60 -u gpuaas-agent -u gpuaas-agent-helper -u gpuaas-agent-guard`))
 	return last
 }
 

@@ -249,7 +249,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory, Releases: w.releases,
 		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Payments: w.payments, Audit: w.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
-		Began: c.Clock.Now(), Clock: c.Clock,
+		Began: c.Clock.Now(), Clock: c.Clock, Logins: r.policy.logins, UserCA: r.custody.Users.Public,
 		Reports: &forge.Reports{DB: w.db}, Development: c.Profile.Development,
 		DriftRules: r.policy.drift, Naming: c.naming(), Figures: r.drift,
 	}
