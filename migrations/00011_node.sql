@@ -169,8 +169,9 @@ CREATE TABLE observed_leases (
 	seen_at  timestamptz NOT NULL,
 	stale_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
-ALTER TABLE observed_nodes ADD lease uuid; -- may outlive the lease, whose time has passed then
-CREATE INDEX observed_nodes_leased ON observed_nodes (lease) WHERE lease IS NOT NULL;
+-- No index: it would keep the updates from being HOT. May outlive the lease, whose
+-- time has passed then.
+ALTER TABLE observed_nodes ADD lease uuid;
 
 -- room: jobs/nodetask
 -- A question about the node itself, answered by this message.

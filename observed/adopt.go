@@ -18,6 +18,7 @@ import (
 // their rows say already. Their reports are taken together.
 const (
 	adoptAtOnce = 1000
+	adopters    = 4 // statements beside each other: each waits for the disk
 	adoptWithin = 10 * time.Second
 )
 
@@ -40,8 +41,10 @@ func (l *Leases) adopt(ctx context.Context, node ids.Node, r wire.Report, digest
 	a := adoption{node, heldReport{r.Boot, r.Sequence, digest, l.Clock.Now()}, done}
 	l.mu.Lock()
 	l.asked = append(l.asked, a)
-	begin := !l.asking
-	l.asking = true
+	begin := l.asking < adopters
+	if begin {
+		l.asking++
+	}
 	l.mu.Unlock()
 	if begin {
 		go l.adoptAll(context.WithoutCancel(ctx))
@@ -62,9 +65,15 @@ func (l *Leases) adoptAll(ctx context.Context) {
 		some := l.asked[:min(len(l.asked), adoptAtOnce)]
 		l.asked = l.asked[len(some):]
 		if len(some) == 0 {
-			l.asked, l.asking = nil, false
+			l.asked = nil
+			l.asking--
 		}
 		id := l.id
+		for _, a := range some {
+			if l.doubted != nil {
+				l.doubted[a.node] = a.report.at
+			}
+		}
 		l.mu.Unlock()
 		if len(some) == 0 {
 			return

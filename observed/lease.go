@@ -28,13 +28,16 @@ type Leases struct {
 	Log        *slog.Logger
 	StaleAfter func() time.Duration
 
-	mu     sync.Mutex
-	id     uuid.UUID // of the lease; nil before the first renewal
-	held   map[ids.Node]heldReport
-	sure   time.Time // when it was last renewed, by our clock
-	dbSure time.Time // the same moment by the database's
-	asked  []adoption
-	asking bool
+	mu   sync.Mutex
+	id   uuid.UUID // of the lease; nil before the first renewal
+	held map[ids.Node]heldReport
+	// doubted are nodes whose rows may have come to name the lease without anybody
+	// hearing of it: the answer to a commit can be lost.
+	doubted map[ids.Node]time.Time
+	sure    time.Time // when it was last renewed, by our clock
+	dbSure  time.Time // the same moment by the database's
+	asked   []adoption
+	asking  int
 }
 
 // heldReport is the last word of a node, as far as order and sameness go.
@@ -51,9 +54,9 @@ func window(staleAfter time.Duration) time.Duration { return staleAfter / 2 }
 // every leaves three more tries to renew before anything goes stale for want of it.
 func every(staleAfter time.Duration) time.Duration { return staleAfter / 10 }
 
-// ID is what a report's row is to name, so that the lease vouches for it; nil while
-// there is none.
-func (l *Leases) ID() *uuid.UUID {
+// begin returns what a report's row is to name, so that the lease vouches for it;
+// nil while there is none. The node is in doubt until Hold.
+func (l *Leases) begin(node ids.Node) *uuid.UUID {
 	if l == nil {
 		return nil
 	}
@@ -62,8 +65,23 @@ func (l *Leases) ID() *uuid.UUID {
 	if l.id == uuid.Nil {
 		return nil
 	}
+	l.doubted[node] = l.Clock.Now()
 	id := l.id
 	return &id
+}
+
+// Sure says whether reports may be kept from the database: the lease was renewed
+// of late.
+func (l *Leases) Sure() bool {
+	now := l.Clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sureAt(now)
+}
+
+// sureAt needs l.mu.
+func (l *Leases) sureAt(now time.Time) bool {
+	return l.id != uuid.Nil && now.Sub(l.sure) <= 3*every(l.StaleAfter())
 }
 
 // Again takes a report that says what the last one said. False means that the
@@ -104,7 +122,7 @@ func (l *Leases) compare(node ids.Node, r wire.Report, digest [sha256.Size]byte)
 	now, staleAfter := l.Clock.Now(), l.StaleAfter()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.id == uuid.Nil || now.Sub(l.sure) > 3*every(staleAfter) {
+	if !l.sureAt(now) {
 		return other
 	}
 	h, known := l.held[node]
@@ -141,6 +159,7 @@ func (l *Leases) Hold(node ids.Node, r wire.Report) error {
 func (l *Leases) hold(node ids.Node, h heldReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.doubted, node)
 	before, known := l.held[node]
 	if l.id == uuid.Nil || known && (before.boot > h.boot || before.boot == h.boot && before.sequence > h.sequence) {
 		return // overtaken meanwhile

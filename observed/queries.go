@@ -104,6 +104,8 @@ const (
 	selectApplied    = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
 	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, seen_at FROM observed_objects WHERE uid = $1`
 	selectHeard      = `SELECT node_id, ` + staleAt + `, CASE WHEN complete THEN devices END FROM ` + nodesLeased + ` WHERE node_id = ANY($1)`
+	selectCapability = `SELECT capability FROM observed_nodes WHERE node_id = $1`
+	selectLast       = `SELECT node_id, ` + seenAt + ` FROM ` + nodesLeased
 	selectSilent     = `SELECT ` + staleAt + ` <= now() FROM ` + nodesLeased + ` WHERE node_id = $1`
 	selectNode       = `
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, ` + seenAt + `, ` + staleAt + `
@@ -129,7 +131,7 @@ const (
 	staleAt     = `greatest(n.stale_at, l.stale_at)`
 
 	selectLease  = `SELECT now(), coalesce((SELECT stale_at FROM observed_leases WHERE id = $1), 'epoch')`
-	selectLeased = `SELECT node_id FROM observed_nodes WHERE lease = $1`
+	selectLeased = `SELECT node_id FROM observed_nodes WHERE node_id = ANY($2) AND lease = $1`
 	renewLease   = `
 		INSERT INTO observed_leases (id, seen_at, stale_at) VALUES ($1, now() - $2::interval, now() - $2::interval + $3::interval)
 		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, stale_at = excluded.stale_at`
@@ -142,7 +144,7 @@ const (
 		UPDATE observed_nodes n SET sequence = i.sequence, seen_at = now(), stale_at = now() + $2::interval, lease = $1
 		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) AS i (node_id, boot, sequence, content_hash)
 		WHERE n.node_id = i.node_id AND n.content_hash = i.content_hash AND n.boot = i.boot AND i.sequence > n.sequence AND n.devices IS NOT NULL
-			AND greatest(n.stale_at, (SELECT l.stale_at FROM observed_leases l WHERE l.id = n.lease)) > now()
+			AND (n.stale_at > now() OR (SELECT l.stale_at > now() FROM observed_leases l WHERE l.id = n.lease))
 		RETURNING n.node_id`
 
 	// A row that is locked is being written by a report: its node lives. Waiting for

@@ -16,6 +16,10 @@ import (
 // remembers as a moment ago may be an hour ago.
 const clocksApart = time.Second
 
+// doubtFor outlasts every transaction: what has not been committed by then will
+// not be.
+const doubtFor = 2 * time.Minute
+
 // Run renews the lease until ctx ends, and then writes what is known of each node,
 // so that a restart on purpose loses nothing.
 func (l *Leases) Run(ctx context.Context) {
@@ -76,7 +80,7 @@ func (l *Leases) present() uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.id == uuid.Nil {
-		l.id, l.held = uuid.New(), map[ids.Node]heldReport{}
+		l.id, l.held, l.doubted = uuid.New(), map[ids.Node]heldReport{}, map[ids.Node]time.Time{}
 	}
 	return l.id
 }
@@ -87,7 +91,8 @@ func (l *Leases) present() uuid.UUID {
 func (l *Leases) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.id, l.held, l.sure, l.dbSure = uuid.New(), map[ids.Node]heldReport{}, time.Time{}, time.Time{}
+	l.id, l.held, l.doubted = uuid.New(), map[ids.Node]heldReport{}, map[ids.Node]time.Time{}
+	l.sure, l.dbSure = time.Time{}, time.Time{}
 }
 
 // quietNode is one that the lease no longer vouches for.
@@ -117,7 +122,7 @@ func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter
 	if r.lost = l.isLost(r.now, r.db, staleAt, staleAfter); r.lost {
 		return r, nil
 	}
-	rows, err := tx.Query(ctx, selectLeased, id)
+	rows, err := tx.Query(ctx, selectLeased, id, l.known())
 	if err != nil {
 		return r, fmt.Errorf("reading whom it stands for: %w", err)
 	}
@@ -141,6 +146,22 @@ func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter
 		}
 	}
 	return r, nil
+}
+
+// known are all whose rows may name the lease.
+func (l *Leases) known() []uuid.UUID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]uuid.UUID, 0, len(l.held)+len(l.doubted))
+	for node := range l.held {
+		all = append(all, node.UUID)
+	}
+	for node := range l.doubted {
+		if _, too := l.held[node]; !too {
+			all = append(all, node.UUID)
+		}
+	}
+	return all
 }
 
 // isLost says whether the lease may not be renewed: others may have seen it go
@@ -197,6 +218,11 @@ func (l *Leases) settle(id uuid.UUID, r renewal) {
 			delete(l.held, node)
 		}
 	}
+	for node, since := range l.doubted {
+		if _, gone := r.gone[node]; gone || r.now.Sub(since) > doubtFor {
+			delete(l.doubted, node)
+		}
+	}
 }
 
 // write takes one node from the lease, for the database to decide about it.
@@ -220,7 +246,7 @@ func (l *Leases) write(ctx context.Context, node ids.Node) error {
 func (l *Leases) end(ctx context.Context) error {
 	l.mu.Lock()
 	id, held, now := l.id, l.held, l.Clock.Now()
-	l.id, l.held = uuid.Nil, nil
+	l.id, l.held, l.doubted = uuid.Nil, nil, nil
 	l.mu.Unlock()
 	all := make([]quietNode, 0, len(held))
 	for node, h := range held {

@@ -40,7 +40,7 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Rep
 	if err != nil {
 		return false, err
 	}
-	lease := s.Leases.ID()
+	lease := s.Leases.begin(node)
 	var before, after string
 	var blind, others bool
 	err = tx.QueryRow(ctx, putReport, node, r.Boot, r.BootID, r.Sequence, r.Complete, strs(r.Missing), r.Agent, r.Capability,

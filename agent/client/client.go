@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
 const (
@@ -67,15 +68,16 @@ func New(server string, config *tls.Config) (*Client, error) {
 	if config = config.Clone(); config.ClientSessionCache == nil {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(1) // there is one server
 	}
+	config.ServerName = u.Hostname()
 	c := &Client{base: "https://" + u.Host, conns: map[net.Conn]struct{}{}}
 	dialer := &net.Dialer{Timeout: callWithin}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				return c.dial(ctx, dialer, network, addr)
+			DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				ctx, cancel := context.WithTimeout(ctx, callWithin)
+				defer cancel()
+				return pki.Connect(ctx, func(ctx context.Context) (net.Conn, error) { return c.dial(ctx, dialer, network, addr) }, config)
 			},
-			TLSClientConfig:     config,
-			TLSHandshakeTimeout: callWithin,
 			IdleConnTimeout:     2 * time.Minute, // longer than between two reports
 			MaxIdleConnsPerHost: 2,               // one polls, one reports
 			// A node sends and receives little; a thousand may share a process.

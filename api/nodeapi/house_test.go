@@ -2,7 +2,6 @@ package nodeapi_test
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -169,7 +168,7 @@ func (h *house) peer(node ids.Node, cert tls.Certificate, cache tls.ClientSessio
 func (h *house) stranger() *peer { return h.peer(ids.Node{}, tls.Certificate{}, nil) }
 
 // join enrols a node over the door.
-func (h *house) join(node ids.Node) (*peer, *ecdsa.PrivateKey) {
+func (h *house) join(node ids.Node) *peer {
 	h.t.Helper()
 	key := newKey(h.t)
 	var reply wire.EnrolReply
@@ -179,7 +178,7 @@ func (h *house) join(node ids.Node) (*peer, *ecdsa.PrivateKey) {
 	}
 	p := h.peer(node, certificate(h.t, reply, key), tls.NewLRUClientSessionCache(4))
 	p.key = key
-	return p, key
+	return p
 }
 
 // revoke is what an operator's verb does.

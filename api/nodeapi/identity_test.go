@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -124,7 +125,7 @@ func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	old, _ := h.join(node)
+	old := h.join(node)
 	proof, _, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +168,7 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	p, _ := h.join(node)
+	p := h.join(node)
 	if status, _ := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatal("a fresh certificate does not stand")
 	}
@@ -177,7 +178,7 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 		r.status, r.code, r.err = p.try("GET", fmt.Sprintf(wire.PathWait, node), nil, &r.task)
 		polling <- r
 	}()
-	other, _ := h.join(h.declare())
+	other := h.join(h.declare())
 	if status, _ := other.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatal("another node does not stand")
 	}
@@ -216,7 +217,7 @@ func TestINV40RevokedWhileRenewing(t *testing.T) {
 			t.Parallel()
 			h := setupHouse(t).open()
 			node := h.declare()
-			p, _ := h.join(node)
+			p := h.join(node)
 			when(h, sync.OnceFunc(func() { h.revoke(node) }))
 			status, code := p.call("POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, newKey(t))}, nil)
 			if status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
@@ -263,7 +264,7 @@ func TestINV40RetiredIsSilent(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	p, _ := h.join(node)
+	p := h.join(node)
 	h.do(func(tx pgx.Tx) error { return h.Inventory.Retire(t.Context(), tx, node) })
 	h.pass()
 	if status, code := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
@@ -281,7 +282,7 @@ func TestTrustComesSigned(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	p, _ := h.join(node)
+	p := h.join(node)
 	before := h.keys.Public()
 	statement := func() wire.TrustStatement {
 		var trust wire.Trust
@@ -317,7 +318,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	p, _ := h.join(node)
+	p := h.join(node)
 	sequence := int64(0)
 	asked := func(p *peer) bool {
 		sequence++
@@ -406,3 +407,39 @@ func TestTheAgentIsServed(t *testing.T) {
 }
 
 var _ secret.Authority = (*office)(nil)
+
+// INV-41: two certificates × every endpoint there is, on real rooms: neither says
+// or changes anything about the other, and a stranger gets the binary and the
+// enrolment only.
+func TestINV41EveryEndpoint(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	a, z := h.declare(), h.declare()
+	pa := h.join(a)
+	pz := h.join(z)
+	nobody := h.stranger()
+	diff := pgtest.Diff(t, h.db)
+	of := 0
+	for _, pattern := range nodeapi.Patterns() {
+		method, path, _ := strings.Cut(pattern, " ")
+		if strings.Contains(path, "{node}") {
+			of++
+			for who, c := range map[ids.Node]*peer{a: pz, z: pa} {
+				asked := strings.NewReplacer("{node}", who.String(), "{task}", ids.New[ids.Task]().String()).Replace(path)
+				if status, code := c.send(method, asked, []byte("{}"), nil); status != http.StatusForbidden || code != string(errs.NodeIdentityMismatch) {
+					t.Errorf("%s of another: %d %s", pattern, status, code)
+				}
+			}
+		}
+		if pattern == "POST "+wire.PathEnrol || strings.HasSuffix(path, "{platform}") {
+			continue
+		}
+		asked := strings.NewReplacer("{node}", a.String(), "{task}", ids.New[ids.Task]().String()).Replace(path)
+		if status, code := nobody.send(method, asked, []byte("{}"), nil); status != http.StatusUnauthorized || code != string(errs.CertificateRequired) {
+			t.Errorf("%s of nobody: %d %s", pattern, status, code)
+		}
+	}
+	if of < 5 || diff() != "" {
+		t.Errorf("%d endpoints about a node\n%s", of, diff())
+	}
+}

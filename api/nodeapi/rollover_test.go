@@ -261,7 +261,7 @@ func (h *house) behind() (n int) {
 func TestForgottenAuthorityIsRefusedByAnOpenDoor(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
-	p, _ := h.join(h.declare())
+	p := h.join(h.declare())
 	if err := h.local.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestForgottenAuthorityIsRefusedByAnOpenDoor(t *testing.T) {
 	if status, _ := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatalf("during the overlap: %d", status)
 	}
-	late, _ := h.join(h.declare()) // of the new authority, told of both
+	late := h.join(h.declare()) // of the new authority, told of both
 	if status, _ := late.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatalf("of the new authority: %d", status)
 	}

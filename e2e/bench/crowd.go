@@ -60,11 +60,9 @@ func obey(ctx context.Context, do func(ctx context.Context, command string) outc
 type agents struct {
 	crowdOrder
 
-	certs  []tls.Certificate
-	roots  []byte
-	nodes  []ids.Node
-	caches []tls.ClientSessionCache
-	round  byte // of source addresses: a port rests for a minute after use
+	configs []*tls.Config
+	nodes   []ids.Node
+	round   byte // of source addresses: a port rests for a minute after use
 
 	woken atomic.Int64
 	last  atomic.Int64
@@ -117,7 +115,6 @@ func (c *agents) certify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.roots = ca.Bundle()
 	for range c.Agents {
 		key, csr, err := enrol.NewKey()
 		if err != nil {
@@ -132,16 +129,20 @@ func (c *agents) certify(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("pairing: %w", err)
 		}
-		c.certs, c.nodes = append(c.certs, pair), append(c.nodes, node)
+		config, err := pki.ClientTLS(ca.Bundle(), func() (*tls.Certificate, error) { return &pair, nil }, clock.Clock{})
+		if err != nil {
+			return err
+		}
+		config.ServerName = "127.0.0.1"
+		c.configs, c.nodes = append(c.configs, config), append(c.nodes, node)
 	}
 	c.forget()
 	return nil
 }
 
 func (c *agents) forget() {
-	c.caches = make([]tls.ClientSessionCache, c.Agents)
-	for i := range c.caches {
-		c.caches[i] = tls.NewLRUClientSessionCache(1)
+	for _, config := range c.configs {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	}
 }
 
@@ -164,21 +165,8 @@ func (c *agents) each(do func(i int) error) error {
 }
 
 func (c *agents) dial(ctx context.Context, i int) (*tls.Conn, error) {
-	config, err := pki.ClientTLS(c.roots, func() (*tls.Certificate, error) { return &c.certs[i], nil }, clock.Clock{})
-	if err != nil {
-		return nil, err
-	}
-	config.ServerName, config.ClientSessionCache = "127.0.0.1", c.caches[i]
-	from := &net.TCPAddr{IP: net.IPv4(127, 0, 1+c.round, byte(1+i%200))}
-	conn, err := (&net.Dialer{LocalAddr: from}).DialContext(ctx, "tcp", c.Address)
-	if err != nil {
-		return nil, fmt.Errorf("connecting: %w", err)
-	}
-	secure := tls.Client(conn, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return secure, nil
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1+c.round, byte(1+i%200))}}
+	return pki.Connect(ctx, func(ctx context.Context) (net.Conn, error) { return from.DialContext(ctx, "tcp", c.Address) }, c.configs[i])
 }
 
 // knock connects, says one thing, hears one thing, and leaves.
@@ -196,6 +184,9 @@ func (c *agents) knock(ctx context.Context, i int) error {
 	}
 	return nil
 }
+
+// pondering is what an agent does with a task before it asks for the next.
+const pondering = 500 * time.Millisecond
 
 // wait connects and waits to be woken, again and again.
 func (c *agents) wait(ctx context.Context, i int) error {
@@ -221,6 +212,7 @@ func (c *agents) wait(ctx context.Context, i int) error {
 			if woken {
 				c.last.Store(clock.Clock{}.Now().UnixNano())
 				c.woken.Add(1)
+				time.Sleep(pondering)
 			}
 			if c.Kind != bareTLS {
 				if _, err := io.WriteString(conn, poll); err != nil {

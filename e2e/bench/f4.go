@@ -20,7 +20,7 @@ func wakeAll(ctx context.Context, l *lab) ([]row, error) {
 			return nil, err
 		}
 		sides[kind] = func(ctx context.Context) (time.Duration, error) {
-			wait(ctx, time.Second) // all wait again
+			wait(ctx, 3*time.Second) // all wait again
 			began, err := g.door.do("wake")
 			if err != nil {
 				return 0, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -120,16 +119,9 @@ func (l *lab) gpuaas(ctx context.Context) (string, error) {
 	if l.binary != "" {
 		return l.binary, nil
 	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the module: %w", err)
-	}
 	path := filepath.Join(l.dir, "gpuaas")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "nomsgpack", "-ldflags", "-s -w", "-o", path, "./cmd/gpuaas") //nolint:gosec // our own path
-	cmd.Dir = strings.TrimSpace(string(root))
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building gpuaas: %w: %s", err, out)
+	if err := l.build(ctx, path, "./cmd/gpuaas"); err != nil {
+		return "", err
 	}
 	l.binary = path
 	return path, nil

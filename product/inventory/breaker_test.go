@@ -215,6 +215,11 @@ func TestOverridesAreReports(t *testing.T) {
 		t.Errorf("%d ended overrides are kept", n)
 	}
 
+	say(inventory.Override{Target: "n-g1", Level: wire.Healthy, Message: "looked at", Actor: "user:1"})
+	if got := b.slots(); got != "quarantined unhealthy, clean" {
+		t.Errorf("vouched for: %s", got)
+	}
+	b.do(func(tx pgx.Tx) error { return b.Withdraw(t.Context(), tx, id, "n-g1", "") })
 	b.seen(id, report("n"))
 	say(inventory.Override{Target: "n-g1", Check: "noise", Level: wire.Degraded, Classes: []wire.Class{wire.PreventAllocations}, Message: "it whistles", Actor: "user:1"})
 	if got := b.slots(); got != "clean, quarantined unhealthy" {

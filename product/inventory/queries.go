@@ -237,6 +237,7 @@ const (
 		UPDATE slots s SET status = 'clean', reason = '', updated_at = now()
 		WHERE s.id = $1 AND s.status = 'quarantined' AND s.reason IN ('quarantined by an operator', 'unhealthy', '')
 			AND NOT EXISTS (SELECT FROM holds h WHERE h.slot_id = s.id AND h.lifted_at IS NULL)`
+	selectNames   = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
 	selectAddress = `SELECT coalesce(nullif(address, ''), name) FROM nodes WHERE id = $1`
 
 	// Two who make a token for one node take turns: only the later one's works.

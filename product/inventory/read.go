@@ -169,3 +169,21 @@ func (s *Service) AddressOf(ctx context.Context, id ids.Node) (address string, e
 	}
 	return address, nil
 }
+
+// NamesOf is what the nodes of the fleet are called.
+func (s *Service) NamesOf(ctx context.Context) (map[uuid.UUID]string, error) {
+	rows, err := s.DB.Query(ctx, selectNames)
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of nodes: %w", err)
+	}
+	names := map[uuid.UUID]string{}
+	var id uuid.UUID
+	var name string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &name}, func() error {
+		names[id] = name
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading the names of nodes: %w", err)
+	}
+	return names, nil
+}
