@@ -32,7 +32,7 @@ func TestBuildsAreServedToNodes(t *testing.T) {
 	}
 	h.door.Binaries, h.door.Builds = &nodeapi.Binaries{}, release.Files{Dir: dir}
 	h.open()
-	known, _ := h.join(h.declare())
+	known := h.join(h.declare())
 	get := func(p *peer, name string) (int, []byte) {
 		response, err := p.Get(h.url + fmt.Sprintf(wire.PathBuild, name))
 		if err != nil {
