@@ -130,7 +130,7 @@ func (s *story) left(a allocation) string {
 	uid := strings.TrimPrefix(a.Login, "u")
 	return s.host.Sh(s.t, `find / -xdev \( -uid $1 -o -gid $1 \) -print 2>/dev/null | head; for d in /tmp /run /dev/shm /var/tmp; do find $d -uid $1 2>/dev/null | head -3; done
 		getent passwd $1 $2 || true; getent group $2 || true; pgrep -lu $1 || true; grep -r "$2\|user-$1" /etc/ssh /etc/gpuaas /etc/systemd /run/systemd/system /run/gpuaas 2>/dev/null || true
-		grep -E "homes|/home/$2" /proc/mounts || true; ls /var/lib/gpuaas/homes 2>/dev/null || true; nft list ruleset | grep -w $1 || true; ls -d /sys/fs/cgroup/user.slice/user-$1.slice 2>/dev/null || true`, uid, a.Login)
+		grep -E "homes|/home/$2" /proc/mounts || true; ls /var/lib/gpuaas/homes 2>/dev/null || true; nft list ruleset | sed "s/[0-9]*-[0-9]*//g" | grep -w $1 || true; ls -d /sys/fs/cgroup/user.slice/user-$1.slice 2>/dev/null || true`, uid, a.Login)
 }
 
 func TestNode(t *testing.T) {

@@ -137,9 +137,11 @@ func (s *server) call(who, method, path string, body, into any) error {
 		return err
 	}
 	p := f.Profiles[who]
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
+	var text []byte
+	if body != nil {
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
 	}
 	r, err := http.NewRequestWithContext(s.t.Context(), method, p.URL+path, bytes.NewReader(text))
 	if err != nil {
