@@ -97,15 +97,15 @@ func (m *Machine) run(ctx context.Context, probe string) (text []byte, err error
 }
 
 // Child is what a child process does for a probe.
-func Child(ctx context.Context, probe, root string, print func([]byte) error) error {
+func Child(ctx context.Context, probe, root string, out func([]byte) error) error {
 	if probe == nvmlProbe {
-		return printNVML(print)
+		return printNVML(out)
 	}
 	if probe == topologyProbe {
 		t := sysfs.Tree{Root: root}.Read()
-		return health.Print(health.Answer{Topology: &t}, print)
+		return health.Print(health.Answer{Topology: &t}, out)
 	}
-	return health.Child(ctx, probe, root, print)
+	return health.Child(ctx, probe, root, out)
 }
 
 // Inventory asks the driver.

@@ -43,7 +43,7 @@ func (l *Library) See(ctx context.Context) (gpu.Seen, error) {
 	return seen, nil
 }
 
-func printNVML(print func([]byte) error) error {
+func printNVML(out func([]byte) error) error {
 	seen, err := nvml.See()
 	if err != nil {
 		return err
@@ -52,5 +52,5 @@ func printNVML(print func([]byte) error) error {
 	if err != nil {
 		return fmt.Errorf("encoding devices: %w", err)
 	}
-	return print(text)
+	return out(text)
 }

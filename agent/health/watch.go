@@ -259,7 +259,7 @@ func (w *Watch) Links(cards []wire.Card, replays map[string]int64) (said []wire.
 }
 
 // Child is what a child process does for a probe: it looks and prints.
-func Child(ctx context.Context, name, root string, print func([]byte) error) error {
+func Child(ctx context.Context, name, root string, out func([]byte) error) error {
 	probe, ok := Probes[name]
 	if !ok {
 		return fmt.Errorf("no probe %q", name)
@@ -268,14 +268,14 @@ func Child(ctx context.Context, name, root string, print func([]byte) error) err
 	if err != nil {
 		return fmt.Errorf("probing %s: %w", name, err)
 	}
-	return Print(Answer{Health: said}, print)
+	return Print(Answer{Health: said}, out)
 }
 
 // Print writes what a child found.
-func Print(a Answer, print func([]byte) error) error {
+func Print(a Answer, out func([]byte) error) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return fmt.Errorf("encoding the answer: %w", err)
 	}
-	return print(text)
+	return out(text)
 }

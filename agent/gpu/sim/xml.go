@@ -125,15 +125,15 @@ func (g *GPU) lost() bool { return slices.Contains(g.XIDs, 79) }
 func (g *GPU) recovery() string {
 	verdict := "None"
 	for _, xid := range g.XIDs {
-		switch health.OfXID(xid).Rule.Action {
-		case fault.RestartHost:
+		action := health.OfXID(xid).Rule.Action
+		if action == fault.RestartHost {
 			return "Node Reboot"
-		case fault.Diagnose:
+		}
+		if action == fault.Diagnose {
 			verdict = "Drain and Reset"
-		case fault.ResetGPU:
-			if verdict == "None" {
-				verdict = "GPU Reset"
-			}
+		}
+		if action == fault.ResetGPU && verdict == "None" {
+			verdict = "GPU Reset"
 		}
 	}
 	return verdict
