@@ -22,7 +22,7 @@ STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) 
 
 export BENCH_ONLY BENCH_OUT
 
-.PHONY: help run build gen verify check test test-race test-vault test-step-ca e2e bench reset
+.PHONY: help run build gen verify check test test-race test-vault test-step-ca e2e e2e-host bench reset
 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -71,9 +71,13 @@ test-step-ca: $(STEP_CA) ## Hold the step-ca driver against a real step-ca
 	GPUAAS_TEST_STEP_CA=$(CURDIR)/$(STEP_CA) $(GO) test -count=1 -tags $(TAGS) ./platform/secret/stepca
 
 e2e: ## Run the end-to-end tests against the built binaries
-	@scripts/install-deps.sh --browser
+	@scripts/install-deps.sh --browser --rig
 	$(GO) test -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./reconciler/follow
 	$(GO) test -count=1 -timeout 30m -tags 'e2e $(TAGS)' ./e2e/...
+
+e2e-host: ## Run only those on booted Debian hosts (root; skips where none can boot)
+	@scripts/install-deps.sh --rig
+	$(GO) test -count=1 -timeout 20m -v -tags 'e2e $(TAGS)' ./e2e/rig ./e2e/host
 
 bench: ## Measure against the peers: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
 	@scripts/install-deps.sh

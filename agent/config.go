@@ -51,7 +51,8 @@ type Config struct {
 	HelperUID int // of the half that acts
 	Anchor    string
 	// Lib is where builds of the agent lie on the host; empty: DefaultLib.
-	Lib string
+	Lib  string
+	SSHD string // socket through which the helper reaches sshd; empty: on loopback
 	// StatusSocket and Metrics, a loopback address, answer on the host; empty: not.
 	StatusSocket string
 	Metrics      string

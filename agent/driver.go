@@ -17,10 +17,10 @@ import (
 func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, hook.Host, error) {
 	if c.Driver == DriverNVIDIA {
 		m, err := care.Open(ctx, care.Options{
-			Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
+			Tool: &care.Library{Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
 		})
 		h := &host.Host{
-			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, Scrubber: c.Scrub, Deny: c.Deny, Clock: c.Clock, Log: c.Log,
+			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, SSHD: c.SSHD, Scrubber: c.Scrub, Deny: c.Deny, Clock: c.Clock, Log: c.Log,
 		}
 		return m, h, err
 	}

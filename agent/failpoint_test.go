@@ -26,14 +26,28 @@ func TestMain(m *testing.M) {
 	if server == "" {
 		os.Exit(m.Run())
 	}
-	err := agent.Run(context.Background(), agent.Config{
+	c := agent.Config{
 		Server: server, StateDir: os.Getenv("AGENT_TEST_DIR"), CAFingerprint: os.Getenv("AGENT_TEST_CA"),
 		Token:  func(context.Context) (string, error) { return os.Getenv("AGENT_TEST_TOKEN"), nil },
 		Driver: agent.DriverSim, Profile: "t4-4", Hostname: "gpu-01", Version: "test", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-	})
-	if err != nil {
+	}
+	if err := half(c, os.Getenv("AGENT_TEST_HALF")); err != nil {
 		os.Exit(1)
 	}
+}
+
+// half runs one of the halves, or both in one process.
+func half(c agent.Config, which string) error {
+	c.Socket, c.Anchor = filepath.Join(c.StateDir, "helper.sock"), filepath.Join(c.StateDir, "anchor")
+	c.PeerUID, c.PeerGID, c.HelperUID = os.Getuid(), os.Getgid(), os.Getuid()
+	switch which {
+	case "helper":
+		return agent.RunHelper(context.Background(), c)
+	case "network":
+		return agent.RunNetwork(context.Background(), c)
+	}
+	c.Socket, c.Anchor = "", ""
+	return agent.Run(context.Background(), c)
 }
 
 // INV-47: killed at any point of either task, the agent comes to the same end,

@@ -188,6 +188,7 @@ const (
 	DefaultRunDir   = "/run/gpuaas-agent"
 	socketName      = "helper.sock"
 	anchorName      = "journal.anchor"
+	sshdName        = "sshd.sock"
 )
 
 // SocketIn is where the helper listens.
@@ -195,3 +196,6 @@ func SocketIn(runDir string) string { return filepath.Join(runDir, socketName) }
 
 // AnchorIn is where the journal's anchor lies.
 func AnchorIn(runDir string) string { return filepath.Join(runDir, anchorName) }
+
+// SSHDIn is where systemd passes what the helper says on to sshd.
+func SSHDIn(runDir string) string { return filepath.Join(runDir, sshdName) }

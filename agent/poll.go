@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 )
 
 // A door that answers at once, with nothing or with what is known already, would
@@ -46,7 +47,10 @@ func (n *node) take(ctx context.Context, task wire.Signed) bool {
 }
 
 func (n *node) handOver(ctx context.Context, task wire.Signed) bool {
+	failpoint.Hit("agent.network.before_take")
 	a, err := n.worker.Take(ctx, task)
+	// A crash here leaves the task with the worker. It comes again, and is known.
+	failpoint.Hit("agent.network.after_take")
 	if code := wire.CodeOf(a.Refusal); code == wire.KeyUnknown || code == wire.SignatureInvalid {
 		// Perhaps a key of today, which this node has not heard of yet.
 		if refused := n.refreshTrust(ctx); refused != nil {

@@ -8,11 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -40,10 +38,9 @@ func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.E
 			return nil
 		}
 		node = a.Node
-		order := nodetask.Order{
-			Node: a.Node, Allocation: a.ID, Type: wire.ProvisionUser, Fence: want.Fence, Generation: want.Generation,
-			SpecHash: want.SpecHash, Slots: spec.GPUUUIDs, Trace: a.Trace,
-			Params: wire.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs},
+		order, err := w.order(ctx, tx, a, want, spec)
+		if err != nil {
+			return err
 		}
 		if err := w.d.Tasks.Put(ctx, tx, order); err != nil {
 			return overtaken(err)

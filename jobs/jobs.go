@@ -18,6 +18,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 	"github.com/riverqueue/rivercontrib/otelriver"
 
+	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
@@ -44,6 +45,13 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
+// Logins are the policy values of logins on hosts.
+type Logins struct {
+	Limits wire.Limits
+	// StopAfterHours is how long a host that hears nothing lets them be; 0: for ever.
+	StopAfterHours int
+}
+
 // Deps is what the workers work with.
 type Deps struct {
 	DB          pg.Pool
@@ -60,7 +68,11 @@ type Deps struct {
 	Billing     *billing.Service
 	Payments    *payment.Service
 	Audit       *audit.Service
-	Reports     *forge.Reports // nil: nobody speaks to forges
+	// Logins says what a tenant's login on a host is bounded by. Nil: the host's own.
+	Logins func(sku, region string) Logins
+	// UserCA lists the authorities that sign certificates of logins. Nil: none.
+	UserCA  func() []string
+	Reports *forge.Reports // nil: nobody speaks to forges
 	// Development allows a forge on this machine.
 	Development bool
 	Hints       *hint.Bus

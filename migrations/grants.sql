@@ -95,7 +95,7 @@ BEGIN
 		('nodes',                    'rw',   'rw',   'r',    'raw',  ''),
 		('gpus',                     'rw',   'raw', 'r',    'rw',   ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
-		('slot_claims',              'ra',   '',    'r',    'raw',  ''),
+		('slot_claims',              'ra',   'r',   'r',    'raw',  ''),
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
 		('leave_progress',           '',     '',    'r',    '',     ''),

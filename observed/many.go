@@ -81,3 +81,21 @@ func (s *Store) SilentNodes(ctx context.Context) (silent, all int, err error) {
 	}
 	return silent, all, nil
 }
+
+// LastReports is when each node last spoke, for figures.
+func (s *Store) LastReports(ctx context.Context) (map[uuid.UUID]time.Time, error) {
+	rows, err := s.DB.Query(ctx, selectLast)
+	if err != nil {
+		return nil, fmt.Errorf("reading when nodes spoke: %w", err)
+	}
+	last := map[uuid.UUID]time.Time{}
+	var id uuid.UUID
+	var at time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error {
+		last[id] = at
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading when nodes spoke: %w", err)
+	}
+	return last, nil
+}

@@ -104,6 +104,8 @@ const (
 	selectApplied    = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
 	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, seen_at FROM observed_objects WHERE uid = $1`
 	selectHeard      = `SELECT node_id, ` + staleAt + `, CASE WHEN complete THEN devices END FROM ` + nodesLeased + ` WHERE node_id = ANY($1)`
+	selectCapability = `SELECT capability FROM observed_nodes WHERE node_id = $1`
+	selectLast       = `SELECT node_id, ` + seenAt + ` FROM ` + nodesLeased
 	selectSilent     = `SELECT ` + staleAt + ` <= now() FROM ` + nodesLeased + ` WHERE node_id = $1`
 	selectNode       = `
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, ` + seenAt + `, ` + staleAt + `

@@ -158,6 +158,18 @@ func (s *Store) AllocationIn(ctx context.Context, tx pgx.Tx, id ids.Allocation) 
 	return allocation(ctx, tx, id)
 }
 
+// Capability is what the agent of a node said it can do. It is not known of one that
+// never reported.
+func (s *Store) Capability(ctx context.Context, tx pgx.Tx, id ids.Node) (capability int, known bool, err error) {
+	err = tx.QueryRow(ctx, selectCapability, id).Scan(&capability)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	} else if err != nil {
+		return 0, false, fmt.Errorf("reading what %s can do: %w", id, err)
+	}
+	return capability, true, nil
+}
+
 // Silent says whether a node's last report has gone stale, read in tx; unknown
 // where it never reported.
 func (s *Store) Silent(ctx context.Context, tx pgx.Tx, id ids.Node) (silent, known bool, err error) {

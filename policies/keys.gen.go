@@ -104,6 +104,14 @@ const (
 	TerminalMaxSessionsPerAllocation IntKey = "terminal.max_sessions_per_allocation"
 	// TerminalForwardingEnabled: ports may be forwarded.
 	TerminalForwardingEnabled BoolKey = "terminal.forwarding_enabled"
+	// LoginCPUWeight: weight of a login's processes against others of its host; 0 is the host's own.
+	LoginCPUWeight IntKey = "login.cpu_weight"
+	// LoginMemoryMiB: memory of a login on its host; 0 is what its GPUs are of the host.
+	LoginMemoryMiB IntKey = "login.memory_mib"
+	// LoginMaxTasks: processes and threads of a login; 0 is what its GPUs are of the host.
+	LoginMaxTasks IntKey = "login.max_tasks"
+	// LoginHomeGiB: size of a login's home, /tmp included; 0 is what its GPU is of the host's disk.
+	LoginHomeGiB IntKey = "login.home_gib"
 	// NodeReportSeconds: how often a node reports.
 	NodeReportSeconds IntKey = "node.report_seconds"
 	// NodeStaleAfterReports: missed reports after which what a node said is no evidence.
@@ -249,6 +257,10 @@ var keys = []Key{
 	{Name: "terminal.idle_minutes", Type: TypeInt, Default: int64(60), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Cap: CapMax, Meaning: "silence after which a session ends"},
 	{Name: "terminal.max_sessions_per_allocation", Type: TypeInt, Default: int64(8), Min: 1, Max: 64, Scopes: []Level{LevelPlatform, LevelProject}, Unit: "sessions", Cap: CapMax, Meaning: "terminals open at once on one allocation"},
 	{Name: "terminal.forwarding_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Cap: CapAll, Meaning: "ports may be forwarded"},
+	{Name: "login.cpu_weight", Type: TypeInt, Default: int64(0), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "weight of a login's processes against others of its host; 0 is the host's own"},
+	{Name: "login.memory_mib", Type: TypeInt, Default: int64(0), Min: 0, Max: 33554432, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "MiB", Meaning: "memory of a login on its host; 0 is what its GPUs are of the host"},
+	{Name: "login.max_tasks", Type: TypeInt, Default: int64(0), Min: 0, Max: 4194304, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "tasks", Meaning: "processes and threads of a login; 0 is what its GPUs are of the host"},
+	{Name: "login.home_gib", Type: TypeInt, Default: int64(0), Min: 0, Max: 1048576, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "GiB", Meaning: "size of a login's home, /tmp included; 0 is what its GPU is of the host's disk"},
 	{Name: "node.report_seconds", Type: TypeInt, Default: int64(10), Min: 2, Max: 60, Scopes: []Level{LevelPlatform, LevelNode}, Unit: "seconds", Meaning: "how often a node reports"},
 	{Name: "node.stale_after_reports", Type: TypeInt, Default: int64(3), Min: 2, Max: 20, Scopes: []Level{LevelPlatform}, Unit: "reports", Meaning: "missed reports after which what a node said is no evidence"},
 	{Name: "node.partition.action", Type: TypeEnum, Default: "keep", Values: []string{"keep", "stop"}, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "what a node that hears nothing does with its tenants"},

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the one thing beside Go that a private cluster needs: the server
 # binaries of PostgreSQL; with --browser also the Chromium that the end-to-end
-# tests sign in with. Says nothing when they are there; says one line and fails
-# when it cannot install them.
+# tests sign in with, with --rig what boots Debian hosts for them. Says nothing
+# when they are there; says one line and fails when it cannot install them.
 set -euo pipefail
 
 oldest=15
@@ -83,7 +83,25 @@ enough || {
 	enough || give_up "postgresql-16 (see https://www.postgresql.org/download)"
 }
 
-if [ "${1:-}" = --browser ] && ! command -v chromedriver >/dev/null; then
+wants() {
+	local given
+	for given in "${asked[@]}"; do [ "$given" = "$1" ] && return; done
+	return 1
+}
+
+asked=("" "$@")
+if wants --browser && ! command -v chromedriver >/dev/null; then
 	need="Chromium with its WebDriver is"
 	fetch "chromium chromium-driver" "chromium chromedriver" "chromium chromium-chromedriver" chromedriver
+fi
+
+# The hosts are Debian containers of systemd's: only root starts them, and only on
+# Linux. Elsewhere their tests skip and say so, so that nothing is missing here.
+if wants --rig && [ "$(uname)" = Linux ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+	for tool in mmdebstrap systemd-nspawn ip; do
+		command -v "$tool" >/dev/null && continue
+		need="What boots Debian hosts for tests is"
+		fetch "mmdebstrap systemd-container iproute2 util-linux"
+		break
+	done
 fi

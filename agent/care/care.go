@@ -31,7 +31,7 @@ type Tool interface {
 	Reset(ctx context.Context, uuid string) error
 }
 
-var _ Tool = (*nvidiasmi.Tool)(nil)
+var _, _ Tool = (*nvidiasmi.Tool)(nil), (*Library)(nil)
 
 // Options are what a Machine is opened with.
 type Options struct {
@@ -98,6 +98,9 @@ func (m *Machine) run(ctx context.Context, probe string) (text []byte, err error
 
 // Child is what a child process does for a probe.
 func Child(ctx context.Context, probe, root string, print func([]byte) error) error {
+	if probe == nvmlProbe {
+		return printNVML(print)
+	}
 	if probe == topologyProbe {
 		t := sysfs.Tree{Root: root}.Read()
 		return health.Print(health.Answer{Topology: &t}, print)
@@ -125,6 +128,7 @@ func (m *Machine) Examine(ctx context.Context, inventory wire.Inventory, err err
 	if err != nil { // half of it would look like hardware that is gone
 		return gpu.Examination{Health: m.watch.Look(ctx, nil, nil, err)}
 	}
+	m.watch.Ask(ctx)
 	host, cards := m.watch.Topology(topologyProbe), seen.Cards
 	var found gpu.Examination
 	if host != nil {

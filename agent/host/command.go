@@ -127,19 +127,23 @@ func child(ctx context.Context, path string, stdin []byte, args ...string) ([]by
 	return out.Bytes(), nil
 }
 
-// capped keeps the beginning of what is written to it.
+// capped keeps the beginning of what is written to it. It has no other way to be
+// filled: an embedded buffer would be read into past the bound.
 type capped struct {
-	bytes.Buffer
-
+	kept bytes.Buffer
 	full bool
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	room := childSays - c.Len()
+	room := childSays - c.kept.Len()
 	c.full = c.full || len(p) > room
-	_, _ = c.Buffer.Write(p[:min(room, len(p))]) // never fails
+	_, _ = c.kept.Write(p[:min(room, len(p))]) // never fails
 	return len(p), nil
 }
+
+func (c *capped) Bytes() []byte { return c.kept.Bytes() }
+
+func (c *capped) String() string { return c.kept.String() }
 
 // firstLine keeps a message to one line that fits a report.
 func firstLine(s string) string {

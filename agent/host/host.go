@@ -33,6 +33,9 @@ type Host struct {
 	// GPU's UUID. Empty: a child of this program does, where its build can; where
 	// nothing can, a release fails as scrub_failed.
 	Scrubber string
+	// SSHD is a socket through which this host's sshd is reached, for a process that
+	// has no network. Empty: on loopback.
+	SSHD string
 	// Deny are the networks of the node's own plane: no tenant connects there.
 	Deny []netip.Prefix
 	// Judge corrects the health that the driver tells of its GPUs, where it is set.

@@ -120,10 +120,15 @@ func (h *Host) lookNet(ctx context.Context) (map[int]bool, error) {
 func table(uids []int, deny []netip.Prefix) string {
 	four, six := []string{"169.254.0.0/16"}, []string{"fe80::/10", "fd00:ec2::254/128"} // link-local, where the metadata of clouds is
 	for _, p := range deny {
-		p = p.Masked()
-		if p.Addr().Unmap().Is4() {
-			four = append(four, netip.PrefixFrom(p.Addr().Unmap(), p.Bits()).String())
-		} else {
+		const mapped = 96 // bits of ::ffff:0:0
+		if p.Addr().Is4In6() && p.Bits() >= mapped {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+		}
+		switch p = p.Masked(); {
+		case !p.IsValid():
+		case p.Addr().Is4():
+			four = append(four, p.String())
+		default:
 			six = append(six, p.String())
 		}
 	}

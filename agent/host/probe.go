@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -276,13 +278,7 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 	if err != nil {
 		return f, err
 	}
-	conn, err := dial(ctx, address)
-	if err != nil {
-		return f, fmt.Errorf("connecting to sshd: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	c, channels, requests, err := ssh.NewClientConn(conn, address, &ssh.ClientConfig{
+	client, stop, err := h.connect(ctx, address, &ssh.ClientConfig{
 		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyAlgorithms: algorithms(hostKeys),
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			if !slices.ContainsFunc(hostKeys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }) {
@@ -292,9 +288,9 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 		},
 	})
 	if err != nil {
-		return f, errors.Join(fmt.Errorf("logging in: %w", err), ctx.Err(), conn.Close())
+		return f, err
 	}
-	client := ssh.NewClient(c, channels, requests)
+	defer stop()
 	defer func() { _ = client.Close() }() // what counts has been read
 	session, err := client.NewSession()
 	if err != nil {
@@ -312,19 +308,36 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 	return f, nil
 }
 
-func dial(ctx context.Context, address string) (net.Conn, error) {
+// connect logs in. sshd closes its port for a moment while it reloads: what is
+// refused or hung up on before a handshake is tried again.
+func (h *Host) connect(ctx context.Context, address string, config *ssh.ClientConfig) (*ssh.Client, func() bool, error) {
+	network, to := "tcp", address
+	if h.SSHD != "" {
+		network, to = "unix", h.SSHD
+	}
 	var d net.Dialer
 	for {
-		conn, err := d.DialContext(ctx, "tcp", address)
+		conn, err := d.DialContext(ctx, network, to)
 		if err == nil {
-			return conn, nil
+			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			var c ssh.Conn
+			var channels <-chan ssh.NewChannel
+			var requests <-chan *ssh.Request
+			if c, channels, requests, err = ssh.NewClientConn(conn, address, config); err == nil {
+				return ssh.NewClient(c, channels, requests), stop, nil
+			}
+			stop()
+			err = errors.Join(fmt.Errorf("logging in: %w", err), conn.Close())
+			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+				return nil, nil, errors.Join(err, ctx.Err())
+			}
 		}
 		again := time.NewTimer(dialAgain)
 		select {
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
-			return nil, err
+			return nil, nil, fmt.Errorf("connecting to sshd: %w", err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func stands(record journal.Record) bool {
 // repair takes the steps of a provisioning once more. Each looks first, so that only
 // what differs is done. The result stays the one that the control plane has.
 func (r *Runner) repair(ctx context.Context, j *job, e wire.Envelope, order wire.Order) {
-	for _, step := range hook.Steps(wire.ProvisionUser) {
+	for _, step := range r.Steps(wire.ProvisionUser) {
 		r.at(j, step.Name, step.Within)
 		if err := r.step(ctx, step, e, order, blank(e, order)); err != nil {
 			r.Log.WarnContext(ctx, "not as ordered, and not repaired", "allocation_id", e.Allocation, "step", step.Name, "err", err)
@@ -83,7 +83,7 @@ func (r *Runner) stop(ctx context.Context, e wire.Envelope, order wire.Order) {
 	if !ok {
 		return
 	}
-	for _, step := range hook.Steps(wire.RevokeUser) {
+	for _, step := range r.Steps(wire.RevokeUser) {
 		if !slices.Contains(stopped, step.Name) {
 			continue
 		}

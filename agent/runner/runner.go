@@ -30,6 +30,8 @@ type Runner struct {
 	Journal *journal.Journal
 	// Host is nil on a driver that only looks: then no allocation task is known.
 	Host hook.Host
+	// Steps of the tasks about an allocation; nil: hook.Steps. A test puts faults in.
+	Steps func(wire.Type) []hook.Step
 	// Handlers carry out the tasks about the node. A type without one is unknown.
 	Handlers map[wire.Type]Handler
 	Clock    clock.Clock
@@ -78,6 +80,9 @@ func (r *Runner) Start(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.life, r.jobs = ctx, map[ids.Allocation]*job{}
+	if r.Steps == nil {
+		r.Steps = hook.Steps
+	}
 	if r.Journal == nil {
 		return
 	}

@@ -162,7 +162,7 @@ func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) 
 	ctx, cancel := context.WithTimeout(ctx, undoWithin)
 	defer cancel()
 	begun := record.Last().Begun
-	for _, step := range slices.Backward(hook.Steps(e.Type)) {
+	for _, step := range slices.Backward(r.Steps(e.Type)) {
 		if step.Undo == nil || !slices.Contains(begun, step.Name) {
 			continue
 		}

@@ -27,6 +27,11 @@ func (u *Updater) install(ctx context.Context, r wire.Release, slot string) erro
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // programs that everybody may read
 		return fmt.Errorf("making %s: %w", dir, err)
 	}
+	// This half runs with a mask that keeps the other one, which is no root, from
+	// its own program.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return fmt.Errorf("opening %s: %w", dir, err)
+	}
 	temp := filepath.Join(dir, "."+Binary)
 	if err := u.copyIn(r, temp); err != nil {
 		return errors.Join(err, remove(temp))

@@ -24,6 +24,9 @@ func TestBecomes(t *testing.T) {
 	if h.version("current") != "v1.1.0" || h.version("previous") != "v1.0.0" || h.armed || h.process("current").Floor() != "v1.0.0" {
 		t.Errorf("%s after %s, guard %v, floor %s", h.version("current"), h.version("previous"), h.armed, h.process("current").Floor())
 	}
+	if info, err := os.Stat(filepath.Join(h.dir, "lib/b")); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the half that is no root cannot reach its program: %v, %v", info.Mode(), err)
+	}
 	h.restarted = false
 	if done, err := h.process("current").Begin(t.Context(), o); !done || err != nil || h.restarted {
 		t.Errorf("asked again: %v, %v, restarted %v", done, err, h.restarted)

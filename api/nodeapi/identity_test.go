@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -406,3 +407,39 @@ func TestTheAgentIsServed(t *testing.T) {
 }
 
 var _ secret.Authority = (*office)(nil)
+
+// INV-41: two certificates × every endpoint there is, on real rooms: neither says
+// or changes anything about the other, and a stranger gets the binary and the
+// enrolment only.
+func TestINV41EveryEndpoint(t *testing.T) {
+	t.Parallel()
+	h := setupHouse(t).open()
+	a, z := h.declare(), h.declare()
+	pa := h.join(a)
+	pz := h.join(z)
+	nobody := h.stranger()
+	diff := pgtest.Diff(t, h.db)
+	of := 0
+	for _, pattern := range nodeapi.Patterns() {
+		method, path, _ := strings.Cut(pattern, " ")
+		if strings.Contains(path, "{node}") {
+			of++
+			for who, c := range map[ids.Node]*peer{a: pz, z: pa} {
+				asked := strings.NewReplacer("{node}", who.String(), "{task}", ids.New[ids.Task]().String()).Replace(path)
+				if status, code := c.send(method, asked, []byte("{}"), nil); status != http.StatusForbidden || code != string(errs.NodeIdentityMismatch) {
+					t.Errorf("%s of another: %d %s", pattern, status, code)
+				}
+			}
+		}
+		if pattern == "POST "+wire.PathEnrol || strings.HasSuffix(path, "{platform}") {
+			continue
+		}
+		asked := strings.NewReplacer("{node}", a.String(), "{task}", ids.New[ids.Task]().String()).Replace(path)
+		if status, code := nobody.send(method, asked, []byte("{}"), nil); status != http.StatusUnauthorized || code != string(errs.CertificateRequired) {
+			t.Errorf("%s of nobody: %d %s", pattern, status, code)
+		}
+	}
+	if of < 5 || diff() != "" {
+		t.Errorf("%d endpoints about a node\n%s", of, diff())
+	}
+}

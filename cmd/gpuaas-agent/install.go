@@ -66,6 +66,7 @@ func install(ctx context.Context, p process) error {
 		{"configuration " + defaultFile, func(context.Context) (bool, error) { return s.save() }},
 		{"program in " + libDir, func(context.Context) (bool, error) { return installBinary() }},
 		{"units, user and directories", installFiles},
+		{"way to sshd in " + sshdFile, installSSHD},
 	} {
 		changed, err := part.do(ctx)
 		if err != nil {
@@ -243,6 +244,31 @@ func installFiles(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	return changed, nil
+}
+
+// sshdFile tells the unit that passes the helper's probes on where sshd listens.
+const sshdFile = "/etc/gpuaas/sshd.env"
+
+func installSSHD(ctx context.Context) (changed bool, err error) {
+	out, err := child(ctx, "/usr/sbin/sshd", "-T")
+	if err != nil {
+		return false, err
+	}
+	port := "22"
+	for line := range strings.Lines(string(out)) {
+		if words := strings.Fields(line); len(words) == 2 && words[0] == "port" {
+			port = words[1]
+			break
+		}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return false, fmt.Errorf("sshd listens on port %q", port)
+	}
+	text := []byte("GPUAAS_SSHD=127.0.0.1:" + port + "\n")
+	if have, err := os.ReadFile(sshdFile); err == nil && bytes.Equal(have, text) {
+		return false, nil
+	}
+	return true, durable.Write(sshdFile, text, 0o644)
 }
 
 // reportWithin is long enough for a first look at eight devices and a renewal.

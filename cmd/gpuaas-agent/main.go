@@ -118,7 +118,7 @@ func (p process) serving(ctx context.Context) (agent.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Socket, c.Anchor = agent.SocketIn(s.RunDir), agent.AnchorIn(s.RunDir)
+	c.Socket, c.Anchor, c.SSHD = agent.SocketIn(s.RunDir), agent.AnchorIn(s.RunDir), agent.SSHDIn(s.RunDir)
 	log.InfoContext(ctx, "agent starts", "half", p.name, "version", c.Version, "server", c.Server, "driver", c.Driver)
 	return c, nil
 }
@@ -128,6 +128,7 @@ func run(ctx context.Context, p process) error {
 	if err != nil {
 		return err
 	}
+	c.SSHD = ""
 	return agent.Run(ctx, c)
 }
 

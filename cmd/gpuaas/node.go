@@ -19,7 +19,7 @@ several may stand at once, and only who set one lifts it.`
 
 func newNode(a *app) *cobra.Command {
 	cmd := group("node", "Machines: bring them in, hold them, drain them, take them out",
-		newNodeAdd(a), newNodeList(a), newNodeCordon(a), newNodeUncordon(a), newNodeDrain(a), newNodeProbe(a), newNodeRetire(a),
+		newNodeAdd(a), newNodeList(a), newNodeCordon(a), newNodeUncordon(a), newNodeDrain(a), newNodeProbe(a), newNodeUpdate(a), newNodeRetire(a),
 		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a))
 	cmd.Long = nodeText
 	cmd.Example = "  gpuaas node drain gpu-07 --reason \"board swap\" --wait\n  gpuaas node uncordon gpu-07"

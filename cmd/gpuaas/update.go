@@ -38,7 +38,7 @@ func newUpdate(a *app) *cobra.Command {
 		}
 		scope := string(policies.Platform)
 		if len(args) == 1 {
-			scope = string(policies.In(policies.LevelNode, args[0]))
+			scope = string(policies.In(policies.LevelNode, nodeNamed(args[0])))
 		}
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			editors := []oapi.RequestEditorFn{once}
@@ -51,6 +51,14 @@ func newUpdate(a *app) *cobra.Command {
 		}, nil
 	}, policyTable)
 	cmd.Flags().StringVar(&version, "version", "", "a published version (gpuaas agent list)")
+	return cmd
+}
+
+// newNodeUpdate is the same for one node, beside the other verbs of nodes.
+func newNodeUpdate(a *app) *cobra.Command {
+	cmd := newUpdate(a)
+	cmd.Use, cmd.Short, cmd.Args = "update NODE", "Declare which build of the agent a node runs", cobra.ExactArgs(1)
+	cmd.Example = "  gpuaas node update gpu-node-01 --version v1.4.0"
 	return cmd
 }
 

@@ -81,6 +81,8 @@ var Points = []string{
 	"agent.update.turned_back",
 	"agent.update.undone",
 	"agent.node.after_begin",
+	"agent.network.before_take",
+	"agent.network.after_take",
 	"git.apply.fetched",
 	"git.apply.validated",
 	"git.apply.planned",

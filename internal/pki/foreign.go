@@ -81,11 +81,12 @@ func chainPEM(chain []*x509.Certificate) []byte {
 // SelfSigned says whether c is a root.
 func SelfSigned(c *x509.Certificate) bool { return bytes.Equal(c.RawIssuer, c.RawSubject) }
 
-// Bundle is the PEM of roots without their repetitions.
+// Bundle is the PEM of roots without their repetitions, oldest first: that one
+// the door leads to until a roll-over ends.
 func Bundle(roots []*x509.Certificate) []byte {
 	var b bytes.Buffer
 	seen := map[string]bool{}
-	for _, c := range roots {
+	for _, c := range slices.SortedStableFunc(slices.Values(roots), func(x, y *x509.Certificate) int { return x.NotBefore.Compare(y.NotBefore) }) {
 		if !seen[string(c.Raw)] {
 			seen[string(c.Raw)] = true
 			b.Write(certPEM(c.Raw))

@@ -116,9 +116,13 @@ func (l *Local) leaf(by generation, public any, ttl time.Duration, shape func(*x
 		return Certificate{}, err
 	}
 	now := l.Clock.Now()
+	end := now.Add(ttl)
+	if last := by.issuing.cert.NotAfter; end.After(last) {
+		end = last // nobody believes it any longer
+	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{Organization: []string{"GPUaaS"}},
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(ttl),
+		NotBefore: now.Add(-backdate), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
 	}
 	shape(template)

@@ -153,3 +153,15 @@ func TestAnOpenKeyringIsNeverEmpty(t *testing.T) {
 		t.Errorf("the folder is gone, and with it what was known: %v", err)
 	}
 }
+
+// A certificate that outlives what signed it would fail at a time that nobody
+// expects.
+func TestNothingOutlivesItsAuthority(t *testing.T) {
+	t.Parallel()
+	a, _, _, ahead := replicas(t)
+	ahead.Add(int64(365*24*time.Hour - 10*time.Minute))
+	end := a.Generations()[0].Issuing.NotAfter
+	if made := issued(t, a); made.NotAfter.After(end) {
+		t.Errorf("lives until %s, its authority until %s", made.NotAfter, end)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,6 +35,8 @@ type Store struct {
 	Signer Signer
 	Hints  *hint.Bus
 	Clock  clock.Clock
+	// Figures count how tasks fare; nil: nobody counts.
+	Figures *Figures
 }
 
 const (
@@ -67,7 +70,7 @@ type Order struct {
 // The same order again, while one is on its way, is no second order; a newer
 // fence supersedes what waits; an older one is refused as task_superseded.
 func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
-	attempt, waits, err := makeRoom(ctx, tx, o)
+	attempt, waits, err := s.makeRoom(ctx, tx, o)
 	if err != nil || waits {
 		return err
 	}
@@ -87,16 +90,20 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
 func (s *Store) Hint(node ids.Node) { s.Hints.Send(Topic(node)) }
 
 // makeRoom settles what waits for the same allocation and counts the attempt.
-func makeRoom(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
+func (s *Store) makeRoom(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
 	if o.Allocation == (ids.Allocation{}) {
-		err := tx.QueryRow(ctx, settleNodeTasks, o.Node, o.Type).Scan(&waits)
+		var expired int
+		err := tx.QueryRow(ctx, settleNodeTasks, o.Node, o.Type).Scan(&expired, &waits)
 		if err != nil {
 			return 0, false, fmt.Errorf("reading mailbox: %w", err)
 		}
+		s.Figures.expired(o.Type, expired)
 		return 1, waits, nil
 	}
 	var newest int64
-	err = tx.QueryRow(ctx, settleTasks, o.Allocation, o.Fence, o.Type).Scan(&newest, &attempt, &waits)
+	var expired int
+	err = tx.QueryRow(ctx, settleTasks, o.Allocation, o.Fence, o.Type).Scan(&expired, &newest, &attempt, &waits)
+	s.Figures.expired(o.Type, expired)
 	switch {
 	case err != nil:
 		return 0, false, fmt.Errorf("reading mailbox: %w", err)
@@ -177,12 +184,16 @@ func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Res
 	if r.Outcome != wire.Succeeded {
 		status = "failed"
 	}
-	tag, err := tx.Exec(ctx, finishTask, r.Task, node, r.Fence, r.Attempt, status, string(r.Code), r.Message, r.Step, null(r.Allocation))
-	if err != nil {
-		return false, fmt.Errorf("accepting result: %w", err)
-	}
-	if tag.RowsAffected() == 1 {
+	var kind wire.Type
+	var dispatch, duration float64
+	err = tx.QueryRow(ctx, finishTask, r.Task, node, r.Fence, r.Attempt, status, string(r.Code), r.Message, r.Step, null(r.Allocation)).
+		Scan(&kind, &dispatch, &duration)
+	switch {
+	case err == nil:
+		s.Figures.ended(kind, dispatch, duration, r.Code)
 		return true, nil
+	case !errors.Is(err, pgx.ErrNoRows):
+		return false, fmt.Errorf("accepting result: %w", err)
 	}
 	var same bool
 	if err := tx.QueryRow(ctx, sameResult, r.Task, node, r.Fence, r.Attempt, status, null(r.Allocation)).Scan(&same); err != nil {

@@ -12,9 +12,9 @@ const (
 			UPDATE node_tasks t SET status = CASE WHEN live.fence < $2 THEN 'superseded' ELSE 'expired' END, finished_at = now()
 			FROM live WHERE t.id = live.id
 				AND (live.fence < $2 OR live.fence = $2 AND (live.type <> $3 OR live.expires_at <= now()))
-			RETURNING t.id
+			RETURNING t.status
 		)
-		SELECT coalesce((SELECT max(fence) FROM node_tasks WHERE allocation_id = $1), 0),
+		SELECT (SELECT count(*) FROM ended WHERE status = 'expired'), coalesce((SELECT max(fence) FROM node_tasks WHERE allocation_id = $1), 0),
 			coalesce((SELECT max(attempt) FROM node_tasks WHERE allocation_id = $1 AND fence = $2), 0),
 			EXISTS (SELECT FROM live WHERE fence = $2 AND type = $3 AND expires_at > now())`
 
@@ -22,9 +22,9 @@ const (
 	settleNodeTasks = `
 		WITH ended AS (
 			UPDATE node_tasks SET status = 'expired', finished_at = now()
-			WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL AND status IN ('queued', 'delivered', 'running') AND expires_at <= now()
+			WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL AND status IN ('queued', 'delivered', 'running') AND expires_at <= now() RETURNING id
 		)
-		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL
+		SELECT (SELECT count(*) FROM ended), EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL
 			AND status IN ('queued', 'delivered', 'running') AND expires_at > now())`
 
 	insertTask = `
@@ -52,14 +52,19 @@ const (
 	finishTask = `
 		UPDATE node_tasks SET status = $5, code = $6, message = $7, step = $8, finished_at = now()
 		WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND allocation_id IS NOT DISTINCT FROM $9
-			AND status IN ('queued', 'delivered', 'running')`
+			AND status IN ('queued', 'delivered', 'running')
+		RETURNING type, extract(epoch FROM coalesce(delivered_at, now()) - created_at)::float8, extract(epoch FROM now() - created_at)::float8`
+	countQueued = `SELECT type, count(*) FROM node_tasks WHERE status IN ('queued', 'delivered', 'running') AND expires_at > now() GROUP BY type`
 	// Without body and signature: they hold keys, and the door may not read them.
 	taskColumns = `SELECT id, node_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at, allocation_id FROM node_tasks`
 	selectOf    = taskColumns + ` WHERE allocation_id = $1 ORDER BY created_at DESC LIMIT $2`
 	selectLast  = taskColumns + ` WHERE node_id = $1 ORDER BY created_at DESC LIMIT $2`
 	selectTo    = taskColumns + ` WHERE node_id = $1 AND allocation_id IS NULL AND status IN ('queued', 'delivered', 'running') ORDER BY created_at DESC LIMIT $2`
 
-	selectProbed = `
+	// The newest first. An allocation that lives for years has its last provisioning
+	// among them, or is provisioned once more.
+	selectStanding = `SELECT type, fence, status, body FROM node_tasks WHERE allocation_id = $1 ORDER BY fence DESC, attempt DESC LIMIT 50`
+	selectProbed   = `
 		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $3 AND allocation_id IS NULL AND status = 'succeeded' AND finished_at >= $2)`
 
 	sameResult = `

@@ -66,3 +66,21 @@ func (s *Store) told(ctx context.Context, sql string, key uuid.UUID, limit int) 
 	}
 	return list, nil
 }
+
+// Queued counts the orders that nodes have not answered, by type.
+func (s *Store) Queued(ctx context.Context) (map[string]int, error) {
+	rows, err := s.DB.Query(ctx, countQueued)
+	if err != nil {
+		return nil, fmt.Errorf("counting node tasks: %w", err)
+	}
+	queued := map[string]int{}
+	var kind string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&kind, &n}, func() error {
+		queued[kind] = n
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("counting node tasks: %w", err)
+	}
+	return queued, nil
+}

@@ -104,7 +104,7 @@ func (u LocalUserCA) Sign(_ context.Context, l Login) (LoginCertificate, error) 
 		Permissions: ssh.Permissions{Extensions: map[string]string{}},
 	}
 	if l.PTY {
-		c.Permissions.Extensions["permit-pty"] = ""
+		c.Extensions["permit-pty"] = ""
 	}
 	if err := c.SignCert(rand.Reader, signer); err != nil {
 		return LoginCertificate{}, fmt.Errorf("signing a login: %w", err)

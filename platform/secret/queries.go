@@ -19,6 +19,11 @@ const (
 	selectCertificatesOf = `
 		SELECT serial, CASE WHEN status <> 'revoked' AND not_after <= now() THEN 'expired' ELSE status END, issuer, trust, created_at, not_after, revoked_at, reason
 		FROM certificates WHERE node_id = $1 ORDER BY created_at DESC, serial LIMIT $2`
+	// Of the newest of each node, how long it lasts: the shortest, and two from there.
+	selectExpiry = `
+		SELECT coalesce(percentile_disc(ARRAY[0, 0.05, 0.5]) WITHIN GROUP (ORDER BY extract(epoch FROM not_after - now())::float8), '{}') FROM (
+			SELECT DISTINCT ON (node_id) not_after FROM certificates WHERE ` + standing + ` ORDER BY node_id, created_at DESC, serial
+		) AS newest`
 	// The newest of each node that may speak: what it was told with it, it believes.
 	selectBelief = `
 		SELECT trust, issuer, count(*) FROM (

@@ -58,3 +58,19 @@ func (c *Certificates) Beliefs(ctx context.Context) ([]Belief, error) {
 	}
 	return list, nil
 }
+
+// Expiry is how many seconds the certificates of the fleet last: the shortest, and by
+// the quantiles 0.05 and 0.5; nothing where no node has one.
+func (c *Certificates) Expiry(ctx context.Context) (quantiles map[string]float64, err error) {
+	var list []float64
+	if err := c.DB.QueryRow(ctx, selectExpiry).Scan(&list); err != nil {
+		return nil, fmt.Errorf("reading how long certificates last: %w", err)
+	}
+	quantiles = map[string]float64{}
+	for i, q := range []string{"0", "0.05", "0.5"} {
+		if i < len(list) {
+			quantiles[q] = list[i]
+		}
+	}
+	return quantiles, nil
+}

@@ -17,7 +17,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"certificates"}, map[string]string{
 		"insertCertificate": insertCertificate, "selectCertificates": selectCertificates, "revokeCertificates": revokeCertificates,
-		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectBelief": selectBelief,
+		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectBelief": selectBelief, "selectExpiry": selectExpiry,
 	})
 }
 
@@ -77,7 +77,9 @@ func TestINV40RevokedWithinASecond(t *testing.T) {
 	if !b.stands("01") {
 		t.Fatal("a fresh certificate does not stand")
 	}
-	b.revoke()
+	if serials := b.revoke(); len(serials) != 1 || serials[0] != "01" {
+		t.Errorf("revoked %v", serials)
+	}
 	b.now = b.now.Add(maxAge)
 	if b.stands("01") {
 		t.Error("it stands a second after it was revoked")

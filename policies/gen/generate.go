@@ -151,7 +151,7 @@ func literal(k key) string {
 	return fmt.Sprintf("%#v", k.Default)
 }
 
-var acronyms = map[string]string{"id": "ID", "gpu": "GPU", "gpus": "GPUs", "ttl": "TTL", "url": "URL", "sku": "SKU", "os": "OS", "api": "API", "maas": "MAAS", "gitops": "GitOps", "ratelimit": "RateLimit", "signin": "SignIn", "rke2": "RKE2"}
+var acronyms = map[string]string{"id": "ID", "cpu": "CPU", "mib": "MiB", "gib": "GiB", "gpu": "GPU", "gpus": "GPUs", "ttl": "TTL", "url": "URL", "sku": "SKU", "os": "OS", "api": "API", "maas": "MAAS", "gitops": "GitOps", "ratelimit": "RateLimit", "signin": "SignIn", "rke2": "RKE2"}
 
 func constant(name string) string {
 	var out strings.Builder

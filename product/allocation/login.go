@@ -57,7 +57,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	if err != nil {
 		return Login{}, err
 	}
-	l, err := s.Signs(ctx, key, a.ID, ch.Caller.Actor(), s.LoginLife())
+	l, err := s.Signs(ctx, key, a.ID, ch.Caller.Principal().String(), s.LoginLife())
 	if err != nil {
 		return Login{}, fmt.Errorf("signing a login for %s: %w", a.ID, err)
 	}
@@ -68,7 +68,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 		Tenant: a.Tenant, Actor: ch.Caller.Actor(), Action: "allocation.ssh_certificate", Target: a.URN(s.Naming), CorrelationID: ch.Caller.CorrelationID,
 		After: map[string]any{"serial": strconv.FormatUint(l.Serial, 10), "fingerprint": ssh.FingerprintSHA256(key), "expires_at": l.ExpiresAt},
 	})
-	if err := pg.Commit(ctx, s.DB, b, nil); err != nil {
+	if err := pg.Commit(ctx, s.DB, b, func() {}); err != nil {
 		return Login{}, err
 	}
 	return l, nil

@@ -112,6 +112,20 @@ func TestINV62MassActionStops(t *testing.T) {
 	if ill, err = b.Ill(t.Context(), ids.Node{}, 1000); err != nil || len(ill) != 0 {
 		t.Errorf("%d nodes are looked at for ever, %v", len(ill), err)
 	}
+
+	// A higher bound that somebody declares is such a word, too.
+	b.Rules = func(string) inventory.FaultRules {
+		return inventory.FaultRules{Action: inventory.FaultQuarantinesSlot, MassPercent: 5, MassMinimum: 12}
+	}
+	if ill, err = b.Ill(t.Context(), ids.Node{}, 1000); err != nil || len(ill) != 200 {
+		t.Fatalf("%d nodes are looked at under the new bound, %v", len(ill), err)
+	}
+	for _, id := range ill {
+		b.do(func(tx pgx.Tx) error { return b.Recheck(t.Context(), tx, id) })
+	}
+	if n := b.count(heldNodes); n != 12 {
+		t.Errorf("%d nodes are held under a bound of 12", n)
+	}
 }
 
 // The window is ten minutes: what was held before it counts no more.
@@ -215,6 +229,11 @@ func TestOverridesAreReports(t *testing.T) {
 		t.Errorf("%d ended overrides are kept", n)
 	}
 
+	say(inventory.Override{Target: "n-g1", Level: wire.Healthy, Message: "looked at", Actor: "user:1"})
+	if got := b.slots(); got != "quarantined unhealthy, clean" {
+		t.Errorf("vouched for: %s", got)
+	}
+	b.do(func(tx pgx.Tx) error { return b.Withdraw(t.Context(), tx, id, "n-g1", "") })
 	b.seen(id, report("n"))
 	say(inventory.Override{Target: "n-g1", Check: "noise", Level: wire.Degraded, Classes: []wire.Class{wire.PreventAllocations}, Message: "it whistles", Actor: "user:1"})
 	if got := b.slots(); got != "clean, quarantined unhealthy" {

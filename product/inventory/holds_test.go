@@ -27,7 +27,9 @@ func operators(t *testing.T) *bundle {
 	return b
 }
 
-type person struct{ identity.Change[inventory.Node] }
+type person struct {
+	identity.Change[inventory.Node]
+}
 
 func somebody() person {
 	return person{identity.Change[inventory.Node]{Caller: identity.Caller{User: ids.New[ids.User]()}}}

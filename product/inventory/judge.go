@@ -31,7 +31,8 @@ type Report struct {
 // The sources that are not of a node's agent.
 const (
 	// SourceOperator are a person's words. One about a check stands for what nodes
-	// say of that check, any other beside it.
+	// say of that check; that all is well, without a check, for all they say of the
+	// target; any other beside what they say.
 	SourceOperator = "operator"
 	// sourceInventory is what we read from the list of devices.
 	sourceInventory = "inventory"
@@ -223,6 +224,9 @@ func (k *kept) findings(said []Report) (all []finding) {
 	}
 	for _, r := range said {
 		f := finding{r, holdsOf(r)}
+		if o, ok := overridden[about{r.Target, ""}]; ok && o.Level == wire.Healthy {
+			continue // a person vouches for the whole of it
+		}
 		if o, ok := overridden[about{r.Target, r.Check}]; ok && r.Check != "" {
 			f.Level, f.holds = o.Level, fault.HoldsNothing
 			if prevents(o) {

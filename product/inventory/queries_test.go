@@ -22,6 +22,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectStanding": selectStanding, "selectStock": selectStock, "countFleet": countFleet,
 		"selectNodes": selectNodes + ` WHERE n.name > $1 GROUP BY n.id`, "lockHeld": lockHeld, "putHold": putHold, "liftHolds": liftHolds, "lockSlots": lockSlots, "refreshHeld": refreshHeld,
 		"markLeaving": markLeaving, "quarantineHeld": quarantineHeld, "selectHolds": selectHolds, "beginDrain": beginDrain, "endDrain": endDrain, "callDrainOff": callDrainOff, "lapseHolds": lapseHolds, "markNode": markNode, "markNodeOf": markNodeOf,
-		"selectNode": selectNode, "selectLeave": selectLeave, "selectSlot": selectSlot, "clearSlot": clearSlot, "selectAddress": selectAddress, "selectDevices": selectDevices, "selectProofKey": selectProofKey, "selectNodesOf": selectNodesOf, "selectKept": selectKept,
+		"selectNode": selectNode, "selectLeave": selectLeave, "selectSlot": selectSlot, "clearSlot": clearSlot, "selectAddress": selectAddress, "selectDevices": selectDevices, "selectProofKey": selectProofKey, "selectNodesOf": selectNodesOf, "selectKept": selectKept, "selectNames": selectNames,
 	})
 }

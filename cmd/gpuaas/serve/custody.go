@@ -148,7 +148,12 @@ func (s *Server) watchKeys(ctx context.Context) error {
 	k := s.rooms.custody
 	t := time.NewTicker(refreshEvery)
 	defer t.Stop()
+	var warn time.Time
 	for {
+		if now := s.cfg.Clock.Now(); !now.Before(warn) {
+			warn = now.Add(warnEvery)
+			s.warnOfEnd(ctx, now)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -160,6 +165,26 @@ func (s *Server) watchKeys(ctx context.Context) error {
 				s.cfg.Log.WarnContext(ctx, "keys not read again", "component", "server", "keys", what, "err", err)
 			}
 		}
+	}
+}
+
+const (
+	// warnFrom leaves a month for a roll-over that takes an hour.
+	warnFrom  = 30 * 24 * time.Hour
+	warnEvery = 24 * time.Hour
+)
+
+// warnOfEnd says when our own authority must be rolled over. Those elsewhere have
+// warnings of their own.
+func (s *Server) warnOfEnd(ctx context.Context, now time.Time) {
+	local, ok := s.rooms.custody.Authority.(*pki.Local)
+	if !ok {
+		return
+	}
+	list := local.Generations()
+	newest := list[len(list)-1]
+	if end := newest.Issuing.NotAfter; end.Before(now.Add(warnFrom)) {
+		s.cfg.Log.WarnContext(ctx, "the authority ends soon: roll it over with gpuaas ca rotate", "component", "server", "ends", end)
 	}
 }
 

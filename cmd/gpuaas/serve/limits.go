@@ -3,8 +3,10 @@ package serve
 import (
 	"time"
 
+	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -111,6 +113,19 @@ func (p policy) observationStale() time.Duration {
 
 func (p policy) sweeping() time.Duration {
 	return minutes(p.view().Int(policies.PaymentSweepMinutes))
+}
+
+// logins are what a tenant's login on a host of these is bounded by.
+func (p policy) logins(sku, region string) jobs.Logins {
+	v := p.view(policies.In(policies.LevelRegion, region), policies.In(policies.LevelSKU, sku))
+	l := jobs.Logins{Limits: wire.Limits{
+		CPUWeight: int(v.Int(policies.LoginCPUWeight)), MemoryMiB: v.Int(policies.LoginMemoryMiB),
+		Tasks: v.Int(policies.LoginMaxTasks), HomeGiB: v.Int(policies.LoginHomeGiB),
+	}}
+	if v.String(policies.NodePartitionAction) == "stop" {
+		l.StopAfterHours = int(v.Int(policies.NodePartitionStopAfterHours))
+	}
+	return l
 }
 
 func (p policy) reportSeconds() int { return int(p.view().Int(policies.NodeReportSeconds)) }

@@ -19,12 +19,12 @@ import (
 // metrics is served on a port of its own, on loopback: it names nodes, and pprof
 // shows memory.
 func (s *Server) metrics() http.Handler {
-	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf(), s.rooms.till.figures, s.rooms.drift)
+	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf(), s.rooms.till.figures, s.rooms.drift, s.rooms.taskFigures)
 	if loop := s.rooms.sets[RoleReconcile]; loop != nil {
 		s.figures.MustRegister(fleet{loop, s.cfg.Clock})
 	}
 	if worker := s.rooms.sets[RoleWork]; worker != nil {
-		s.figures.MustRegister(meters{worker}, rollouts{worker}, worker.billing.Figures)
+		s.figures.MustRegister(meters{worker}, rollouts{worker}, worker.billing.Figures, hosts{worker})
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))

@@ -56,8 +56,11 @@ type rooms struct {
 
 	policy policy
 	drift  *reconciler.Figures
-	jobs   *river.Client[pgx.Tx] // of the workers, or of the loop
-	queue  *river.Client[pgx.Tx] // of the API
+	// taskFigures are of all roles that run here together.
+	taskFigures *nodetask.Figures
+
+	jobs  *river.Client[pgx.Tx] // of the workers, or of the loop
+	queue *river.Client[pgx.Tx] // of the API
 
 	custody  Custody
 	binaries *nodeapi.Binaries
@@ -144,7 +147,7 @@ func prepare(ctx context.Context, c Config) error {
 }
 
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
-	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures()}
+	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures(), taskFigures: nodetask.NewFigures()}
 	var err error
 	if r.custody, err = OpenCustody(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
 		return nil, err
@@ -246,7 +249,7 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 		DB: w.db, Desired: w.desired, Observed: w.observed, Tasks: w.tasks, Allocations: w.allocations, Inventory: w.inventory, Releases: w.releases,
 		Catalog: w.catalog, Policies: r.policy.client, Metering: w.metering, Ledger: w.ledger, Billing: w.billing, Payments: w.payments, Audit: w.audited, Hints: r.hints, Log: c.Log,
 		Window: r.policy.window, ObservationStale: r.policy.observationStale, Sweeping: r.policy.sweeping,
-		Began: c.Clock.Now(), Clock: c.Clock,
+		Began: c.Clock.Now(), Clock: c.Clock, Logins: r.policy.logins, UserCA: r.custody.Users.Public,
 		Reports: &forge.Reports{DB: w.db}, Development: c.Profile.Development,
 		DriftRules: r.policy.drift, Naming: c.naming(), Figures: r.drift,
 	}

@@ -80,6 +80,7 @@ func Authority(t *testing.T, ca secret.Authority) {
 }
 
 func speaks(t *testing.T, ca secret.Authority, name pki.Name) {
+	t.Helper()
 	server, err := ca.Server(t.Context(), []string{"127.0.0.1", "localhost"}, 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -88,14 +89,14 @@ func speaks(t *testing.T, ca secret.Authority, name pki.Name) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go serve(c)
+			go serve(t.Context(), c)
 		}
 	}()
 	key := Key(t)
@@ -114,18 +115,18 @@ func speaks(t *testing.T, ca secret.Authority, name pki.Name) {
 	if got, err := dial(t.Context(), l, known); err != nil || got != name.URI().String() {
 		t.Errorf("with a certificate: %q, %v", got, err)
 	}
-	for _, print := range pki.BundleFingerprints(ca.Bundle()) {
-		if got, err := dial(t.Context(), l, pki.PinnedTLS(print, clock.Clock{})); err != nil || got != "nobody" {
+	for _, pin := range pki.BundleFingerprints(ca.Bundle()) {
+		if got, err := dial(t.Context(), l, pki.PinnedTLS(pin, clock.Clock{})); err != nil || got != "nobody" {
 			t.Errorf("with a pin: %q, %v", got, err)
 		}
 	}
 }
 
 // serve tells the caller who it is.
-func serve(c net.Conn) {
-	defer c.Close()
+func serve(ctx context.Context, c net.Conn) {
+	defer func() { _ = c.Close() }()
 	s, ok := c.(*tls.Conn)
-	if !ok || s.Handshake() != nil {
+	if !ok || s.HandshakeContext(ctx) != nil {
 		return
 	}
 	said := "nobody"
@@ -142,14 +143,15 @@ func dial(ctx context.Context, l net.Listener, config *tls.Config) (string, erro
 	if err != nil {
 		return "", err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	said, err := io.ReadAll(c)
 	return string(said), err
 }
 
 func certifies(t *testing.T, ca secret.Authority, name pki.Name) {
+	t.Helper()
 	key := Key(t)
-	began := time.Now()
+	began := clock.Clock{}.Now()
 	made, err := ca.Issue(t.Context(), Request(t, key, x509.CertificateRequest{}), name.URI(), 2*time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -180,6 +182,7 @@ func certifies(t *testing.T, ca secret.Authority, name pki.Name) {
 }
 
 func refuses(t *testing.T, ca secret.Authority, name pki.Name) {
+	t.Helper()
 	weak, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func authority(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	make := func(name string, depth int, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	certify := func(name string, depth int, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 		t.Helper()
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
@@ -62,8 +62,8 @@ func authority(t *testing.T, dir string) {
 		}
 		return cert, key
 	}
-	root, rootKey := make("root", 1, nil, nil)
-	issuing, issuingKey := make("issuing", 0, root, rootKey)
+	root, rootKey := certify("root", 1, nil, nil)
+	issuing, issuingKey := certify("issuing", 0, root, rootKey)
 	private, err := x509.MarshalPKCS8PrivateKey(issuingKey)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func start(t *testing.T) (stepca.Config, *exec.Cmd) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	cmd := exec.Command(binary, file) //nolint:gosec // our own build
+	cmd := exec.Command(binary, file)
 	cmd.Env = append(os.Environ(), "HOME="+dir, "STEPPATH="+dir)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/url"
@@ -186,9 +187,7 @@ func (a *Authority) token(path, subject string, more map[string]any) (string, er
 		"iss": a.cfg.Provisioner, "aud": a.cfg.URL + path, "sub": subject, "jti": uuid.NewString(),
 		"iat": now.Unix(), "nbf": now.Add(-tokenFor).Unix(), "exp": now.Add(tokenFor).Unix(),
 	}
-	for k, v := range more {
-		claims[k] = v
-	}
+	maps.Copy(claims, more)
 	text, err := json.Marshal(claims)
 	if err != nil {
 		return "", fmt.Errorf("encoding a token: %w", err)

@@ -174,14 +174,14 @@ func chainOf(got *api.Secret) ([]*x509.Certificate, error) {
 		return nil, errs.New(errs.Unavailable, "Vault made no certificate")
 	}
 	leaf, _ := got.Data["certificate"].(string)
-	text := strings.TrimSpace(leaf) + "\n"
+	text := []string{strings.TrimSpace(leaf)}
 	above, _ := got.Data["ca_chain"].([]any)
 	for _, one := range above {
-		if s, ok := one.(string); ok && strings.TrimSpace(s) != strings.TrimSpace(leaf) {
-			text += strings.TrimSpace(s) + "\n"
+		if s, ok := one.(string); ok && strings.TrimSpace(s) != text[0] {
+			text = append(text, strings.TrimSpace(s))
 		}
 	}
-	chain, err := pki.Certificates([]byte(text))
+	chain, err := pki.Certificates([]byte(strings.Join(text, "\n")))
 	if err != nil {
 		return nil, fmt.Errorf("reading what Vault made: %w", err)
 	}

@@ -20,8 +20,8 @@ import (
 
 const rootToken = "root"
 
-// real is a Vault of its own, without TLS, on this machine only.
-type real struct {
+// server is a Vault of its own, without TLS, on this machine only.
+type server struct {
 	*api.Client
 
 	t       *testing.T
@@ -30,7 +30,7 @@ type real struct {
 }
 
 // start runs the binary that make test-vault has built.
-func start(t *testing.T) *real {
+func start(t *testing.T) *server {
 	t.Helper()
 	binary := os.Getenv("GPUAAS_TEST_VAULT")
 	if binary == "" {
@@ -43,7 +43,7 @@ func start(t *testing.T) *real {
 	at := l.Addr().String()
 	l.Close()
 	var said bytes.Buffer
-	cmd := exec.Command(binary, "server", "-dev", "-dev-root-token-id="+rootToken, "-dev-listen-address="+at, "-dev-no-store-token", "-log-level=warn") //nolint:gosec // our own build
+	cmd := exec.Command(binary, "server", "-dev", "-dev-root-token-id="+rootToken, "-dev-listen-address="+at, "-dev-no-store-token", "-log-level=warn")
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -63,7 +63,7 @@ func start(t *testing.T) *real {
 		t.Fatal(err)
 	}
 	c.SetToken(rootToken)
-	v := &real{c, t, config.Address, cmd}
+	v := &server{c, t, config.Address, cmd}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
@@ -78,7 +78,7 @@ func start(t *testing.T) *real {
 	}
 }
 
-func (v *real) write(path string, data map[string]any) *api.Secret {
+func (v *server) write(path string, data map[string]any) *api.Secret {
 	v.t.Helper()
 	got, err := v.Logical().WriteWithContext(v.t.Context(), path, data)
 	if err != nil {
@@ -89,7 +89,7 @@ func (v *real) write(path string, data map[string]any) *api.Secret {
 
 // furnish does what docs/guides/rotate-ca-and-keys.md tells an operator to do, and
 // returns an AppRole that may do no more than the server needs.
-func (v *real) furnish() vault.Config {
+func (v *server) furnish() vault.Config {
 	v.t.Helper()
 	v.write("sys/mounts/pki", map[string]any{"type": "pki", "config": map[string]any{"max_lease_ttl": "87600h"}})
 	v.write("pki/root/generate/internal", map[string]any{"common_name": "GPUaaS root", "issuer_name": "one", "ttl": "87600h", "key_type": "ec"})
@@ -122,7 +122,7 @@ func (v *real) furnish() vault.Config {
 
 // role lets the roles be signed for by an issuer: nodes and the door apart, so
 // that a roll-over can move one before the other.
-func (v *real) role(node string) {
+func (v *server) role(node string) {
 	v.t.Helper()
 	v.write("pki/roles/gpuaas-node", map[string]any{
 		"issuer_ref": node, "allowed_uri_sans": "spiffe://" + secrettest.Domain + "/node/*", "use_csr_sans": false, "use_csr_common_name": false, "require_cn": false,
@@ -134,7 +134,7 @@ func (v *real) role(node string) {
 	})
 }
 
-func (v *real) open(cfg vault.Config, c clock.Clock) (*vault.Authority, *vault.Signer) {
+func (v *server) open(cfg vault.Config, c clock.Clock) (*vault.Authority, *vault.Signer) {
 	v.t.Helper()
 	client, err := vault.New(v.t.Context(), cfg, c)
 	if err != nil {
@@ -178,8 +178,10 @@ func TestRealVault(t *testing.T) {
 		if _, err := v.Logical().DeleteWithContext(t.Context(), "pki/issuer/one"); err != nil {
 			t.Fatal(err)
 		}
-		v.write("pki/roles/gpuaas-server", map[string]any{"issuer_ref": "two", "allowed_domains": "localhost", "allow_bare_domains": true, "allow_localhost": true, "allow_ip_sans": true,
-			"use_csr_sans": false, "use_csr_common_name": false, "require_cn": false, "key_type": "any", "server_flag": true, "max_ttl": "24h"})
+		v.write("pki/roles/gpuaas-server", map[string]any{
+			"issuer_ref": "two", "allowed_domains": "localhost", "allow_bare_domains": true, "allow_localhost": true, "allow_ip_sans": true,
+			"use_csr_sans": false, "use_csr_common_name": false, "require_cn": false, "key_type": "any", "server_flag": true, "max_ttl": "24h",
+		})
 		last, _ := v.open(cfg, ahead)
 		if n := len(pki.BundleFingerprints(last.Bundle())); n != 1 {
 			t.Errorf("%d roots after the end of the first", n)

@@ -1,0 +1,137 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/hook"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// fault is put into one step of one type, and fires once.
+type fault struct {
+	kind wire.Type
+	step string
+	at   func(ctx context.Context) error
+	// within replaces the deadline of the step.
+	within time.Duration
+	fired  atomic.Bool
+}
+
+// steps are those of the host, with the fault in.
+func (f *fault) steps(t wire.Type) []hook.Step {
+	steps := hook.Steps(t)
+	for i := range steps {
+		if t != f.kind || steps[i].Name != f.step {
+			continue
+		}
+		check := steps[i].Check
+		if f.within > 0 {
+			steps[i].Within = f.within
+		}
+		// Where a step looks: all have that, and not all find something to do.
+		steps[i].Check = func(ctx context.Context, h hook.Host, o wire.Order) (bool, error) {
+			if f.fired.CompareAndSwap(false, true) {
+				if err := f.at(ctx); err != nil {
+					return false, err
+				}
+			}
+			return check(ctx, h, o)
+		}
+	}
+	return steps
+}
+
+// INV-47: every step of both tasks, with every fault that leaves the process alive.
+// Whatever happens, the host ends clean and the slot is proved so.
+func TestINV47EveryStepWithEveryFault(t *testing.T) {
+	t.Parallel()
+
+	for _, kind := range []wire.Type{wire.ProvisionUser, wire.RevokeUser} {
+		for _, step := range hook.Names(kind) {
+			for _, what := range []string{"error", "hang", "duplicate", "newer fence"} {
+				t.Run(string(kind)+"/"+step+"/"+what, func(t *testing.T) {
+					t.Parallel()
+					faulty(t, kind, step, what)
+				})
+			}
+		}
+	}
+}
+
+func faulty(t *testing.T, kind wire.Type, step, what string) {
+	t.Helper()
+	b := setup(t)
+	reached, leave := make(chan struct{}), make(chan struct{})
+	f := &fault{kind: kind, step: step}
+	switch what {
+	case "error":
+		f.at = func(context.Context) error { return errors.New("out of order") }
+	case "hang":
+		f.within, f.at = 100*time.Millisecond, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	case "duplicate":
+		f.at = func(context.Context) error { close(reached); <-leave; return nil }
+	case "newer fence":
+		f.at = func(ctx context.Context) error { close(reached); <-ctx.Done(); return ctx.Err() }
+	}
+	b.Steps = f.steps
+	id, fence := ids.New[ids.Allocation](), int64(1)
+	e := b.provision(id, fence, b.gpus[0])
+	if kind == wire.RevokeUser {
+		b.do(e)
+		fence = 2
+		e = b.revoke(id, fence, b.gpus[0])
+	}
+	if a := b.Take(b.sign(e)); a.Refusal != nil {
+		t.Fatal(a.Refusal)
+	}
+	switch what {
+	case "error", "hang":
+		r := b.resultOf(e)
+		if r.Outcome != wire.Failed || r.Step != step {
+			t.Errorf("%+v", r)
+		}
+		if what == "hang" && !strings.Contains(r.Message, "not finished in") {
+			t.Errorf("%+v", r)
+		}
+		if h := b.world(); kind == wire.ProvisionUser && (len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0) {
+			t.Errorf("not taken back: %+v", h.Accounts)
+		}
+	case "duplicate":
+		<-reached
+		if a := b.Take(b.sign(e)); !a.InHand {
+			t.Errorf("%+v", a)
+		}
+		close(leave)
+		if r := b.resultOf(e); r.Outcome != wire.Succeeded {
+			t.Errorf("%+v", r)
+		}
+	case "newer fence":
+		<-reached
+		newer := b.revoke(id, fence+1, b.gpus[0])
+		if r := b.do(newer); r.Outcome != wire.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
+			t.Errorf("%+v", r)
+		}
+		if r := b.resultOf(e); r.Code != wire.StaleFence {
+			t.Errorf("overtaken: %+v", r)
+		}
+		fence++
+	}
+	if !f.fired.Load() {
+		t.Fatal("the fault did not fire")
+	}
+	// And whatever it was, a release comes to its end.
+	last := b.revoke(id, fence+1, b.gpus[0])
+	r := b.do(last)
+	if r.Outcome != wire.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
+		t.Errorf("released: %+v", r)
+	}
+	if h := b.world(); len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || b.seen(id).Phase != wire.Gone {
+		t.Errorf("left %+v", h)
+	}
+}

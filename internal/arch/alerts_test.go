@@ -1,0 +1,117 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+)
+
+// The forms of a metric that Prometheus adds to its name.
+var metricForm = regexp.MustCompile(`_(bucket|sum|count)$`)
+
+var (
+	metricName  = regexp.MustCompile(`\bgpuaas_[a-z_]+`)
+	metricGiven = regexp.MustCompile(`"(gpuaas_[a-z_]+)"`)
+)
+
+type alertRule struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+// TestEveryAlertCanFireAndIsExplained holds the rules for Prometheus against what the
+// server exports and against the runbooks: an alert about a metric that nobody
+// exports never fires, and one without a runbook helps nobody at night.
+func TestEveryAlertCanFireAndIsExplained(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/alerts/gpuaas.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []alertRule
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil || len(file.Groups) == 0 {
+		t.Fatalf("%d groups: %v", len(file.Groups), err)
+	}
+	exported := exportedMetrics(t)
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			judgeAlert(t, r, exported)
+		}
+	}
+}
+
+func judgeAlert(t *testing.T, r alertRule, exported map[string]bool) {
+	t.Helper()
+	name, ours := strings.CutPrefix(r.Alert, "GPUaaS")
+	if !ours || name == "" {
+		t.Errorf("%q does not begin with GPUaaS", r.Alert)
+	}
+	if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+		t.Errorf("%s lacks severity, summary or description", r.Alert)
+	}
+	used := metricName.FindAllString(r.Expr, -1)
+	for _, m := range used {
+		if !exported[m] && !exported[metricForm.ReplaceAllString(m, "")] {
+			t.Errorf("%s asks for %s, which the server does not export", r.Alert, m)
+		}
+	}
+	if len(used) == 0 {
+		t.Errorf("%s asks for no metric", r.Alert)
+	}
+	page := "docs/runbooks/" + kebab(name) + ".md"
+	if !strings.HasSuffix(r.Annotations["runbook_url"], "/"+page) {
+		t.Errorf("%s: its runbook should be %s", r.Alert, page)
+	}
+	words, err := os.ReadFile(filepath.Join("../..", page))
+	if err != nil {
+		t.Errorf("%s: %v", r.Alert, err)
+		return
+	}
+	for _, section := range []string{"Meaning", "Impact", "Diagnosis", "Mitigation", "Escalation"} {
+		if !strings.Contains(string(words), "\n**"+section+".**") {
+			t.Errorf("%s lacks the section %s", page, section)
+		}
+	}
+}
+
+func kebab(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// exportedMetrics are the names that product code gives to figures.
+func exportedMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range metricGiven.FindAllStringSubmatch(string(text), -1) {
+			all[found[1]] = true
+		}
+		return err
+	})
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d metrics: %v", len(all), err)
+	}
+	return all
+}

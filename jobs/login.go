@@ -1,0 +1,59 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// logsInByCertificate is the capability from which an agent takes limits,
+// authorities and rotate_keys. An older one refuses what it does not know.
+const logsInByCertificate = 2
+
+// order is what the host is told. When only who logs in has changed it is told no
+// more than that: a key that leaked must go also where a GPU is sick, and nothing
+// that the tenant has open is put at risk.
+func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Allocation, want desired.Object, spec desired.Allocation) (nodetask.Order, error) {
+	whole := wire.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs}
+	o := nodetask.Order{
+		Node: a.Node, Allocation: a.ID, Type: wire.ProvisionUser, Fence: want.Fence, Generation: want.Generation,
+		SpecHash: want.SpecHash, Slots: spec.GPUUUIDs, Trace: a.Trace, Params: whole,
+	}
+	capability, known, err := w.d.Observed.Capability(ctx, tx, a.Node)
+	if err != nil || known && capability < logsInByCertificate {
+		return o, err
+	}
+	if w.d.Logins != nil {
+		l := w.d.Logins(a.SKU, a.Region)
+		whole.Limits, whole.StopAfterHours = l.Limits, l.StopAfterHours
+	}
+	if w.d.UserCA != nil {
+		if whole.UserCA = w.d.UserCA(); len(whole.UserCA) > 0 {
+			whole.Principal = a.ID.String()
+		}
+	}
+	o.Params = whole
+	standing, ok, err := w.d.Tasks.Standing(ctx, tx, a.ID, want.Fence)
+	if err != nil {
+		return o, err
+	}
+	if ok && onlyLoginsDiffer(standing, whole) {
+		o.Type = wire.RotateKeys
+		o.Params = wire.RotateKeysParams{User: whole.User, UID: whole.UID, PublicKeys: whole.PublicKeys, GPUs: whole.GPUs, UserCA: whole.UserCA, Revoked: whole.Revoked}
+	}
+	return o, nil
+}
+
+// onlyLoginsDiffer says whether a rotation leads from what stands to what is wanted.
+func onlyLoginsDiffer(stands, want wire.ProvisionUserParams) bool {
+	same := stands.User == want.User && stands.UID == want.UID && slices.Equal(stands.GPUs, want.GPUs) && stands.Limits == want.Limits &&
+		stands.Principal == want.Principal && stands.StopAfterHours == want.StopAfterHours
+	logins := slices.Equal(stands.PublicKeys, want.PublicKeys) && slices.Equal(stands.UserCA, want.UserCA) && slices.Equal(stands.Revoked, want.Revoked)
+	return same && !logins
+}

@@ -1,0 +1,69 @@
+package nodetask
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Figures are how tasks fare: how long until a node has one, how long until it is
+// over, and what went wrong.
+type Figures struct {
+	dispatch, duration *prometheus.HistogramVec
+	failures           *prometheus.CounterVec
+}
+
+var _ prometheus.Collector = (*Figures)(nil)
+
+// Timeout is the reason of a task that was not done in time; the others are the codes
+// of hosts.
+const Timeout = "timeout"
+
+// NewFigures makes figures at zero.
+func NewFigures() *Figures {
+	// From a poll that waits to one that comes back after a minute's silence; and
+	// from a probe to a scrub of all GPUs.
+	quick, long := prometheus.ExponentialBuckets(0.01, 3, 9), prometheus.ExponentialBuckets(0.1, 3, 9)
+	return &Figures{
+		dispatch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_dispatch_seconds", Help: "From an order to its delivery.", Buckets: quick}, []string{"type"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_duration_seconds", Help: "From an order to its result.", Buckets: long}, []string{"type"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_node_task_failures_total", Help: "Orders that did not succeed."}, []string{"type", "reason"}),
+	}
+}
+
+func (f *Figures) all() []prometheus.Collector {
+	return []prometheus.Collector{f.dispatch, f.duration, f.failures}
+}
+
+// Describe names the figures.
+func (f *Figures) Describe(c chan<- *prometheus.Desc) {
+	for _, one := range f.all() {
+		one.Describe(c)
+	}
+}
+
+// Collect reads them.
+func (f *Figures) Collect(c chan<- prometheus.Metric) {
+	for _, one := range f.all() {
+		one.Collect(c)
+	}
+}
+
+// ended counts a result that was accepted. Its transaction may yet be rolled back;
+// then the node tells it again.
+func (f *Figures) ended(t wire.Type, dispatch, duration float64, code wire.Refusal) {
+	if f == nil {
+		return
+	}
+	f.dispatch.WithLabelValues(string(t)).Observe(dispatch)
+	f.duration.WithLabelValues(string(t)).Observe(duration)
+	if code != "" {
+		f.failures.WithLabelValues(string(t), string(code)).Inc()
+	}
+}
+
+func (f *Figures) expired(t wire.Type, n int) {
+	if f != nil && n > 0 {
+		f.failures.WithLabelValues(string(t), Timeout).Add(float64(n))
+	}
+}
