@@ -165,7 +165,7 @@ func (c *agents) each(do func(i int) error) error {
 }
 
 func (c *agents) dial(ctx context.Context, i int) (*tls.Conn, error) {
-	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1+c.round, byte(1+i%200))}}
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1+c.round, byte(1+i%200))}} //nolint:gosec // below 256
 	return pki.Connect(ctx, func(ctx context.Context) (net.Conn, error) { return from.DialContext(ctx, "tcp", c.Address) }, c.configs[i])
 }
 

@@ -30,9 +30,10 @@ const (
 	// heartbeats are how often each node says nothing new while its writes are
 	// counted.
 	heartbeats = 100
-	// patient is what the policy's defaults make of it: renewals are counted as they
-	// are. Where reports are timed nothing may go stale, however busy the machine is.
-	patient   = 30 * time.Second
+	// patient is twenty times what the policy's defaults make of it, and heartbeats
+	// come a thousand times faster: renewals weigh more here than in life. Where
+	// reports are timed nothing may go stale, however busy the machine is.
+	patient   = 10 * time.Minute
 	unhurried = 10 * time.Hour
 )
 
