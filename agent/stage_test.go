@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/agent/wire"
+)
+
+// Only an order to become another build waits for one, and only until it is there.
+func TestStage(t *testing.T) {
+	t.Parallel()
+	digest := strings.Repeat("ab", 32)
+	order := func(kind wire.Type, p wire.AgentUpdateParams) wire.Signed {
+		body, err := json.Marshal(map[string]any{"type": kind, "params": p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wire.Signed{Body: body}
+	}
+	for name, c := range map[string]struct {
+		task   wire.Signed
+		socket string
+		have   string
+		busy   bool
+		want   bool
+	}{
+		"another task":          {order(wire.Probe, wire.AgentUpdateParams{}), "s", "", false, false},
+		"no task":               {wire.Signed{Body: []byte("{")}, "s", "", false, false},
+		"no digest":             {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: "../../etc", Size: 1}), "s", "", false, false},
+		"no size":               {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest}), "s", "", false, false},
+		"too large":             {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: wire.MaxBinary + 1}), "s", "", false, false},
+		"both halves in one":    {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: 3}), "", "", true, false},
+		"it is there":           {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abc", false, false},
+		"it is being fetched":   {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: 3}), "s", "", true, true},
+		"another is in its way": {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abcd", true, true},
+	} {
+		n := newNode(Config{StateDir: t.TempDir(), Socket: c.socket, Log: slog.New(slog.DiscardHandler)})
+		if c.busy {
+			n.staging.busy = map[string]bool{digest: true}
+		}
+		if c.have != "" {
+			if err := os.MkdirAll(n.buildsIn(), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(n.buildsIn(), digest), []byte(c.have), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := n.stage(t.Context(), c.task); got != c.want {
+			t.Errorf("%s: waits %v", name, got)
+		}
+	}
+}
