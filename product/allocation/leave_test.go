@@ -93,7 +93,7 @@ func TestLeavingIsToldAndThenDone(t *testing.T) {
 	if open, closed := intervals(t, w, a.ID); open != 0 || closed != 1 {
 		t.Errorf("%d intervals are open, %d closed", open, closed)
 	}
-	if got := told(t, w); got != "release_pending release_called_off release_pending force_release_requested releasing.requested" {
+	if got := told(t, w); got != "release_pending release_called_off release_pending force_release_requested" {
 		t.Errorf("told %s", got)
 	}
 }
