@@ -104,7 +104,7 @@ func TestINV17EditedRowsAreHealed(t *testing.T) {
 			}
 			b.done(jobs.CheckDrift{})
 			b.settle()
-			if got := b.count(`SELECT count(*) FROM outbox_events WHERE stream = 'FLEET'`); got != 2 {
+			if got := b.count(`SELECT count(*) FROM outbox_events WHERE subject LIKE 'fleet.drift%'`); got != 2 {
 				t.Errorf("%d facts", got)
 			}
 		})

@@ -71,8 +71,8 @@ type Deps struct {
 	// Logins says what a tenant's login on a host is bounded by. Nil: the host's own.
 	Logins func(sku, region string) Logins
 	// UserCA lists the authorities that sign certificates of logins. Nil: none.
-	UserCA      func() []string
-	Reports     *forge.Reports // nil: nobody speaks to forges
+	UserCA  func() []string
+	Reports *forge.Reports // nil: nobody speaks to forges
 	// Development allows a forge on this machine.
 	Development bool
 	Hints       *hint.Bus

@@ -128,6 +128,7 @@ func (m *Machine) Examine(ctx context.Context, inventory wire.Inventory, err err
 	if err != nil { // half of it would look like hardware that is gone
 		return gpu.Examination{Health: m.watch.Look(ctx, nil, nil, err)}
 	}
+	m.watch.Ask(ctx)
 	host, cards := m.watch.Topology(topologyProbe), seen.Cards
 	var found gpu.Examination
 	if host != nil {

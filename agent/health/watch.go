@@ -70,8 +70,7 @@ func or(d, usual time.Duration) time.Duration {
 // Look returns every source's word. gpus are the devices as the driver lists them,
 // said what it says of them, err why it says nothing.
 func (w *Watch) Look(ctx context.Context, gpus []wire.GPU, said []wire.HealthReport, err error) []wire.HealthReport {
-	w.ask(ctx)
-	w.wait(ctx)
+	w.Ask(ctx)
 	now := w.Clock.Now()
 	all := slices.Clone(said)
 	if err != nil {
@@ -105,6 +104,12 @@ func (w *Watch) Topology(name string) *wire.Topology {
 
 func (w *Watch) names() []string {
 	return append(slices.Sorted(maps.Keys(Probes)), w.Extra...)
+}
+
+// Ask starts what is due, and gives the first round a moment.
+func (w *Watch) Ask(ctx context.Context) {
+	w.ask(ctx)
+	w.wait(ctx)
 }
 
 // ask starts what is due. One that still hangs is not started again: in a driver's

@@ -9,12 +9,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// serverCert is the door's own certificate, made anew at half life and when the
-// authority is another.
+// serverCert is the door's own certificate, made anew at half life and when what
+// is to be believed has changed.
 type serverCert struct {
 	mu     sync.Mutex
 	cert   *tls.Certificate
 	bundle string
+	making bool
 	retry  time.Time
 }
 
@@ -22,24 +23,48 @@ type serverCert struct {
 // at hand is good for hours.
 const certifyAgain = 10 * time.Second
 
+// get returns what there is. No handshake waits for the next one while the last
+// is good: an authority elsewhere may be slow.
 func (c *serverCert) get(ctx context.Context, s *Server) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, bundle := s.Clock.Now(), string(s.CA.Bundle())
-	if c.cert != nil && (now.Before(c.retry) || c.bundle == bundle && now.Before(c.cert.Leaf.NotAfter.Add(-pki.MaxTTL/2))) {
+	now := s.Clock.Now()
+	if c.cert == nil || !now.Before(c.cert.Leaf.NotAfter) {
+		made, err := c.first(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		c.cert = made
 		return c.cert, nil
 	}
+	stale := c.bundle != string(s.CA.Bundle()) || !now.Before(c.cert.Leaf.NotAfter.Add(-pki.MaxTTL/2))
+	if stale && !c.making && !now.Before(c.retry) {
+		c.making, c.retry = true, now.Add(certifyAgain)
+		go c.replace(ctx, s)
+	}
+	return c.cert, nil
+}
+
+func (c *serverCert) replace(ctx context.Context, s *Server) {
+	bundle := string(s.CA.Bundle())
 	ctx, cancel := context.WithTimeout(ctx, issueWithin)
 	defer cancel()
 	made, err := s.CA.Server(ctx, s.Hosts, pki.MaxTTL)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.making = false
 	if err != nil {
-		if c.cert == nil || !now.Before(c.cert.Leaf.NotAfter) {
-			return nil, err
-		}
 		s.Log.WarnContext(ctx, "node door not certified anew", "err", err)
-		c.retry = now.Add(certifyAgain)
-		return c.cert, nil
+		return
 	}
-	c.cert, c.bundle = &made, bundle
-	return c.cert, nil
+	c.cert, c.bundle, c.retry = &made, bundle, time.Time{}
+}
+
+// first needs c.mu.
+func (c *serverCert) first(ctx context.Context, s *Server) (*tls.Certificate, error) {
+	c.bundle = string(s.CA.Bundle())
+	ctx, cancel := context.WithTimeout(ctx, issueWithin)
+	defer cancel()
+	made, err := s.CA.Server(ctx, s.Hosts, pki.MaxTTL)
+	return &made, err
 }

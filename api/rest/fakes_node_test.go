@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -38,8 +37,8 @@ func (machines) Node(_ context.Context, name string) (inventory.Node, []inventor
 	return node1, []inventory.Device{{UUID: "GPU-1", Model: "NVIDIA H100", MemoryMiB: 81559, Health: "healthy", Present: true, Slot: &slot1.ID.UUID, SlotStatus: "clean"}}, nil
 }
 
-func (machines) Topology(context.Context, pg.Queryer, ids.Node) (*wire.Topology, string, error) {
-	return &wire.Topology{}, "", nil
+func (machines) Wiring(context.Context, pg.Queryer, ids.Node) (inventory.Wiring, error) {
+	return inventory.Wiring{Topology: []byte(`{"gpus":[]}`), Fingerprint: "8f3a"}, nil
 }
 
 func (machines) Health(context.Context, pg.Queryer, ids.Node) ([]inventory.Report, error) {
@@ -100,8 +99,8 @@ func (m machines) Revoke(_ context.Context, ch identity.Change[inventory.Node], 
 	return m.turn(ch, name, func(n *inventory.Node) { n.Reachability = "stale" })
 }
 
-func (m machines) OverrideHealth(_ context.Context, ch identity.Change[inventory.Node], name string, o inventory.Override) (inventory.Node, error) {
-	return m.turn(ch, name, func(n *inventory.Node) { n.Health = string(o.Level) })
+func (m machines) OverrideHealth(_ context.Context, ch identity.Change[inventory.Node], name string, w inventory.Word) (inventory.Node, error) {
+	return m.turn(ch, name, func(n *inventory.Node) { n.Health = w.Level })
 }
 
 func (m machines) Accept(_ context.Context, ch identity.Change[inventory.Node], name, fingerprint, _ string) (inventory.Node, error) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -168,8 +167,8 @@ func (s *Server) OverrideNodeHealth(ctx context.Context, req oapi.OverrideNodeHe
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.Inventory.OverrideHealth(ctx, s.keepNode(r, http.StatusOK), req.Name, inventory.Override{
-		Level: wire.Health(req.Body.Level), Target: or(req.Body.Target, ""), Message: h.reason, Until: h.until,
+	n, err := s.Inventory.OverrideHealth(ctx, s.keepNode(r, http.StatusOK), req.Name, inventory.Word{
+		Level: string(req.Body.Level), Target: or(req.Body.Target, ""), Reason: h.reason, Until: h.until,
 	})
 	if err != nil {
 		return nil, err
@@ -194,16 +193,12 @@ func (s *Server) GetNodeTopology(ctx context.Context, req oapi.GetNodeTopologyRe
 	if err != nil {
 		return nil, err
 	}
-	topology, _, err := s.Inventory.Topology(ctx, s.DB, n.ID)
+	w, err := s.Inventory.Wiring(ctx, s.DB, n.ID)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(topology)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the topology of %s: %w", req.Name, err)
-	}
 	shown := oapi.GetNodeTopology200JSONResponse{Node: req.Name, Fingerprint: filled(n.Fingerprint)}
-	if err := json.Unmarshal(text, &shown.Topology); err != nil {
+	if err := json.Unmarshal(w.Topology, &shown.Topology); err != nil {
 		return nil, fmt.Errorf("reading the topology of %s: %w", req.Name, err)
 	}
 	if shown.Topology == nil {

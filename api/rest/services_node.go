@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -22,7 +21,7 @@ type (
 		Capacity(ctx context.Context) ([]inventory.Capacity, error)
 		Nodes(ctx context.Context, after string, limit int) ([]inventory.Node, error)
 		Node(ctx context.Context, name string) (inventory.Node, []inventory.Device, error)
-		Topology(ctx context.Context, q pg.Queryer, id ids.Node) (t *wire.Topology, changed string, err error)
+		Wiring(ctx context.Context, q pg.Queryer, id ids.Node) (inventory.Wiring, error)
 		Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]inventory.Report, error)
 	}
 	// Holding takes machines and slots off the market, and gives them back.
@@ -36,7 +35,7 @@ type (
 	// Judging ends what a node may say, and puts a person's word beside its own.
 	Judging interface {
 		Revoke(ctx context.Context, ch identity.Change[inventory.Node], name, reason string) (inventory.Node, error)
-		OverrideHealth(ctx context.Context, ch identity.Change[inventory.Node], name string, o inventory.Override) (inventory.Node, error)
+		OverrideHealth(ctx context.Context, ch identity.Change[inventory.Node], name string, w inventory.Word) (inventory.Node, error)
 		Accept(ctx context.Context, ch identity.Change[inventory.Node], name, fingerprint, reason string) (inventory.Node, error)
 	}
 	// Inventory is all that this door asks of that room.

@@ -26,13 +26,13 @@ func (s *Server) wholeNode(ctx context.Context, name string) (oapi.Node, error) 
 	if err != nil {
 		return oapi.Node{}, err
 	}
-	topology, changed, err := s.Inventory.Topology(ctx, s.DB, n.ID)
+	w, err := s.Inventory.Wiring(ctx, s.DB, n.ID)
 	if err != nil {
 		return oapi.Node{}, err
 	}
 	shown := s.toNode(n)
-	if changed != "" && topology != nil {
-		shown.Changed, shown.ReportedFingerprint = &changed, filled(topology.Hardware().Fingerprint())
+	if w.Changed != "" {
+		shown.Changed, shown.ReportedFingerprint = &w.Changed, filled(w.Fingerprint)
 	}
 	gpus, err := s.toGPUs(ctx, devices)
 	if err != nil {

@@ -166,6 +166,9 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, operation string, 
 }
 
 func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, params map[string]string) {
+	if f.node(w, r, operation, params) {
+		return
+	}
 	switch operation {
 	case "listSkus":
 		f.page(w, r, toAny(fakeSkus()), 2)

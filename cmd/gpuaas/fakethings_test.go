@@ -29,8 +29,8 @@ func fakeNode(full bool) oapi.Node {
 		Onboarding: "simulated", Lifecycle: "active", Health: "healthy", Reachability: "reachable", Occupancy: "partial", Slots: 8, Free: 5,
 	}
 	if full {
-		held := id(1)
-		n.Gpus = &[]oapi.Gpu{{Uuid: "GPU-1", Index: 0, Model: "NVIDIA H100 80GB HBM3", MemoryMib: 81559, Health: "healthy", Reasons: []string{}, Present: true, SlotStatus: "claimed", AllocationId: &held}}
+		held, slot := id(1), id(9)
+		n.Gpus = &[]oapi.Gpu{{Uuid: "GPU-1", Index: 0, Model: "NVIDIA H100 80GB HBM3", MemoryMib: 81559, Health: "healthy", Reasons: []string{}, Present: true, SlotId: &slot, SlotStatus: "claimed", AllocationId: &held}}
 	}
 	return n
 }

@@ -34,9 +34,13 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// binary builds a program of ours, once.
+// binary builds a program of ours, once. GPUAAS_E2E_BIN is a folder where they have
+// been built already.
 func binary(t testing.TB, name string) string {
 	t.Helper()
+	if dir := os.Getenv("GPUAAS_E2E_BIN"); dir != "" {
+		return filepath.Join(dir, name)
+	}
 	path := filepath.Join(bins, name)
 	if _, err := os.Stat(path); err != nil {
 		must(t, rig.Build(path, "github.com/gpuaas/gpuaas/cmd/"+name))

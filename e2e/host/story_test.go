@@ -48,10 +48,12 @@ type allocation struct {
 func begin(t *testing.T) *story {
 	t.Helper()
 	h := rig.New(t, rig.Options{Profile: "l40s-4", Hostname: "gpu-a"})
-	s := &story{server: startServer(t, h.Gateway(), "gpu-a"), host: h, name: "gpu-a"}
-	must(t, h.CopyIn(t.Context(), binary(t, "gpuaas-agent"), "/root/gpuaas-agent"))
+	_ = binary(t, "gpuaas-agent") // the server hands out the one that lies beside it
+	s := &story{server: startServer(t, h.Gateway()), host: h, name: "gpu-a"}
+	line := s.cli("default-admin", "node", "add", s.name, "--sku", "l40s", "--region", "eu-dev-1", "--gpus", "4", "--root", "--address", h.Addr())
+	line = line[strings.Index(line, "curl "):]
 	began := time.Now()
-	t.Log(s.install())
+	t.Log(h.Sh(t, "cd /root; export GPUAAS_AGENT_SCRUB="+rig.Scrub+"\n"+strings.TrimSpace(line)+" 2>&1"))
 	t.Logf("a node after %s", time.Since(began).Round(time.Millisecond))
 
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -60,18 +62,6 @@ func begin(t *testing.T) *story {
 	must(t, err)
 	must(t, s.call("default", "POST", "/api/v1/ssh-keys", map[string]any{"name": "story", "public_key": strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.key.PublicKey())))}, nil))
 	return s
-}
-
-func (s *story) install() string {
-	s.t.Helper()
-	var token struct {
-		Token string `json:"token"`
-	}
-	within(s.t, patience, "the node is declared", func() error {
-		return s.call("default-operator", "POST", "/api/v1/admin/nodes/"+s.name+"/enrolment-token", map[string]any{}, &token)
-	})
-	return s.host.Sh(s.t, fmt.Sprintf(`echo %s | /root/gpuaas-agent install --server %s --ca-fingerprint %s --scrub %s 2>&1`,
-		token.Token, s.ready.NodeURL, s.fingerprint(), rig.Scrub))
 }
 
 func (s *story) create(gpus int) allocation {

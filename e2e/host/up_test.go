@@ -4,9 +4,6 @@ package host
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"crypto/tls"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,16 +33,8 @@ type server struct {
 	}
 }
 
-// node declares a machine that is not there yet.
-const node = `
-package dev
-
-nodes: [%s]
-`
-
-// startServer starts one whose node door listens on address. It declares nodes with
-// four L40S each.
-func startServer(t testing.TB, address string, nodes ...string) *server {
+// startServer starts one without a fleet, whose node door listens on address.
+func startServer(t testing.TB, address string) *server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gpuaas-host-up-")
 	must(t, err)
@@ -53,11 +42,7 @@ func startServer(t testing.TB, address string, nodes ...string) *server {
 	s := &server{t: t, dir: dir, ended: make(chan struct{})}
 	fleet := filepath.Join(dir, "repo", "environments", "dev")
 	must(t, os.CopyFS(fleet, os.DirFS(filepath.Join("..", "..", "environments", "dev"))))
-	var list strings.Builder
-	for _, n := range nodes {
-		fmt.Fprintf(&list, "{apiVersion: _apiVersion, kind: \"Node\", metadata: name: %q, spec: {region: _region, onboarding: \"manual\", sku: \"l40s\", gpus: 4}},", n)
-	}
-	must(t, os.WriteFile(filepath.Join(fleet, "nodes.cue"), fmt.Appendf(nil, node, list.String()), 0o600))
+	must(t, os.WriteFile(filepath.Join(fleet, "nodes.cue"), []byte("package dev\n\nnodes: []\n"), 0o600))
 	for _, args := range [][]string{{"init", "--quiet", "--initial-branch=main"}, {"add", "--all"}, {"commit", "--quiet", "--message", "fleet"}} {
 		git := exec.CommandContext(t.Context(), "git", append([]string{"-C", filepath.Join(dir, "repo"), "-c", "user.name=e2e", "-c", "user.email=e2e@localhost", "-c", "commit.gpgsign=false"}, args...)...)
 		if out, err := git.CombinedOutput(); err != nil {
@@ -184,22 +169,6 @@ func (s *server) call(who, method, path string, body, into any) error {
 		return nil
 	}
 	return json.Unmarshal(answer, into)
-}
-
-// fingerprint is of the root that the node door's certificate comes from.
-func (s *server) fingerprint() string {
-	s.t.Helper()
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
-	c, err := dialer.DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.ready.NodeURL, "https://"))
-	must(s.t, err)
-	defer c.Close()
-	t, ok := c.(*tls.Conn)
-	if !ok {
-		s.t.Fatal("no TLS")
-	}
-	chain := t.ConnectionState().PeerCertificates
-	sum := sha256.Sum256(chain[len(chain)-1].Raw)
-	return hex.EncodeToString(sum[:])
 }
 
 func within(t testing.TB, d time.Duration, what string, ok func() error) {

@@ -14,6 +14,9 @@ type Seen struct {
 	Message    string
 	Failures   int
 	Generation int64
+	// What is wrong with a GPU of it, in words for its holder; empty: nothing.
+	Fault      string
+	FaultSince time.Time
 }
 
 // Condition is a named yes, no or unknown about an allocation.
@@ -61,6 +64,11 @@ func Conditions(a Allocation, seen Seen) []Condition {
 	}
 	if a.lives() && a.LeaveAt != nil {
 		list = append(list, a.pendingRelease())
+	}
+	if a.State == Active && seen.Fault != "" {
+		c := a.condition("GpuHealthy", isFalse, "GpuUnhealthy", seen.Fault)
+		c.LastTransitionTime = seen.FaultSince
+		list = append(list, c)
 	}
 	list = append(list,
 		a.step("NodeAssigned", a.placed()),

@@ -104,8 +104,8 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, v v
 // mayHold asks the breaker. A wrong rule, a broken clock or a bad driver looks like
 // the failure of many machines at once: after so many a person decides.
 func (s *Service) mayHold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, reason string) (bool, error) {
-	var fleet, held int
-	var counted, tripped bool
+	var fleet, held, tripped int
+	var counted bool
 	b := &pgx.Batch{}
 	b.Queue(lockBreaker)
 	b.Queue(selectBreaker, id, massWindow).QueryRow(func(row pgx.Row) error { return row.Scan(&fleet, &held, &counted, &tripped) })
@@ -114,7 +114,14 @@ func (s *Service) mayHold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, 
 	}
 	rules := s.rules(k.SKU)
 	allowed := max(rules.MassMinimum, fleet*rules.MassPercent/100)
-	if !tripped && (counted || held < allowed) {
+	if tripped > 0 && allowed > tripped {
+		// Somebody has declared a higher bound since: that is the word it waits for.
+		if _, err := s.ClearBreaker(ctx, tx, "policy"); err != nil {
+			return false, err
+		}
+		tripped = 0
+	}
+	if tripped == 0 && (counted || held < allowed) {
 		return true, nil
 	}
 	var trip uuid.UUID

@@ -112,6 +112,20 @@ func TestINV62MassActionStops(t *testing.T) {
 	if ill, err = b.Ill(t.Context(), ids.Node{}, 1000); err != nil || len(ill) != 0 {
 		t.Errorf("%d nodes are looked at for ever, %v", len(ill), err)
 	}
+
+	// A higher bound that somebody declares is such a word, too.
+	b.Rules = func(string) inventory.FaultRules {
+		return inventory.FaultRules{Action: inventory.FaultQuarantinesSlot, MassPercent: 5, MassMinimum: 12}
+	}
+	if ill, err = b.Ill(t.Context(), ids.Node{}, 1000); err != nil || len(ill) != 200 {
+		t.Fatalf("%d nodes are looked at under the new bound, %v", len(ill), err)
+	}
+	for _, id := range ill {
+		b.do(func(tx pgx.Tx) error { return b.Recheck(t.Context(), tx, id) })
+	}
+	if n := b.count(heldNodes); n != 12 {
+		t.Errorf("%d nodes are held under a bound of 12", n)
+	}
 }
 
 // The window is ten minutes: what was held before it counts no more.

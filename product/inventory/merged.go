@@ -100,7 +100,8 @@ func (s *Service) Recheck(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 // Ill lists the nodes, by id after the given one, that Recheck may find otherwise
 // than they are kept.
 func (s *Service) Ill(ctx context.Context, after ids.Node, limit int) ([]ids.Node, error) {
-	rows, err := s.DB.Query(ctx, selectIll, after, limit)
+	rules := s.rules("")
+	rows, err := s.DB.Query(ctx, selectIll, after, limit, rules.MassMinimum, rules.MassPercent)
 	if err != nil {
 		return nil, fmt.Errorf("listing ill nodes: %w", err)
 	}

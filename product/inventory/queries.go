@@ -105,13 +105,13 @@ const (
 		RETURNING id, slot_id`
 	// Of those who would hold one at a time: what the others held must be seen.
 	lockBreaker = `SELECT pg_advisory_xact_lock(hashtextextended('inventory.breaker', 0))`
-	// A window that a person has opened anew begins there.
+	// A window that a person has opened anew begins there; a higher bound opens none.
 	selectBreaker = `
 		SELECT (SELECT count(*) FROM nodes WHERE lifecycle <> 'retired'),
 			count(DISTINCT h.node_id) FILTER (WHERE h.node_id <> $1), count(*) FILTER (WHERE h.node_id = $1) > 0,
-			EXISTS (SELECT FROM breaker_trips WHERE cleared_at IS NULL)
+			coalesce((SELECT allowed FROM breaker_trips WHERE cleared_at IS NULL), 0)
 		FROM holds h WHERE h.cause IN ('health', 'fingerprint') AND h.owner = 'system'
-			AND h.created_at > greatest(now() - $2::interval, (SELECT max(cleared_at) FROM breaker_trips))`
+			AND h.created_at > greatest(now() - $2::interval, (SELECT max(cleared_at) FROM breaker_trips WHERE cleared_by <> 'policy'))`
 	tripBreaker = `
 		INSERT INTO breaker_trips AS t (held, allowed, fleet, reason, refused) VALUES ($2, $3, $4, $5, ARRAY[$1::uuid])
 		ON CONFLICT ((true)) WHERE cleared_at IS NULL DO UPDATE SET refused = t.refused || $1::uuid WHERE NOT $1 = ANY (t.refused)
@@ -120,7 +120,8 @@ const (
 	clearBreaker = `UPDATE breaker_trips SET cleared_at = now(), cleared_by = $1 WHERE cleared_at IS NULL`
 	selectIll    = `
 		SELECT DISTINCT node_id FROM health_reports
-		WHERE (until <= now() OR level <> 'healthy' AND NOT EXISTS (SELECT FROM breaker_trips WHERE cleared_at IS NULL)) AND node_id > $1
+		WHERE (until <= now() OR level <> 'healthy' AND NOT EXISTS (SELECT FROM breaker_trips WHERE cleared_at IS NULL
+				AND allowed >= greatest($3::int, (SELECT count(*) FROM nodes WHERE lifecycle <> 'retired') * $4::int / 100))) AND node_id > $1
 		ORDER BY node_id LIMIT $2`
 	putOverride = `
 		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, classes, until, actor)

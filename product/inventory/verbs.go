@@ -120,18 +120,25 @@ func (s *Service) Revoke(ctx context.Context, ch identity.Change[Node], name, re
 	})
 }
 
-// OverrideHealth takes an operator's word about a node, or a GPU of it; unknown
-// takes it back.
-func (s *Service) OverrideHealth(ctx context.Context, ch identity.Change[Node], name string, o Override) (Node, error) {
+// Word is what an operator says of a node's health, or of a GPU's.
+type Word struct {
+	Level  string // unknown takes it back
+	Target string // GPU UUID; empty: the node
+	Reason string
+	Until  *time.Time
+}
+
+// OverrideHealth takes an operator's word about a node, or a GPU of it.
+func (s *Service) OverrideHealth(ctx context.Context, ch identity.Change[Node], name string, w Word) (Node, error) {
 	return s.turn(ctx, ch, name, "health_override", func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) {
-		after := map[string]any{"target": o.Target, "level": o.Level, "reason": o.Message, "until": o.Until}
-		if o.Level == wire.Unknown {
+		after := map[string]any{"target": w.Target, "level": w.Level, "reason": w.Reason, "until": w.Until}
+		o := Override{Target: w.Target, Level: wire.Health(w.Level), Message: w.Reason, Until: w.Until, Actor: ch.Caller.Actor()}
+		switch o.Level { //nolint:exhaustive // the others only speak
+		case wire.Unknown:
 			return after, s.Withdraw(ctx, tx, n.ID, o.Target, o.Check)
-		}
-		if o.Level == wire.Unhealthy {
+		case wire.Unhealthy:
 			o.Classes = []wire.Class{wire.PreventAllocations}
 		}
-		o.Actor = ch.Caller.Actor()
 		return after, s.Override(ctx, tx, n.ID, o)
 	})
 }

@@ -6,7 +6,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/api/rest"
@@ -72,11 +74,38 @@ func (s *Server) serveAPI(ctx context.Context) error {
 // seen tells conditions what the hosts last said.
 func (s *set) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error) {
 	list, err := s.observed.Allocations(ctx, of)
+	if err != nil {
+		return nil, err
+	}
 	seen := make(map[ids.Allocation]allocation.Seen, len(list))
 	for id, o := range list {
 		seen[id] = allocation.Seen{Reported: true, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
 	}
-	return seen, err
+	return seen, s.faults(ctx, of, seen)
+}
+
+// faults adds what holders of ill GPUs are to be told.
+func (s *set) faults(ctx context.Context, of []ids.Allocation, seen map[ids.Allocation]allocation.Seen) error {
+	which := make([]uuid.UUID, len(of))
+	for i, id := range of {
+		which[i] = id.UUID
+	}
+	shown, err := s.inventory.Shown(ctx, s.db, which)
+	if err != nil {
+		return err
+	}
+	for id, faults := range shown {
+		a := ids.From[ids.Allocation](id)
+		one := seen[a]
+		one.FaultSince = faults[0].Since
+		texts := make([]string, len(faults))
+		for i, f := range faults {
+			texts[i] = f.Text
+		}
+		one.Fault = strings.Join(texts, " ")
+		seen[a] = one
+	}
+	return nil
 }
 
 // machines is the rooms' part in nodes, with the rights of the API.

@@ -147,12 +147,12 @@ func (i *installation) start(ctx context.Context) error {
 	return i.announce(ctx)
 }
 
-// nodeHosts are the names that the node door is reached by: this machine's own, and
-// the address that it was told to listen on for others.
+// nodeHosts are the names that the node door is reached by: the address that it was
+// told to listen on for others, and this machine's own. The first is what nodes are told.
 func nodeHosts(listen string) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" && !slices.Contains(names, host) {
-		names = append(names, host)
+		names = slices.Insert(names, 0, host)
 	}
 	return names
 }
