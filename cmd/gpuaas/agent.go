@@ -13,7 +13,6 @@ import (
 	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/inventory/release"
 )
@@ -52,7 +51,7 @@ func (a *app) agentDesk(ctx context.Context, stateDir string) (d agentDesk, done
 		return d, nil, err
 	}
 	d.files = release.Files{Dir: filepath.Join(stateDir, serve.BuildsDir)}
-	d.store = &release.Store{DB: pg.Scoped{Pool: db}, Signer: keys, Naming: ids.DefaultNaming, Clock: a.Clock}
+	d.store = &release.Store{DB: db, Signer: keys, Naming: ids.DefaultNaming, Clock: a.Clock}
 	return d, db.Close, nil
 }
 
@@ -117,7 +116,7 @@ func newAgentList(a *app) *cobra.Command {
 				return err
 			}
 			defer done()
-			ctx := pg.WithScope(cmd.Context(), pg.Platform)
+			ctx := cmd.Context()
 			all, err := d.store.Releases(ctx, d.store.DB)
 			if err != nil {
 				return err
