@@ -318,7 +318,7 @@ var demanded = []string{
 	"tenants", "projects", "tenant_memberships", "project_memberships", "users", "user_passwords", "invitations",
 	"service_accounts", "service_account_credentials", "api_keys", "ssh_keys", "sessions", "sign_in_links", "allocations", "enrolment_tokens",
 	"git_sources", "desired_objects", "plans", "drift", // who suspends, adopts, approves, ignores
-	"holds", "agent_releases", "certificates", // who cordons, publishes a build of the agent, revokes
+	"holds", "agent_releases", "certificates", "breaker_trips", // who cordons, publishes a build of the agent, revokes, lets the platform hold again
 }
 
 var (

@@ -50,8 +50,8 @@ var rooms = map[string][]string{
 	"reconciler/forge":  {},
 	"reconciler/check":  {"desired", "observed", "reconciler/plan", "agent/wire"},
 
-	"platform": {"policies"},                                      // and lower floors
-	"product":  {"platform", "policies", "desired", "agent/wire"}, // and lower floors
+	"platform": {"policies"},                                                        // and lower floors
+	"product":  {"platform", "policies", "policies/fault", "desired", "agent/wire"}, // and lower floors; policies/fault: what a fault leads to
 
 	// migrations: the name of the schema that River's tables are in.
 	"jobs":          {"jobs/nodetask", "reconciler", "platform", "product", "policies", "desired", "observed", "agent/wire", "migrations"},

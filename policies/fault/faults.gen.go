@@ -48,7 +48,7 @@ var rules = map[Action]Rule{
 var table = map[string]Fault{
 	"agent_old":                {ID: "agent_old", Meaning: "the agent is older than it should be", Rule: rules[Inspect], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"clock_offset":             {ID: "clock_offset", Meaning: "the clock is off", Rule: rules[MendHost], Shown: false, Clears: "itself", RaiseAfter: 60e9, ClearAfter: 60e9},
-	"clock_unsynchronised":     {ID: "clock_unsynchronised", Meaning: "the clock is not synchronised", Rule: rules[MendHost], Shown: false, Clears: "itself", RaiseAfter: 300e9, ClearAfter: 60e9},
+	"clock_unsynchronised":     {ID: "clock_unsynchronised", Meaning: "the clock is not synchronised", Rule: rules[Inspect], Shown: false, Clears: "itself", RaiseAfter: 300e9, ClearAfter: 60e9},
 	"disk_failing":             {ID: "disk_failing", Meaning: "a disk says that it will fail", Rule: rules[MendHost], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"disk_full":                {ID: "disk_full", Meaning: "a file system is nearly full", Rule: rules[MendHost], Shown: false, Clears: "itself", RaiseAfter: 30e9, ClearAfter: 60e9},
 	"disk_read_only":           {ID: "disk_read_only", Meaning: "a file system is read-only", Rule: rules[MendHost], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
