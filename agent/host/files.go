@@ -103,10 +103,10 @@ func syncDir(dir string) error {
 // other users read below /etc, and tenants pass. This process's umask closes them.
 func way(dir string) error {
 	const open = 0o755
-	err := os.Mkdir(dir, open) //nolint:gosec // see above
+	err := os.Mkdir(dir, open)
 	switch {
 	case err == nil:
-		return os.Chmod(dir, open) //nolint:gosec // see above
+		return os.Chmod(dir, open)
 	case errors.Is(err, os.ErrExist):
 		return nil
 	case !errors.Is(err, os.ErrNotExist):

@@ -147,7 +147,7 @@ func (h *Host) makeHome(ctx context.Context, name string, size int64) error {
 			return err
 		}
 	}
-	if err := h.room(size); err != nil {
+	if err := h.room(p.image, size); err != nil {
 		return err
 	}
 	temp := p.image + ".new"
@@ -165,8 +165,9 @@ func (h *Host) makeHome(ctx context.Context, name string, size int64) error {
 }
 
 // room refuses a home that the disk could not hold beside the others when all are
-// full: a full disk would hit every tenant.
-func (h *Host) room(size int64) error {
+// full: a full disk would hit every tenant. The image that grows counts with its new
+// size only.
+func (h *Host) room(of string, size int64) error {
 	total, err := h.diskSize()
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (h *Host) room(size int64) error {
 	}
 	promised := size * gib
 	for _, image := range images {
-		if info, err := os.Stat(image); err == nil {
+		if info, err := os.Stat(image); err == nil && image != h.path(of) {
 			promised += info.Size()
 		}
 	}
@@ -284,7 +285,7 @@ func (h *Host) copySkeleton(dir string, uid int) error {
 		}
 		path := h.path(dir, e.Name())
 		const skeletonMode = 0o644
-		if err := errors.Join(os.WriteFile(path, text, skeletonMode), os.Chmod(path, skeletonMode)); err != nil { //nolint:gosec // as in the skeleton
+		if err := errors.Join(os.WriteFile(path, text, skeletonMode), os.Chmod(path, skeletonMode)); err != nil {
 			return err
 		}
 		if err := give(path, uid); err != nil {
@@ -317,7 +318,7 @@ func (h *Host) growHome(ctx context.Context, name, loop string, size int64) erro
 	if !strings.HasPrefix(loop, "/dev/loop") {
 		return fmt.Errorf("the disk of %s is %s and no image", name, loop)
 	}
-	if err := h.room(size); err != nil {
+	if err := h.room(p.image, size); err != nil {
 		return err
 	}
 	if err := os.Truncate(h.path(p.image), size*gib); err != nil {

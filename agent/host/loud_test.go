@@ -49,9 +49,9 @@ var loud = []struct {
 	},
 }
 
-func TestReleaseFailsLoudly(t *testing.T) { //nolint:paralleltest // one host
+func TestReleaseFailsLoudly(t *testing.T) {
 	for _, p := range loud {
-		t.Run(p.name, func(t *testing.T) { //nolint:paralleltest // one host
+		t.Run(p.name, func(t *testing.T) {
 			l := newLeaver(t)
 			if p.login != "" {
 				l.login(p.login)

@@ -11,6 +11,8 @@ import (
 )
 
 // TestPlanted is no test but the process that some plants leave behind.
+//
+//nolint:paralleltest // it is alone in its process
 func TestPlanted(t *testing.T) {
 	switch os.Getenv("PLANT") {
 	case "sockets":

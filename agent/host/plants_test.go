@@ -83,6 +83,8 @@ var plants = []plant{
 
 // Everything that a tenant can leave is seen by the scan, removed by the release,
 // and not seen any more.
+//
+//nolint:paralleltest // one host
 func TestReleaseRemovesWhatIsLeft(t *testing.T) {
 	l := newLeaver(t)
 	if found := l.scan(); strings.Count(found, "\n") > 20 {

@@ -223,7 +223,7 @@ func dropACL(path, list string, uid int) error {
 		n, err = unix.Lgetxattr(path, list, value)
 	}
 	if err != nil || n < aclHead {
-		return nil // no list, or none on this file system
+		return nil //nolint:nilerr // no list, or none on this file system
 	}
 	kept, dropped := without(value[:n], uid)
 	if !dropped {

@@ -34,6 +34,9 @@ type Record struct {
 	// Stopped means that this half ended the tenant's logins by itself, because it
 	// heard nothing of the control plane; the next task ends it.
 	Stopped bool `json:"stopped,omitempty"`
+	// Stood means that all that was ordered was once in place, and no release has
+	// been ordered since: the home holds the tenant's work.
+	Stood bool `json:"stood,omitempty"`
 	// Write is the number of the writing that made this record: the highest tells
 	// how old a journal is.
 	Write int64 `json:"write,omitempty"`

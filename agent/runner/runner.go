@@ -240,6 +240,7 @@ func (r *Runner) accept(record journal.Record, e wire.Envelope, digest string) e
 		}
 	}
 	record.Tasks = append(record.Tasks, journal.Entry{Envelope: e, Digest: digest})
+	record.Stood = record.Stood && e.Type != wire.RevokeUser
 
 	failpoint.Hit("agent.task.before_journal")
 	if err := r.Journal.Put(record); err != nil {

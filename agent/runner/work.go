@@ -153,10 +153,11 @@ const undoWithin = time.Minute
 
 // unwind takes back what a failed provisioning began, newest first. A release is
 // never unwound: what it removed must not come back. Nor is a rotation: a key that
-// had to go may have leaked.
+// had to go may have leaked. Nor is the repair of what once stood: undoing it would
+// destroy the key of a home that somebody works in.
 func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) {
 	record, ok := r.Journal.Get(e.Allocation)
-	if !ok || e.Type != wire.ProvisionUser || record.Last().Envelope.Task != e.Task {
+	if !ok || record.Stood || e.Type != wire.ProvisionUser || record.Last().Envelope.Task != e.Task {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoWithin)
@@ -185,18 +186,26 @@ func (r *Runner) failed(e wire.Envelope, err error) *wire.Result {
 
 func (r *Runner) finish(e wire.Envelope, result *wire.Result) error {
 	failpoint.Hit("agent.task.before_result")
-	return r.update(e, func(t *journal.Entry) { t.Result = result })
+	return r.revise(e, func(record *journal.Record) {
+		record.Last().Result = result
+		record.Stood = record.Stood || e.Type == wire.ProvisionUser && result.Outcome == wire.Succeeded
+	})
 }
 
 // update changes the journal entry of a task that still is the last one.
 func (r *Runner) update(e wire.Envelope, change func(*journal.Entry)) error {
+	return r.revise(e, func(record *journal.Record) { change(record.Last()) })
+}
+
+// revise is update with the whole record.
+func (r *Runner) revise(e wire.Envelope, change func(*journal.Record)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	record, ok := r.Journal.Get(e.Allocation)
 	if !ok || record.Last().Envelope.Task != e.Task {
 		return wire.Refuse(wire.StaleFence, "overtaken by a newer task")
 	}
-	change(record.Last())
+	change(&record)
 	return r.Journal.Put(record)
 }
 

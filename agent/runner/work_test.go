@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,31 @@ func TestAFailedStepIsUnwound(t *testing.T) {
 		if s := b.seen(id); s.Phase != wire.Broken || s.Step != c.step {
 			t.Errorf("%s: %+v", operation, s)
 		}
+	}
+}
+
+// A repair that fails takes nothing back: the tenant's home is in it, and its key
+// is nowhere else.
+func TestAFailedRepairDestroysNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := ids.New[ids.Allocation]()
+	if r := b.do(b.provision(id, 1, b.gpus[0])); r.Outcome != wire.Succeeded {
+		t.Fatalf("provision: %+v", r)
+	}
+	before := b.world()
+	b.edit(func(h *sim.Host) {
+		for _, g := range h.GPUs {
+			g.Users = nil // somebody took the devices away
+		}
+		h.Fails = map[string]string{"grant": "out of order"}
+	})
+	if r := b.do(b.provision(id, 2, b.gpus[0])); r.Outcome != wire.Failed || r.Step != "device_access" {
+		t.Fatalf("repair: %+v", r)
+	}
+	after := b.world()
+	if !reflect.DeepEqual(before.Accounts, after.Accounts) || !reflect.DeepEqual(before.Files, after.Files) {
+		t.Errorf("left %v %v, there were %v %v", after.Accounts, after.Files, before.Accounts, before.Files)
 	}
 }
 

@@ -26,9 +26,10 @@ import (
 type Binaries struct {
 	Dir string
 
-	mu      sync.Mutex
-	known   map[string]Binary
-	sending atomic.Int32
+	mu       sync.Mutex
+	known    map[string]Binary
+	sending  atomic.Int32 // to strangers
+	updating atomic.Int32 // to nodes: whom no stranger keeps from their builds
 }
 
 // Binary is one build.

@@ -21,8 +21,8 @@ func (s *Server) build(w http.ResponseWriter, r *http.Request, _ caller) error {
 	if s.Builds == nil || s.Binaries == nil {
 		return errs.New(errs.NotFound, "this server has no builds of the agent")
 	}
-	defer s.Binaries.sending.Add(-1)
-	if s.Binaries.sending.Add(1) > downloads {
+	defer s.Binaries.updating.Add(-1)
+	if s.Binaries.updating.Add(1) > downloads {
 		return errs.New(errs.Unavailable, "too many hosts fetch the agent just now").Try("try again in a minute")
 	}
 	f, size, err := s.Builds.Open(r.PathValue("digest"))

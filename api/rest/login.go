@@ -12,7 +12,7 @@ import (
 
 // CreateSshCertificate handles POST /api/v1/allocations/{id}/ssh-certificate.
 //
-//nolint:revive,staticcheck // the contract's name
+//nolint:staticcheck // the contract's name
 func (s *Server) CreateSshCertificate(ctx context.Context, req oapi.CreateSshCertificateRequestObject) (oapi.CreateSshCertificateResponseObject, error) {
 	ctx, r := of(ctx)
 	a, err := s.within(ctx, r, req.Id)

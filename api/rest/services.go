@@ -171,8 +171,12 @@ type (
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
 		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
-		Login(ctx context.Context, ch identity.Change[allocation.Login], id ids.Allocation, publicKey string) (allocation.Login, error)
+		Logins
 		InUse
+	}
+	// Logins lets people into what they hold.
+	Logins interface {
+		Login(ctx context.Context, ch identity.Change[allocation.Login], id ids.Allocation, publicKey string) (allocation.Login, error)
 	}
 	// InUse knows what people and projects hold, and what they wait for.
 	InUse interface {

@@ -138,7 +138,7 @@ func (s settings) save() (changed bool, err error) {
 	if have, err := os.ReadFile(defaultFile); err == nil && bytes.Equal(have, text) {
 		return false, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(defaultFile), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(defaultFile), 0o755); err != nil { //nolint:gosec // daemons of other users read below /etc
 		return false, fmt.Errorf("saving configuration: %w", err)
 	}
 	return true, durable.Write(defaultFile, text, 0o644)

@@ -261,8 +261,8 @@ func (d desk) keys() (list []rotating) {
 			list = append(list, rotating{"root", g.Fingerprint, role, &g.Root.NotAfter}, rotating{"issuing", g.Issuer, role, &g.Issuing.NotAfter})
 		}
 	case secret.Authority:
-		for _, print := range pki.BundleFingerprints(of.Bundle()) {
-			list = append(list, rotating{Kind: "root", ID: print, Role: "believed"})
+		for _, root := range pki.BundleFingerprints(of.Bundle()) {
+			list = append(list, rotating{Kind: "root", ID: root, Role: "believed"})
 		}
 	case secret.Signer:
 		for kid := range of.Public() {

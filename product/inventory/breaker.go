@@ -104,18 +104,19 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, v v
 // mayHold asks the breaker. A wrong rule, a broken clock or a bad driver looks like
 // the failure of many machines at once: after so many a person decides.
 func (s *Service) mayHold(ctx context.Context, tx pgx.Tx, id ids.Node, k *kept, reason string) (bool, error) {
-	var fleet, held, tripped int
+	var fleet, held, tripped, then int
 	var counted bool
 	b := &pgx.Batch{}
 	b.Queue(lockBreaker)
-	b.Queue(selectBreaker, id, massWindow).QueryRow(func(row pgx.Row) error { return row.Scan(&fleet, &held, &counted, &tripped) })
+	b.Queue(selectBreaker, id, massWindow).QueryRow(func(row pgx.Row) error { return row.Scan(&fleet, &held, &counted, &tripped, &then) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return false, fmt.Errorf("asking the breaker about %s: %w", id, err)
 	}
 	rules := s.rules(k.SKU)
 	allowed := max(rules.MassMinimum, fleet*rules.MassPercent/100)
-	if tripped > 0 && allowed > tripped {
-		// Somebody has declared a higher bound since: that is the word it waits for.
+	if tripped > 0 && max(rules.MassMinimum, then*rules.MassPercent/100) > tripped {
+		// Somebody has declared a higher bound since: that is the word it waits for. A
+		// fleet that has only grown is nobody's word.
 		if _, err := s.ClearBreaker(ctx, tx, "policy"); err != nil {
 			return false, err
 		}

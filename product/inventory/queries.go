@@ -109,7 +109,8 @@ const (
 	selectBreaker = `
 		SELECT (SELECT count(*) FROM nodes WHERE lifecycle <> 'retired'),
 			count(DISTINCT h.node_id) FILTER (WHERE h.node_id <> $1), count(*) FILTER (WHERE h.node_id = $1) > 0,
-			coalesce((SELECT allowed FROM breaker_trips WHERE cleared_at IS NULL), 0)
+			coalesce((SELECT allowed FROM breaker_trips WHERE cleared_at IS NULL), 0),
+			coalesce((SELECT fleet FROM breaker_trips WHERE cleared_at IS NULL), 0)
 		FROM holds h WHERE h.cause IN ('health', 'fingerprint') AND h.owner = 'system'
 			AND h.created_at > greatest(now() - $2::interval, (SELECT max(cleared_at) FROM breaker_trips WHERE cleared_by <> 'policy'))`
 	tripBreaker = `
@@ -121,7 +122,7 @@ const (
 	selectIll    = `
 		SELECT DISTINCT node_id FROM health_reports
 		WHERE (until <= now() OR level <> 'healthy' AND NOT EXISTS (SELECT FROM breaker_trips WHERE cleared_at IS NULL
-				AND allowed >= greatest($3::int, (SELECT count(*) FROM nodes WHERE lifecycle <> 'retired') * $4::int / 100))) AND node_id > $1
+				AND allowed >= greatest($3::int, fleet * $4::int / 100))) AND node_id > $1
 		ORDER BY node_id LIMIT $2`
 	putOverride = `
 		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, classes, until, actor)

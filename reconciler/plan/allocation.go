@@ -265,7 +265,9 @@ func (a allocation) differences() []Difference {
 }
 
 // The fields that hosts name. What an older agent says has none, and is a whole.
-var fields = []string{"account", "keys", "access", "process"}
+var fields = []string{
+	"account", "keys", "principals", "access", "process", "home", "network", "slice", "settings", "cpu_weight", "memory_mib", "tasks",
+}
 
 // split reads the words of a host: sentences between semicolons, each a field, what
 // was found, and what was ordered.
