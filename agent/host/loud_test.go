@@ -49,6 +49,7 @@ var loud = []struct {
 	},
 }
 
+//nolint:paralleltest // one host
 func TestReleaseFailsLoudly(t *testing.T) {
 	for _, p := range loud {
 		t.Run(p.name, func(t *testing.T) {

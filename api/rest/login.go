@@ -11,8 +11,6 @@ import (
 )
 
 // CreateSshCertificate handles POST /api/v1/allocations/{id}/ssh-certificate.
-//
-//nolint:staticcheck // the contract's name
 func (s *Server) CreateSshCertificate(ctx context.Context, req oapi.CreateSshCertificateRequestObject) (oapi.CreateSshCertificateResponseObject, error) {
 	ctx, r := of(ctx)
 	a, err := s.within(ctx, r, req.Id)

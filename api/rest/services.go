@@ -170,12 +170,12 @@ type (
 		Release(ctx context.Context, c identity.Caller, k identity.Key, id ids.Allocation, answer func(allocation.Allocation) identity.Reply) (allocation.Allocation, error)
 		Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error)
 		List(ctx context.Context, c identity.Caller, f allocation.Filter) ([]allocation.Allocation, error)
-		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
-		Logins
+		Stays
 		InUse
 	}
-	// Logins lets people into what they hold.
-	Logins interface {
+	// Stays knows the past of one allocation, and the way into it.
+	Stays interface {
+		Timeline(ctx context.Context, c identity.Caller, id ids.Allocation) ([]allocation.Transition, error)
 		Login(ctx context.Context, ch identity.Change[allocation.Login], id ids.Allocation, publicKey string) (allocation.Login, error)
 	}
 	// InUse knows what people and projects hold, and what they wait for.
