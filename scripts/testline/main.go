@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -77,6 +78,9 @@ func count(in io.Reader, out io.Writer) (c counts) {
 			}
 		case "pass", "skip", "fail":
 			c.add(e, failures)
+			if e.Test == "" && e.Action == "fail" {
+				unended(out, said, e.Package)
+			}
 			tell(out, e, said[key])
 			delete(said, key)
 		}
@@ -98,6 +102,17 @@ func (c *counts) add(e event, failures map[string]int) {
 		c.passed++
 	case e.Action == "skip":
 		c.skipped++
+	}
+}
+
+// unended shows what tests of a package had said that died with it, most of all of
+// one that stood still: where it stood is among it.
+func unended(out io.Writer, said map[string][]string, pkg string) {
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		if test, of := strings.CutPrefix(key, pkg+" "); of && test != "" {
+			fmt.Fprint(out, strings.Join(said[key], ""))
+			delete(said, key)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ func TestCount(t *testing.T) {
 		"failing": {"1 passed, 2 failed", []string{"--- FAIL: TestBad", "loud words", "FAIL"}, []string{"quiet words"}},
 		"dying":   {"1 passed, 1 failed", []string{"panic: out of nothing"}, nil},
 		"broken":  {"0 passed, 1 failed", []string{"undefined: nothing"}, nil},
+		"stuck":   {"0 passed, 1 failed", []string{"SIGQUIT", "stuck.TestStuck"}, nil},
 		"exiting": {"0 passed, 1 failed", []string{"FAIL"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
