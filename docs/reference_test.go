@@ -29,6 +29,7 @@ func TestReference(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"policies.md": policyPage(t), "events.md": eventPage(t), "errors.md": errorPage(t), "findings.md": findingPage(), "health.md": healthPage(),
+		"tables.md": tablePage(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -372,4 +373,78 @@ func healthPage() string {
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s | %s |\n", f.ID, f.Meaning, f.Rule.Action, shown, f.RaiseAfter, ends)
 	}
 	return b.String()
+}
+
+const tableText = `# Tables
+
+Each table belongs to one package, and only the statements of that package name it (internal/arch checks that). The
+migration of the package contains the columns, constraints and indexes with their reasons; psql shows the same
+descriptions with \dt+ and \dv+.
+
+Names are snake_case; *_at* is a timestamptz, *_minor* an integer in minor units, *_s* seconds since 1970, *org_id* the
+tenant. UPDATE, DELETE and TRUNCATE of an append-only table fail, also for its owner. The roles that use the tables:
+[database](database.md). The tables of River are in the schema river, the version of the schema in goose_db_version.
+`
+
+var (
+	migration   = regexp.MustCompile(`^\d{5}_([a-z]+)(?:_[a-z_]+)?\.sql$`)
+	description = regexp.MustCompile(`(?m)^COMMENT ON (?:TABLE|VIEW) (\w+) IS\s+((?:'[^']*'\s*)+);`)
+	literal     = regexp.MustCompile(`'([^']*)'`)
+)
+
+// tablePage lists the tables and views by package, in the order of the migrations. A test of the migrations requires a
+// comment for each.
+func tablePage(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	chapter := map[string]string{}
+	for _, file := range files {
+		match := migration.FindStringSubmatch(filepath.Base(file))
+		if match == nil {
+			continue
+		}
+		for _, table := range description.FindAllStringSubmatch(read(t, "migrations/"+filepath.Base(file)), -1) {
+			if chapter[match[1]] == "" {
+				order = append(order, match[1])
+			}
+			var text strings.Builder
+			for _, part := range literal.FindAllStringSubmatch(table[2], -1) {
+				text.WriteString(part[1])
+			}
+			chapter[match[1]] += wrapped("- `" + table[1] + "`: " + text.String())
+		}
+	}
+	if len(order) < 20 {
+		t.Fatalf("only %d packages with tables found: this test reads nothing", len(order))
+	}
+	page := tableText
+	for _, name := range order {
+		page += "\n## " + name + "\n\n" + chapter[name]
+	}
+	return page
+}
+
+// wrapped breaks a list item at 120 columns.
+func wrapped(text string) string {
+	const width = 120
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+len(word) > width:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String() + "\n"
 }

@@ -8,7 +8,6 @@ import (
 
 var (
 	variable = regexp.MustCompile(`"((?:GPUAAS_[A-Z_]+|DATABASE_URL|NATS_URL|PORT|XDG_CONFIG_HOME|NO_COLOR|CI|CREDENTIALS_DIRECTORY|OTEL_EXPORTER_OTLP_ENDPOINT))"`)
-	room     = regexp.MustCompile(`(?m)^-- room: (\S+)|^CREATE (?:TABLE|VIEW) (\w+)|^DROP TABLE (\w+);`)
 	require  = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`)
 )
 
@@ -27,39 +26,6 @@ func TestVariablesAreWritten(t *testing.T) {
 	}
 	if found < 10 {
 		t.Fatalf("only %d variables found: this test reads nothing", found)
-	}
-}
-
-// TestTablesAreWritten: each table and view stands in the chapter of its room.
-func TestTablesAreWritten(t *testing.T) {
-	t.Parallel()
-	chapter := map[string]string{}
-	for _, part := range strings.Split(read(t, "docs/reference/database.md"), "\n## ")[1:] {
-		name, text, _ := strings.Cut(part, "\n")
-		chapter[name] = text
-	}
-	owners := map[string]string{}
-	for _, file := range []string{"00002_spine.sql", "00003_platform.sql", "00004_facts.sql", "00005_product.sql", "00007_roles.sql", "00008_audit.sql", "00009_money.sql"} {
-		up, _, _ := strings.Cut(read(t, "migrations/"+file), "-- +goose Down")
-		owner := ""
-		for _, match := range room.FindAllStringSubmatch(up, -1) {
-			switch {
-			case match[1] != "":
-				owner = match[1]
-			case match[2] != "":
-				owners[match[2]] = owner
-			default:
-				delete(owners, match[3])
-			}
-		}
-	}
-	for table, owner := range owners {
-		if !strings.Contains(chapter[owner], "`"+table+"`") {
-			t.Errorf("%s of room %s is not in its chapter of docs/reference/database.md", table, owner)
-		}
-	}
-	if len(owners) < 30 {
-		t.Fatalf("only %d tables found: this test reads nothing", len(owners))
 	}
 }
 

@@ -10,13 +10,24 @@ import (
 	"testing"
 )
 
+// migration matches NUMBER_OWNER.sql and NUMBER_OWNER_TOPIC.sql.
 var (
-	roomComment = regexp.MustCompile(`^-- room: (\S+)`)
-	createTable = regexp.MustCompile(`^\s*CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)`)
+	migration   = regexp.MustCompile(`^migrations/\d{5}_([a-z]+)(?:_[a-z_]+)?\.sql$`)
+	createTable = regexp.MustCompile(`(?m)^\s*CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)`)
 )
 
-// owners reads from the migrations which room each table belongs to. Functions
-// and views are left out: they are how a room publishes.
+// tableOwners are the folders of owners that are not in floors. The slots of a
+// node have four packages that are one folder until they are split.
+var tableOwners = map[string]string{
+	"migrations": "migrations", "policies": "policies",
+	"desired": "desired", "revision": "desired", "observed": "observed",
+	"reconciler": "reconciler", "forge": "reconciler/forge", "nodetask": "jobs/nodetask",
+	"slots": "product/inventory", "fleet": "product/inventory", "nodehealth": "product/inventory", "agentrelease": "product/inventory",
+}
+
+// owners returns the folder that owns each table: the name of a migration file
+// contains its package. Functions and views are left out, because a package
+// publishes them for others.
 func owners(t *testing.T) map[string]string {
 	t.Helper()
 	owner := map[string]string{}
@@ -24,19 +35,17 @@ func owners(t *testing.T) map[string]string {
 		if !under(path, "migrations") || !strings.HasSuffix(path, ".sql") {
 			return
 		}
-		room := ""
-		for n, line := range strings.Split(read(t, path), "\n") {
-			if match := roomComment.FindStringSubmatch(line); match != nil {
-				room = folderOf(match[1])
-			}
-			match := createTable.FindStringSubmatch(line)
-			switch {
-			case match == nil:
-			case room == "":
-				t.Errorf("%s:%d: table %s stands under no \"-- room:\" comment", path, n+1, match[1])
-			default:
-				owner[match[1]] = room
-			}
+		tables := createTable.FindAllStringSubmatch(read(t, path), -1)
+		if len(tables) == 0 || strings.Contains(path, "/testdata/") {
+			return
+		}
+		match := migration.FindStringSubmatch(path)
+		if match == nil || folderOf(match[1]) == "" {
+			t.Errorf("%s creates tables, and its name contains no package: name it NUMBER_PACKAGE.sql, and list the package in floors or tableOwners", path)
+			return
+		}
+		for _, table := range tables {
+			owner[table[1]] = folderOf(match[1])
 		}
 	})
 	if len(owner) < 20 {
@@ -45,14 +54,14 @@ func owners(t *testing.T) map[string]string {
 	return owner
 }
 
-// folderOf turns the word of a room comment into its folder.
-func folderOf(room string) string {
+// folderOf returns the folder of the package in the name of a migration file, or "".
+func folderOf(name string) string {
 	for wing, order := range floors {
-		if slices.Contains(order, room) {
-			return wing + "/" + room
+		if slices.Contains(order, name) {
+			return wing + "/" + name
 		}
 	}
-	return room
+	return tableOwners[name]
 }
 
 // lawless are folders that serve every room: the schema itself, tools, and
