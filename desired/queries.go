@@ -190,20 +190,20 @@ const (
 		INSERT INTO git_sources AS g (name, repository, ref, dirs, declared_by, settings)
 		SELECT name, repository, ref, dirs, $1, settings FROM input ORDER BY name
 		ON CONFLICT (name) DO UPDATE SET repository = excluded.repository, ref = excluded.ref, dirs = excluded.dirs, declared_by = excluded.declared_by,
-			settings = excluded.settings, gone_at = NULL, version = g.version + 1
-		WHERE (g.repository, g.ref, g.dirs, g.declared_by, g.settings, g.gone_at) IS DISTINCT FROM
+			settings = excluded.settings, removed_at = NULL, version = g.version + 1
+		WHERE (g.repository, g.ref, g.dirs, g.declared_by, g.settings, g.removed_at) IS DISTINCT FROM
 			(excluded.repository, excluded.ref, excluded.dirs, excluded.declared_by, excluded.settings, NULL::timestamptz)`
 	leaveSources = `
-		UPDATE git_sources SET gone_at = now(), version = version + 1
-		WHERE declared_by = $1 AND name <> ALL ($2::text[]) AND gone_at IS NULL`
+		UPDATE git_sources SET removed_at = now(), version = version + 1
+		WHERE declared_by = $1 AND name <> ALL ($2::text[]) AND removed_at IS NULL`
 
 	sawSource = `
 		UPDATE git_sources
 		SET checked_at = now(), head = coalesce(nullif($2, ''), head), tree_hash = CASE WHEN $3 <> '' AND tree_hash = $6 THEN $3 ELSE tree_hash END,
 			fetched_at = CASE WHEN $4 = '' THEN now() ELSE fetched_at END,
-			fault_since = CASE WHEN $4 = '' THEN NULL ELSE coalesce(fault_since, now()) END, fault_code = $4, fault = $5
+			error_since = CASE WHEN $4 = '' THEN NULL ELSE coalesce(error_since, now()) END, error_code = $4, error = $5
 		WHERE name = $1`
-	askSource = `UPDATE git_sources SET asked_at = now() WHERE name = $1 AND gone_at IS NULL`
+	askSource = `UPDATE git_sources SET sync_requested_at = now() WHERE name = $1 AND removed_at IS NULL`
 	// Its tree is compared whole by the next look, changed or not.
 	tearSource    = `UPDATE git_sources SET tree_hash = '' WHERE name = $1`
 	suspendSource = `
@@ -212,9 +212,9 @@ const (
 		UPDATE git_sources SET suspended_by = '', suspended_reason = '', suspended_at = NULL, suspended_until = NULL, version = version + 1 WHERE name = $1`
 
 	allSources = `
-		SELECT name, g.repository, ref, dirs, declared_by, settings, head, g.tree_hash, checked_at, fetched_at, fault_code, fault, fault_since,
-			CASE WHEN isfinite(asked_at) THEN asked_at END, CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason,
-			suspended_at, suspended_until, g.version, gone_at, coalesce(p.revision, 0), coalesce(p.commit, ''), coalesce(p.tree_hash, ''), p.applied_at,
+		SELECT name, g.repository, ref, dirs, declared_by, settings, head, g.tree_hash, checked_at, fetched_at, error_code, error, error_since,
+			CASE WHEN isfinite(sync_requested_at) THEN sync_requested_at END, CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason,
+			suspended_at, suspended_until, g.version, removed_at, coalesce(p.revision, 0), coalesce(p.commit, ''), coalesce(p.tree_hash, ''), p.applied_at,
 			coalesce(l.revision, 0), coalesce(l.commit, ''), coalesce(l.tree_hash, ''), coalesce(l.status, ''), coalesce(l.objects, 0), coalesce(l.findings, '[]'), coalesce(l.waits, '[]'),
 			l.updated_at
 		FROM git_sources g

@@ -135,7 +135,7 @@ func (b *bundle) done(args river.JobArgs) {
 func (b *bundle) twice(args river.JobArgs) string {
 	b.t.Helper()
 	// What is carried out is marked, and a mark that is due already is no second one.
-	diff := pgtest.Diff(b.t, b.DB, pgtest.Without("reconcile_due"), pgtest.Mask("seen_at", "updated_at"))
+	diff := pgtest.Diff(b.t, b.DB, pgtest.Without("reconcile_due"), pgtest.Mask("observed_at", "updated_at"))
 	b.done(args)
 	first := diff()
 	b.done(args)

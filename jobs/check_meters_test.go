@@ -43,7 +43,7 @@ func (b *bundle) set(clock meteringtest.Clock, at int64) {
 
 // silentSince moves the node's last report back, as if none had come since.
 func (b *bundle) silentSince(second int64) {
-	b.exec(`UPDATE observed_nodes SET seen_at = to_timestamp($1::bigint), stale_at = to_timestamp($1::bigint + 60)`, second)
+	b.exec(`UPDATE observed_nodes SET observed_at = to_timestamp($1::bigint), stale_at = to_timestamp($1::bigint + 60)`, second)
 }
 
 // intervals is the life of an allocation's meter: from, to and why, from the hour
@@ -102,8 +102,8 @@ func TestINV33SilencePausesTheMeter(t *testing.T) {
 	if got, err := b.Allocations.Get(t.Context(), b.Caller, a.ID); err != nil || got.State != allocation.Active || got.Paused != "observation_stale" {
 		t.Errorf("%s, paused by %q, %v", got.State, got.Paused, err)
 	}
-	if n := b.count(`SELECT count(*) FROM usage_records WHERE closed_seen->>'node_id' = $1 AND closed_seen->>'fence' = '1'
-		AND opened_seen->>'sequence' = '1' AND (closed_seen->>'seen_at')::timestamptz = (SELECT seen_at FROM observed_nodes)`, b.node); n != 1 {
+	if n := b.count(`SELECT count(*) FROM usage_records WHERE closed_observation->>'node_id' = $1 AND closed_observation->>'fence' = '1'
+		AND opened_observation->>'sequence' = '1' AND (closed_observation->>'seen_at')::timestamptz = (SELECT observed_at FROM observed_nodes)`, b.node); n != 1 {
 		t.Error("the interval does not name what was seen")
 	}
 

@@ -87,7 +87,7 @@ func TestTenantsAreTold(t *testing.T) {
 		{2000, "", ""},
 		{900, "", low},
 	} {
-		b.exec(`UPDATE balance_notices SET low_told_at = low_told_at - ('0 s' || $1)::interval`, step.passed)
+		b.exec(`UPDATE balance_notices SET low_notified_at = low_notified_at - ('0 s' || $1)::interval`, step.passed)
 		b.has(step.balance)
 		if got := b.look(); got != step.want {
 			t.Errorf("step %d, %d: told %q, want %q", i, step.balance, got, step.want)
@@ -238,7 +238,7 @@ func TestLookKilledAnywhere(t *testing.T) {
 					`SELECT count(DISTINCT aggregate) FROM outbox_events WHERE subject = 'billing.balance_depleted'`: 3,
 					`SELECT count(*) FROM outbox_events WHERE subject = 'billing.low_balance_warning'`:               4,
 					`SELECT count(*) FROM outbox_events WHERE subject = 'billing.auto_release_pending'`:              1,
-					`SELECT count(*) FROM allocation_transitions WHERE event = 'release_asked'`:                      5,
+					`SELECT count(*) FROM allocation_transitions WHERE trigger = 'release_asked'`:                    5,
 					`SELECT count(*) FROM allocations WHERE status = 'releasing'`:                                    5,
 				} {
 					if n := b.count(sql); n != want {

@@ -12,12 +12,12 @@ COMMENT ON TABLE applied_grants IS
 	'The grants that are in force. A start of the server applies grants.sql when the hash differs.';
 
 -- +goose StatementBegin
-CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION reject_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
 END $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION refuse_change IS
+COMMENT ON FUNCTION reject_change IS
 	'Trigger of append-only tables. The grants already forbid changes to the roles of the server. The trigger also '
 	'stops the owner of the table, who would have to drop it first.';
 

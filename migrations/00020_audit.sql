@@ -27,8 +27,8 @@ CREATE INDEX audit_logs_by_position ON audit_logs (xid, id);
 -- A user without a tenant also writes audit rows, for example at the first sign-in. Only the platform reads them.
 SELECT scope_rows('audit_logs', 'org_id = (SELECT scope_tenant())',
 	'org_id = (SELECT scope_tenant()) OR org_id IS NULL AND (SELECT scope_principal()) IS NOT NULL');
-CREATE TRIGGER audit_logs_append_only BEFORE UPDATE OR DELETE ON audit_logs FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER audit_logs_not_emptied BEFORE TRUNCATE ON audit_logs FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_logs_append_only BEFORE UPDATE OR DELETE ON audit_logs FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER audit_logs_not_emptied BEFORE TRUNCATE ON audit_logs FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 
 CREATE TABLE audit_seals (
 	up_to     xid8 NOT NULL,   -- the last transaction of the range, the same for all tenants in it
@@ -39,16 +39,16 @@ CREATE TABLE audit_seals (
 	sealed_at timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (up_to, org_id),
 	-- An id has 16 bytes, a hash 32.
-	CONSTRAINT audit_seals_hold_whole_rows CHECK (length(rows) > 0 AND length(rows) % 48 = 0),
-	CONSTRAINT audit_seals_count_what_they_hold CHECK (total >= length(rows) / 48)
+	CONSTRAINT audit_seals_contain_whole_rows CHECK (length(rows) > 0 AND length(rows) % 48 = 0),
+	CONSTRAINT audit_seals_count_their_rows CHECK (total >= length(rows) / 48)
 );
 COMMENT ON TABLE audit_seals IS
 	'A seal covers the audit rows of one tenant in a range of transactions. Each seal includes the hash of the one '
 	'before, so a change of one row requires a change of every later seal. Append-only.';
 CREATE INDEX audit_seals_by_tenant ON audit_seals (org_id, up_to);
 SELECT scope_rows('audit_seals', 'org_id = (SELECT scope_tenant())');
-CREATE TRIGGER audit_seals_append_only BEFORE UPDATE OR DELETE ON audit_seals FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER audit_seals_not_emptied BEFORE TRUNCATE ON audit_seals FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_seals_append_only BEFORE UPDATE OR DELETE ON audit_seals FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER audit_seals_not_emptied BEFORE TRUNCATE ON audit_seals FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 
 -- The function runs as its owner: the changing role may be unable to read the audit row. It finds no row whose
 -- savepoint was rolled back. Bitmap scans are off: a transaction of a thousand changes would build a bitmap of all
@@ -60,7 +60,7 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM public.audit_logs WHERE at = now() AND xid = pg_current_xact_id()) THEN
 		RAISE EXCEPTION '% of % needs an audit row in its transaction', TG_OP, TG_TABLE_NAME
 			USING ERRCODE = 'restrict_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
-				HINT = 'Queue an audit entry beside the change.';
+				HINT = 'Write an audit row in the transaction of the change.';
 	END IF;
 	RETURN NULL;
 END $$;

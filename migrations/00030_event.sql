@@ -18,7 +18,7 @@ CREATE TABLE outbox_events (
 	payload        jsonb NOT NULL,
 	occurred_at    timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (seq, occurred_at),
-	CONSTRAINT outbox_events_stream_takes_subject CHECK (subject LIKE lower(stream) || '.%')
+	CONSTRAINT outbox_events_subject_in_stream CHECK (subject LIKE lower(stream) || '.%')
 ) PARTITION BY RANGE (occurred_at);
 COMMENT ON TABLE outbox_events IS
 	'The event log: each event is written in the transaction that makes it true, and published to NATS by the '
@@ -27,8 +27,8 @@ CREATE INDEX outbox_events_by_position ON outbox_events (stream, xid, seq);
 CREATE INDEX outbox_events_by_tenant ON outbox_events (org_id, xid, seq);
 CREATE INDEX outbox_events_by_id ON outbox_events (event_id);
 SELECT scope_rows('outbox_events', 'org_id = (SELECT scope_tenant())');
-CREATE TRIGGER outbox_events_append_only BEFORE UPDATE OR DELETE ON outbox_events FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER outbox_events_not_emptied BEFORE TRUNCATE ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER outbox_events_append_only BEFORE UPDATE OR DELETE ON outbox_events FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER outbox_events_not_emptied BEFORE TRUNCATE ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 
 CREATE TABLE outbox_position (
 	stream   text PRIMARY KEY,

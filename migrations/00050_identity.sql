@@ -193,7 +193,7 @@ CREATE TABLE idempotency_keys (
 	location   text NOT NULL DEFAULT '',
 	etag       text NOT NULL DEFAULT '',
 	body       bytea NOT NULL DEFAULT '', -- of the response, byte for byte
-	sealed     boolean NOT NULL DEFAULT false, -- the body contains a secret and is encrypted
+	encrypted  boolean NOT NULL DEFAULT false, -- the body contains a secret and is encrypted
 	created_at timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (principal, method, route, key)
 );

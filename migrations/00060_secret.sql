@@ -1,15 +1,6 @@
 -- +goose Up
 -- secret: certificates of nodes. Private keys are in files or in Vault, never here.
 
-CREATE TABLE signing_keys (
-	kid        text PRIMARY KEY,
-	purpose    text NOT NULL,
-	public_key bytea NOT NULL,
-	status     text NOT NULL CHECK (status IN ('active', 'superseded', 'revoked')),
-	created_at timestamptz NOT NULL DEFAULT now()
-);
-COMMENT ON TABLE signing_keys IS 'Not used: each server reads the keys from its key store.';
-
 CREATE TABLE certificates (
 	serial     text PRIMARY KEY, -- lower-case hex
 	node_id    uuid NOT NULL,

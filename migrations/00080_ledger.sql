@@ -17,8 +17,8 @@ COMMENT ON TABLE ledger_accounts IS
 -- Two balances of a tenant in different currencies could not be summed.
 CREATE UNIQUE INDEX ledger_accounts_one_balance ON ledger_accounts (org_id) WHERE name = 'balance';
 SELECT scope_rows('ledger_accounts', 'org_id = (SELECT scope_tenant())');
-CREATE TRIGGER ledger_accounts_append_only BEFORE UPDATE OR DELETE ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER ledger_accounts_not_emptied BEFORE TRUNCATE ON ledger_accounts FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_accounts_append_only BEFORE UPDATE OR DELETE ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER ledger_accounts_not_emptied BEFORE TRUNCATE ON ledger_accounts FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 
 -- +goose StatementBegin
 CREATE FUNCTION ledger_ensure_accounts(tenant uuid, cur text) RETURNS uuid LANGUAGE plpgsql AS $$
@@ -34,7 +34,7 @@ BEGIN
 		INSERT INTO ledger_accounts (org_id, name, currency) VALUES (tenant, 'balance', cur) ON CONFLICT DO NOTHING;
 		SELECT id INTO balance FROM ledger_accounts WHERE org_id = tenant AND name = 'balance' AND currency = cur;
 		IF balance IS NULL THEN
-			RAISE EXCEPTION 'tenant % does not keep its balance in %', tenant, cur USING ERRCODE = 'check_violation';
+			RAISE EXCEPTION 'the balance of tenant % is not in %', tenant, cur USING ERRCODE = 'check_violation';
 		END IF;
 	END IF;
 	RETURN balance;
@@ -66,8 +66,8 @@ CREATE POLICY scope ON ledger_entries
 	WITH CHECK ((SELECT scope_platform()));
 CREATE POLICY all_tenants ON ledger_entries TO gpuaas_node, gpuaas_reconcile, gpuaas_work, gpuaas_relay, CURRENT_USER
 	USING (true) WITH CHECK (true);
-CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER ledger_entries_not_emptied BEFORE TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER ledger_entries_not_emptied BEFORE TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 
 CREATE TABLE ledger_transfers (
 	id           uuid PRIMARY KEY,
@@ -94,8 +94,8 @@ CREATE POLICY scope ON ledger_transfers
 	USING ((SELECT scope_platform()) OR org_id = (SELECT scope_tenant())) WITH CHECK ((SELECT scope_platform()));
 CREATE POLICY all_tenants ON ledger_transfers TO gpuaas_node, gpuaas_reconcile, gpuaas_work, gpuaas_relay, CURRENT_USER
 	USING (true) WITH CHECK (true);
-CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER ledger_transfers_not_emptied BEFORE TRUNCATE ON ledger_transfers FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE ON ledger_transfers FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER ledger_transfers_not_emptied BEFORE TRUNCATE ON ledger_transfers FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 -- An operator makes an adjustment. Transfers of the other kinds follow from rules and need no audit row.
 CREATE CONSTRAINT TRIGGER ledger_corrections_are_audited AFTER INSERT ON ledger_transfers
 	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind = 'adjustment' AND current_setting('is_superuser') <> 'on') EXECUTE FUNCTION demand_audit();
@@ -103,24 +103,24 @@ CREATE CONSTRAINT TRIGGER ledger_corrections_are_audited AFTER INSERT ON ledger_
 -- A transfer and its entries are written in one transaction and have the same time, so the function reads one
 -- partition.
 -- +goose StatementBegin
-CREATE FUNCTION ledger_demand_zero() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION ledger_require_zero_sum() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF (SELECT count(*) = 0 OR sum(amount_minor) <> 0 OR min(ledger_entries.currency) <> max(ledger_entries.currency)
 			OR NEW.org_id IS NOT NULL AND coalesce(sum(amount_minor) FILTER (WHERE account_id = a.id), 0) <> NEW.amount_minor
 		FROM ledger_entries LEFT JOIN ledger_accounts a ON a.org_id = NEW.org_id AND a.name = 'balance' WHERE transfer_id = NEW.id AND at = NEW.at) THEN
-		RAISE EXCEPTION 'the entries of transfer % must sum to zero in one currency, and to what it says', NEW.id USING ERRCODE = 'check_violation';
+		RAISE EXCEPTION 'the entries of transfer % must sum to zero in one currency, and to its amount', NEW.id USING ERRCODE = 'check_violation';
 	END IF;
 	RETURN NULL;
 END $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION ledger_demand_zero IS
+COMMENT ON FUNCTION ledger_require_zero_sum IS
 	'Rejects a transfer whose entries are missing, do not sum to zero in one currency, or do not add its amount to '
 	'the balance of its tenant.';
 -- The trigger runs at commit, so the entries may come in any order. It leaves out usage: reading a million fresh
 -- entries again made a tick a quarter longer. One statement writes both sides of a usage transfer from one sum, and
 -- verification computes it again.
 CREATE CONSTRAINT TRIGGER ledger_transfers_sum_to_zero AFTER INSERT ON ledger_transfers
-	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind <> 'usage') EXECUTE FUNCTION ledger_demand_zero();
+	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.kind <> 'usage') EXECUTE FUNCTION ledger_require_zero_sum();
 
 CREATE TABLE ledger_checkpoints (
 	account_id    uuid NOT NULL REFERENCES ledger_accounts,
@@ -141,8 +141,8 @@ CREATE POLICY scope ON ledger_checkpoints
 	USING ((SELECT scope_platform()) OR org_id = (SELECT scope_tenant())) WITH CHECK (false);
 CREATE POLICY all_tenants ON ledger_checkpoints TO gpuaas_node, gpuaas_reconcile, gpuaas_work, gpuaas_relay, CURRENT_USER
 	USING (true) WITH CHECK (true);
-CREATE TRIGGER ledger_checkpoints_append_only BEFORE UPDATE OR DELETE ON ledger_checkpoints FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER ledger_checkpoints_not_emptied BEFORE TRUNCATE ON ledger_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_checkpoints_append_only BEFORE UPDATE OR DELETE ON ledger_checkpoints FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER ledger_checkpoints_not_emptied BEFORE TRUNCATE ON ledger_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 
 -- An aggregate over rows and not over one text: the text of many entries would exceed the size limit of a value.
 CREATE FUNCTION ledger_link(chain bytea, entry text) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -154,11 +154,11 @@ COMMENT ON AGGREGATE ledger_chain(text) IS 'Returns the hash of a checkpoint ove
 
 -- The lock needs the right to change entries, which no role has. The function runs as its owner.
 -- +goose StatementBegin
-CREATE FUNCTION ledger_await_postings() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION ledger_await_transfers() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
 	LOCK TABLE ledger_transfers, ledger_entries IN SHARE MODE;
 END $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION ledger_await_postings IS
+COMMENT ON FUNCTION ledger_await_transfers IS
 	'Waits until all open transactions with transfers have ended, and blocks new ones until the transaction of the '
 	'caller ends.';

@@ -24,7 +24,7 @@ CREATE TABLE payment_sessions (
 	payment          text UNIQUE, -- payment intent of the provider
 	url              text NOT NULL DEFAULT '',
 	livemode         boolean NOT NULL,
-	request          bytea, -- hash of the idempotency key, until the session ends
+	request_hash     bytea, -- hash of the idempotency key, until the session ends
 	correlation_id   text NOT NULL DEFAULT '',
 	version          bigint NOT NULL DEFAULT 1,
 	created_at       timestamptz NOT NULL DEFAULT now(),
@@ -36,7 +36,7 @@ COMMENT ON TABLE payment_sessions IS 'Top-ups, one checkout session each.';
 CREATE INDEX payment_sessions_by_tenant ON payment_sessions (org_id, id);
 CREATE INDEX payment_sessions_by_status ON payment_sessions (status, id);
 -- A request that is repeated before its response continues the session that it began.
-CREATE UNIQUE INDEX payment_sessions_one_for_a_request ON payment_sessions (request) WHERE request IS NOT NULL;
+CREATE UNIQUE INDEX payment_sessions_one_for_a_request ON payment_sessions (request_hash) WHERE request_hash IS NOT NULL;
 SELECT scope_rows('payment_sessions', 'org_id = (SELECT scope_tenant())');
 CREATE CONSTRAINT TRIGGER payment_sessions_are_audited AFTER INSERT ON payment_sessions
 	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (current_setting('is_superuser') <> 'on') EXECUTE FUNCTION demand_audit();
@@ -49,7 +49,7 @@ CREATE TABLE stripe_events (
 	livemode     boolean NOT NULL,
 	object_id    text NOT NULL DEFAULT '', -- the checkout session, refund or charge
 	body         bytea NOT NULL, -- the signed bytes of a webhook; of an event that the sweep found, the listed bytes
-	says         jsonb NOT NULL, -- the event in our terms; empty if the worker must query the provider
+	payload      jsonb NOT NULL, -- the event in our terms; empty if the worker must query the provider
 	source       text NOT NULL CHECK (source IN ('webhook', 'sweep')),
 	status       text NOT NULL DEFAULT 'stored' CHECK (status IN ('stored', 'processed', 'ignored', 'failed')),
 	result       text NOT NULL DEFAULT '',
@@ -77,7 +77,7 @@ CREATE TABLE stripe_payments (
 	transfer_id    uuid NOT NULL,
 	credited_at    timestamptz NOT NULL DEFAULT now(),
 	refunded_minor bigint NOT NULL DEFAULT 0,
-	CONSTRAINT stripe_payments_give_back_no_more_than_paid CHECK (refunded_minor BETWEEN 0 AND amount_minor)
+	CONSTRAINT stripe_payments_refunded_at_most_paid CHECK (refunded_minor BETWEEN 0 AND amount_minor)
 );
 COMMENT ON TABLE stripe_payments IS 'Credited payments, once each, and the refunded part of each.';
 CREATE INDEX stripe_payments_by_tenant ON stripe_payments (org_id, credited_at);

@@ -14,8 +14,8 @@ CREATE TABLE usage_ticks (
 -- A tick ends in a transaction of its own. A transaction that opens or closes an interval later does so at or after
 -- that end, so a tick can be charged at any time, and verified again from the first tick on.
 COMMENT ON TABLE usage_ticks IS 'Accrual windows [from_s, to_s) of all intervals, in seconds since 1970. Append-only.';
-CREATE TRIGGER usage_ticks_append_only BEFORE UPDATE OR DELETE ON usage_ticks FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER usage_ticks_not_emptied BEFORE TRUNCATE ON usage_ticks FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER usage_ticks_append_only BEFORE UPDATE OR DELETE ON usage_ticks FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER usage_ticks_not_emptied BEFORE TRUNCATE ON usage_ticks FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 
 CREATE TABLE usage_passes (
 	to_s bigint PRIMARY KEY REFERENCES usage_ticks,
@@ -23,8 +23,8 @@ CREATE TABLE usage_passes (
 );
 COMMENT ON TABLE usage_passes IS
 	'Ticks that are charged. The row is written in the transaction of the charges, so no tick is charged twice. Append-only.';
-CREATE TRIGGER usage_passes_append_only BEFORE UPDATE OR DELETE ON usage_passes FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER usage_passes_not_emptied BEFORE TRUNCATE ON usage_passes FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER usage_passes_append_only BEFORE UPDATE OR DELETE ON usage_passes FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER usage_passes_not_emptied BEFORE TRUNCATE ON usage_passes FOR EACH STATEMENT EXECUTE FUNCTION reject_change();
 
 -- A test replaces the function to set the time. Only the owner can do that: no setting and no argument changes the
 -- clock of billing.
@@ -51,27 +51,27 @@ COMMENT ON FUNCTION metering_moment IS
 	'caller does.';
 
 CREATE TABLE usage_records (
-	id            uuid PRIMARY KEY,
-	allocation_id uuid NOT NULL,
-	org_id        uuid NOT NULL,
-	project_id    uuid NOT NULL,
-	user_id       uuid, -- owner of the allocation: a user or a service account
-	sku           text NOT NULL,
+	id                 uuid PRIMARY KEY,
+	allocation_id      uuid NOT NULL,
+	org_id             uuid NOT NULL,
+	project_id         uuid NOT NULL,
+	user_id            uuid, -- owner of the allocation: a user or a service account
+	sku                text NOT NULL,
 	-- With these bounds a century of use fits into 63 bits.
-	gpus          bigint NOT NULL CHECK (gpus BETWEEN 1 AND 100000),
-	price_minor   bigint NOT NULL CHECK (price_minor BETWEEN 0 AND 1000000000), -- per GPU and hour, as of the start
-	currency      text NOT NULL,
-	account_id    uuid NOT NULL, -- balance account of the tenant, so that accrual needs no join
-	start_s       bigint NOT NULL, -- seconds since 1970, by metering_moment
-	end_s         bigint CHECK (end_s >= start_s),
+	gpus               bigint NOT NULL CHECK (gpus BETWEEN 1 AND 100000),
+	price_minor        bigint NOT NULL CHECK (price_minor BETWEEN 0 AND 1000000000), -- per GPU and hour, as of the start
+	currency           text NOT NULL,
+	account_id         uuid NOT NULL, -- balance account of the tenant, so that accrual needs no join
+	start_s            bigint NOT NULL, -- seconds since 1970, by metering_moment
+	end_s              bigint CHECK (end_s >= start_s),
 	-- The reasons of both ends, and the observation behind each: node, fence, sequence of the report.
-	opened_by     text NOT NULL DEFAULT 'observed_ready' CHECK (opened_by IN ('observed_ready', 'price_changed', 'observed_again')),
-	opened_seen   jsonb,
-	closed_by     text CHECK (closed_by IN ('release_requested', 'price_changed', 'observation_stale', 'node_unhealthy')),
-	closed_seen   jsonb,
+	opened_by          text NOT NULL DEFAULT 'observed_ready' CHECK (opened_by IN ('observed_ready', 'price_changed', 'observed_again')),
+	opened_observation jsonb,
+	closed_by          text CHECK (closed_by IN ('release_requested', 'price_changed', 'observation_stale', 'node_unhealthy')),
+	closed_observation jsonb,
 	-- No second of an allocation is metered twice.
 	CONSTRAINT usage_records_do_not_overlap EXCLUDE USING gist (allocation_id WITH =, int8range(start_s, end_s) WITH &&),
-	CONSTRAINT usage_records_say_why_they_end CHECK ((end_s IS NULL) = (closed_by IS NULL))
+	CONSTRAINT usage_records_closed_have_a_reason CHECK ((end_s IS NULL) = (closed_by IS NULL))
 );
 COMMENT ON TABLE usage_records IS 'Usage intervals. An interval is closed once and never changes otherwise.';
 CREATE INDEX usage_records_by_tenant ON usage_records (org_id, start_s);
@@ -86,10 +86,10 @@ SELECT scope_rows('usage_records', 'org_id = (SELECT scope_tenant())');
 CREATE FUNCTION usage_only_ends() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF TG_OP = 'UPDATE' AND OLD.end_s IS NULL AND NEW.end_s IS NOT NULL
-		AND to_jsonb(NEW) - ARRAY['end_s', 'closed_by', 'closed_seen'] = to_jsonb(OLD) - ARRAY['end_s', 'closed_by', 'closed_seen'] THEN
+		AND to_jsonb(NEW) - ARRAY['end_s', 'closed_by', 'closed_observation'] = to_jsonb(OLD) - ARRAY['end_s', 'closed_by', 'closed_observation'] THEN
 		RETURN NEW;
 	END IF;
-	RAISE EXCEPTION 'a usage record can only be ended, once' USING ERRCODE = 'restrict_violation';
+	RAISE EXCEPTION 'a usage interval can only be closed, and only once' USING ERRCODE = 'restrict_violation';
 END $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION usage_only_ends IS 'Rejects every change of an interval except its end, once.';
@@ -113,5 +113,5 @@ CREATE TABLE usage_credits (
 COMMENT ON TABLE usage_credits IS 'Fault credits: metered time that the platform returns to the tenant. Append-only.';
 CREATE INDEX usage_credits_by_tenant ON usage_credits (org_id, at);
 SELECT scope_rows('usage_credits', 'org_id = (SELECT scope_tenant())');
-CREATE TRIGGER usage_credits_append_only BEFORE UPDATE OR DELETE ON usage_credits FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER usage_credits_not_emptied BEFORE TRUNCATE ON usage_credits FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER usage_credits_append_only BEFORE UPDATE OR DELETE ON usage_credits FOR EACH ROW EXECUTE FUNCTION reject_change();
+CREATE TRIGGER usage_credits_not_emptied BEFORE TRUNCATE ON usage_credits FOR EACH STATEMENT EXECUTE FUNCTION reject_change();

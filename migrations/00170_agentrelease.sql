@@ -28,7 +28,7 @@ CREATE TABLE agent_updates (
 	ring        int NOT NULL,    -- 0 is updated first
 	fence       bigint NOT NULL, -- of the task
 	health      text NOT NULL,   -- of the node at the request; it must not be worse after the update
-	status      text NOT NULL CHECK (status IN ('waiting', 'asked', 'running', 'healthy', 'rolled_back', 'failed')),
+	status      text NOT NULL CHECK (status IN ('waiting', 'requested', 'running', 'healthy', 'rolled_back', 'failed')),
 	message     text NOT NULL DEFAULT '',
 	deadline_at timestamptz,     -- of the health check after the update
 	created_at  timestamptz NOT NULL DEFAULT now(),
@@ -36,18 +36,18 @@ CREATE TABLE agent_updates (
 	PRIMARY KEY (node_id, version)
 );
 COMMENT ON TABLE agent_updates IS 'Updates of single nodes, one row for each node and version.';
-CREATE INDEX agent_updates_under_way ON agent_updates (deadline_at) WHERE status IN ('asked', 'running');
+CREATE INDEX agent_updates_in_progress ON agent_updates (deadline_at) WHERE status IN ('requested', 'running');
 
 CREATE TABLE agent_rollouts (
-	version    text PRIMARY KEY,
-	status     text NOT NULL CHECK (status IN ('rolling', 'done', 'stopped', 'blocked')),
-	ring       int NOT NULL,
-	nodes      int NOT NULL, -- with this version in their spec
-	has        int NOT NULL, -- of them, those that run it
-	going      int NOT NULL, -- those with an update in progress
-	lost       int NOT NULL, -- those that rolled back or failed
-	message    text NOT NULL DEFAULT '',
-	turns      int NOT NULL DEFAULT 1, -- counts the changes of status
-	updated_at timestamptz NOT NULL DEFAULT now()
+	version        text PRIMARY KEY,
+	status         text NOT NULL CHECK (status IN ('rolling', 'done', 'stopped', 'blocked')),
+	ring           int NOT NULL,
+	nodes          int NOT NULL, -- with this version in their spec
+	updated        int NOT NULL, -- of them, those that run it
+	updating       int NOT NULL, -- those with an update in progress
+	failed         int NOT NULL, -- those that rolled back or failed
+	message        text NOT NULL DEFAULT '',
+	status_changes int NOT NULL DEFAULT 1, -- counts the changes of status
+	updated_at     timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE agent_rollouts IS 'The state of each rollout, as of its last evaluation.';

@@ -33,7 +33,7 @@ CREATE TABLE desired_objects (
 	updated_at       timestamptz NOT NULL DEFAULT now(),
 	deleted_at       timestamptz, -- not null: a tombstone
 	CONSTRAINT desired_objects_git_has_a_path CHECK (owner <> 'git' OR path <> ''),
-	CONSTRAINT desired_objects_suspended_by_someone CHECK ((suspended_at IS NOT NULL) = (suspended_by <> ''))
+	CONSTRAINT desired_objects_suspended_by_actor CHECK ((suspended_at IS NOT NULL) = (suspended_by <> ''))
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE desired_objects IS
 	'Desired objects. A deleted one stays as a tombstone until the node confirms the cleanup.';

@@ -2,28 +2,28 @@
 -- revision: Git sources and the snapshots that were read from them.
 
 CREATE TABLE git_sources (
-	name             text PRIMARY KEY,
-	repository       text NOT NULL, -- URL or path, without a password
-	ref              text NOT NULL, -- the tracked branch
-	dirs             text[] NOT NULL,
-	declared_by      text NOT NULL CHECK (declared_by IN ('server', 'environment')), -- by a flag of the server, or by an Environment object
-	settings         jsonb NOT NULL DEFAULT '{}', -- forge and verification; secrets are references
+	name              text PRIMARY KEY,
+	repository        text NOT NULL, -- URL or path, without a password
+	ref               text NOT NULL, -- the tracked branch
+	dirs              text[] NOT NULL,
+	declared_by       text NOT NULL CHECK (declared_by IN ('server', 'environment')), -- by a flag of the server, or by an Environment object
+	settings          jsonb NOT NULL DEFAULT '{}', -- forge and verification; secrets are references
 	-- From the last poll, by any replica.
-	head             text NOT NULL DEFAULT '', -- the commit of ref
-	tree_hash        text NOT NULL DEFAULT '', -- of the folders in that commit
-	checked_at       timestamptz,
-	fetched_at       timestamptz,
-	fault_code       text NOT NULL DEFAULT '', -- why the last poll failed
-	fault            text NOT NULL DEFAULT '',
-	fault_since      timestamptz,
-	asked_at         timestamptz NOT NULL DEFAULT '-infinity', -- when a webhook or a user requested a sync
-	suspended_by     text NOT NULL DEFAULT '',
-	suspended_reason text NOT NULL DEFAULT '',
-	suspended_at     timestamptz,
-	suspended_until  timestamptz, -- null in a suspension: until an actor resumes it
-	version          bigint NOT NULL DEFAULT 1,
-	gone_at          timestamptz, -- the source was removed; its objects stay as they are
-	CONSTRAINT git_sources_suspended_by_someone CHECK ((suspended_at IS NOT NULL) = (suspended_by <> ''))
+	head              text NOT NULL DEFAULT '', -- the commit of ref
+	tree_hash         text NOT NULL DEFAULT '', -- of the folders in that commit
+	checked_at        timestamptz,
+	fetched_at        timestamptz,
+	error_code        text NOT NULL DEFAULT '', -- why the last poll failed
+	error             text NOT NULL DEFAULT '',
+	error_since       timestamptz,
+	sync_requested_at timestamptz NOT NULL DEFAULT '-infinity', -- when a webhook or a user requested a sync
+	suspended_by      text NOT NULL DEFAULT '',
+	suspended_reason  text NOT NULL DEFAULT '',
+	suspended_at      timestamptz,
+	suspended_until   timestamptz, -- null in a suspension: until an actor resumes it
+	version           bigint NOT NULL DEFAULT 1,
+	removed_at        timestamptz, -- the source was removed; its objects stay as they are
+	CONSTRAINT git_sources_suspended_by_actor CHECK ((suspended_at IS NOT NULL) = (suspended_by <> ''))
 );
 COMMENT ON TABLE git_sources IS
 	'Git repositories that the control plane reads. A flag of the server names the first one, whose Environment '

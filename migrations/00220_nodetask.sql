@@ -15,7 +15,6 @@ CREATE TABLE node_tasks (
 	step          text NOT NULL DEFAULT '',
 	code          text NOT NULL DEFAULT '',
 	message       text NOT NULL DEFAULT '',
-	answer        jsonb, -- the result of a task that reads something from the node
 	created_at    timestamptz NOT NULL DEFAULT now(),
 	delivered_at  timestamptz,
 	finished_at   timestamptz,

@@ -9,10 +9,10 @@ CREATE TABLE forge_reports (
 	body       text NOT NULL, -- the line of a status, or the text of a comment
 	url        text NOT NULL DEFAULT '',
 	hash       text NOT NULL, -- of state, body and url
-	told       text NOT NULL DEFAULT '', -- the hash that the forge received last
+	sent_hash  text NOT NULL DEFAULT '', -- the hash that the forge received last
 	remote_id  text NOT NULL DEFAULT '', -- of the comment at the forge
 	attempts   int NOT NULL DEFAULT 0,
-	fault      text NOT NULL DEFAULT '', -- of the last attempt
+	error      text NOT NULL DEFAULT '', -- of the last attempt
 	next_at    timestamptz NOT NULL DEFAULT now(),
 	updated_at timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (source, subject, context)
@@ -20,4 +20,4 @@ CREATE TABLE forge_reports (
 COMMENT ON TABLE forge_reports IS
 	'Statuses and comments that a forge should display. A worker sends each until the forge has received the newest '
 	'text; a forge that was down receives it later, and once.';
-CREATE INDEX forge_reports_untold ON forge_reports (next_at) WHERE told <> hash;
+CREATE INDEX forge_reports_pending ON forge_reports (next_at) WHERE sent_hash <> hash;

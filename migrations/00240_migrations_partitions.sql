@@ -21,7 +21,7 @@ BEGIN
 					format('%s_%s', parent, to_char(month, 'YYYYMM')), parent,
 					month::timestamp AT TIME ZONE 'UTC', (month + interval '1 month')::timestamp AT TIME ZONE 'UTC');
 				-- A partition inherits the row triggers of its parent, but not the TRUNCATE trigger.
-				EXECUTE format('CREATE TRIGGER not_emptied BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()',
+				EXECUTE format('CREATE TRIGGER not_emptied BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION reject_change()',
 					format('%s_%s', parent, to_char(month, 'YYYYMM')));
 			END IF;
 			month := month + interval '1 month';

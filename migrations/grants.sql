@@ -1,8 +1,7 @@
--- Who may do what, as a whole: it is applied after every migration, and takes
--- away what does not stand here. A table without a line fails a test.
+-- The rights of the database roles. The server applies the file as a whole after every migration, and so revokes every
+-- right that is not listed here. A test fails for a table without a line.
 --
--- r SELECT, a INSERT, w UPDATE, d DELETE, as in \dp. Facts only grow: nobody has
--- w or d on them, nor TRUNCATE on anything.
+-- r SELECT, a INSERT, w UPDATE, d DELETE, as in \dp. No role has w or d on an append-only table, or TRUNCATE on any.
 DO $$
 DECLARE
 	server CONSTANT text[] := ARRAY['gpuaas_api', 'gpuaas_node', 'gpuaas_reconcile', 'gpuaas_work', 'gpuaas_relay'];
@@ -14,7 +13,7 @@ BEGIN
 	EXECUTE format('REVOKE ALL ON ALL SEQUENCES IN SCHEMA public, river FROM PUBLIC, %s', array_to_string(server, ', '));
 	EXECUTE format('REVOKE ALL ON SCHEMA public, river FROM %s', array_to_string(server, ', '));
 	EXECUTE format('GRANT USAGE ON SCHEMA public, river TO %s', array_to_string(server, ', '));
-	-- Not all functions: those of extensions are operators, which all may use.
+	-- Only SECURITY DEFINER functions: those of extensions implement operators, which every role may use.
 	FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef LOOP
 		EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, %s', f, array_to_string(server, ', '));
 	END LOOP;
@@ -32,7 +31,7 @@ BEGIN
 		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
 		('observed_objects',         'r',    '',    'r',    'raw',  ''),
 
-		('reconcile_due',            '',     '',    'rawd', '',     ''), -- the others: mark_due
+		('reconcile_due',            '',     '',    'rawd', '',     ''), -- other roles call mark_due
 		('plans',                    'raw',  '',    'raw',  '',     ''),
 		('plan_actions',             'r',    '',    'ra',   '',     ''),
 		('drift',                    'rw',   '',    'raw',  'raw',  ''),
@@ -59,24 +58,23 @@ BEGIN
 		('rate_limits',              'rawd', '',    '',     'rd',   ''),
 		('idempotency_keys',         'raw',  '',    '',     'rd',   ''),
 
-		('signing_keys',             '',     '',    '',     '',     ''), -- kept in files
 		('certificates',             'rw',   'raw', '',     'r',    ''),
 
 		('sku_catalog',              'r',    '',    'r',    'raw',  ''),
 		('sku_prices',               'r',    '',    'r',    'raw',  ''),
 		('os_images',                'r',    '',    'r',    'raw',  ''),
 
-		('audit_logs',               'ra',   '',    'ra',   'ra',   ''), -- fact
-		('audit_seals',              '',     '',    '',     'ra',   ''), -- fact
-		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- fact
+		('audit_logs',               'ra',   '',    'ra',   'ra',   ''), -- append-only
+		('audit_seals',              '',     '',    '',     'ra',   ''), -- append-only
+		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- append-only
 		('outbox_position',          '',     '',    '',     '',     'raw'),
 		('outbox_failures',          '',     '',    '',     '',     'raw'),
-		('inbox',                    '',     '',    '',     '',     ''), -- for consumers to come
+		('inbox',                    '',     '',    '',     '',     ''), -- no consumer uses it yet
 
-		('ledger_accounts',          'ra',   '',    'r',    'ra',   ''), -- fact
-		('ledger_transfers',         'ra',   '',    'r',    'ra',   ''), -- fact
-		('ledger_entries',           'ra',   '',    'r',    'ra',   ''), -- fact
-		('ledger_checkpoints',       'r',    '',    'r',    'ra',   ''), -- fact
+		('ledger_accounts',          'ra',   '',    'r',    'ra',   ''), -- append-only
+		('ledger_transfers',         'ra',   '',    'r',    'ra',   ''), -- append-only
+		('ledger_entries',           'ra',   '',    'r',    'ra',   ''), -- append-only
+		('ledger_checkpoints',       'r',    '',    'r',    'ra',   ''), -- append-only
 
 		('payment_customers',        'ra',   '',    '',     'r',    ''),
 		('payment_sessions',         'raw',  '',    '',     'rw',   ''),
@@ -85,10 +83,10 @@ BEGIN
 		('stripe_payments',          'raw',  '',    '',     'raw',  ''),
 		('refund_requests',          'raw',  '',    '',     'rw',   ''),
 
-		('usage_records',            'r',    '',    'r',    'raw',  ''), -- and below
-		('usage_ticks',              'r',    '',    'r',    'ra',   ''), -- fact
-		('usage_passes',             'r',    '',    '',     'ra',   ''), -- fact
-		('usage_credits',            'r',    '',    '',     'ra',   ''), -- fact
+		('usage_records',            'r',    '',    'r',    'raw',  ''), -- and columns below
+		('usage_ticks',              'r',    '',    'r',    'ra',   ''), -- append-only
+		('usage_passes',             'r',    '',    '',     'ra',   ''), -- append-only
+		('usage_credits',            'r',    '',    '',     'ra',   ''), -- append-only
 
 		('balance_notices',          'r',    '',    '',     'raw',  ''),
 
@@ -98,7 +96,7 @@ BEGIN
 		('slot_claims',              'ra',   'r',   'r',    'raw',  ''),
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
-		('leave_progress',           '',     '',    'r',    '',     ''),
+		('eviction_progress',        '',     '',    'r',    '',     ''),
 		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
 		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
 		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
@@ -106,11 +104,11 @@ BEGIN
 		('agent_updates',            'r',    '',    'r',    'rawd', ''),
 		('agent_rollouts',           'r',    '',    'r',    'rawd', ''),
 
-		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and below
-		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- fact
+		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and columns below
+		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- append-only
 		('allocation_progress',      '',     '',    'r',    '',     ''),
 
-		-- River: the API and the loop put jobs in, the workers run them, administrators mend them.
+		-- River: the API and the loop insert jobs, the workers execute them, admins cancel and retry them.
 		('river.river_job',          'rawd', '',    'raw',  'rawd', ''),
 		('river.river_queue',        'rw',   '',    '',     'rawd', ''),
 		('river.river_leader',       'r',    '',    '',     'rawd', ''),
@@ -131,22 +129,22 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Single columns: a release ends the interval; the loop's views run with its own rights.
-GRANT UPDATE (end_s, closed_by, closed_seen) ON usage_records TO gpuaas_api;
--- Who holds a node locks its row, so that no slot comes to it meanwhile.
+-- Single columns. A release through the API closes the usage interval.
+GRANT UPDATE (end_s, closed_by, closed_observation) ON usage_records TO gpuaas_api;
+-- A hold locks the row of its node, so that no slot is added to the node meanwhile.
 GRANT UPDATE (version) ON nodes TO gpuaas_api;
--- How an order fared is shown to operators; what it says, with keys in it, is not.
+-- Operators see the progress of a task, but not its body, which contains keys.
 GRANT SELECT (id, node_id, allocation_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at) ON node_tasks TO gpuaas_api;
--- Who names a tenant in a policy names it by its name.
+-- A Policy object names a tenant by its name.
 GRANT SELECT (id, name) ON tenants TO gpuaas_work, gpuaas_reconcile;
--- The planner of changes says whom a change touches, and what it costs them.
+-- The preview of a change lists the affected projects and their cost.
 GRANT SELECT (id, org_id, name) ON projects TO gpuaas_reconcile;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
-GRANT USAGE ON SEQUENCE ledger_entries_id_seq TO gpuaas_api, gpuaas_work; -- numbers transfers as well
-GRANT SELECT ON SEQUENCE ledger_entries_id_seq TO gpuaas_work; -- a seal ends with the last
+GRANT USAGE ON SEQUENCE ledger_entries_id_seq TO gpuaas_api, gpuaas_work; -- also numbers transfers
+GRANT SELECT ON SEQUENCE ledger_entries_id_seq TO gpuaas_work; -- a seal ends with the last number
 GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_api, gpuaas_reconcile, gpuaas_work;
 
--- These run with their owner's rights.
+-- SECURITY DEFINER functions.
 GRANT EXECUTE ON FUNCTION mark_due TO gpuaas_api, gpuaas_node, gpuaas_reconcile, gpuaas_work;
-GRANT EXECUTE ON FUNCTION make_partitions, ledger_await_postings TO gpuaas_work;
+GRANT EXECUTE ON FUNCTION make_partitions, ledger_await_transfers TO gpuaas_work;

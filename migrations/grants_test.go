@@ -15,8 +15,8 @@ import (
 
 var roles = []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_work", "gpuaas_relay"}
 
-// A line of the matrix, or the row of a fact.
-var matrixLine = regexp.MustCompile(`(?m)^\s*\('([a-z_.]+)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)'\),?(?: -- (fact)?.*)?$`)
+// A line of the matrix.
+var matrixLine = regexp.MustCompile(`(?m)^\s*\('([a-z_.]+)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)'\),?(?: -- (append-only)?.*)?$`)
 
 type rights struct {
 	letters [5]string
@@ -32,7 +32,7 @@ func matrix(t *testing.T) map[string]rights {
 	}
 	m := map[string]rights{}
 	for _, f := range matrixLine.FindAllStringSubmatch(string(text), -1) {
-		m[f[1]] = rights{[5]string(f[2:7]), f[7] == "fact"}
+		m[f[1]] = rights{[5]string(f[2:7]), f[7] == "append-only"}
 	}
 	if len(m) < 50 || len(m) != strings.Count(string(text), "\t\t('") {
 		t.Fatalf("read %d lines of the matrix", len(m))
@@ -58,10 +58,10 @@ func TestEveryTableHasALineInTheMatrix(t *testing.T) {
 	}
 	facts := names(t, tx, `
 		SELECT relname::text FROM pg_class c JOIN pg_trigger t ON t.tgrelid = c.oid JOIN pg_proc p ON p.oid = t.tgfoid
-		WHERE proname = 'refuse_change' AND NOT relispartition GROUP BY relname`)
+		WHERE proname = 'reject_change' AND NOT relispartition GROUP BY relname`)
 	for _, fact := range facts {
 		if !m[fact].fact {
-			t.Errorf("grants.sql does not mark %s as a fact", fact)
+			t.Errorf("grants.sql does not mark %s as append-only", fact)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestManyMigrateAtOnceAsAnOwnerWhoIsNoSuperuser(t *testing.T) {
 	}
 	// What runs with the owner's rights finds all tenants' rows.
 	work := open(t, at(1), "gpuaas_work")
-	must(t, work, `SELECT make_partitions(5)`, `SELECT mark_due('Node', gen_random_uuid(), now(), 'test')`, `SELECT ledger_await_postings()`)
+	must(t, work, `SELECT make_partitions(5)`, `SELECT mark_due('Node', gen_random_uuid(), now(), 'test')`, `SELECT ledger_await_transfers()`)
 }
 
 func TestRightsComeBackWithTheNextStart(t *testing.T) {

@@ -116,7 +116,7 @@ func TestUnchangedWritesNothing(t *testing.T) {
 		nodes[i] = ids.New[ids.Node]()
 		a.must(false, nodes[i], report(1, 1))
 	}
-	a.exec(`UPDATE observed_nodes SET seen_at = now() - interval '50 s', stale_at = now() + interval '10 s'`)
+	a.exec(`UPDATE observed_nodes SET observed_at = now() - interval '50 s', stale_at = now() + interval '10 s'`)
 	diff := pgtest.Diff(t, a.db)
 	for sequence := range int64(50) {
 		for _, n := range nodes {
@@ -230,7 +230,7 @@ func TestCrashLosesAWindow(t *testing.T) {
 		a.must(true, n, report(1, 2))
 	}
 	a.renew()
-	a.exec(`UPDATE observed_nodes SET seen_at = now() - interval '1 h', stale_at = now() - interval '1 h'`)
+	a.exec(`UPDATE observed_nodes SET observed_at = now() - interval '1 h', stale_at = now() - interval '1 h'`)
 	if a.silent(node) {
 		t.Error("under a lease and silent")
 	}
@@ -245,7 +245,7 @@ func TestCrashLosesAWindow(t *testing.T) {
 	if due() != 0 {
 		t.Error("a move woke somebody")
 	}
-	a.exec(`UPDATE observed_leases SET seen_at = now() - interval '1 h', stale_at = now()`) // of both
+	a.exec(`UPDATE observed_leases SET observed_at = now() - interval '1 h', stale_at = now()`) // of both
 	if !a.silent(lost) || a.silent(node) {
 		t.Errorf("lost silent %v, moved silent %v", a.silent(lost), a.silent(node))
 	}

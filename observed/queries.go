@@ -10,7 +10,7 @@ const (
 			FROM observed_nodes WHERE node_id = $1 FOR UPDATE
 		), put AS (
 			INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
-				content_hash, foreign_use, devices, seen_at, stale_at, lease)
+				content_hash, foreign_use, devices, observed_at, stale_at, lease)
 			-- From the lock: read any later, the row would be this statement's own, and
 			-- every report would be taken for news.
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval, $14 FROM (SELECT count(*) FROM last) AS locked
@@ -19,7 +19,7 @@ const (
 				missing = excluded.missing, agent = excluded.agent, capability = excluded.capability,
 				inventory = CASE WHEN n.content_hash = excluded.content_hash THEN n.inventory ELSE excluded.inventory END,
 				content_hash = excluded.content_hash, foreign_use = excluded.foreign_use, devices = excluded.devices,
-				seen_at = excluded.seen_at, stale_at = excluded.stale_at, lease = excluded.lease
+				observed_at = excluded.observed_at, stale_at = excluded.stale_at, lease = excluded.lease
 			WHERE (excluded.boot, excluded.sequence) > (n.boot, n.sequence)
 			RETURNING content_hash, devices
 		)
@@ -44,12 +44,12 @@ const (
 			SELECT * FROM jsonb_to_recordset($2) AS r(allocation_id uuid, phase text, fence bigint, observed_generation bigint,
 				spec_hash text, step text, message text, proof jsonb)
 		), put AS (
-			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, step, message, proof, seen_at)
+			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, step, message, proof, observed_at)
 			SELECT allocation_id, $1, phase, fence, observed_generation, spec_hash, coalesce(step, ''), coalesce(message, ''), nullif(proof, 'null'), now()
 			FROM input ORDER BY allocation_id
 			ON CONFLICT (allocation_id) DO UPDATE SET
 				phase = excluded.phase, fence = excluded.fence, observed_generation = excluded.observed_generation,
-				spec_hash = excluded.spec_hash, step = excluded.step, message = excluded.message, proof = excluded.proof, seen_at = excluded.seen_at
+				spec_hash = excluded.spec_hash, step = excluded.step, message = excluded.message, proof = excluded.proof, observed_at = excluded.observed_at
 			WHERE excluded.node_id = o.node_id AND excluded.fence >= o.fence AND (o.phase, o.fence, o.observed_generation, o.spec_hash, o.step, o.message, o.proof)
 				IS DISTINCT FROM (excluded.phase, excluded.fence, excluded.observed_generation, excluded.spec_hash, excluded.step, excluded.message, excluded.proof)
 			RETURNING allocation_id
@@ -60,7 +60,7 @@ const (
 	// proof: the fence stays, the proof goes.
 	forget = `
 		WITH put AS (
-			UPDATE observed_allocations SET phase = 'gone', proof = NULL, message = 'the host no longer reports it', seen_at = now()
+			UPDATE observed_allocations SET phase = 'gone', proof = NULL, message = 'the host no longer reports it', observed_at = now()
 			WHERE node_id = $1 AND NOT allocation_id = ANY($2) AND phase <> 'gone'
 			RETURNING allocation_id
 		)
@@ -70,7 +70,7 @@ const (
 	// is known to be there, and nothing is known to be clean.
 	countFailure = `
 		WITH put AS (
-			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, failures, failed_fence, failed_code, message, seen_at)
+			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, failures, failed_fence, failed_code, message, observed_at)
 			VALUES ($1, $2, 'gone', 0, $4, '', 1, $3, $5, $6, now())
 			ON CONFLICT (allocation_id) DO UPDATE SET
 				failures = CASE WHEN o.failed_fence = excluded.failed_fence THEN o.failures + 1 ELSE 1 END,
@@ -83,7 +83,7 @@ const (
 	putApplied = `
 		WITH put AS (
 			INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone, epoch) VALUES ($1, $2, $3, $4, $5, $6)
-			ON CONFLICT (uid) DO UPDATE SET generation = excluded.generation, epoch = excluded.epoch, spec_hash = excluded.spec_hash, gone = excluded.gone, seen_at = now()
+			ON CONFLICT (uid) DO UPDATE SET generation = excluded.generation, epoch = excluded.epoch, spec_hash = excluded.spec_hash, gone = excluded.gone, observed_at = now()
 			RETURNING uid, kind
 		)
 		SELECT mark_due(kind, uid, now(), 'carried out') FROM put`
@@ -102,7 +102,7 @@ const (
 		WHERE a.allocation_id = ANY($1)`
 
 	selectApplied    = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
-	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, seen_at FROM observed_objects WHERE uid = $1`
+	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, observed_at FROM observed_objects WHERE uid = $1`
 	selectHeard      = `SELECT node_id, ` + staleAt + `, CASE WHEN complete THEN devices END FROM ` + nodesLeased + ` WHERE node_id = ANY($1)`
 	selectCapability = `SELECT capability FROM observed_nodes WHERE node_id = $1`
 	selectLast       = `SELECT node_id, ` + seenAt + ` FROM ` + nodesLeased
@@ -111,14 +111,14 @@ const (
 		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, ` + seenAt + `, ` + staleAt + `
 		FROM ` + nodesLeased + ` WHERE node_id = $1`
 	held = `
-		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.observed_generation, a.step, a.message, a.proof, a.failures, a.failed_code, a.seen_at,
+		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.observed_generation, a.step, a.message, a.proof, a.failures, a.failed_code, a.observed_at,
 			a.failed_fence, a.spec_hash, ` + proven + `, coalesce(n.complete AND ` + staleAt + ` > now(), false),
-			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + seenAt + `, a.seen_at), now() - coalesce(` + seenAt + `, a.seen_at)
+			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + seenAt + `, a.observed_at), now() - coalesce(` + seenAt + `, a.observed_at)
 		FROM observed_allocations a LEFT JOIN (` + nodesLeased + `) ON n.node_id = a.node_id`
 
 	selectHeld    = held + ` WHERE a.allocation_id = $1`
 	selectMany    = held + ` WHERE a.allocation_id = ANY($1)`
-	selectCarried = `SELECT uid, generation, spec_hash, gone, seen_at FROM observed_objects WHERE uid = ANY($1)`
+	selectCarried = `SELECT uid, generation, spec_hash, gone, observed_at FROM observed_objects WHERE uid = ANY($1)`
 	selectOld     = `
 		SELECT a.allocation_id FROM ` + nodesLeased + ` JOIN observed_allocations a ON a.node_id = n.node_id
 		WHERE ` + seenAt + ` < now() - $1::interval AND a.phase <> 'gone' AND a.allocation_id > $2 ORDER BY a.allocation_id LIMIT $3`
@@ -127,21 +127,21 @@ const (
 	// What is known of a node's age is what its row says, or the lease that its row
 	// names, whichever is later.
 	nodesLeased = `observed_nodes n LEFT JOIN observed_leases l ON l.id = n.lease`
-	seenAt      = `greatest(n.seen_at, l.seen_at)`
+	seenAt      = `greatest(n.observed_at, l.observed_at)`
 	staleAt     = `greatest(n.stale_at, l.stale_at)`
 
 	selectLease  = `SELECT now(), coalesce((SELECT stale_at FROM observed_leases WHERE id = $1), 'epoch')`
 	selectLeased = `SELECT node_id FROM observed_nodes WHERE node_id = ANY($2) AND lease = $1`
 	renewLease   = `
-		INSERT INTO observed_leases (id, seen_at, stale_at) VALUES ($1, now() - $2::interval, now() - $2::interval + $3::interval)
-		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, stale_at = excluded.stale_at`
+		INSERT INTO observed_leases (id, observed_at, stale_at) VALUES ($1, now() - $2::interval, now() - $2::interval + $3::interval)
+		ON CONFLICT (id) DO UPDATE SET observed_at = excluded.observed_at, stale_at = excluded.stale_at`
 	endLease   = `DELETE FROM observed_leases WHERE id = $1`
 	dropLeases = `DELETE FROM observed_leases WHERE stale_at < now() - interval '1 day'` // of processes that died
 
 	// Only where the row says the same and has not gone stale: all else is news to
 	// somebody.
 	adoptReports = `
-		UPDATE observed_nodes n SET sequence = i.sequence, seen_at = now(), stale_at = now() + $2::interval, lease = $1
+		UPDATE observed_nodes n SET sequence = i.sequence, observed_at = now(), stale_at = now() + $2::interval, lease = $1
 		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) AS i (node_id, boot, sequence, content_hash)
 		WHERE n.node_id = i.node_id AND n.content_hash = i.content_hash AND n.boot = i.boot AND i.sequence > n.sequence AND n.devices IS NOT NULL
 			AND (n.stale_at > now() OR (SELECT l.stale_at > now() FROM observed_leases l WHERE l.id = n.lease))
@@ -156,7 +156,7 @@ const (
 			WHERE n.lease = $1 FOR UPDATE OF n SKIP LOCKED
 		)
 		UPDATE observed_nodes n SET lease = NULL, sequence = CASE WHEN quiet.boot = n.boot THEN greatest(n.sequence, quiet.sequence) ELSE n.sequence END,
-			seen_at = greatest(n.seen_at, now() - quiet.age), stale_at = greatest(n.stale_at, now() - quiet.age + $2::interval)
+			observed_at = greatest(n.observed_at, now() - quiet.age), stale_at = greatest(n.stale_at, now() - quiet.age + $2::interval)
 		FROM quiet WHERE n.node_id = quiet.node_id
 		RETURNING n.node_id`
 )

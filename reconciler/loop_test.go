@@ -186,16 +186,18 @@ func TestINV62Breaker(t *testing.T) {
 	for i := range 6 {
 		s.lines(fmt.Sprintf("seen leak%d phase=ready fence=3", i))
 	}
-	released := func() int { return s.count(`SELECT count(DISTINCT object_id) FROM plan_actions WHERE held = ''`) }
+	released := func() int {
+		return s.count(`SELECT count(DISTINCT object_id) FROM plan_actions WHERE rejected_reason = ''`)
+	}
 	for i := range 2 {
 		s.lines(fmt.Sprintf("due leak%d", i))
 	}
 	s.pass()
 	for range 3 { // the host does not answer
-		s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
+		s.exec(`UPDATE reconcile_due SET due_at = now(), previous_until = now()`)
 		s.pass()
 	}
-	if n, asked := released(), s.count(`SELECT count(*) FROM plan_actions WHERE held = ''`); n != 2 || asked != 8 {
+	if n, asked := released(), s.count(`SELECT count(*) FROM plan_actions WHERE rejected_reason = ''`); n != 2 || asked != 8 {
 		t.Errorf("%d released, asked for %d times", n, asked)
 	}
 	for i := 2; i < 6; i++ {
@@ -206,11 +208,11 @@ func TestINV62Breaker(t *testing.T) {
 		t.Errorf("%d released; due\n%s", n, s.remains())
 	}
 	s.exec(`UPDATE plans SET created_at = created_at - interval '11 minutes'`)
-	s.exec(`DELETE FROM reconcile_due WHERE object_id IN (SELECT object_id FROM plan_actions WHERE held = '')`) // the host has answered
-	s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
+	s.exec(`DELETE FROM reconcile_due WHERE object_id IN (SELECT object_id FROM plan_actions WHERE rejected_reason = '')`) // the host has answered
+	s.exec(`UPDATE reconcile_due SET due_at = now(), previous_until = now()`)
 	s.pass()
 	// Which ones is open: those that did not answer are asked again, too.
-	if n := s.count(`SELECT count(*) FROM plan_actions a JOIN plans p ON p.id = a.plan_id WHERE a.held = '' AND p.created_at > now() - interval '1 minute'`); n != 2 {
+	if n := s.count(`SELECT count(*) FROM plan_actions a JOIN plans p ON p.id = a.plan_id WHERE a.rejected_reason = '' AND p.created_at > now() - interval '1 minute'`); n != 2 {
 		t.Errorf("%d released in the next period", n)
 	}
 }
@@ -240,7 +242,7 @@ func TestINV62BreakerForAllLoops(t *testing.T) {
 		})
 	}
 	both.Wait()
-	if n := s.count(`SELECT count(*) FROM plan_actions WHERE held = ''`); n != 2 {
+	if n := s.count(`SELECT count(*) FROM plan_actions WHERE rejected_reason = ''`); n != 2 {
 		t.Errorf("%d released", n)
 	}
 }
@@ -288,7 +290,7 @@ func TestINV21AskedAgain(t *testing.T) {
 			s.lines("node n1\ndeclare a\nstate a requested\ndue a")
 			s.pass()
 			s.exec(`UPDATE river.river_job SET state = $1::text::river.river_job_state, attempted_at = now(), finalized_at = CASE WHEN $1::text IN ('completed', 'cancelled', 'discarded') THEN now() END`, state)
-			s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
+			s.exec(`UPDATE reconcile_due SET due_at = now(), previous_until = now()`)
 			s.pass()
 			if n := s.count(`SELECT count(*) FROM river.river_job`); n != want {
 				t.Errorf("%d jobs, want %d", n, want)
@@ -390,7 +392,7 @@ func TestINV62NodesOverPasses(t *testing.T) {
 	for n := range strings.FieldsSeq("n1 n2 n3 n4 n5 n6") {
 		s.lines("node " + n + "\ndeclare " + n + " kind=Node generation=2 by=git source=fleet commit=c1 cordoned\ncarried " + n + " kind=Node")
 	}
-	const let = `SELECT count(DISTINCT object_id) FROM plan_actions WHERE held = ''`
+	const let = `SELECT count(DISTINCT object_id) FROM plan_actions WHERE rejected_reason = ''`
 	for n := range strings.FieldsSeq("n1 n2 n3 n4 n5 n6") {
 		s.exec(`INSERT INTO reconcile_due (kind, object_id, due_at, reason) VALUES ('Node', $1, now(), 'marked')`, s.id(n))
 		var both sync.WaitGroup
@@ -406,9 +408,9 @@ func TestINV62NodesOverPasses(t *testing.T) {
 	if got := s.count(let); got != 2 {
 		t.Errorf("%d nodes went off the market", got)
 	}
-	s.exec(`UPDATE nodes SET cordoned = true WHERE id IN (SELECT object_id FROM plan_actions WHERE held = '')`)
+	s.exec(`UPDATE nodes SET cordoned = true WHERE id IN (SELECT object_id FROM plan_actions WHERE rejected_reason = '')`)
 	s.exec(`UPDATE plans SET created_at = created_at - interval '11 min'`)
-	s.exec(`UPDATE reconcile_due SET due_at = now(), asked_until = now()`)
+	s.exec(`UPDATE reconcile_due SET due_at = now(), previous_until = now()`)
 	s.pass()
 	if got := s.count(let); got != 4 {
 		t.Errorf("%d nodes, a period later", got)

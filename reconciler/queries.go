@@ -2,7 +2,7 @@ package reconciler
 
 const (
 	selectDue = `
-		SELECT kind, object_id, due_at, asked_verb, asked_event, asked_fence, asked_generation, asked_failures, asked_until
+		SELECT kind, object_id, due_at, previous_verb, previous_trigger, previous_fence, previous_generation, previous_failures, previous_until
 		FROM reconcile_due WHERE due_at <= now()
 		ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED`
 
@@ -14,18 +14,18 @@ const (
 		), mine AS (
 			SELECT d.* FROM reconcile_due d WHERE d.object_id = ANY($2) FOR UPDATE SKIP LOCKED
 		)
-		SELECT k.kind, k.object_id, m.due_at, coalesce(m.asked_verb, ''), coalesce(m.asked_event, ''), coalesce(m.asked_fence, 0),
-			coalesce(m.asked_generation, 0), coalesce(m.asked_failures, 0), m.asked_until
+		SELECT k.kind, k.object_id, m.due_at, coalesce(m.previous_verb, ''), coalesce(m.previous_trigger, ''), coalesce(m.previous_fence, 0),
+			coalesce(m.previous_generation, 0), coalesce(m.previous_failures, 0), m.previous_until
 		FROM keys k LEFT JOIN mine m ON (m.kind, m.object_id) = (k.kind, k.object_id)
 			LEFT JOIN there t ON (t.kind, t.object_id) = (k.kind, k.object_id)
 		WHERE m.object_id IS NOT NULL OR t.object_id IS NULL`
 
 	// The allocation room's published view.
-	selectProgress = `SELECT allocation_id, status, status_at, expires_at, hourly_minor, currency, leave_at, leave_by, leave_why FROM allocation_progress WHERE allocation_id = ANY($1)`
+	selectProgress = `SELECT allocation_id, status, status_at, expires_at, hourly_minor, currency, eviction_at, eviction_by, eviction_reason FROM allocation_progress WHERE allocation_id = ANY($1)`
 	// The inventory's published view.
-	selectKept     = `SELECT node_id, reachable, on_market, changed, lifecycle, retiring, leave_at, lapses_at, occupied FROM node_progress WHERE node_id = ANY($1)`
-	selectLeaving  = `SELECT allocation_id, leave_at, owner, reason FROM leave_progress WHERE allocation_id = ANY($1)`
-	countNodes     = `SELECT count(*) FROM node_progress WHERE listed`
+	selectKept     = `SELECT node_id, reachable, sellable, changed, lifecycle, retiring, drain_deadline, hold_expires_at, occupied FROM node_progress WHERE node_id = ANY($1)`
+	selectLeaving  = `SELECT allocation_id, eviction_at, owner, reason FROM eviction_progress WHERE allocation_id = ANY($1)`
+	countNodes     = `SELECT count(*) FROM node_progress WHERE in_fleet`
 	selectFindings = `
 		SELECT object_id, id, field, desired, observed, cause, policy, owner, opened_at, deadline_at, status = 'ignored', ignored_by, ignored_reason,
 			ignored_until, cost_minor, currency, version
@@ -36,29 +36,29 @@ const (
 	// The rows that this pass holds are put off.
 	nextLooks = `
 		SELECT * FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::int[], $10::timestamptz[])
-			AS look(kind, object_id, due_at, reason, asked_verb, asked_event, asked_fence, asked_generation, asked_failures, asked_until)`
+			AS look(kind, object_id, due_at, reason, previous_verb, previous_trigger, previous_fence, previous_generation, previous_failures, previous_until)`
 	keepDue = `
-		UPDATE reconcile_due d SET due_at = look.due_at, reason = look.reason, asked_verb = look.asked_verb, asked_event = look.asked_event,
-			asked_fence = look.asked_fence, asked_generation = look.asked_generation, asked_failures = look.asked_failures, asked_until = look.asked_until
+		UPDATE reconcile_due d SET due_at = look.due_at, reason = look.reason, previous_verb = look.previous_verb, previous_trigger = look.previous_trigger,
+			previous_fence = look.previous_fence, previous_generation = look.previous_generation, previous_failures = look.previous_failures, previous_until = look.previous_until
 		FROM (` + nextLooks + `) AS look WHERE (d.kind, d.object_id) = (look.kind, look.object_id)`
 	// A swept object had no row to hold. One that has come meanwhile is a mark, and
 	// a mark is never put off by a look that was taken before it.
 	addDue = `
-		INSERT INTO reconcile_due (kind, object_id, due_at, reason, asked_verb, asked_event, asked_fence, asked_generation, asked_failures, asked_until)
+		INSERT INTO reconcile_due (kind, object_id, due_at, reason, previous_verb, previous_trigger, previous_fence, previous_generation, previous_failures, previous_until)
 		` + nextLooks + ` ORDER BY object_id ON CONFLICT (kind, object_id) DO NOTHING`
 
-	insertPlan    = `INSERT INTO plans (id, hash, actions, held) VALUES ($1, $2, $3, $4)`
+	insertPlan    = `INSERT INTO plans (id, hash, actions, rejected_actions) VALUES ($1, $2, $3, $4)`
 	insertActions = `
-		INSERT INTO plan_actions (plan_id, number, kind, object_id, node_id, verb, event, fence, generation, epoch, reason, held, judged)
-		SELECT $1, number, kind, object_id, node_id, verb, event, fence, generation, epoch, reason, held, judged
-		FROM jsonb_to_recordset($2) AS r(number int, kind text, object_id uuid, node_id uuid, verb text, event text,
-			fence bigint, generation bigint, epoch bigint, reason text, held text, judged boolean)`
+		INSERT INTO plan_actions (plan_id, number, kind, object_id, node_id, verb, trigger, fence, generation, epoch, reason, rejected_reason, automatic)
+		SELECT $1, number, kind, object_id, node_id, verb, trigger, fence, generation, epoch, reason, rejected_reason, automatic
+		FROM jsonb_to_recordset($2) AS r(number int, kind text, object_id uuid, node_id uuid, verb text, trigger text,
+			fence bigint, generation bigint, epoch bigint, reason text, rejected_reason text, automatic boolean)`
 	// One plan with judged actions at a time: two that count at once would both
 	// find the whole budget.
 	lockJudged   = `SELECT pg_advisory_xact_lock(hashtext('reconciler judged'))`
 	selectJudged = `
 		SELECT DISTINCT a.object_id, a.kind FROM plans p JOIN plan_actions a ON a.plan_id = p.id
-		WHERE a.judged AND (a.verb = 'release' OR a.event = 'leave_due' OR a.kind = 'Node') AND a.held = '' AND p.created_at > now() - $1::interval`
+		WHERE a.automatic AND (a.verb = 'release' OR a.trigger = 'leave_due' OR a.kind = 'Node') AND a.rejected_reason = '' AND p.created_at > now() - $1::interval`
 	// What a person has approved is no judgement of the platform's.
 	selectApproved = `
 		SELECT DISTINCT p.source, p.commit FROM unnest($1::text[], $2::text[]) AS asked(source, commit)
@@ -66,13 +66,13 @@ const (
 		WHERE p.decided_at IS NOT NULL AND p.status IN ('approved', 'applied')`
 
 	selectPlans = `
-		SELECT id, created_at, hash, status, actions, held FROM plans
+		SELECT id, created_at, hash, status, actions, rejected_actions FROM plans
 		WHERE origin = 'loop' AND ($3 = '' OR status = $3) AND id < $1 ORDER BY id DESC LIMIT $2`
-	selectPlan    = `SELECT id, created_at, hash, status, actions, held FROM plans WHERE origin = 'loop' AND id = $1`
+	selectPlan    = `SELECT id, created_at, hash, status, actions, rejected_actions FROM plans WHERE origin = 'loop' AND id = $1`
 	selectActions = `
-		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.event, a.fence, a.generation, a.epoch, a.reason, a.held
+		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.trigger, a.fence, a.generation, a.epoch, a.reason, a.rejected_reason
 		FROM plan_actions a JOIN plans p ON p.id = a.plan_id`
-	driftFields = `id, kind, object_id, name, field, desired, observed, status, policy, owner, cause, opened_at, seen_at, deadline_at, healed_at,
+	driftFields = `id, kind, object_id, name, field, desired, observed, status, policy, owner, cause, opened_at, observed_at, deadline_at, healed_at,
 			cost_minor, currency, ignored_by, ignored_reason, ignored_until, version`
 	driftColumns = `SELECT ` + driftFields + ` FROM drift`
 	selectDrift  = driftColumns + ` WHERE id = $1`
@@ -112,7 +112,7 @@ const (
 	changeDrift = `
 		UPDATE drift d SET name = r.name, desired = r.desired, observed = r.observed, cause = r.cause, policy = r.policy, owner = r.owner, status = r.status,
 			deadline_at = r.deadline_at, cost_minor = r.cost_minor, currency = r.currency, ignored_by = r.ignored_by, ignored_reason = r.ignored_reason,
-			ignored_until = r.ignored_until, seen_at = now(), version = d.version + 1
+			ignored_until = r.ignored_until, observed_at = now(), version = d.version + 1
 		FROM jsonb_to_recordset($1) AS r(` + driftRow + `) WHERE d.id = r.id AND d.version = r.version`
 	healDrift = `UPDATE drift SET status = 'healed', healed_at = now(), version = version + 1 WHERE id = ANY($1) AND status <> 'healed'`
 	driftRow  = `id uuid, kind text, object_id uuid, name text, field text, desired text, observed text, cause text, policy text, owner text, status text,

@@ -142,13 +142,13 @@ func queuePlan(b *pgx.Batch, p plan.Plan, held map[int]string) error {
 		Object     uuid.UUID `json:"object_id"`
 		Node       *ids.Node `json:"node_id"`
 		Verb       string    `json:"verb"`
-		Event      string    `json:"event"`
+		Event      string    `json:"trigger"`
 		Fence      int64     `json:"fence"`
 		Generation int64     `json:"generation"`
 		Epoch      int64     `json:"epoch"`
 		Reason     string    `json:"reason"`
-		Held       string    `json:"held"`
-		Judged     bool      `json:"judged"`
+		Held       string    `json:"rejected_reason"`
+		Judged     bool      `json:"automatic"`
 	}
 	rows := make([]row, len(p.Actions))
 	for i, a := range p.Actions {

@@ -121,7 +121,7 @@ func (s *scene) line(text string) {
 		_, partial := w["partial"]
 		_, silent := w["silent"]
 		_, cordoned := w["cordoned"]
-		s.exec(`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, seen_at, stale_at, devices)
+		s.exec(`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at, devices)
 			VALUES ($1, 1, 'b', 1, $2, '1', 1, '{}', 'h', now(), now() + CASE WHEN $3 THEN '-1 s' ELSE '1 min' END::interval, $4)`, id, !partial, stale, shows(w))
 		s.exec(`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, reachability, cordoned) VALUES ($1, $2, 's', 'r', 'manual', 1, 'active', CASE WHEN $3 THEN 'stale' ELSE 'reachable' END, $4)`, id, name, silent, cordoned)
 	case "seen":
@@ -130,7 +130,7 @@ func (s *scene) line(text string) {
 		if unproven || w["phase"] != "gone" {
 			proof = "null"
 		}
-		s.exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, proof, failures, failed_fence, seen_at)
+		s.exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, proof, failures, failed_fence, observed_at)
 			VALUES ($1, $2, $3, $4::text::bigint, 1, 'hash-' || $5::text, $6, nullif($7::jsonb, 'null'), $8::text::int, $9::text::bigint, now())`,
 			id, s.id(w.or("node", "n1")), w["phase"], w.or("fence", "1"), w.or("hash", w.or("fence", "1")), strings.ReplaceAll(w["message"], "_", " "), proof, w.or("failures", "0"), w.or("failed", "0"))
 	case "state":
@@ -141,7 +141,7 @@ func (s *scene) line(text string) {
 	case "due":
 		s.exec(`INSERT INTO reconcile_due (kind, object_id, due_at, reason) VALUES ($1, $2, now(), 'marked')`, w.or("kind", "Allocation"), id)
 	case "asked": // under way since the last plan
-		s.exec(`UPDATE reconcile_due SET asked_verb = $2, asked_fence = 1, asked_generation = 1, asked_until = now() + interval '4 s' WHERE object_id = $1`, id, fields[2])
+		s.exec(`UPDATE reconcile_due SET previous_verb = $2, previous_fence = 1, previous_generation = 1, previous_until = now() + interval '4 s' WHERE object_id = $1`, id, fields[2])
 	case "drift":
 		status, by := "open", w["ignored"]
 		if by != "" {
@@ -245,7 +245,7 @@ func (s *scene) listed(sql string) string {
 
 // The four answers of a pass.
 func (s *scene) plan() string {
-	return s.listed(`SELECT verb || ' ' || kind || ' ' || object_id || ' @' || fence || ' ' || event || ': ' || reason || CASE WHEN held = '' THEN '' ELSE ' — held: ' || held END
+	return s.listed(`SELECT verb || ' ' || kind || ' ' || object_id || ' @' || fence || ' ' || trigger || ': ' || reason || CASE WHEN rejected_reason = '' THEN '' ELSE ' — held: ' || rejected_reason END
 		FROM plan_actions`)
 }
 

@@ -101,9 +101,9 @@ func ingest(ctx context.Context, l *lab) ([]row, error) {
 // upsert is a script of pgbench: the rows of its k-th thousand.
 var upsert = fmt.Sprintf(`\set lo (:i * %[1]d + :client_id) * %[2]d
 \set i :i + 1
-INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, seen_at, stale_at)
+INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
 	SELECT node_id, 1, 'b', 1, true, '1', 1, '{}', 'h', now(), now() + interval '10 h' FROM f3_nodes WHERE i > :lo AND i <= :lo + %[2]d
-	ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at, stale_at = excluded.stale_at;
+	ON CONFLICT (node_id) DO UPDATE SET observed_at = excluded.observed_at, stale_at = excluded.stale_at;
 `, connections, upsertedAtOnce)
 
 func (r *reports) next() wire.Report {

@@ -39,7 +39,7 @@ var rules = []rule{
 		SELECT format('%s was created %s times', name, count(*)) FROM allocations GROUP BY project_id, name HAVING count(*) > 1
 		UNION ALL
 		SELECT format('the reply kept for key %s names %s, which is not there', key, reply->>'id')
-		FROM (SELECT key, route, convert_from(body, 'UTF8')::jsonb AS reply FROM idempotency_keys WHERE status IN (201, 202) AND NOT sealed) k
+		FROM (SELECT key, route, convert_from(body, 'UTF8')::jsonb AS reply FROM idempotency_keys WHERE status IN (201, 202) AND NOT encrypted) k
 		WHERE reply ? 'id' AND route LIKE '%allocations%' AND NOT EXISTS (SELECT FROM allocations a WHERE a.id::text = k.reply->>'id')`},
 	{promise: "INV-05 no declaration is left", live: true, broken: `
 		SELECT format('%s %s is still declared (released %s)', kind, name, spec->>'released') FROM desired_objects
@@ -93,9 +93,9 @@ var rules = []rule{
 		WHERE CASE closed_by WHEN 'price_changed' THEN (next, opened_next) IS DISTINCT FROM (end_s, 'price_changed')
 			WHEN 'release_requested' THEN next IS NOT NULL ELSE opened_next <> 'observed_again' END`},
 	{promise: "INV-33 each interval names what was seen", broken: `
-		SELECT format('%s opened by %s, closed by %s: seen %s, %s', id, opened_by, closed_by, opened_seen, closed_seen) FROM usage_records
-		WHERE opened_by IN ('observed_ready', 'observed_again') AND NOT coalesce(opened_seen ? 'node_id' AND opened_seen ? 'seen_at', false)
-			OR closed_by IN ('observation_stale', 'node_unhealthy') AND NOT coalesce(closed_seen ? 'node_id' AND closed_seen ? 'seen_at', false)`},
+		SELECT format('%s opened by %s, closed by %s: seen %s, %s', id, opened_by, closed_by, opened_observation, closed_observation) FROM usage_records
+		WHERE opened_by IN ('observed_ready', 'observed_again') AND NOT coalesce(opened_observation ? 'node_id' AND opened_observation ? 'seen_at', false)
+			OR closed_by IN ('observation_stale', 'node_unhealthy') AND NOT coalesce(closed_observation ? 'node_id' AND closed_observation ? 'seen_at', false)`},
 	{promise: "INV-34 what is shown is what is charged", broken: `
 		SELECT format('%s shows %s and is charged %s', a.name, a.price_minor, u.price_minor)
 		FROM usage_records u JOIN allocations a ON a.id = u.allocation_id WHERE u.end_s IS NULL AND (a.price_minor, a.currency) <> (u.price_minor, u.currency)`},

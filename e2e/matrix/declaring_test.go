@@ -48,7 +48,7 @@ func TestHooksWakeTheirSource(t *testing.T) {
 	t.Parallel()
 	w := furnish(t)
 	asked := func() time.Time {
-		return one[time.Time](w.house, `SELECT greatest(asked_at, '2000-01-01') FROM git_sources WHERE name = $1`, source)
+		return one[time.Time](w.house, `SELECT greatest(sync_requested_at, '2000-01-01') FROM git_sources WHERE name = $1`, source)
 	}
 	hook := func(to, secret, body string) answer {
 		mac := hmac.New(sha256.New, []byte(secret))

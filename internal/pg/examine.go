@@ -19,7 +19,7 @@ const unfit = `
 		SELECT c.oid, c.relname, c.relrowsecurity AND c.relforcerowsecurity AS forced,
 			c.relname LIKE 'ledger\_%' OR EXISTS (
 				SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
-				WHERE t.tgrelid = c.oid AND p.proname = 'refuse_change' AND p.pronamespace = c.relnamespace) AS fact,
+				WHERE t.tgrelid = c.oid AND p.proname = 'reject_change' AND p.pronamespace = c.relnamespace) AS fact,
 			EXISTS (SELECT FROM pg_policy WHERE polrelid = c.oid) OR EXISTS (
 				SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('org_id', 'user_id', 'principal')) AS of_tenants
 		FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition

@@ -34,7 +34,7 @@ BEGIN
 		INSERT INTO balance_notices (org_id) VALUES (id);
 		INSERT INTO payment_customers (org_id, customer, livemode) VALUES (id, id, false);
 		INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, livemode, expires_at) VALUES (id, id, id, 1, 'EUR', 'initiated', false, now());
-		INSERT INTO stripe_events (event_id, type, livemode, body, says, source, created_at) VALUES (id, 'x', false, '', '{}', 'webhook', now());
+		INSERT INTO stripe_events (event_id, type, livemode, body, payload, source, created_at) VALUES (id, 'x', false, '', '{}', 'webhook', now());
 		INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id) VALUES (id, id, id, 1, 'EUR', id);
 		INSERT INTO refund_requests (id, org_id, user_id, requested_by, kind, route, amount_minor, currency, reason, status, transfer_id) VALUES (id, id, id, id, 'charge', 'ledger', 1, 'EUR', 'x', 'requested', id);
 		INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES (tenant, 'c0000000-0000-0000-0000-000000000000', 0, 'm', 1, 'healthy');
@@ -42,8 +42,8 @@ BEGIN
 		INSERT INTO slot_claims (slot_id, allocation_id, period) VALUES (id, id, tstzrange(now(), NULL));
 		INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
 			VALUES (id, id, id, id, id, 's', 'r', 1, 'c0000000-0000-0000-0000-000000000000', 1, 'EUR', 'u', 1, 'requested');
-		INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status) VALUES (id, 2, 'e', 'f', 't');
-		INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, seen_at) VALUES (id, 'c0000000-0000-0000-0000-000000000000', 'ready', 1, 1, '', now());
+		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status) VALUES (id, 2, 'e', 'f', 't');
+		INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, observed_at) VALUES (id, 'c0000000-0000-0000-0000-000000000000', 'ready', 1, 1, '', now());
 		INSERT INTO desired_objects (uid, kind, scope, name, spec, spec_hash, owner) VALUES (id, 'Allocation', id, id, '{}', '', 'api');
 	END LOOP;
 	INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ('c0000000-0000-0000-0000-000000000000', 'Node', 'n', '{}', '', 'api');

@@ -38,7 +38,7 @@ const privileged = `
 	INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
 	VALUES (id(1), id(1), id(1), id(1), 'a', 's', 'r', 1, id(1), 1, 'EUR', 'u1', 1, 'requested');
 	INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('ab', id(1), 'active', now());
-	INSERT INTO breaker_trips (held, allowed, fleet, reason, refused) VALUES (2, 2, 9, 'r', '{}');
+	INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'r', '{}');
 	INSERT INTO git_sources (name, repository, ref, dirs, declared_by) VALUES ('s', 'r', 'main', '{}', 'server');
 	INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES (id(1), 'Node', 'n', '{}', '', 'api');
 	INSERT INTO plans (id, hash, actions, origin) VALUES (id(1), 'h', 0, 'change');
@@ -148,7 +148,7 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`UPDATE git_sources SET head = 'h', checked_at = now()`,
 		`UPDATE desired_objects SET generation = 2`,
 		`UPDATE plans SET status = 'applied'`,
-		`UPDATE drift SET seen_at = now()`,
+		`UPDATE drift SET observed_at = now()`,
 	}
 	for _, sql := range append(demanded, free...) {
 		t.Run(sql, func(t *testing.T) {

@@ -10,12 +10,12 @@ const (
 		ORDER BY org ON CONFLICT DO NOTHING`
 
 	lockNotices = `
-		SELECT org_id, low_since, low_told_at, pending_since, releases_at, depleted_at, sequence, clock_timestamp()
+		SELECT org_id, low_since, low_notified_at, pending_since, releases_at, depleted_at, sequence, clock_timestamp()
 		FROM balance_notices WHERE org_id = ANY ($1::uuid[]) ORDER BY org_id FOR UPDATE`
 
 	updateNotices = `
 		UPDATE balance_notices
-		SET low_since = $2, low_told_at = $3, pending_since = $4, releases_at = $5, depleted_at = $6, sequence = $7
+		SET low_since = $2, low_notified_at = $3, pending_since = $4, releases_at = $5, depleted_at = $6, sequence = $7
 		WHERE org_id = $1`
 
 	// Told of something that may no longer hold.

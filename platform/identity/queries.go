@@ -20,7 +20,7 @@ const selectProjects = `
 	WHERE p.org_id = $1 AND p.deleted_at IS NULL ORDER BY p.name`
 
 const selectReplay = `
-	SELECT body_hash, status, location, etag, body, sealed FROM idempotency_keys
+	SELECT body_hash, status, location, etag, body, encrypted FROM idempotency_keys
 	WHERE principal = $1 AND method = $2 AND route = $3 AND key = $4 AND created_at > now() - interval '24 hours'`
 
 // The advisory lock is tried first: inserting beside an open transaction with
@@ -29,15 +29,15 @@ const insertReply = `
 	WITH lock AS MATERIALIZED (
 		SELECT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', $1::uuid, $2::text, $3::text, $4::text), 0)) AS got
 	)
-	INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, location, etag, body, sealed)
+	INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, location, etag, body, encrypted)
 	SELECT $1::uuid, $2::text, $3::text, $4::text, $5::bytea, $6::int, $7::text, $8::text, $9::bytea, $10::bool FROM lock WHERE got
 	ON CONFLICT (principal, method, route, key) DO UPDATE
 	SET body_hash = excluded.body_hash, status = excluded.status, location = excluded.location, etag = excluded.etag,
-		body = excluded.body, sealed = excluded.sealed, created_at = now()
+		body = excluded.body, encrypted = excluded.encrypted, created_at = now()
 	WHERE idempotency_keys.created_at <= now() - interval '24 hours'`
 
 const updateReply = `
-	UPDATE idempotency_keys SET status = $5, location = $6, etag = $7, body = $8, sealed = $9
+	UPDATE idempotency_keys SET status = $5, location = $6, etag = $7, body = $8, encrypted = $9
 	WHERE principal = $1 AND method = $2 AND route = $3 AND key = $4`
 
 const deleteReplies = `

@@ -84,7 +84,7 @@ const (
 // Its lock waits until every open transaction that has posted is over, and lets
 // no new one begin until the id is read. It is held for no longer than that.
 const (
-	lockEntries = `SELECT ledger_await_postings()`
+	lockEntries = `SELECT ledger_await_transfers()`
 	impatient   = `SET LOCAL lock_timeout = '1s'`
 	patient     = `SET LOCAL statement_timeout = '10min'`
 	snapshot    = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`

@@ -193,7 +193,7 @@ func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for name, c := range map[string]struct{ kind, entries, want string }{
-		"another amount":   {"topup", `SELECT id, a, m, 'EUR', now() FROM t, (VALUES ($1, 5), ((SELECT id FROM ledger_accounts WHERE name = 'clearing'), -5)) v (a, m)`, "and to what it says"},
+		"another amount":   {"topup", `SELECT id, a, m, 'EUR', now() FROM t, (VALUES ($1, 5), ((SELECT id FROM ledger_accounts WHERE name = 'clearing'), -5)) v (a, m)`, "and to its amount"},
 		"half":             {"topup", `SELECT id, $1, 5, 'EUR', now() FROM t`, "must sum to zero"},
 		"nothing":          {"topup", `SELECT id, $1, 5, 'EUR', now() FROM t WHERE false`, "must sum to zero"},
 		"two currencies":   {"topup", `SELECT id, $1, a, c, now() FROM t, (VALUES (5, 'EUR'), (-5, 'USD')) v (a, c)`, "must sum to zero"},

@@ -5,14 +5,14 @@ import "github.com/gpuaas/gpuaas/platform/ledger"
 // The account is asked of its room here, so that accrual joins nothing. After a
 // clock that went back an interval begins where the one before it ended.
 const openInterval = `
-	INSERT INTO usage_records (id, allocation_id, org_id, project_id, user_id, sku, gpus, price_minor, currency, account_id, start_s, opened_by, opened_seen)
+	INSERT INTO usage_records (id, allocation_id, org_id, project_id, user_id, sku, gpus, price_minor, currency, account_id, start_s, opened_by, opened_observation)
 	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, ledger_ensure_accounts($3, $9),
 		greatest(metering_moment(), (SELECT max(end_s) FROM usage_records WHERE allocation_id = $2)), $10, $11
 	ON CONFLICT (allocation_id) WHERE end_s IS NULL DO NOTHING`
 
 // A clock that went back ends the interval where it began.
 const closeInterval = `
-	UPDATE usage_records SET end_s = greatest(start_s, metering_moment()), closed_by = $2, closed_seen = $3
+	UPDATE usage_records SET end_s = greatest(start_s, metering_moment()), closed_by = $2, closed_observation = $3
 	WHERE allocation_id = $1 AND end_s IS NULL`
 
 // The same, for whoever goes on with what was closed.
@@ -150,7 +150,7 @@ var selectCosts = `
 var selectIntervals = `
 	WITH now AS MATERIALIZED (SELECT metering_now() AS s)
 	SELECT r.id, r.allocation_id, r.project_id, r.user_id, r.sku, r.gpus, r.price_minor, r.currency, r.start_s, r.end_s,
-		r.opened_by, r.opened_seen, r.closed_by, r.closed_seen, greatest(coalesce(r.end_s, now.s) - r.start_s, 0),
+		r.opened_by, r.opened_observation, r.closed_by, r.closed_observation, greatest(coalesce(r.end_s, now.s) - r.start_s, 0),
 		` + due(`greatest(coalesce(r.end_s, now.s) - r.start_s, 0)`) + `, coalesce(c.amount_minor, 0), c.reason
 	FROM usage_records r CROSS JOIN now LEFT JOIN LATERAL (
 		SELECT sum(amount_minor)::bigint AS amount_minor, max(reason) AS reason FROM usage_credits WHERE record_id = r.id) c ON true

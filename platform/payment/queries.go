@@ -11,15 +11,15 @@ const (
 	selectCustomer = `SELECT customer FROM payment_customers WHERE org_id = $1 AND livemode = $2`
 	insertCustomer = `INSERT INTO payment_customers (org_id, livemode, customer) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 
-	abandonRequest = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request = NULL, status_at = now(), version = version + 1
-		WHERE request = $1 AND provider_session IS NULL AND expires_at < $2`
-	insertSession = `INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, customer, livemode, request, correlation_id,
+	abandonRequest = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request_hash = NULL, status_at = now(), version = version + 1
+		WHERE request_hash = $1 AND provider_session IS NULL AND expires_at < $2`
+	insertSession = `INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, customer, livemode, request_hash, correlation_id,
 			expires_at, created_at, status_at)
 		VALUES ($1, $2, $3, $4, $5, 'initiated', $6, $7, $8, $9, $10, $11, $11)
-		ON CONFLICT (request) WHERE request IS NOT NULL DO NOTHING`
-	giveUpSession = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request = NULL, status_at = now(), version = version + 1
+		ON CONFLICT (request_hash) WHERE request_hash IS NOT NULL DO NOTHING`
+	giveUpSession = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request_hash = NULL, status_at = now(), version = version + 1
 		WHERE id = $1 AND status = 'initiated' AND provider_session IS NULL`
-	selectUnanswered = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE request = $1`
+	selectUnanswered = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE request_hash = $1`
 	// What came of it may be known already, where the first answer was lost.
 	openSession = `UPDATE payment_sessions SET provider_session = $2, url = $3, expires_at = $4, version = $5
 		WHERE id = $1 AND version = $5 - 1 AND coalesce(provider_session, $2) = $2`
@@ -36,16 +36,16 @@ const (
 			(SELECT id FROM payment_sessions WHERE provider_session = $1), (SELECT id FROM payment_sessions WHERE id = $2)) FOR UPDATE`
 	// Nobody pays where a session has ended, and its request begins another one.
 	moveSession = `UPDATE payment_sessions SET status = $2, reason = $3, provider_session = coalesce(provider_session, $4), payment = coalesce($5, payment),
-			url = CASE WHEN $2 = 'failed_reconcile' THEN url ELSE '' END, request = NULL, status_at = now(), version = version + 1
+			url = CASE WHEN $2 = 'failed_reconcile' THEN url ELSE '' END, request_hash = NULL, status_at = now(), version = version + 1
 		WHERE id = $1`
 	checkSession = `UPDATE payment_sessions SET checked_at = now() WHERE id = $1`
 )
 
 // Events.
 const (
-	insertEvent = `INSERT INTO stripe_events (event_id, type, api_version, account, livemode, object_id, body, says, source, created_at)
+	insertEvent = `INSERT INTO stripe_events (event_id, type, api_version, account, livemode, object_id, body, payload, source, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (event_id) DO NOTHING`
-	selectEvent = `SELECT event_id, type, api_version, account, livemode, object_id, says, created_at FROM stripe_events WHERE event_id = $1`
+	selectEvent = `SELECT event_id, type, api_version, account, livemode, object_id, payload, created_at FROM stripe_events WHERE event_id = $1`
 	lockEvent   = `SELECT status FROM stripe_events WHERE event_id = $1 FOR UPDATE`
 	markEvent   = `UPDATE stripe_events SET status = $2, result = $3 || CASE WHEN $4 = '' THEN '' ELSE ': ' || $4 END, processed_at = now() WHERE event_id = $1`
 
@@ -63,7 +63,7 @@ const (
 	// A quarter of an hour is what a person takes to pay, and an event to come.
 	selectOverdue = `SELECT ` + sessionColumns + ` FROM payment_sessions
 		WHERE status IN ('initiated', 'checkout_completed') AND livemode = $1 AND id > $2 AND created_at < now() - interval '15 minutes' ORDER BY id LIMIT $3`
-	endUnopened = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request = NULL, status_at = now(), checked_at = now(), version = version + 1
+	endUnopened = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request_hash = NULL, status_at = now(), checked_at = now(), version = version + 1
 		WHERE id = $1 AND status = 'initiated' AND provider_session IS NULL AND expires_at < now()`
 	selectForgottenEvents  = `SELECT event_id FROM stripe_events WHERE status = 'stored' AND received_at < now() - interval '5 minutes' ORDER BY received_at LIMIT $1`
 	selectForgottenRefunds = `SELECT id FROM refund_requests WHERE status = 'requested' AND created_at < now() - interval '5 minutes' ORDER BY created_at LIMIT $1`

@@ -253,7 +253,7 @@ func TestPaymentsAreOff(t *testing.T) {
 	for what, err := range map[string]error{"begin": begun, "portal": portal, "reconcile": reconciled, "receive": b.api.Receive(t.Context(), nil, "")} {
 		wantCode(t, what, err, errs.NotFound)
 	}
-	b.exec(`INSERT INTO stripe_events (event_id, type, livemode, body, says, source, created_at) VALUES ('evt_x', 'checkout.session.completed', false, '', '{}', 'webhook', now())`)
+	b.exec(`INSERT INTO stripe_events (event_id, type, livemode, body, payload, source, created_at) VALUES ('evt_x', 'checkout.session.completed', false, '', '{}', 'webhook', now())`)
 	wantCode(t, "an event that has to be asked about", b.process("evt_x"), errs.NotFound)
 	if found, err := b.work.Sweep(t.Context()); err != nil || found != (payment.Found{}) {
 		t.Errorf("sweeps %+v, %v", found, err)

@@ -22,9 +22,9 @@ import (
 func put(t *testing.T, tx pgx.Tx, id ids.Allocation, s allocation.State) {
 	t.Helper()
 	for _, sql := range []string{
-		`ALTER TABLE allocations DISABLE TRIGGER allocations_move_as_listed`,
+		`ALTER TABLE allocations DISABLE TRIGGER allocations_transition_is_listed`,
 		`UPDATE allocations SET status = $2, active_at = now(), ended_at = CASE WHEN $2 IN ('released', 'failed') THEN now() END WHERE id = $1`,
-		`ALTER TABLE allocations ENABLE TRIGGER allocations_move_as_listed`,
+		`ALTER TABLE allocations ENABLE TRIGGER allocations_transition_is_listed`,
 	} {
 		args := []any{id, string(s)}
 		if sql[0] == 'A' {
@@ -43,7 +43,7 @@ func TestINV04BySQL(t *testing.T) {
 	w := allocationtest.New(t, rich)
 	w.Node(t, "node-1", 1)
 	a := w.Request(t, 1)
-	if _, err := w.DB.Exec(t.Context(), `ALTER TABLE allocations DISABLE TRIGGER allocations_move_with_a_row`); err != nil {
+	if _, err := w.DB.Exec(t.Context(), `ALTER TABLE allocations DISABLE TRIGGER allocations_transition_is_recorded`); err != nil {
 		t.Fatal(err)
 	}
 	listed := map[[2]allocation.State]bool{}

@@ -11,7 +11,7 @@ import (
 
 const (
 	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), price_minor, currency, login, host_uid, status, reason,
-		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at, paused, queue_until, leave_at, leave_by, leave_why`
+		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at, paused, queue_until, eviction_at, eviction_by, eviction_reason`
 
 	insertAllocation = `
 		WITH put AS (
@@ -21,7 +21,7 @@ const (
 			WHERE NOT EXISTS (SELECT FROM allocations WHERE project_id = $3 AND name = $5 AND status NOT IN ('released', 'failed'))
 			RETURNING id
 		)
-		INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status, reason)
+		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason)
 		SELECT id, 1, 'requested', '', 'requested', '' FROM put`
 
 	// What counts against the caps; the caller holds the locks that keep it so.
@@ -45,7 +45,7 @@ const (
 			WHERE id = $1 AND version = $2
 			RETURNING id, version
 		)
-		INSERT INTO allocation_transitions (allocation_id, version, event, from_status, to_status, reason, message)
+		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, message)
 		SELECT id, version, $7, $3, $4, $5, $6 FROM moved`
 
 	// In all tenants, whichever the principal is of now. The first condition is
@@ -62,7 +62,7 @@ const (
 		)
 		UPDATE allocations a SET price_minor = $3 FROM priced WHERE a.id = priced.id`
 	setPrice     = `UPDATE allocations SET price_minor = $2 WHERE id = $1`
-	setLeave     = `UPDATE allocations SET leave_at = $2, leave_by = $3, leave_why = $4 WHERE id = $1`
+	setLeave     = `UPDATE allocations SET eviction_at = $2, eviction_by = $3, eviction_reason = $4 WHERE id = $1`
 	setPaused    = `UPDATE allocations SET paused = $2 WHERE id = $1 AND status = 'active' AND paused <> $2`
 	selectPaused = `SELECT id FROM allocations WHERE paused <> '' AND id > $1 ORDER BY id LIMIT $2`
 	// What costs, or will as soon as its host is ready.
@@ -100,7 +100,7 @@ const (
 	// Of what the asker may see.
 	selectLeases   = `SELECT id, name, expires_at FROM allocations WHERE id = ANY ($1::uuid[])`
 	selectTimeline = `
-		SELECT version, event, from_status, to_status, reason, message, at
+		SELECT version, trigger, from_status, to_status, reason, message, at
 		FROM allocation_transitions WHERE allocation_id = $1 ORDER BY version`
 )
 

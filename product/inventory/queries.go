@@ -81,7 +81,7 @@ const (
 		SELECT $1, source, target, check_id, level, message, action, coalesce(classes, '{}'), CASE WHEN since < '1970-01-02' THEN now() ELSE since END FROM ` + reportRows + `
 		ORDER BY source, target, check_id
 		ON CONFLICT (node_id, source, target, check_id) DO UPDATE SET level = excluded.level, message = excluded.message, action = excluded.action,
-			classes = excluded.classes, since = CASE WHEN h.level = excluded.level THEN h.since ELSE now() END, seen_at = now()
+			classes = excluded.classes, since = CASE WHEN h.level = excluded.level THEN h.since ELSE now() END, observed_at = now()
 		WHERE (h.level, h.message, h.action, h.classes) IS DISTINCT FROM (excluded.level, excluded.message, excluded.action, excluded.classes)`
 	forgetReports = `
 		DELETE FROM health_reports h WHERE h.node_id = $1 AND (h.until <= now() OR h.source <> 'operator'
@@ -114,10 +114,10 @@ const (
 		FROM holds h WHERE h.cause IN ('health', 'fingerprint') AND h.owner = 'system'
 			AND h.created_at > greatest(now() - $2::interval, (SELECT max(cleared_at) FROM breaker_trips WHERE cleared_by <> 'policy'))`
 	tripBreaker = `
-		INSERT INTO breaker_trips AS t (held, allowed, fleet, reason, refused) VALUES ($2, $3, $4, $5, ARRAY[$1::uuid])
-		ON CONFLICT ((true)) WHERE cleared_at IS NULL DO UPDATE SET refused = t.refused || $1::uuid WHERE NOT $1 = ANY (t.refused)
+		INSERT INTO breaker_trips AS t (held, allowed, fleet, reason, rejected_nodes) VALUES ($2, $3, $4, $5, ARRAY[$1::uuid])
+		ON CONFLICT ((true)) WHERE cleared_at IS NULL DO UPDATE SET rejected_nodes = t.rejected_nodes || $1::uuid WHERE NOT $1 = ANY (t.rejected_nodes)
 		RETURNING t.id, t.xmax = 0`
-	selectTrip   = `SELECT id, tripped_at, held, allowed, fleet, reason, cardinality(refused), cleared_at, cleared_by FROM breaker_trips ORDER BY tripped_at DESC LIMIT 1`
+	selectTrip   = `SELECT id, tripped_at, held, allowed, fleet, reason, cardinality(rejected_nodes), cleared_at, cleared_by FROM breaker_trips ORDER BY tripped_at DESC LIMIT 1`
 	clearBreaker = `UPDATE breaker_trips SET cleared_at = now(), cleared_by = $1 WHERE cleared_at IS NULL`
 	selectIll    = `
 		SELECT DISTINCT node_id FROM health_reports
@@ -128,7 +128,7 @@ const (
 		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, classes, until, actor)
 		SELECT id, 'operator', $2, $3, $4, $5, $6, $7, $8 FROM nodes WHERE id = $1
 		ON CONFLICT (node_id, source, target, check_id) DO UPDATE SET level = excluded.level, message = excluded.message, classes = excluded.classes,
-			until = excluded.until, actor = excluded.actor, since = now(), seen_at = now()`
+			until = excluded.until, actor = excluded.actor, since = now(), observed_at = now()`
 	dropOverride = `DELETE FROM health_reports WHERE node_id = $1 AND source = 'operator' AND target = $2 AND check_id = $3`
 	// What people look at: what of it a tenant may see is the table's to say.
 	selectShown = `

@@ -417,7 +417,7 @@ func TestARevisionWaits(t *testing.T) {
 	if _, err := b.Approve(b.ctx, by[change.Stored](b.bob), rev.Plan, "", "fine"); err != nil {
 		t.Fatal(err)
 	}
-	if asked := b.text(`SELECT (asked_at > now() - interval '1 minute')::text FROM git_sources`); asked != "true" {
+	if asked := b.text(`SELECT (sync_requested_at > now() - interval '1 minute')::text FROM git_sources`); asked != "true" {
 		t.Error("nobody looks at the source again")
 	}
 	// The approval is of this plan: with one more to go it waits again.

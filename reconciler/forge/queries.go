@@ -9,7 +9,7 @@ const (
 		FROM jsonb_to_recordset($1) AS r(source text, subject text, context text, state text, body text, url text, hash text)
 		ORDER BY source, subject, context
 		ON CONFLICT (source, subject, context) DO UPDATE SET state = excluded.state, body = excluded.body, url = excluded.url, hash = excluded.hash,
-			attempts = 0, fault = '', updated_at = now(), next_at = CASE WHEN have.told = have.hash THEN now() ELSE have.next_at END
+			attempts = 0, error = '', updated_at = now(), next_at = CASE WHEN have.sent_hash = have.hash THEN now() ELSE have.next_at END
 		WHERE have.hash <> excluded.hash`
 
 	// Whoever takes one has until then to tell it. A crash meanwhile has it told again.
@@ -17,27 +17,27 @@ const (
 		UPDATE forge_reports SET attempts = attempts + 1, next_at = now() + $2::interval
 		WHERE (source, subject, context) = (
 			SELECT source, subject, context FROM forge_reports
-			WHERE source = $1 AND told <> hash AND next_at <= now() AND updated_at > now() - $3::interval
+			WHERE source = $1 AND sent_hash <> hash AND next_at <= now() AND updated_at > now() - $3::interval
 			ORDER BY next_at, updated_at LIMIT 1 FOR UPDATE SKIP LOCKED)
 		RETURNING subject, context, state, body, url, hash, remote_id, attempts`
 
 	// It may say something else by now; then that is told next.
 	reportTold = `
-		UPDATE forge_reports SET told = $4, remote_id = $5, attempts = 0, fault = '', next_at = now()
+		UPDATE forge_reports SET sent_hash = $4, remote_id = $5, attempts = 0, error = '', next_at = now()
 		WHERE source = $1 AND subject = $2 AND context = $3`
 	reportFailed = `
-		UPDATE forge_reports SET fault = $4, next_at = now() + $5::interval
+		UPDATE forge_reports SET error = $4, next_at = now() + $5::interval
 		WHERE source = $1 AND subject = $2 AND context = $3`
 	// The others would meet the same.
 	pauseReports = `
-		UPDATE forge_reports SET fault = $2, next_at = now() + $3::interval
-		WHERE source = $1 AND told <> hash AND next_at < now() + $3::interval AND updated_at > now() - $4::interval`
+		UPDATE forge_reports SET error = $2, next_at = now() + $3::interval
+		WHERE source = $1 AND sent_hash <> hash AND next_at < now() + $3::interval AND updated_at > now() - $4::interval`
 
 	selectUntold = `
 		SELECT source, min(next_at) FROM forge_reports
-		WHERE told <> hash AND updated_at > now() - $1::interval AND ($2 = '' OR source = $2)
+		WHERE sent_hash <> hash AND updated_at > now() - $1::interval AND ($2 = '' OR source = $2)
 		GROUP BY source ORDER BY source`
 	selectReports = `
-		SELECT subject, context, state, body, url, told = hash, remote_id, attempts, fault FROM forge_reports
+		SELECT subject, context, state, body, url, sent_hash = hash, remote_id, attempts, error FROM forge_reports
 		WHERE source = $1 AND ($2 = '' OR subject = $2) ORDER BY updated_at DESC, subject, context LIMIT $3`
 )

@@ -126,7 +126,7 @@ func (b *book) later() {
 // waits says for how long each subject still waits, in whole seconds.
 func (b *book) waits() map[string]int {
 	b.Helper()
-	rows, err := b.pool.Query(b.Context(), `SELECT subject, extract(epoch FROM next_at - now())::int FROM forge_reports WHERE told <> hash`)
+	rows, err := b.pool.Query(b.Context(), `SELECT subject, extract(epoch FROM next_at - now())::int FROM forge_reports WHERE sent_hash <> hash`)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,8 +41,8 @@ func TestTrace(t *testing.T) {
 	exec(`UPDATE river.river_job SET created_at = now() + interval '2 s' WHERE id = $1`, job.Job.ID)
 	exec(`INSERT INTO node_tasks (id, node_id, allocation_id, type, fence, generation, attempt, body, signature, status, step, code, message, created_at, expires_at)
 		VALUES (gen_random_uuid(), $1, $2, 'allocation.provision_user', 1, 1, 1, '\x', '\x', 'failed', 'scrub', 'scrub_failed', 'no answer', now() + interval '3 s', now())`, node, a.ID)
-	exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, seen_at) VALUES ($1, $2, 'broken', 1, 1, 'h', 'keys: 2, ordered 1', now() + interval '4 s')
-		ON CONFLICT (allocation_id) DO UPDATE SET phase = excluded.phase, message = excluded.message, seen_at = excluded.seen_at`, a.ID, node)
+	exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, observed_at) VALUES ($1, $2, 'broken', 1, 1, 'h', 'keys: 2, ordered 1', now() + interval '4 s')
+		ON CONFLICT (allocation_id) DO UPDATE SET phase = excluded.phase, message = excluded.message, observed_at = excluded.observed_at`, a.ID, node)
 	exec(`INSERT INTO drift (kind, object_id, field, desired, observed, cause, opened_at) VALUES ('Allocation', $1, 'keys', '1', '2', 'changed on the host', now() + interval '5 s')`, a.ID)
 
 	s := &set{db: db, desired: &desired.Store{DB: db, Hints: w.Hints}, observed: &observed.Store{DB: db}, audited: &audit.Service{DB: db}, tasks: &nodetask.Store{DB: db}}
@@ -100,8 +100,8 @@ func TestTraceOfANode(t *testing.T) {
 	n, err := w.Desired.Get(t.Context(), desired.KindNode, "", "n7")
 	must(t, err)
 	for _, sql := range []string{
-		`INSERT INTO observed_objects (uid, kind, generation, spec_hash, seen_at) VALUES ($1, 'Node', 1, 'h', now() + interval '1 s')`,
-		`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, seen_at, stale_at)
+		`INSERT INTO observed_objects (uid, kind, generation, spec_hash, observed_at) VALUES ($1, 'Node', 1, 'h', now() + interval '1 s')`,
+		`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
 			VALUES ($1, 1, 'b', 1, true, '1.2', 1, '{"gpus":[{},{}]}', 'h', now() + interval '2 s', now())`,
 		`INSERT INTO node_tasks (id, node_id, type, fence, generation, attempt, body, signature, status, expires_at) VALUES (gen_random_uuid(), $1, 'node.probe', 0, 0, 1, '\x', '\x', 'queued', now())`,
 	} {

@@ -44,7 +44,7 @@ func TestINV61FactsUnderBothRoles(t *testing.T) {
 	active := w.Active(t, 2)
 	requested := w.Request(t, 1)
 	w.Releasing(t, 1)
-	if _, err := w.DB.Exec(t.Context(), `INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, seen_at, stale_at)
+	if _, err := w.DB.Exec(t.Context(), `INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
 		VALUES ($1, 1, 'b', 1, true, '1', 1, '{}', 'x', now(), now())`, one); err != nil {
 		t.Fatal(err)
 	}

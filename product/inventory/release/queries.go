@@ -37,21 +37,21 @@ const (
 		WHERE u.node_id = m.node_id AND u.version = m.version`
 	askUpdate = `
 		INSERT INTO agent_updates (node_id, version, previous, ring, fence, health, status, deadline_at)
-		VALUES ($1, $2, $3, $4, $5, $6, 'asked', now() + $7::interval)
+		VALUES ($1, $2, $3, $4, $5, $6, 'requested', now() + $7::interval)
 		ON CONFLICT (node_id, version) DO UPDATE SET previous = excluded.previous, ring = excluded.ring, fence = excluded.fence, health = excluded.health,
-			status = 'asked', message = '', deadline_at = excluded.deadline_at, created_at = now(), updated_at = now()`
+			status = 'requested', message = '', deadline_at = excluded.deadline_at, created_at = now(), updated_at = now()`
 	// Its rows come to nothing, and the next look tries the version again.
 	retryVersion = `DELETE FROM agent_updates WHERE version = $1 AND status IN ('rolled_back', 'failed', 'waiting')`
 
 	putRollout = `
-		INSERT INTO agent_rollouts AS r (version, status, ring, nodes, has, going, lost, message) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (version) DO UPDATE SET status = excluded.status, ring = excluded.ring, nodes = excluded.nodes, has = excluded.has, going = excluded.going,
-			lost = excluded.lost, message = excluded.message, turns = r.turns + (r.status <> excluded.status)::int, updated_at = now()
-		WHERE (r.status, r.ring, r.nodes, r.has, r.going, r.lost, r.message) IS DISTINCT FROM
-			(excluded.status, excluded.ring, excluded.nodes, excluded.has, excluded.going, excluded.lost, excluded.message)
-		RETURNING turns, (SELECT status FROM agent_rollouts WHERE version = $1) IS DISTINCT FROM $2`
+		INSERT INTO agent_rollouts AS r (version, status, ring, nodes, updated, updating, failed, message) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (version) DO UPDATE SET status = excluded.status, ring = excluded.ring, nodes = excluded.nodes, updated = excluded.updated, updating = excluded.updating,
+			failed = excluded.failed, message = excluded.message, status_changes = r.status_changes + (r.status <> excluded.status)::int, updated_at = now()
+		WHERE (r.status, r.ring, r.nodes, r.updated, r.updating, r.failed, r.message) IS DISTINCT FROM
+			(excluded.status, excluded.ring, excluded.nodes, excluded.updated, excluded.updating, excluded.failed, excluded.message)
+		RETURNING status_changes, (SELECT status FROM agent_rollouts WHERE version = $1) IS DISTINCT FROM $2`
 	endRollouts    = `DELETE FROM agent_rollouts WHERE NOT version = ANY ($1)`
-	selectRollouts = `SELECT version, status, ring, nodes, has, going, lost, message, updated_at FROM agent_rollouts ORDER BY updated_at DESC, version`
+	selectRollouts = `SELECT version, status, ring, nodes, updated, updating, failed, message, updated_at FROM agent_rollouts ORDER BY updated_at DESC, version`
 	selectOf       = `
 		SELECT version, previous, ring, status, message, created_at, updated_at FROM agent_updates WHERE node_id = $1 ORDER BY updated_at DESC, version LIMIT $2`
 )

@@ -39,7 +39,7 @@ type Status string
 // The states of a row.
 const (
 	Waiting    Status = "waiting" // was asked, and the order was taken back or never fetched
-	Asked      Status = "asked"
+	Asked      Status = "requested"
 	Running    Status = "running"
 	Healthy    Status = "healthy"
 	RolledBack Status = "rolled_back"
