@@ -72,7 +72,7 @@ test-step-ca: $(STEP_CA) ## Hold the step-ca driver against a real step-ca
 
 e2e: ## Run the end-to-end tests against the built binaries
 	@scripts/install-deps.sh --browser --rig
-	$(GO) test -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./reconciler/follow
+	$(GO) test -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync
 	$(GO) test -count=1 -timeout 30m -tags 'e2e $(TAGS)' ./e2e/...
 
 e2e-host: ## Run only those on booted Debian hosts (root; skips where none can boot)

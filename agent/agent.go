@@ -17,9 +17,9 @@ import (
 	"github.com/gpuaas/gpuaas/agent/client"
 	"github.com/gpuaas/gpuaas/agent/enrol"
 	"github.com/gpuaas/gpuaas/agent/helper"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // node is one agent at work.
@@ -134,8 +134,8 @@ func (n *node) enrol(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading proof key: %w", err)
 	}
-	reply, err := c.Enrol(ctx, wire.EnrolRequest{
-		Token: token, CSR: csr, Hostname: n.Hostname, Capability: wire.Capability, ProofKey: public,
+	reply, err := c.Enrol(ctx, protocol.EnrolRequest{
+		Token: token, CSR: csr, Hostname: n.Hostname, Capability: protocol.Capability, ProofKey: public,
 	})
 	if err != nil {
 		return fmt.Errorf("enrolling: %w", err)
@@ -160,7 +160,7 @@ func (n *node) renew(ctx context.Context) error {
 	return n.adopt(reply, key)
 }
 
-func (n *node) adopt(reply wire.EnrolReply, key string) error {
+func (n *node) adopt(reply protocol.EnrolReply, key string) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	var before enrol.Identity

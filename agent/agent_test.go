@@ -10,8 +10,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }
@@ -23,32 +23,32 @@ func TestAnAgentsLife(t *testing.T) {
 	stop := run(t, d.config(dir, node))
 	d.until("a complete report", func() bool { r := d.reports[node]; return r.Complete && len(r.Inventory.GPUs) == 4 })
 
-	d.send(order(t, node, id, wire.ProvisionUser, 1, 1))
-	d.until("ready", func() bool { return d.phase(node, id) == wire.Ready })
+	d.send(order(t, node, id, protocol.ProvisionUser, 1, 1))
+	d.until("ready", func() bool { return d.phase(node, id) == protocol.Ready })
 
 	// Trouble from outside is reported without being asked, and healed when told.
 	if _, err := sim.Drift(dir, sim.DriftAccount); err != nil {
 		t.Fatal(err)
 	}
-	d.until("broken", func() bool { return d.phase(node, id) == wire.Broken })
-	d.send(order(t, node, id, wire.ProvisionUser, 1, 2))
-	d.until("ready again", func() bool { return d.phase(node, id) == wire.Ready })
+	d.until("broken", func() bool { return d.phase(node, id) == protocol.Broken })
+	d.send(order(t, node, id, protocol.ProvisionUser, 1, 2))
+	d.until("ready again", func() bool { return d.phase(node, id) == protocol.Ready })
 
 	if err := sim.Fault(dir, 1, 79); err != nil {
 		t.Fatal(err)
 	}
-	d.until("an unhealthy GPU", func() bool { return d.reports[node].Inventory.GPUs[1].Health == wire.Unhealthy })
+	d.until("an unhealthy GPU", func() bool { return d.reports[node].Inventory.GPUs[1].Health == protocol.Unhealthy })
 
 	// A restart changes nothing, and counts.
 	boot := d.reports[node].Boot
 	stop()
 	stop = run(t, d.config(dir, node))
-	d.until("a report of a later boot", func() bool { return d.reports[node].Boot > boot && d.phase(node, id) == wire.Ready })
+	d.until("a report of a later boot", func() bool { return d.reports[node].Boot > boot && d.phase(node, id) == protocol.Ready })
 
-	revoke := order(t, node, id, wire.RevokeUser, 2, 1)
+	revoke := order(t, node, id, protocol.RevokeUser, 2, 1)
 	d.send(revoke)
-	d.until("gone", func() bool { return d.phase(node, id) == wire.Gone && len(d.results[revoke.Task]) > 0 })
-	probe := order(t, node, ids.Allocation{}, wire.Probe, 0, 0)
+	d.until("gone", func() bool { return d.phase(node, id) == protocol.Gone && len(d.results[revoke.Task]) > 0 })
+	probe := order(t, node, ids.Allocation{}, protocol.Probe, 0, 0)
 	d.send(probe)
 	d.until("an answer to a probe", func() bool { return len(d.results[probe.Task]) > 0 })
 	stop()
@@ -71,11 +71,11 @@ func TestTheControlPlaneMayBeAway(t *testing.T) {
 	run(t, c) // it is away already when the agent starts
 	d.open()
 	d.until("a report", func() bool { return d.reports[node].Complete })
-	e := order(t, node, id, wire.ProvisionUser, 1, 1)
+	e := order(t, node, id, protocol.ProvisionUser, 1, 1)
 	d.shut()
 	d.send(e)
 	d.open()
-	d.until("the result", func() bool { return len(d.results[e.Task]) > 0 && d.results[e.Task][0].Outcome == wire.Succeeded })
+	d.until("the result", func() bool { return len(d.results[e.Task]) > 0 && d.results[e.Task][0].Outcome == protocol.Succeeded })
 }
 
 func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
 	d.mu.Lock()
 	last := d.reports[node].Sequence
 	d.mu.Unlock()
-	e := order(t, node, id, wire.ProvisionUser, 1, 1)
+	e := order(t, node, id, protocol.ProvisionUser, 1, 1)
 	d.send(e)
 	select {
 	case <-d.nextNews():
@@ -157,7 +157,7 @@ func TestARotatedTaskKeyIsLearnt(t *testing.T) {
 	if _, err := d.keys.Rotate(); err != nil {
 		t.Fatal(err)
 	}
-	e := order(t, node, id, wire.ProvisionUser, 1, 1)
+	e := order(t, node, id, protocol.ProvisionUser, 1, 1)
 	d.send(e)
 	d.until("the result", func() bool { return len(d.results[e.Task]) > 0 })
 }
@@ -174,10 +174,10 @@ func TestALostJournalIsSaid(t *testing.T) {
 	}
 	stop = run(t, d.config(dir, node))
 	d.until("an incomplete report", func() bool { return !d.reports[node].Complete })
-	e := order(t, node, ids.New[ids.Allocation](), wire.RevokeUser, 9, 1)
+	e := order(t, node, ids.New[ids.Allocation](), protocol.RevokeUser, 9, 1)
 	d.send(e)
 	d.until("the refusal", func() bool {
-		return len(d.results[e.Task]) > 0 && d.results[e.Task][0].Code == wire.JournalLost
+		return len(d.results[e.Task]) > 0 && d.results[e.Task][0].Code == protocol.JournalLost
 	})
 	stop()
 

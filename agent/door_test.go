@@ -18,10 +18,10 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -44,9 +44,9 @@ type door struct {
 	first    int           // seconds between reports, told at enrolment; 2 when zero
 	every    int           // seconds between reports, told with each; 0: not told
 	tokens   map[string]ids.Node
-	mail     map[ids.Node][]wire.Signed
-	results  map[ids.Task][]wire.Result
-	reports  map[ids.Node]wire.Report
+	mail     map[ids.Node][]protocol.Signed
+	results  map[ids.Task][]protocol.Result
+	reports  map[ids.Node]protocol.Report
 	enrolled map[ids.Node]int
 	renewed  map[ids.Node]int
 	news     chan struct{} // closed and replaced when something came in
@@ -67,8 +67,8 @@ func newDoor(t testing.TB) *door {
 		t.Fatal(err)
 	}
 	d := &door{
-		t: t, ca: ca, keys: keys, addr: "127.0.0.1:0", life: time.Hour, tokens: map[string]ids.Node{}, mail: map[ids.Node][]wire.Signed{},
-		results: map[ids.Task][]wire.Result{}, reports: map[ids.Node]wire.Report{}, enrolled: map[ids.Node]int{}, renewed: map[ids.Node]int{},
+		t: t, ca: ca, keys: keys, addr: "127.0.0.1:0", life: time.Hour, tokens: map[string]ids.Node{}, mail: map[ids.Node][]protocol.Signed{},
+		results: map[ids.Task][]protocol.Result{}, reports: map[ids.Node]protocol.Report{}, enrolled: map[ids.Node]int{}, renewed: map[ids.Node]int{},
 		news: make(chan struct{}), wake: make(chan struct{}),
 		changed: make(chan struct{}), polling: map[ids.Node]int{},
 	}
@@ -113,7 +113,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if r.URL.Path == wire.PathEnrol {
+	if r.URL.Path == protocol.PathEnrol {
 		d.enrol(w, text)
 		return
 	}
@@ -132,35 +132,35 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch r.URL.Path {
-	case wire.PathTrust:
+	case protocol.PathTrust:
 		d.reply(w, d.trust())
-	case fmt.Sprintf(wire.PathRenew, node):
+	case fmt.Sprintf(protocol.PathRenew, node):
 		d.mu.Lock()
 		d.renewed[node]++
 		d.mu.Unlock()
-		var body wire.RenewRequest
+		var body protocol.RenewRequest
 		_ = json.Unmarshal(text, &body)
 		d.issue(w, node, body.CSR)
-	case fmt.Sprintf(wire.PathWait, node):
+	case fmt.Sprintf(protocol.PathWait, node):
 		d.wait(w, r, node)
-	case fmt.Sprintf(wire.PathReport, node):
-		var body wire.Report
-		d.take(w, wire.Strict(bytesReader(text), &body), func() {
+	case fmt.Sprintf(protocol.PathReport, node):
+		var body protocol.Report
+		d.take(w, protocol.Strict(bytesReader(text), &body), func() {
 			d.reports[node] = body
 			if d.every > 0 {
-				_ = json.NewEncoder(w).Encode(wire.ReportReply{ReportEvery: d.every})
+				_ = json.NewEncoder(w).Encode(protocol.ReportReply{ReportEvery: d.every})
 			}
 		})
 	default:
-		var body wire.Result
-		if err := wire.Strict(bytesReader(text), &body); err != nil {
+		var body protocol.Result
+		if err := protocol.Strict(bytesReader(text), &body); err != nil {
 			w.WriteHeader(http.StatusNoContent) // progress
 			return
 		}
 		d.take(w, nil, func() {
 			d.results[body.Task] = append(d.results[body.Task], body)
-			d.mail[node] = slices.DeleteFunc(d.mail[node], func(s wire.Signed) bool {
-				e, err := wire.Open(s, d.keys.Public())
+			d.mail[node] = slices.DeleteFunc(d.mail[node], func(s protocol.Signed) bool {
+				e, err := protocol.Open(s, d.keys.Public())
 				return err == nil && e.Task == body.Task
 			})
 		})
@@ -182,7 +182,7 @@ func (d *door) take(w http.ResponseWriter, err error, note func()) {
 }
 
 func (d *door) enrol(w http.ResponseWriter, text []byte) {
-	var body wire.EnrolRequest
+	var body protocol.EnrolRequest
 	_ = json.Unmarshal(text, &body)
 	d.mu.Lock()
 	node, ok := d.tokens[body.Token]
@@ -205,11 +205,11 @@ func (d *door) issue(w http.ResponseWriter, node ids.Node, csr string) {
 		http.Error(w, "", http.StatusBadRequest)
 		return
 	}
-	d.reply(w, wire.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: d.trust(), ReportEvery: cmp.Or(d.first, 2)})
+	d.reply(w, protocol.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: d.trust(), ReportEvery: cmp.Or(d.first, 2)})
 }
 
-func (d *door) trust() wire.Trust {
-	return wire.Trust{CAs: string(d.ca.Bundle()), TaskKeys: d.keys.Public()}
+func (d *door) trust() protocol.Trust {
+	return protocol.Trust{CAs: string(d.ca.Bundle()), TaskKeys: d.keys.Public()}
 }
 
 func (d *door) reply(w http.ResponseWriter, v any) {
@@ -237,7 +237,7 @@ func (d *door) wait(w http.ResponseWriter, r *http.Request, node ids.Node) {
 	}
 }
 
-func (d *door) send(e wire.Envelope) {
+func (d *door) send(e protocol.Envelope) {
 	d.t.Helper()
 	e.Kid = d.keys.Active()
 	body, err := e.Canonical()
@@ -250,7 +250,7 @@ func (d *door) send(e wire.Envelope) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mail[e.Node] = append(d.mail[e.Node], wire.Signed{Kid: e.Kid, Body: body, Signature: signature})
+	d.mail[e.Node] = append(d.mail[e.Node], protocol.Signed{Kid: e.Kid, Body: body, Signature: signature})
 	close(d.wake)
 	d.wake = make(chan struct{})
 }
@@ -306,32 +306,32 @@ func run(t testing.TB, c agent.Config) (stop func()) {
 	return stop
 }
 
-func order(t testing.TB, node ids.Node, a ids.Allocation, kind wire.Type, fence int64, attempt int) wire.Envelope {
+func order(t testing.TB, node ids.Node, a ids.Allocation, kind protocol.Type, fence int64, attempt int) protocol.Envelope {
 	t.Helper()
 	uuids, err := sim.UUIDs(node, "t4-4")
 	if err != nil {
 		t.Fatal(err)
 	}
 	gpus := uuids[:1]
-	var params any = wire.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: gpus}
-	if kind == wire.RevokeUser {
-		params = wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: gpus, Mode: "purge"}
+	var params any = protocol.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: gpus}
+	if kind == protocol.RevokeUser {
+		params = protocol.RevokeUserParams{User: "t-1", UID: 200001, GPUs: gpus, Mode: "purge"}
 	}
-	if kind == wire.Probe {
-		params, gpus = wire.ProbeParams{}, nil
+	if kind == protocol.Probe {
+		params, gpus = protocol.ProbeParams{}, nil
 	}
 	text, err := json.Marshal(params)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := clock.Clock{}.Now()
-	return wire.Envelope{
-		V: wire.Version, Task: ids.New[ids.Task](), Node: node, Allocation: a, Slots: gpus, Generation: 1, Fence: fence, Attempt: attempt,
+	return protocol.Envelope{
+		V: protocol.Version, Task: ids.New[ids.Task](), Node: node, Allocation: a, Slots: gpus, Generation: 1, Fence: fence, Attempt: attempt,
 		Type: kind, Params: text, SpecHash: string(kind), NotBefore: now, ExpiresAt: now.Add(time.Hour), Nonce: rand.Text(),
 	}
 }
 
-func (d *door) phase(node ids.Node, a ids.Allocation) wire.Phase {
+func (d *door) phase(node ids.Node, a ids.Allocation) protocol.Phase {
 	for _, s := range d.reports[node].Allocations {
 		if s.Allocation == a {
 			return s.Phase

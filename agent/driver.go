@@ -3,26 +3,26 @@ package agent
 import (
 	"context"
 
-	"github.com/gpuaas/gpuaas/agent/care"
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/gpuops"
 	"github.com/gpuaas/gpuaas/agent/helper"
-	"github.com/gpuaas/gpuaas/agent/hook"
-	"github.com/gpuaas/gpuaas/agent/host"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // open returns the driver of the node, and its host unless it only looks.
-func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, hook.Host, error) {
+func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, step.Host, error) {
 	if c.Driver == DriverNVIDIA {
-		m, err := care.Open(ctx, care.Options{
-			Tool: &care.Library{Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
+		m, err := gpuops.Open(ctx, gpuops.Options{
+			Tool: &gpuops.Library{Tool: &nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Self: c.Self}, Self: c.Self, StateDir: c.StateDir, Log: c.Log, Clock: c.Clock,
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		return m, &host.Host{
+		return m, &linux.Host{
 			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, SSHD: c.SSHD, Scrubber: c.Scrub, Deny: c.Deny, Judge: m.Judge, Clock: c.Clock, Log: c.Log,
 		}, nil
 	}
@@ -34,10 +34,10 @@ func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, hook.Ho
 }
 
 // Inventory reads the hardware that the configured driver finds, once.
-func Inventory(ctx context.Context, c Config, node ids.Node) (wire.Inventory, error) {
+func Inventory(ctx context.Context, c Config, node ids.Node) (protocol.Inventory, error) {
 	d, _, err := c.open(ctx, node)
 	if err != nil {
-		return wire.Inventory{}, err
+		return protocol.Inventory{}, err
 	}
 	return d.Inventory(ctx)
 }

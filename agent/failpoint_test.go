@@ -15,8 +15,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // TestMain turns this binary into an agent when it was started as one: only a
@@ -55,7 +55,7 @@ func half(c agent.Config, which string) error {
 func TestINV47KilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 
-	for _, kind := range []wire.Type{wire.ProvisionUser, wire.RevokeUser} {
+	for _, kind := range []protocol.Type{protocol.ProvisionUser, protocol.RevokeUser} {
 		for _, point := range []string{
 			"agent.task.before_journal", "agent.task.after_journal", "agent.step.before_do:1", "agent.step.after_do:1", "agent.step.before_do:3",
 			"agent.step.after_do:3", "agent.task.before_result", "agent.task.after_result",
@@ -68,7 +68,7 @@ func TestINV47KilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-func killed(t *testing.T, kind wire.Type, point string) {
+func killed(t *testing.T, kind protocol.Type, point string) {
 	t.Helper()
 	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
 	token, err := d.token(node)(t.Context())
@@ -89,9 +89,9 @@ func killed(t *testing.T, kind wire.Type, point string) {
 		return cmd
 	}
 	var fence int64 = 1
-	if kind == wire.RevokeUser { // something must be there to be revoked
+	if kind == protocol.RevokeUser { // something must be there to be revoked
 		cmd := start()
-		e := order(t, node, id, wire.ProvisionUser, fence, 1)
+		e := order(t, node, id, protocol.ProvisionUser, fence, 1)
 		d.send(e)
 		d.until("ready", func() bool { return len(d.results[e.Task]) > 0 })
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -121,9 +121,9 @@ func killed(t *testing.T, kind wire.Type, point string) {
 	}
 
 	survivor := start()
-	want := wire.Ready
-	if kind == wire.RevokeUser {
-		want = wire.Gone
+	want := protocol.Ready
+	if kind == protocol.RevokeUser {
+		want = protocol.Gone
 	}
 	d.until(string(want), func() bool { return len(d.results[e.Task]) > 0 && d.phase(node, id) == want })
 	if err := survivor.Process.Kill(); err != nil {
@@ -131,7 +131,7 @@ func killed(t *testing.T, kind wire.Type, point string) {
 	}
 	_ = survivor.Wait()
 	for _, r := range d.results[e.Task] {
-		if r.Outcome != wire.Succeeded {
+		if r.Outcome != protocol.Succeeded {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -139,10 +139,10 @@ func killed(t *testing.T, kind wire.Type, point string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind == wire.RevokeUser && (len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || h.Kills != 1 || h.Scrubs != 1) {
+	if kind == protocol.RevokeUser && (len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || h.Kills != 1 || h.Scrubs != 1) {
 		t.Errorf("left %+v", h)
 	}
-	if kind == wire.ProvisionUser && (len(h.Accounts) != 1 || h.Scrubs != 0) {
+	if kind == protocol.ProvisionUser && (len(h.Accounts) != 1 || h.Scrubs != 0) {
 		t.Errorf("%+v", h)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/care"
+	"github.com/gpuaas/gpuaas/agent/gpuops"
 	"github.com/gpuaas/gpuaas/agent/helper"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // RunHelper is the half that acts, behind its socket, until ctx ends.
@@ -40,8 +40,8 @@ func RunHelper(ctx context.Context, c Config) error {
 		Dir: c.journalDir(), Anchor: c.Anchor, Driver: d, Host: host, Hostname: c.Hostname, Version: c.Version,
 		Notes: server.Notes(), Log: c.Log.With("node", belief.Node), Clock: c.Clock,
 	}
-	if p, ok := d.(care.Patient); ok {
-		options.Handlers = care.Handlers(p)
+	if p, ok := d.(gpuops.Patient); ok {
+		options.Handlers = gpuops.Handlers(p)
 	}
 	c.replacing(&options, func() map[string][]byte { return local.ReleaseKeys() })
 	if local, err = helper.Open(ctx, options); err != nil {
@@ -170,7 +170,7 @@ func (n *node) beatIfKnown(ctx context.Context) {
 }
 
 // pollSilence is longer than a poll and its failures last.
-const pollSilence = wire.WaitFor + time.Minute
+const pollSilence = protocol.WaitFor + time.Minute
 
 // alive says why this half is stuck, or nil.
 func (n *node) alive() error {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // INV-47, INV-43: either half is killed at every point, as two processes that are
@@ -30,7 +30,7 @@ func TestINV47EitherHalfKilled(t *testing.T) {
 		"agent.step.before_do:3": "helper", "agent.step.after_do:3": "helper", "agent.task.before_result": "helper",
 		"agent.network.before_take": "network", "agent.network.after_take": "network", "agent.task.after_result": "network",
 	}
-	for _, kind := range []wire.Type{wire.ProvisionUser, wire.RevokeUser} {
+	for _, kind := range []protocol.Type{protocol.ProvisionUser, protocol.RevokeUser} {
 		for point, victim := range points {
 			t.Run(string(kind)+"/"+point, func(t *testing.T) {
 				t.Parallel()
@@ -73,7 +73,7 @@ func (u *unit) arm(env ...string) {
 	_ = u.cmd.Process.Signal(syscall.SIGKILL) // it is started again, armed
 }
 
-func halfKilled(t *testing.T, kind wire.Type, point, victim string) {
+func halfKilled(t *testing.T, kind protocol.Type, point, victim string) {
 	t.Helper()
 	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
 	c := d.config(dir, node)
@@ -97,10 +97,10 @@ func halfKilled(t *testing.T, kind wire.Type, point, victim string) {
 	defer cancel()
 
 	var fence int64 = 1
-	if kind == wire.RevokeUser { // something must be there to be revoked
-		e := order(t, node, id, wire.ProvisionUser, fence, 1)
+	if kind == protocol.RevokeUser { // something must be there to be revoked
+		e := order(t, node, id, protocol.ProvisionUser, fence, 1)
 		d.send(e)
-		d.until("ready", func() bool { return len(d.results[e.Task]) > 0 && d.phase(node, id) == wire.Ready })
+		d.until("ready", func() bool { return len(d.results[e.Task]) > 0 && d.phase(node, id) == protocol.Ready })
 		fence++
 		err := sim.Edit(sim.Path(dir), func(h *sim.Host) error {
 			h.Processes = append(h.Processes, sim.Process{PID: 7, UID: 200001, GPU: h.GPUs[0].UUID, Command: "train"})
@@ -115,9 +115,9 @@ func halfKilled(t *testing.T, kind wire.Type, point, victim string) {
 	units[victim].arm("GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
 	e := order(t, node, id, kind, fence, 1)
 	d.send(e)
-	want := wire.Ready
-	if kind == wire.RevokeUser {
-		want = wire.Gone
+	want := protocol.Ready
+	if kind == protocol.RevokeUser {
+		want = protocol.Gone
 	}
 	d.until(string(want), func() bool {
 		text, _ := os.ReadFile(hits)
@@ -132,7 +132,7 @@ func halfKilled(t *testing.T, kind wire.Type, point, victim string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range d.results[e.Task] {
-		if r.Outcome != wire.Succeeded {
+		if r.Outcome != protocol.Succeeded {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -140,10 +140,10 @@ func halfKilled(t *testing.T, kind wire.Type, point, victim string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind == wire.RevokeUser && (len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || h.Kills != 1 || h.Scrubs != 1) {
+	if kind == protocol.RevokeUser && (len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || h.Kills != 1 || h.Scrubs != 1) {
 		t.Errorf("left %+v", h)
 	}
-	if kind == wire.ProvisionUser && (len(h.Accounts) != 1 || h.Scrubs != 0) {
+	if kind == protocol.ProvisionUser && (len(h.Accounts) != 1 || h.Scrubs != 0) {
 		t.Errorf("%+v", h)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // writeMetrics writes what Prometheus reads. It is written by hand: a library would
@@ -41,14 +41,14 @@ func writeMetrics(w io.Writer, st Status, s *seen) {
 	}
 }
 
-func writeHost(w io.Writer, r *wire.Report) {
+func writeHost(w io.Writer, r *protocol.Report) {
 	if r == nil {
 		return
 	}
 	metric(w, "gpuaas_agent_allocations", "gauge", "Allocations that the host holds or remembers, by phase.")
-	counted(w, "gpuaas_agent_allocations", "phase", r.Allocations, func(a wire.AllocationSeen) wire.Phase { return a.Phase })
+	counted(w, "gpuaas_agent_allocations", "phase", r.Allocations, func(a protocol.AllocationSeen) protocol.Phase { return a.Phase })
 	metric(w, "gpuaas_agent_gpus", "gauge", "GPUs of the host, by health.")
-	counted(w, "gpuaas_agent_gpus", "health", r.Inventory.GPUs, func(g wire.GPU) wire.Health { return g.Health })
+	counted(w, "gpuaas_agent_gpus", "health", r.Inventory.GPUs, func(g protocol.GPU) protocol.Health { return g.Health })
 }
 
 func counted[T any, K cmp.Ordered](w io.Writer, name, label string, all []T, key func(T) K) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // A door that answers at once, with nothing or with what is known already, would
@@ -42,16 +42,16 @@ func (n *node) poll(ctx context.Context) {
 }
 
 // take hands a task to the runner; false means that nothing new came of it.
-func (n *node) take(ctx context.Context, task wire.Signed) bool {
+func (n *node) take(ctx context.Context, task protocol.Signed) bool {
 	return n.stage(ctx, task) || n.handOver(ctx, task)
 }
 
-func (n *node) handOver(ctx context.Context, task wire.Signed) bool {
+func (n *node) handOver(ctx context.Context, task protocol.Signed) bool {
 	failpoint.Hit("agent.network.before_take")
 	a, err := n.worker.Take(ctx, task)
 	// A crash here leaves the task with the worker. It comes again, and is known.
 	failpoint.Hit("agent.network.after_take")
-	if code := wire.CodeOf(a.Refusal); code == wire.KeyUnknown || code == wire.SignatureInvalid {
+	if code := protocol.CodeOf(a.Refusal); code == protocol.KeyUnknown || code == protocol.SignatureInvalid {
 		// Perhaps a key of today, which this node has not heard of yet.
 		if refused := n.refreshTrust(ctx); refused != nil {
 			n.log.WarnContext(ctx, "trust not refreshed", "err", refused)
@@ -64,7 +64,7 @@ func (n *node) handOver(ctx context.Context, task wire.Signed) bool {
 		return false
 	}
 	if a.Refusal != nil {
-		n.log.WarnContext(ctx, "task refused", "task_id", a.Task, "code", wire.CodeOf(a.Refusal), "err", a.Refusal)
+		n.log.WarnContext(ctx, "task refused", "task_id", a.Task, "code", protocol.CodeOf(a.Refusal), "err", a.Refusal)
 	}
 	if a.Reply != nil {
 		n.reply(a.Reply)
@@ -87,7 +87,7 @@ func (n *node) refreshTrust(ctx context.Context) error {
 	return n.believe(ctx)
 }
 
-func (n *node) trust(trust wire.Trust) error {
+func (n *node) trust(trust protocol.Trust) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	identity := *n.identity.Load()

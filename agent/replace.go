@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/runner"
 	"github.com/gpuaas/gpuaas/agent/update"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // DefaultLib is where builds of the agent lie on a host.
@@ -49,7 +49,7 @@ func (c Config) replacing(o *helper.Options, keys func() map[string][]byte) {
 		return
 	}
 	o.Platform = u.Platform
-	o.Handlers = handlers(o.Handlers, wire.AgentUpdate, func(ctx context.Context, j runner.Job) (any, error) {
+	o.Handlers = handlers(o.Handlers, protocol.AgentUpdate, func(ctx context.Context, j runner.Job) (any, error) {
 		p, err := j.Envelope.AgentUpdate()
 		if err != nil {
 			return nil, err
@@ -62,9 +62,9 @@ func (c Config) replacing(o *helper.Options, keys func() map[string][]byte) {
 	o.Reported = u.Heard
 }
 
-func handlers(all map[wire.Type]runner.Handler, t wire.Type, h runner.Handler) map[wire.Type]runner.Handler {
+func handlers(all map[protocol.Type]runner.Handler, t protocol.Type, h runner.Handler) map[protocol.Type]runner.Handler {
 	if all == nil {
-		all = map[wire.Type]runner.Handler{}
+		all = map[protocol.Type]runner.Handler{}
 	}
 	all[t] = h
 	return all

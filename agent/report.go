@@ -7,8 +7,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/client"
 	"github.com/gpuaas/gpuaas/agent/helper"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // renewEvery is between two tries; from half life on there are hours for them.
@@ -58,7 +58,7 @@ func (n *node) report(ctx context.Context) error {
 		n.seen.reported(r, n.Clock.Now(), err)
 		return err
 	}
-	r.Capability, r.Agent = wire.Capability, n.Version
+	r.Capability, r.Agent = protocol.Capability, n.Version
 	reply, err := n.client.Load().Report(ctx, n.id(), r)
 	n.seen.reported(r, n.Clock.Now(), err)
 	if reply.ReportEvery > 0 {

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // The half that acts has no network: the build that an update is of is fetched by
@@ -34,18 +34,18 @@ type staging struct {
 
 // stage says whether the order waits for its build, and takes it up again when
 // that is there.
-func (n *node) stage(ctx context.Context, task wire.Signed) bool {
+func (n *node) stage(ctx context.Context, task protocol.Signed) bool {
 	var order struct {
-		Type   wire.Type              `json:"type"`
-		Params wire.AgentUpdateParams `json:"params"`
+		Type   protocol.Type              `json:"type"`
+		Params protocol.AgentUpdateParams `json:"params"`
 	}
 	// Read without a look at the signature, to know what to fetch. Whoever acts on
 	// it looks.
-	if n.Socket == "" || json.Unmarshal(task.Body, &order) != nil || order.Type != wire.AgentUpdate {
+	if n.Socket == "" || json.Unmarshal(task.Body, &order) != nil || order.Type != protocol.AgentUpdate {
 		return false
 	}
 	p := order.Params
-	if raw, err := hex.DecodeString(p.Digest); err != nil || len(raw) != sha256.Size || p.Size <= 0 || p.Size > wire.MaxBinary {
+	if raw, err := hex.DecodeString(p.Digest); err != nil || len(raw) != sha256.Size || p.Size <= 0 || p.Size > protocol.MaxBinary {
 		return false
 	}
 	if info, err := os.Lstat(filepath.Join(n.buildsIn(), p.Digest)); err == nil && info.Size() == p.Size {
@@ -65,7 +65,7 @@ func (n *node) stage(ctx context.Context, task wire.Signed) bool {
 }
 
 // fetch gets the build, and hands the order over with it or without it.
-func (n *node) fetch(ctx context.Context, p wire.AgentUpdateParams, task wire.Signed) {
+func (n *node) fetch(ctx context.Context, p protocol.AgentUpdateParams, task protocol.Signed) {
 	within, cancel := context.WithTimeout(ctx, stageWithin)
 	defer cancel()
 	var wait backoff
@@ -88,7 +88,7 @@ func (n *node) fetch(ctx context.Context, p wire.AgentUpdateParams, task wire.Si
 }
 
 // download leaves the build under its digest, and nothing else beside it.
-func (n *node) download(ctx context.Context, p wire.AgentUpdateParams) error {
+func (n *node) download(ctx context.Context, p protocol.AgentUpdateParams) error {
 	dir := n.buildsIn()
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("clearing builds: %w", err)

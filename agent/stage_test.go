@@ -8,36 +8,36 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Only an order to become another build waits for one, and only until it is there.
 func TestStage(t *testing.T) {
 	t.Parallel()
 	digest := strings.Repeat("ab", 32)
-	order := func(kind wire.Type, p wire.AgentUpdateParams) wire.Signed {
+	order := func(kind protocol.Type, p protocol.AgentUpdateParams) protocol.Signed {
 		body, err := json.Marshal(map[string]any{"type": kind, "params": p})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return wire.Signed{Body: body}
+		return protocol.Signed{Body: body}
 	}
 	for name, c := range map[string]struct {
-		task   wire.Signed
+		task   protocol.Signed
 		socket string
 		have   string
 		busy   bool
 		want   bool
 	}{
-		"another task":          {order(wire.Probe, wire.AgentUpdateParams{}), "s", "", false, false},
-		"no task":               {wire.Signed{Body: []byte("{")}, "s", "", false, false},
-		"no digest":             {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: "../../etc", Size: 1}), "s", "", false, false},
-		"no size":               {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest}), "s", "", false, false},
-		"too large":             {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: wire.MaxBinary + 1}), "s", "", false, false},
-		"both halves in one":    {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: 3}), "", "", true, false},
-		"it is there":           {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abc", false, false},
-		"it is being fetched":   {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: 3}), "s", "", true, true},
-		"another is in its way": {order(wire.AgentUpdate, wire.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abcd", true, true},
+		"another task":          {order(protocol.Probe, protocol.AgentUpdateParams{}), "s", "", false, false},
+		"no task":               {protocol.Signed{Body: []byte("{")}, "s", "", false, false},
+		"no digest":             {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: "../../etc", Size: 1}), "s", "", false, false},
+		"no size":               {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest}), "s", "", false, false},
+		"too large":             {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: protocol.MaxBinary + 1}), "s", "", false, false},
+		"both halves in one":    {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "", "", true, false},
+		"it is there":           {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abc", false, false},
+		"it is being fetched":   {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "", true, true},
+		"another is in its way": {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abcd", true, true},
 	} {
 		n := newNode(Config{StateDir: t.TempDir(), Socket: c.socket, Log: slog.New(slog.DiscardHandler)})
 		if c.busy {

@@ -13,21 +13,21 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/helper"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Status is what the half that speaks knows of itself and the other one.
 type Status struct {
-	Version          string         `json:"version"`
-	Server           string         `json:"server"`
-	Node             ids.Node       `json:"node_id"`
-	CertificateUntil time.Time      `json:"certificate_until,omitzero"`
-	Helper           *helper.Hello  `json:"helper,omitempty"`     // absent: not reached
-	ReportedAt       time.Time      `json:"reported_at,omitzero"` // when a report was last accepted
-	ReportError      string         `json:"report_error,omitempty"`
-	Report           *wire.Report   `json:"report,omitempty"` // as last looked at
-	Tasks            map[string]int `json:"tasks"`            // ended since the start, by outcome
+	Version          string           `json:"version"`
+	Server           string           `json:"server"`
+	Node             ids.Node         `json:"node_id"`
+	CertificateUntil time.Time        `json:"certificate_until,omitzero"`
+	Helper           *helper.Hello    `json:"helper,omitempty"`     // absent: not reached
+	ReportedAt       time.Time        `json:"reported_at,omitzero"` // when a report was last accepted
+	ReportError      string           `json:"report_error,omitempty"`
+	Report           *protocol.Report `json:"report,omitempty"` // as last looked at
+	Tasks            map[string]int   `json:"tasks"`            // ended since the start, by outcome
 }
 
 // seen is what the half that speaks keeps to tell whoever asks on the host. A node
@@ -36,7 +36,7 @@ type seen struct {
 	mu         sync.Mutex
 	reportedAt time.Time
 	failed     string
-	report     *wire.Report
+	report     *protocol.Report
 	tasks      map[string]int
 	steps      map[string]stepTime
 	last       map[ids.Task]time.Time // when the last step of a task ended
@@ -51,7 +51,7 @@ func newSeen() *seen {
 	return &seen{tasks: map[string]int{}, steps: map[string]stepTime{}, last: map[ids.Task]time.Time{}}
 }
 
-func (s *seen) reported(r wire.Report, now time.Time, err error) {
+func (s *seen) reported(r protocol.Report, now time.Time, err error) {
 	if s == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (s *seen) reported(r wire.Report, now time.Time, err error) {
 	}
 }
 
-func (s *seen) ended(r *wire.Result) {
+func (s *seen) ended(r *protocol.Result) {
 	if s == nil {
 		return
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/client"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // talk is what the node has to say beside its poll. One goroutine says it, and
@@ -22,9 +22,9 @@ type talk struct {
 	notTill time.Time       // after a failure
 	wait    backoff
 
-	replies  []*wire.Result // to tasks that were not acted on; lost in a crash
-	results  bool           // the journal may hold untold ones
-	steps    map[ids.Task]wire.Progress
+	replies  []*protocol.Result // to tasks that were not acted on; lost in a crash
+	results  bool               // the journal may hold untold ones
+	steps    map[ids.Task]protocol.Progress
 	reportAt time.Time
 	renewing bool
 }
@@ -40,17 +40,17 @@ func (n *node) finished() {
 	n.say(func(t *talk) { t.results, t.reportAt = true, time.Time{} })
 }
 
-func (n *node) progress(task ids.Task, p wire.Progress) {
+func (n *node) progress(task ids.Task, p protocol.Progress) {
 	n.seen.step(task, p.Step, n.Clock.Now())
 	n.say(func(t *talk) {
 		if t.steps == nil {
-			t.steps = map[ids.Task]wire.Progress{}
+			t.steps = map[ids.Task]protocol.Progress{}
 		}
 		t.steps[task] = p // an older step says nothing that this one does not
 	})
 }
 
-func (n *node) reply(r *wire.Result) {
+func (n *node) reply(r *protocol.Result) {
 	n.say(func(t *talk) {
 		if len(t.replies) < maxReplies {
 			t.replies = append(t.replies, r)
@@ -59,7 +59,7 @@ func (n *node) reply(r *wire.Result) {
 }
 
 // probe answers with a report first, so that whoever asked finds it.
-func (n *node) probe(ctx context.Context, r *wire.Result) {
+func (n *node) probe(ctx context.Context, r *protocol.Result) {
 	if err := n.report(ctx); err != nil {
 		n.log.WarnContext(ctx, "probe not answered", "err", err)
 		return

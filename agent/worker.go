@@ -3,11 +3,11 @@ package agent
 import (
 	"context"
 
-	"github.com/gpuaas/gpuaas/agent/care"
+	"github.com/gpuaas/gpuaas/agent/gpuops"
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Worker is the half that acts on the host, as the half that speaks to the control
@@ -16,15 +16,15 @@ import (
 // without being asked are helper.Notes.
 type Worker interface {
 	// Take hands over a task as it came.
-	Take(ctx context.Context, s wire.Signed) (runner.Answer, error)
+	Take(ctx context.Context, s protocol.Signed) (runner.Answer, error)
 	// Look reads the whole node: all of a report but who sends it.
-	Look(ctx context.Context) (wire.Report, error)
+	Look(ctx context.Context) (protocol.Report, error)
 	// Untold lists the results that the control plane has not taken yet.
-	Untold(ctx context.Context) ([]*wire.Result, error)
+	Untold(ctx context.Context) ([]*protocol.Result, error)
 	// Told notes that the control plane has the result of a task, or wants none.
 	Told(ctx context.Context, id ids.Allocation, task ids.Task) error
 	// Believe hands over a signed statement of the control plane's keys.
-	Believe(ctx context.Context, statement wire.Signed) error
+	Believe(ctx context.Context, statement protocol.Signed) error
 	// Heard says how the control plane took the last report.
 	Heard(ctx context.Context, word helper.Word) error
 }
@@ -43,9 +43,9 @@ func (n *node) openLocal(ctx context.Context, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	handlers := map[wire.Type]runner.Handler{}
-	if p, ok := d.(care.Patient); ok {
-		handlers = care.Handlers(p)
+	handlers := map[protocol.Type]runner.Handler{}
+	if p, ok := d.(gpuops.Patient); ok {
+		handlers = gpuops.Handlers(p)
 	}
 	local, err := helper.Open(ctx, helper.Options{
 		Handlers: handlers,

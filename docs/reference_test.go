@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/policies/fault"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated pages")
@@ -338,7 +338,7 @@ const healthText = `# Health
 Every source on a node says in each report how the node and its GPUs fare: the driver, the kernel log (` + "`xid`" + `), PCIe, NVLink, disk, memory, network, clock. Probes run in child processes; one that
 does not answer reads unknown, and a source that is missing from a whole report is an alert of its own. The control plane judges each word by the table below, merges them, and keeps from sale what the table
 says, within the bound of [the breaker](../runbooks/mass-action-breaker.md). ` + "`node.gpu_fault_action`" + ` may have a fault of a GPU cordon its node, or only report. Definitions:
-[policies/fault/faults.cue](../../policies/fault/faults.cue), version %d.
+[protocol/fault/faults.cue](../../protocol/fault/faults.cue), version %d.
 
 ## Actions
 

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/internal/forgedouble"
+	"github.com/gpuaas/gpuaas/dev/forge"
 )
 
 // machines are what the forge's repository declares. The profile stays in the
@@ -57,7 +57,7 @@ spec: {key: allocation.max_concurrent_per_tenant, value: 4}
 type office struct {
 	*house
 
-	double *forgedouble.Double
+	double *forge.Double
 	server *httptest.Server
 	clone  string
 	env    []string
@@ -72,7 +72,7 @@ func newOffice(t *testing.T, kind string) *office {
 	t.Helper()
 	o := &office{house: newHouse(t), env: []string{"E2E_FORGE_TOKEN=" + forgeToken, "E2E_HOOK_SECRET=" + hookSecret}}
 	var err error
-	o.double, err = forgedouble.New(t.Context(), forgedouble.Config{
+	o.double, err = forge.New(t.Context(), forge.Config{
 		Kind: kind, Dir: o.path("forge"), Project: "acme/fleet", Token: forgeToken, HookSecret: hookSecret,
 	})
 	must(t, err)
@@ -196,9 +196,9 @@ func (o *office) became(commit, status string) (r revision) {
 }
 
 // shows waits until the forge shows these states of a commit, by context.
-func (o *office) shows(commit string, want map[string]string) map[string]forgedouble.Status {
+func (o *office) shows(commit string, want map[string]string) map[string]forge.Status {
 	o.t.Helper()
-	var got map[string]forgedouble.Status
+	var got map[string]forge.Status
 	until(o.t, patience, "the forge shows "+commit[:8], func() error {
 		got = o.double.Statuses(commit)
 		for context, state := range want {
@@ -212,7 +212,7 @@ func (o *office) shows(commit string, want map[string]string) map[string]forgedo
 }
 
 // comment waits until the one comment of ours says something.
-func (o *office) comment(pull int, says string) (c forgedouble.Comment) {
+func (o *office) comment(pull int, says string) (c forge.Comment) {
 	o.t.Helper()
 	until(o.t, patience, "the comment says "+says, func() error {
 		all := o.double.Comments(pull)
@@ -280,7 +280,7 @@ func (o *office) drifts(t *testing.T) {
 // proposed, commented, corrected, merged, applied; and of one that was wrong.
 func TestChangeByPullRequest(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, forgedouble.GitHub)
+	o := newOffice(t, forge.GitHub)
 	o.open()
 	out, err := exec.Command("git", "-C", o.clone, "rev-parse", "HEAD").Output()
 	must(t, err)
@@ -298,7 +298,7 @@ func TestChangeByPullRequest(t *testing.T) {
 	git(t, o.clone, "checkout", "--quiet", "-b", "dearer")
 	o.change("skus.yaml", "amountMinor: 35", "amountMinor: 55")
 	o.push("dearer", "t4: EUR 0.55")
-	pull, err := o.double.Open(t.Context(), forgedouble.Pull{From: "dearer", Into: "main", Title: "Dearer, smaller", Author: "ada"})
+	pull, err := o.double.Open(t.Context(), forge.Pull{From: "dearer", Into: "main", Title: "Dearer, smaller", Author: "ada"})
 	must(t, err)
 	made := o.comment(pull, "amountMinor")
 

@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
-	"github.com/gpuaas/gpuaas/reconciler/forge"
 )
 
 // Accrue cuts a tick and charges every one that is not charged yet. A pass is one

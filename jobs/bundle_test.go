@@ -11,8 +11,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs"
@@ -28,8 +28,8 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
-	"github.com/gpuaas/gpuaas/reconciler/forge"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -167,7 +167,7 @@ func (b *bundle) nothing(why string, args river.JobArgs) {
 }
 
 // says has the node report the allocation.
-func (b *bundle) says(node ids.Node, seen ...wire.AllocationSeen) {
+func (b *bundle) says(node ids.Node, seen ...protocol.AllocationSeen) {
 	b.t.Helper()
 	b.sequence++
 	b.Do(b.t, func(tx pgx.Tx) error {
@@ -179,10 +179,10 @@ func (b *bundle) says(node ids.Node, seen ...wire.AllocationSeen) {
 }
 
 // is what a host would say of what is declared now.
-func (b *bundle) is(a allocation.Allocation, phase wire.Phase) wire.AllocationSeen {
+func (b *bundle) is(a allocation.Allocation, phase protocol.Phase) protocol.AllocationSeen {
 	o := b.Declared(b.t, a.ID)
-	seen := wire.AllocationSeen{Allocation: a.ID, Phase: phase, Fence: o.Fence, Generation: o.Generation, SpecHash: o.SpecHash}
-	if phase == wire.Gone {
+	seen := protocol.AllocationSeen{Allocation: a.ID, Phase: phase, Fence: o.Fence, Generation: o.Generation, SpecHash: o.SpecHash}
+	if phase == protocol.Gone {
 		p := allocationtest.Proof(o.Fence)
 		for i := range 4 {
 			p.Scrubbed = append(p.Scrubbed, allocationtest.GPU(b.node, i))
@@ -212,14 +212,14 @@ func (b *bundle) state(a allocation.Allocation) allocation.State {
 }
 
 // order is what waits for the node, opened as it opens it.
-func (b *bundle) order() (wire.Envelope, wire.Order) {
+func (b *bundle) order() (protocol.Envelope, protocol.Order) {
 	b.t.Helper()
 	taken, err := b.deps.Tasks.Next(b.t.Context(), b.node)
 	signed, ok := taken[b.node]
 	if err != nil || !ok {
 		b.t.Fatalf("nothing waits for the node: %v", err)
 	}
-	e, err := wire.Open(signed, b.deps.Tasks.Signer.(secret.Signer).Public())
+	e, err := protocol.Open(signed, b.deps.Tasks.Signer.(secret.Signer).Public())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // CheckMeters pauses charging where nobody can vouch for what is paid for, because
@@ -184,5 +184,5 @@ func (w *checkMeters) doubt(ctx context.Context, tx pgx.Tx, a allocation.Allocat
 
 // isReady: its own node says so, of the order that stands, and nothing newer.
 func isReady(a allocation.Allocation, seen observed.Allocation, want desired.Object) bool {
-	return seen.Node == a.Node && seen.Fresh && seen.Phase == wire.Ready && seen.Fence == want.Fence && seen.SpecHash == want.SpecHash
+	return seen.Node == a.Node && seen.Fresh && seen.Phase == protocol.Ready && seen.Fence == want.Fence && seen.SpecHash == want.SpecHash
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -16,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering/meteringtest"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -28,7 +28,7 @@ func (b *bundle) used() (allocation.Allocation, meteringtest.Clock, int64) {
 	now := time.Now().Unix()
 	clock := meteringtest.New(b.t, b.DB, now-3600)
 	a := b.Request(b.t, 2)
-	b.says(b.node, b.is(a, wire.Ready))
+	b.says(b.node, b.is(a, protocol.Ready))
 	b.done(record(b, a, plan.NodeReady))
 	b.set(clock, now)
 	return a, clock, now
@@ -109,9 +109,9 @@ func TestINV33SilencePausesTheMeter(t *testing.T) {
 
 	// It speaks again, but not well, and then well.
 	b.set(clock, now+100)
-	b.says(b.node, b.is(a, wire.Broken))
+	b.says(b.node, b.is(a, protocol.Broken))
 	b.done(jobs.CheckMeters{})
-	b.says(b.node, b.is(a, wire.Ready))
+	b.says(b.node, b.is(a, protocol.Ready))
 	b.done(jobs.CheckMeters{})
 	b.set(clock, now+200)
 	b.done(jobs.CheckMeters{})
@@ -129,23 +129,23 @@ func TestINV33SilencePausesTheMeter(t *testing.T) {
 // A device or a node that is seen unhealthy costs nothing from that report on.
 func TestINV33SicknessPausesTheMeter(t *testing.T) {
 	t.Parallel()
-	for name, report := range map[string]func(*wire.Report){
-		"a device of it": func(r *wire.Report) {
+	for name, report := range map[string]func(*protocol.Report){
+		"a device of it": func(r *protocol.Report) {
 			for i := range r.Inventory.GPUs {
-				r.Inventory.GPUs[i].Health = wire.Unhealthy
+				r.Inventory.GPUs[i].Health = protocol.Unhealthy
 			}
 		},
-		"its node, of which devices are gone": func(r *wire.Report) { r.Inventory.GPUs = r.Inventory.GPUs[:1] },
+		"its node, of which devices are gone": func(r *protocol.Report) { r.Inventory.GPUs = r.Inventory.GPUs[:1] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			a, clock, now := b.used()
-			sees := func(change func(*wire.Report)) {
+			sees := func(change func(*protocol.Report)) {
 				b.Do(t, func(tx pgx.Tx) error {
 					r := allocationtest.Report(b.node, 4)
 					b.sequence++
-					r.Sequence, r.Allocations = b.sequence, []wire.AllocationSeen{b.is(a, wire.Ready)}
+					r.Sequence, r.Allocations = b.sequence, []protocol.AllocationSeen{b.is(a, protocol.Ready)}
 					change(&r)
 					if _, err := b.deps.Observed.Report(t.Context(), tx, b.node, r, time.Minute); err != nil {
 						return err
@@ -163,7 +163,7 @@ func TestINV33SicknessPausesTheMeter(t *testing.T) {
 			if got := b.count(`SELECT to_s - from_s FROM usage_credits WHERE reason = 'node_unhealthy'`); got < 1 || got > 20 {
 				t.Errorf("%d seconds were given back", got)
 			}
-			sees(func(*wire.Report) {})
+			sees(func(*protocol.Report) {})
 			b.set(clock, now+50)
 			b.done(jobs.CheckMeters{})
 			if got, want := b.intervals(a, now), "observed_ready -3600..20 node_unhealthy, observed_again 50.. open"; got != want {
@@ -180,7 +180,7 @@ func TestReleaseDuringAPause(t *testing.T) {
 	a, _, now := b.used()
 	b.silentSince(now - 600)
 	b.done(jobs.CheckMeters{})
-	ready := b.is(a, wire.Ready)
+	ready := b.is(a, protocol.Ready)
 	if _, err := b.Allocations.Release(t.Context(), b.Caller, identity.Key{}, a.ID, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestAPriceThatChangedBesideTheRequest(t *testing.T) {
 	a := b.Request(t, 1)
 	b.done(b.declare(desired.KindSKU, allocationtest.SKU, fmt.Sprintf(priced, "EUR", 300)))
 	b.exec(`UPDATE allocations SET price_minor = 250 WHERE id = $1`, a.ID) // not yet committed then
-	b.says(b.node, b.is(a, wire.Ready))
+	b.says(b.node, b.is(a, protocol.Ready))
 	b.done(record(b, a, plan.NodeReady))
 	if n := b.count(`SELECT count(*) FROM usage_records r JOIN allocations a ON a.id = r.allocation_id WHERE r.price_minor = 300 AND a.price_minor = 300`); n != 1 {
 		t.Error("it begins at the old price")

@@ -25,8 +25,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/gpuaas/gpuaas/internal/checkout"
-	"github.com/gpuaas/gpuaas/internal/checkout/checkouttest"
+	devstripe "github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -59,7 +59,7 @@ func serveStep(ctx context.Context, step string) error {
 		return err
 	}
 	defer db.Close()
-	provider, err := stripe.New(stripe.Config{Key: checkouttest.SecretKey, WebhookSecret: checkouttest.WebhookSecret, URL: os.Getenv("PAYMENT_TEST_PROVIDER")})
+	provider, err := stripe.New(stripe.Config{Key: stripetest.SecretKey, WebhookSecret: stripetest.WebhookSecret, URL: os.Getenv("PAYMENT_TEST_PROVIDER")})
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func receiveAll(ctx context.Context, payments *payment.Service) error {
 		if err != nil {
 			return err
 		}
-		if err := payments.Receive(ctx, body, checkout.Sign(body, checkouttest.WebhookSecret, time.Now())); err != nil {
+		if err := payments.Receive(ctx, body, devstripe.Sign(body, stripetest.WebhookSecret, time.Now())); err != nil {
 			return err
 		}
 	}
@@ -184,7 +184,7 @@ func killedPaying(t *testing.T, point string) {
 		_ = os.WriteFile(filepath.Join(events, fmt.Sprint(time.Now().UnixNano())), body, 0o600)
 	}))
 	t.Cleanup(hook.Close)
-	provider := checkouttest.Start(t, checkout.Config{})
+	provider := stripetest.Start(t, devstripe.Config{})
 	provider.SetWebhook(hook.URL)
 	hits := filepath.Join(t.TempDir(), "hits")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -218,7 +218,7 @@ func killedPaying(t *testing.T, point string) {
 	if err := json.Unmarshal([]byte(step("begin")), &s); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := checkout.Pay(ctx, s.URL, checkout.CardPaid); err != nil {
+	if _, err := devstripe.Pay(ctx, s.URL, devstripe.CardPaid); err != nil {
 		t.Fatal(err)
 	}
 	told(1)

@@ -18,8 +18,8 @@ import (
 	"github.com/riverqueue/river/rivertype"
 	"github.com/riverqueue/rivercontrib/otelriver"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -40,14 +40,14 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
-	"github.com/gpuaas/gpuaas/reconciler/forge"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
 // Logins are the policy values of logins on hosts.
 type Logins struct {
-	Limits wire.Limits
+	Limits protocol.Limits
 	// StopAfterHours is how long a host that hears nothing lets them be; 0: for ever.
 	StopAfterHours int
 }

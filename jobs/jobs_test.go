@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
@@ -79,7 +79,7 @@ func TestRelease(t *testing.T) {
 	a := b.Releasing(t, 2)
 	args := b.release(a)
 	b.twice(args)
-	if e, o := b.order(); e.Type != wire.RevokeUser || e.Fence != 2 || o.User != a.Login || len(o.GPUs) != 2 {
+	if e, o := b.order(); e.Type != protocol.RevokeUser || e.Fence != 2 || o.User != a.Login || len(o.GPUs) != 2 {
 		t.Errorf("ordered %+v %+v", e, o)
 	}
 	for why, change := range map[string]func(*reconciler.ReleaseAllocation){
@@ -104,7 +104,7 @@ func TestReleaseOfALeak(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Releasing(t, 2)
-	b.says(b.node, b.is(a, wire.Gone))
+	b.says(b.node, b.is(a, protocol.Gone))
 	b.done(record(b, a, plan.SlotsGone))
 	if b.state(a) != allocation.Released {
 		t.Fatal(b.state(a))
@@ -126,13 +126,13 @@ func TestRecordNodeReady(t *testing.T) {
 	a := b.Request(t, 1)
 	args := record(b, a, plan.NodeReady)
 	b.nothing("nothing was reported", args)
-	other := b.is(a, wire.Ready)
+	other := b.is(a, protocol.Ready)
 	other.SpecHash = "another"
 	b.says(b.node, other)
 	b.nothing("it is ready with another spec", args)
-	b.says(b.node, b.is(a, wire.Broken))
+	b.says(b.node, b.is(a, protocol.Broken))
 	b.nothing("it is broken", args)
-	b.says(b.node, b.is(a, wire.Ready))
+	b.says(b.node, b.is(a, protocol.Ready))
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
 	b.nothing("the report is stale", args)
 	b.exec(`UPDATE observed_nodes SET stale_at = now() + interval '1 min'`)
@@ -156,13 +156,13 @@ func TestINV46RecordSlotsGone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Releasing(t, 2)
-	args, proof := record(b, a, plan.SlotsGone), b.is(a, wire.Gone)
-	for why, change := range map[string]func(*wire.AllocationSeen){
-		"it is there":              func(s *wire.AllocationSeen) { s.Phase = wire.Ready },
-		"no proof":                 func(s *wire.AllocationSeen) { s.Proof = nil },
-		"something is left":        func(s *wire.AllocationSeen) { s.Proof.Leftovers = []string{"/home/u"} },
-		"the proof is of fence 1":  func(s *wire.AllocationSeen) { s.Proof.Fence = 1 },
-		"gone at the fence before": func(s *wire.AllocationSeen) { s.Fence, s.Proof.Fence = 1, 1 },
+	args, proof := record(b, a, plan.SlotsGone), b.is(a, protocol.Gone)
+	for why, change := range map[string]func(*protocol.AllocationSeen){
+		"it is there":              func(s *protocol.AllocationSeen) { s.Phase = protocol.Ready },
+		"no proof":                 func(s *protocol.AllocationSeen) { s.Proof = nil },
+		"something is left":        func(s *protocol.AllocationSeen) { s.Proof.Leftovers = []string{"/home/u"} },
+		"the proof is of fence 1":  func(s *protocol.AllocationSeen) { s.Proof.Fence = 1 },
+		"gone at the fence before": func(s *protocol.AllocationSeen) { s.Fence, s.Proof.Fence = 1, 1 },
 	} {
 		b.exec(`DELETE FROM observed_allocations`)
 		word, p := proof, *proof.Proof
@@ -189,11 +189,11 @@ func TestRecordGaveUp(t *testing.T) {
 	b := setup(t)
 	a := b.Request(t, 1)
 	args := record(b, a, plan.GaveUp)
-	b.says(b.node, b.is(a, wire.Ready))
+	b.says(b.node, b.is(a, protocol.Ready))
 	b.nothing("it is ready", args)
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
 	b.Do(t, func(tx pgx.Tx) error {
-		return b.deps.Observed.Failed(t.Context(), tx, b.node, wire.Result{Allocation: a.ID, Fence: 1, Code: wire.StepFailed, Message: "disk full"})
+		return b.deps.Observed.Failed(t.Context(), tx, b.node, protocol.Result{Allocation: a.ID, Fence: 1, Code: protocol.StepFailed, Message: "disk full"})
 	})
 	b.twice(args)
 	got, err := b.Allocations.Get(t.Context(), b.Caller, a.ID)
@@ -203,7 +203,7 @@ func TestRecordGaveUp(t *testing.T) {
 
 	r := b.Releasing(t, 1)
 	args = record(b, r, plan.GaveUp)
-	b.says(b.node, b.is(r, wire.Gone))
+	b.says(b.node, b.is(r, protocol.Gone))
 	b.nothing("it is gone", args)
 	b.exec(`DELETE FROM observed_allocations`)
 	b.twice(args)
@@ -244,7 +244,7 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.twice(reconciler.ProbeNode{Node: b.node, Reason: "why"})
-	if e, _ := b.order(); e.Type != wire.Probe {
+	if e, _ := b.order(); e.Type != protocol.Probe {
 		t.Errorf("%+v", e)
 	}
 	b.nothing("no node is meant", reconciler.ProbeNode{})

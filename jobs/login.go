@@ -6,10 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // logsInByCertificate is the capability from which an agent takes limits,
@@ -20,9 +20,9 @@ const logsInByCertificate = 2
 // more than that: a key that leaked must go also where a GPU is sick, and nothing
 // that the tenant has open is put at risk.
 func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Allocation, want desired.Object, spec desired.Allocation) (nodetask.Order, error) {
-	whole := wire.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs}
+	whole := protocol.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs}
 	o := nodetask.Order{
-		Node: a.Node, Allocation: a.ID, Type: wire.ProvisionUser, Fence: want.Fence, Generation: want.Generation,
+		Node: a.Node, Allocation: a.ID, Type: protocol.ProvisionUser, Fence: want.Fence, Generation: want.Generation,
 		SpecHash: want.SpecHash, Slots: spec.GPUUUIDs, Trace: a.Trace, Params: whole,
 	}
 	capability, known, err := w.d.Observed.Capability(ctx, tx, a.Node)
@@ -44,14 +44,14 @@ func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Al
 		return o, err
 	}
 	if ok && onlyLoginsDiffer(standing, whole) {
-		o.Type = wire.RotateKeys
-		o.Params = wire.RotateKeysParams{User: whole.User, UID: whole.UID, PublicKeys: whole.PublicKeys, GPUs: whole.GPUs, UserCA: whole.UserCA, Revoked: whole.Revoked}
+		o.Type = protocol.RotateKeys
+		o.Params = protocol.RotateKeysParams{User: whole.User, UID: whole.UID, PublicKeys: whole.PublicKeys, GPUs: whole.GPUs, UserCA: whole.UserCA, Revoked: whole.Revoked}
 	}
 	return o, nil
 }
 
 // onlyLoginsDiffer says whether a rotation leads from what stands to what is wanted.
-func onlyLoginsDiffer(stands, want wire.ProvisionUserParams) bool {
+func onlyLoginsDiffer(stands, want protocol.ProvisionUserParams) bool {
 	same := stands.User == want.User && stands.UID == want.UID && slices.Equal(stands.GPUs, want.GPUs) && stands.Limits == want.Limits &&
 		stands.Principal == want.Principal && stands.StopAfterHours == want.StopAfterHours
 	logins := slices.Equal(stands.PublicKeys, want.PublicKeys) && slices.Equal(stands.UserCA, want.UserCA) && slices.Equal(stands.Revoked, want.Revoked)

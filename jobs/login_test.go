@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // speaks has the node report with a capability.
@@ -28,10 +28,10 @@ func (b *bundle) speaks(capability int) {
 }
 
 // ends has the node answer an order.
-func (b *bundle) ends(e wire.Envelope, o wire.Outcome) {
+func (b *bundle) ends(e protocol.Envelope, o protocol.Outcome) {
 	b.t.Helper()
 	b.Do(b.t, func(tx pgx.Tx) error {
-		_, err := b.deps.Tasks.Finish(b.t.Context(), tx, b.node, wire.Result{
+		_, err := b.deps.Tasks.Finish(b.t.Context(), tx, b.node, protocol.Result{
 			Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation, Outcome: o,
 		})
 		return err
@@ -39,7 +39,7 @@ func (b *bundle) ends(e wire.Envelope, o wire.Outcome) {
 }
 
 // ensured is the order that the node gets when it is asked for.
-func (b *bundle) ensured(a allocation.Allocation) (wire.Envelope, wire.Order) {
+func (b *bundle) ensured(a allocation.Allocation) (protocol.Envelope, protocol.Order) {
 	b.t.Helper()
 	b.done(b.ensure(a))
 	return b.order()
@@ -49,7 +49,7 @@ const authority = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsab
 
 func setupLogins(t *testing.T) (*bundle, *jobs.Logins) {
 	t.Helper()
-	b, l := setup(t), &jobs.Logins{Limits: wire.Limits{MemoryMiB: 1024, HomeGiB: 7}, StopAfterHours: 3}
+	b, l := setup(t), &jobs.Logins{Limits: protocol.Limits{MemoryMiB: 1024, HomeGiB: 7}, StopAfterHours: 3}
 	b.deps.Logins = func(sku, region string) jobs.Logins {
 		if sku != allocationtest.SKU {
 			t.Errorf("asked for %q in %q", sku, region)
@@ -57,7 +57,7 @@ func setupLogins(t *testing.T) (*bundle, *jobs.Logins) {
 		return *l
 	}
 	b.deps.UserCA = func() []string { return []string{authority} }
-	b.speaks(wire.Capability)
+	b.speaks(protocol.Capability)
 	return b, l
 }
 
@@ -67,7 +67,7 @@ func TestEnsureCarriesLimitsAndAuthorities(t *testing.T) {
 	b, l := setupLogins(t)
 	a := b.Active(t, 1)
 	e, o := b.ensured(a)
-	if e.Type != wire.ProvisionUser || o.Limits != l.Limits || o.StopAfterHours != 3 || !slices.Equal(o.UserCA, []string{authority}) || o.Principal != a.ID.String() {
+	if e.Type != protocol.ProvisionUser || o.Limits != l.Limits || o.StopAfterHours != 3 || !slices.Equal(o.UserCA, []string{authority}) || o.Principal != a.ID.String() {
 		t.Errorf("%s %+v", e.Type, o)
 	}
 }
@@ -99,7 +99,7 @@ func TestARotationOfKeysIsNoProvisioning(t *testing.T) {
 		b.addKey("more-" + ids.New[ids.SSHKey]().String())
 		b.Do(t, func(tx pgx.Tx) error { return b.Allocations.Rekey(t.Context(), tx, b.Caller.Principal()) })
 	}
-	is := func(what string, want wire.Type, fence int64, keys int) wire.Envelope {
+	is := func(what string, want protocol.Type, fence int64, keys int) protocol.Envelope {
 		t.Helper()
 		e, o := b.ensured(a)
 		if e.Type != want || e.Fence != fence || len(o.PublicKeys) != keys || !slices.Equal(o.UserCA, []string{authority}) {
@@ -108,31 +108,31 @@ func TestARotationOfKeysIsNoProvisioning(t *testing.T) {
 		return e
 	}
 
-	first := is("the first order", wire.ProvisionUser, 1, 1)
+	first := is("the first order", protocol.ProvisionUser, 1, 1)
 	rekey()
-	second := is("keys while it is being made", wire.ProvisionUser, 2, 2)
-	b.ends(second, wire.Succeeded)
+	second := is("keys while it is being made", protocol.ProvisionUser, 2, 2)
+	b.ends(second, protocol.Succeeded)
 	if first.Task == second.Task {
 		t.Error("one task for two orders")
 	}
 	rekey()
-	third := is("other keys", wire.RotateKeys, 3, 3)
-	b.ends(third, wire.Succeeded)
-	is("drift after that", wire.ProvisionUser, 3, 3)
+	third := is("other keys", protocol.RotateKeys, 3, 3)
+	b.ends(third, protocol.Succeeded)
+	is("drift after that", protocol.ProvisionUser, 3, 3)
 	rekey()
-	b.ends(is("keys while drift is healed", wire.ProvisionUser, 4, 4), wire.Succeeded)
+	b.ends(is("keys while drift is healed", protocol.ProvisionUser, 4, 4), protocol.Succeeded)
 	rekey()
-	b.ends(is("other keys again", wire.RotateKeys, 5, 5), wire.Failed)
-	fifth := is("when the rotation failed", wire.ProvisionUser, 5, 5)
+	b.ends(is("other keys again", protocol.RotateKeys, 5, 5), protocol.Failed)
+	fifth := is("when the rotation failed", protocol.ProvisionUser, 5, 5)
 	if fifth.Attempt != 2 {
 		t.Errorf("attempt %d", fifth.Attempt)
 	}
-	b.ends(fifth, wire.Succeeded)
+	b.ends(fifth, protocol.Succeeded)
 	rekey()
-	b.ends(is("a rotation after a rotation", wire.RotateKeys, 6, 6), wire.Succeeded)
+	b.ends(is("a rotation after a rotation", protocol.RotateKeys, 6, 6), protocol.Succeeded)
 	rekey()
-	b.ends(is("and another", wire.RotateKeys, 7, 7), wire.Succeeded)
+	b.ends(is("and another", protocol.RotateKeys, 7, 7), protocol.Succeeded)
 	limits.Limits.MemoryMiB = 2048
 	rekey()
-	is("other keys and other limits", wire.ProvisionUser, 8, 8)
+	is("other keys and other limits", protocol.ProvisionUser, 8, 8)
 }

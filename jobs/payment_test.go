@@ -12,14 +12,14 @@ import (
 
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/gpuaas/gpuaas/internal/checkout"
-	"github.com/gpuaas/gpuaas/internal/checkout/checkouttest"
+	"github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/payment"
-	"github.com/gpuaas/gpuaas/platform/payment/stripe"
+	paymentstripe "github.com/gpuaas/gpuaas/platform/payment/stripe"
 )
 
 const topUp = money.Minor(2500)
@@ -29,7 +29,7 @@ const topUp = money.Minor(2500)
 type payer struct {
 	*bundle
 
-	provider *checkouttest.Provider
+	provider *stripetest.Provider
 	before   money.Minor
 	// refunding is the fault of the next refund that is asked for: armed any
 	// earlier, it would strike the look for one that is there already.
@@ -38,7 +38,7 @@ type payer struct {
 
 func setupPayer(t *testing.T) *payer {
 	t.Helper()
-	p := &payer{provider: checkouttest.Start(t, checkout.Config{})}
+	p := &payer{provider: stripetest.Start(t, stripe.Config{})}
 	to, err := url.Parse(p.provider.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func setupPayer(t *testing.T) *payer {
 	}}
 	api := httptest.NewServer(way)
 	t.Cleanup(api.Close)
-	client, err := stripe.New(stripe.Config{Key: checkouttest.SecretKey, WebhookSecret: checkouttest.WebhookSecret, URL: api.URL})
+	client, err := paymentstripe.New(paymentstripe.Config{Key: stripetest.SecretKey, WebhookSecret: stripetest.WebhookSecret, URL: api.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (p *payer) begin() payment.Session {
 // pay has a person pay on the page.
 func (p *payer) pay(s payment.Session, card string) {
 	p.t.Helper()
-	if _, err := checkout.Pay(p.t.Context(), s.URL, card); err != nil {
+	if _, err := stripe.Pay(p.t.Context(), s.URL, card); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -153,11 +153,11 @@ func TestTopUp(t *testing.T) {
 		sweeps bool          // nothing comes of it without a sweep
 	}{
 		"at once":                  {},
-		"later":                    {card: checkout.CardLater},
-		"never":                    {card: checkout.CardLaterFails, state: payment.Expired},
+		"later":                    {card: stripe.CardLater},
+		"never":                    {card: stripe.CardLaterFails, state: payment.Expired},
 		"told twice":               {faults: []string{"webhook_duplicate"}},
 		"told late":                {faults: []string{"webhook_delay"}},
-		"told out of order":        {card: checkout.CardLater, faults: []string{"webhook_reorder"}},
+		"told out of order":        {card: stripe.CardLater, faults: []string{"webhook_reorder"}},
 		"told never":               {faults: []string{"webhook_drop"}, sweeps: true},
 		"forged first":             {faults: []string{"webhook_forged"}},
 		"stale first":              {faults: []string{"webhook_stale"}},
@@ -176,7 +176,7 @@ func TestTopUp(t *testing.T) {
 			s := p.begin()
 			p.arm(c.faults...)
 			if c.card == "" {
-				c.card = checkout.CardPaid
+				c.card = stripe.CardPaid
 			}
 			if c.state == "" {
 				c.state = payment.Credited
@@ -229,7 +229,7 @@ func TestBeginWhileTheProviderFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.pay(s, checkout.CardPaid)
+			p.pay(s, stripe.CardPaid)
 			p.until("credited", func() bool { return p.state(s).State == payment.Credited })
 			if got := p.balance(); got != p.before+topUp {
 				t.Errorf("balance is %d", got)
@@ -261,7 +261,7 @@ func TestRefundToTheCard(t *testing.T) {
 			p := setupPayer(t)
 			s := p.begin()
 			if c.card == "" {
-				c.card = checkout.CardPaid
+				c.card = stripe.CardPaid
 			}
 			p.pay(s, c.card)
 			p.until("credited", func() bool { return p.state(s).State == payment.Credited })

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/observed"
@@ -16,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
@@ -60,7 +60,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 		seen = observed.Allocation{} // nobody else can say how it is
 	}
 	ready := isReady(a, seen, want)
-	gone := seen.Proven && seen.Phase == wire.Gone && seen.Fence >= want.Fence && want.DeletedAt != nil
+	gone := seen.Proven && seen.Phase == protocol.Gone && seen.Fence >= want.Fence && want.DeletedAt != nil
 	switch args.Event {
 	case plan.NodeReady:
 		if !ready {
@@ -71,7 +71,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 		if !gone {
 			return nil
 		}
-		var proof wire.Proof
+		var proof protocol.Proof
 		if err := json.Unmarshal(seen.Proof, &proof); err != nil {
 			return fmt.Errorf("reading proof of %s: %w", a.ID, err)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -21,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 func (b *bundle) addKey(name string) identity.SSHKey {
@@ -118,7 +118,7 @@ func TestKeysReachLiveAllocations(t *testing.T) {
 
 	// The loop asks for what it finds declared, and the host is told the new keys.
 	b.done(b.ensure(all))
-	if e, o := b.order(); e.Allocation != all.ID || e.Fence != 4 || e.Type != wire.ProvisionUser || !slices.Equal(o.PublicKeys, []string{second.PublicKey}) {
+	if e, o := b.order(); e.Allocation != all.ID || e.Fence != 4 || e.Type != protocol.ProvisionUser || !slices.Equal(o.PublicKeys, []string{second.PublicKey}) {
 		t.Errorf("ordered %+v %+v", e, o)
 	}
 	if b.state(all) != allocation.Active {

@@ -6,10 +6,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -43,8 +43,8 @@ func (w *releaseAllocation) order(ctx context.Context, tx pgx.Tx, args reconcile
 	if err != nil {
 		return o, false, cancelUnknown(err) // a host takes no order without an account's name
 	}
-	o = nodetask.Order{Node: args.Node, Allocation: a.ID, Type: wire.RevokeUser, Fence: args.Fence, Generation: args.Generation, Trace: a.Trace}
-	params := wire.RevokeUserParams{User: a.Login, UID: a.HostUID, Mode: "clear"}
+	o = nodetask.Order{Node: args.Node, Allocation: a.ID, Type: protocol.RevokeUser, Fence: args.Fence, Generation: args.Generation, Trace: a.Trace}
+	params := protocol.RevokeUserParams{User: a.Login, UID: a.HostUID, Mode: "clear"}
 	want, spec, err := lockDeclared(ctx, tx, w.d.Desired, a.ID)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
@@ -77,7 +77,7 @@ func (w *probeNode) Work(ctx context.Context, job *river.Job[reconciler.ProbeNod
 		return nil
 	}
 	err := finish(ctx, w.d.DB, job, "probe", func(tx pgx.Tx) error {
-		return w.d.Tasks.Put(ctx, tx, nodetask.Order{Node: job.Args.Node, Type: wire.Probe, Params: wire.ProbeParams{}})
+		return w.d.Tasks.Put(ctx, tx, nodetask.Order{Node: job.Args.Node, Type: protocol.Probe, Params: protocol.ProbeParams{}})
 	})
 	if err == nil {
 		w.d.Tasks.Hint(job.Args.Node)

@@ -9,8 +9,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/reconciler/forge"
 )
 
 type reportForge struct {

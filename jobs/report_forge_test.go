@@ -16,15 +16,15 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/gpuaas/gpuaas/desired"
-	"github.com/gpuaas/gpuaas/internal/forgedouble"
-	"github.com/gpuaas/gpuaas/reconciler/forge"
+	"github.com/gpuaas/gpuaas/dev/forge"
+	gitopsforge "github.com/gpuaas/gpuaas/gitops/forge"
 )
 
 // teller is a world with workers and a forge, which the source "fleet" names.
 type teller struct {
 	*bundle
 
-	double *forgedouble.Double
+	double *forge.Double
 	commit string
 }
 
@@ -32,7 +32,7 @@ func setupTeller(t *testing.T) *teller {
 	t.Helper()
 	b := &teller{bundle: setup(t)}
 	var err error
-	if b.double, err = forgedouble.New(t.Context(), forgedouble.Config{Kind: forgedouble.Gitea, Dir: t.TempDir(), Project: "acme/fleet", Token: "t"}); err != nil {
+	if b.double, err = forge.New(t.Context(), forge.Config{Kind: forge.Gitea, Dir: t.TempDir(), Project: "acme/fleet", Token: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(b.double)
@@ -67,21 +67,21 @@ func (b *teller) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func (b *teller) want(state forge.State, text string) {
+func (b *teller) want(state gitopsforge.State, text string) {
 	b.t.Helper()
 	b.Do(b.t, func(tx pgx.Tx) error {
-		return b.deps.Reports.Want(b.t.Context(), tx, []forge.Report{
-			forge.OfCommit("fleet", b.commit, forge.Status{Context: forge.ContextValidate, State: state, Text: text}),
+		return b.deps.Reports.Want(b.t.Context(), tx, []gitopsforge.Report{
+			gitopsforge.OfCommit("fleet", b.commit, gitopsforge.Status{Context: gitopsforge.ContextValidate, State: state, Text: text}),
 		})
 	})
 }
 
 // shown waits until the forge shows it.
-func (b *teller) shown(state forge.State, text string) {
+func (b *teller) shown(state gitopsforge.State, text string) {
 	b.t.Helper()
-	var got forgedouble.Status
+	var got forge.Status
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
-		if got = b.double.Statuses(b.commit)[forge.ContextValidate]; got.State == string(state) && got.Text == text {
+		if got = b.double.Statuses(b.commit)[gitopsforge.ContextValidate]; got.State == string(state) && got.Text == text {
 			return
 		}
 	}
@@ -98,10 +98,10 @@ func TestForgeIsToldWithTheWish(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
 	for i := range 20 { // each may meet the end of the one before
-		b.want(forge.Pending, fmt.Sprintf("look %d", i))
+		b.want(gitopsforge.Pending, fmt.Sprintf("look %d", i))
 	}
-	b.want(forge.Success, "valid")
-	b.shown(forge.Success, "valid")
+	b.want(gitopsforge.Success, "valid")
+	b.shown(gitopsforge.Success, "valid")
 	if n := b.left(); n > 1 { // of the last wish, which found the telling at its end
 		t.Errorf("%d jobs are left", n)
 	}
@@ -110,8 +110,8 @@ func TestForgeIsToldWithTheWish(t *testing.T) {
 func TestForgeThatFailsIsToldLater(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
-	b.double.Refuse(forgedouble.Fault{Status: 503, Times: 1})
-	b.want(forge.Success, "valid")
+	b.double.Refuse(forge.Fault{Status: 503, Times: 1})
+	b.want(gitopsforge.Success, "valid")
 	later := func() int {
 		return b.count(`SELECT count(*) FROM river.river_job WHERE kind = 'report_forge' AND state = 'scheduled' AND scheduled_at > now() + interval '2 seconds'`)
 	}
@@ -121,8 +121,8 @@ func TestForgeThatFailsIsToldLater(t *testing.T) {
 		}
 	}
 	b.exec(`UPDATE forge_reports SET next_at = now()`)
-	b.done(forge.ReportForge{Source: "fleet"})
-	b.shown(forge.Success, "valid")
+	b.done(gitopsforge.ReportForge{Source: "fleet"})
+	b.shown(gitopsforge.Success, "valid")
 }
 
 // TestWishWithoutAJobIsFound: a job was lost, or nobody was told to make one.
@@ -130,9 +130,9 @@ func TestWishWithoutAJobIsFound(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
 	b.deps.Reports.Jobs = none{}
-	b.want(forge.Failure, "line 12")
-	b.done(forge.ReportForge{})
-	b.shown(forge.Failure, "line 12")
+	b.want(gitopsforge.Failure, "line 12")
+	b.done(gitopsforge.ReportForge{})
+	b.shown(gitopsforge.Failure, "line 12")
 }
 
 // TestSourceWithoutAForgeTellsNobody: and asks nobody again and again.
@@ -140,9 +140,9 @@ func TestSourceWithoutAForgeTellsNobody(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
 	b.declareSource([]byte(`{}`))
-	b.want(forge.Success, "valid")
-	b.done(forge.ReportForge{Source: "fleet"})
-	b.done(forge.ReportForge{Source: "never declared"})
+	b.want(gitopsforge.Success, "valid")
+	b.done(gitopsforge.ReportForge{Source: "fleet"})
+	b.done(gitopsforge.ReportForge{Source: "never declared"})
 	if n := len(b.double.Calls()); n != 0 || b.left() != 0 {
 		t.Errorf("%d calls, %d jobs left", n, b.left())
 	}
@@ -152,8 +152,8 @@ func TestSecretThatIsMissingIsSaid(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
 	b.declareSource([]byte(`{"forge":{"kind":"github","url":"https://api.github.com","project":"acme/fleet","tokenRef":"env:NO_SUCH_TOKEN_HERE"}}`))
-	b.want(forge.Success, "valid")
-	b.done(forge.ReportForge{Source: "fleet"})
+	b.want(gitopsforge.Success, "valid")
+	b.done(gitopsforge.ReportForge{Source: "fleet"})
 	shown, err := b.deps.Reports.Of(t.Context(), "fleet", "", 1)
 	if err != nil || len(shown) != 1 || !strings.Contains(shown[0].Fault, "env:NO_SUCH_TOKEN_HERE") {
 		t.Errorf("%+v, %v", shown, err)

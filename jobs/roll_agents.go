@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/inventory/release"
 	"github.com/gpuaas/gpuaas/product/inventory/rollout"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // RollAgents has the nodes become the build of the agent that is declared for them,
@@ -86,7 +86,7 @@ func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 	plan := in.Plan()
 	moves := plan.Moves
 	for _, m := range plan.CallOff {
-		off, err := w.d.Tasks.CallOff(ctx, tx, wire.AgentUpdate, nodetask.Asked{Node: m.Node, Fence: updates[key{m.Node, m.Version}].Fence})
+		off, err := w.d.Tasks.CallOff(ctx, tx, protocol.AgentUpdate, nodetask.Asked{Node: m.Node, Fence: updates[key{m.Node, m.Version}].Fence})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -152,7 +152,7 @@ func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []release.Update)
 	for i, u := range list {
 		asked[i] = nodetask.Asked{Node: u.Node, Fence: u.Fence}
 	}
-	tasks, err := w.d.Tasks.About(ctx, tx, wire.AgentUpdate, asked)
+	tasks, err := w.d.Tasks.About(ctx, tx, protocol.AgentUpdate, asked)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,7 +168,7 @@ func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []release.Update)
 			row.Deadline = *u.Deadline
 		}
 		if task.Status == "succeeded" || task.Status == "failed" {
-			row.Outcome, row.Code = wire.Outcome(task.Status), task.Code
+			row.Outcome, row.Code = protocol.Outcome(task.Status), task.Code
 			if task.Message != "" {
 				row.Message = task.Message
 			}
@@ -189,7 +189,7 @@ func (w *rollAgents) ask(ctx context.Context, tx pgx.Tx, asks []rollout.Ask) (as
 		if err != nil {
 			return nil, err
 		}
-		order := nodetask.Order{Node: a.Node, Type: wire.AgentUpdate, Fence: fence, Slots: []string{}, Params: r.Params()}
+		order := nodetask.Order{Node: a.Node, Type: protocol.AgentUpdate, Fence: fence, Slots: []string{}, Params: r.Params()}
 		if err := w.d.Tasks.Put(ctx, tx, order); err != nil {
 			return nil, fmt.Errorf("asking %s to become %s: %w", a.Node, a.Build.Version, err)
 		}

@@ -10,13 +10,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // rolling is a fleet of ten that is to become v2.0.0, a fifth of it first.
@@ -75,7 +75,7 @@ func (r *rolling) runs(node ids.Node, version string) {
 }
 
 // fetched is the order that waits for a node.
-func (r *rolling) fetched(node ids.Node) (e wire.Envelope, ok bool) {
+func (r *rolling) fetched(node ids.Node) (e protocol.Envelope, ok bool) {
 	r.t.Helper()
 	taken, err := r.deps.Tasks.Next(r.t.Context(), node)
 	if err != nil {
@@ -85,21 +85,21 @@ func (r *rolling) fetched(node ids.Node) (e wire.Envelope, ok bool) {
 	if !ok {
 		return e, false
 	}
-	if e, err = wire.Open(signed, r.deps.Tasks.Signer.(secret.Signer).Public()); err != nil {
+	if e, err = protocol.Open(signed, r.deps.Tasks.Signer.(secret.Signer).Public()); err != nil {
 		r.t.Fatal(err)
 	}
 	p, err := e.AgentUpdate()
 	if err != nil {
 		r.t.Fatalf("the node refuses it: %v", err)
 	}
-	if _, err := wire.OpenRelease(p.Metadata, p.Signature, r.keys.Public()); err != nil {
+	if _, err := protocol.OpenRelease(p.Metadata, p.Signature, r.keys.Public()); err != nil {
 		r.t.Fatalf("the node refuses what it is to become: %v", err)
 	}
 	return e, true
 }
 
 // become has every node that is asked do it, and counts them.
-func (r *rolling) become(outcome wire.Outcome, code wire.Refusal) (n int) {
+func (r *rolling) become(outcome protocol.Outcome, code protocol.Refusal) (n int) {
 	r.t.Helper()
 	for _, node := range r.nodes {
 		e, ok := r.fetched(node)
@@ -108,10 +108,10 @@ func (r *rolling) become(outcome wire.Outcome, code wire.Refusal) (n int) {
 		}
 		n++
 		r.Do(r.t, func(tx pgx.Tx) error {
-			_, err := r.deps.Tasks.Finish(r.t.Context(), tx, node, wire.Result{Task: e.Task, Fence: e.Fence, Attempt: e.Attempt, Outcome: outcome, Code: code, Message: "not heard of"})
+			_, err := r.deps.Tasks.Finish(r.t.Context(), tx, node, protocol.Result{Task: e.Task, Fence: e.Fence, Attempt: e.Attempt, Outcome: outcome, Code: code, Message: "not heard of"})
 			return err
 		})
-		if outcome == wire.Succeeded {
+		if outcome == protocol.Succeeded {
 			r.runs(node, "v2.0.0")
 		}
 	}
@@ -138,12 +138,12 @@ func TestRollsInRings(t *testing.T) {
 	r := setupRolling(t)
 	for _, ring := range []int{2, 4, 4} {
 		r.done(jobs.RollAgents{})
-		if n := r.become(wire.Succeeded, ""); n != ring {
+		if n := r.become(protocol.Succeeded, ""); n != ring {
 			t.Fatalf("%d were asked, want %d: %+v", n, ring, r.rollout())
 		}
 		r.done(jobs.RollAgents{}) // they are healthy
 		r.done(jobs.RollAgents{})
-		if n := r.become(wire.Succeeded, ""); n != 0 {
+		if n := r.become(protocol.Succeeded, ""); n != 0 {
 			t.Fatalf("%d more were asked before the ring was proved", n)
 		}
 		r.later(2 * time.Minute)
@@ -163,7 +163,7 @@ func TestINV49Stops(t *testing.T) {
 	t.Parallel()
 	r := setupRolling(t)
 	r.done(jobs.RollAgents{})
-	if n := r.become(wire.Failed, wire.RolledBack); n != 2 {
+	if n := r.become(protocol.Failed, protocol.RolledBack); n != 2 {
 		t.Fatalf("%d were asked", n)
 	}
 	for range 3 {
@@ -176,14 +176,14 @@ func TestINV49Stops(t *testing.T) {
 	if n := r.count(`SELECT count(*) FROM outbox_events WHERE subject = 'fleet.agent_update_stopped'`); n != 1 {
 		t.Errorf("told of %d times", n)
 	}
-	if n := r.become(wire.Succeeded, ""); n != 0 {
+	if n := r.become(protocol.Succeeded, ""); n != 0 {
 		t.Fatalf("%d were asked of a version that was stopped", n)
 	}
 	if err := r.deps.Releases.Retry(t.Context(), "v2.0.0", "user:x"); err != nil {
 		t.Fatal(err)
 	}
 	r.done(jobs.RollAgents{})
-	if n := r.become(wire.Succeeded, ""); n != 2 || r.rollout().Status != "rolling" {
+	if n := r.become(protocol.Succeeded, ""); n != 2 || r.rollout().Status != "rolling" {
 		t.Errorf("%d were asked again: %+v", n, r.rollout())
 	}
 }
@@ -251,7 +251,7 @@ func TestRollOneNode(t *testing.T) {
 	}
 	r.set(policies.In(policies.LevelNode, "more-3"), "node.agent_version", "v2.0.0")
 	r.done(jobs.RollAgents{})
-	if n := r.become(wire.Succeeded, ""); n != 1 {
+	if n := r.become(protocol.Succeeded, ""); n != 1 {
 		t.Errorf("%d were asked", n)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // After a restart every node is heard for the first time, and nearly all say what
@@ -36,7 +36,7 @@ type adopted struct {
 
 // adopt puts a node under this lease whose row says the same as its report. False
 // where it does not, or where the node was silent and others wait to hear of it.
-func (l *Leases) adopt(ctx context.Context, node ids.Node, r wire.Report, digest [sha256.Size]byte) (bool, error) {
+func (l *Leases) adopt(ctx context.Context, node ids.Node, r protocol.Report, digest [sha256.Size]byte) (bool, error) {
 	done := make(chan adopted, 1)
 	a := adoption{node, heldReport{r.Boot, r.Sequence, digest, l.Clock.Now()}, done}
 	l.mu.Lock()

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Leases keeps reports that say nothing new out of the database. One row stands
@@ -86,7 +86,7 @@ func (l *Leases) sureAt(now time.Time) bool {
 
 // Again takes a report that says what the last one said. False means that the
 // database must decide: it is another one, or this process does not know.
-func (l *Leases) Again(ctx context.Context, node ids.Node, r wire.Report) (taken bool, err error) {
+func (l *Leases) Again(ctx context.Context, node ids.Node, r protocol.Report) (taken bool, err error) {
 	if l == nil {
 		return false, nil
 	}
@@ -118,7 +118,7 @@ const (
 
 // compare trusts memory only as long as the lease is sure to be seen, and only for
 // the very next report: a gap may mean that another process has taken one.
-func (l *Leases) compare(node ids.Node, r wire.Report, digest [sha256.Size]byte) comparison {
+func (l *Leases) compare(node ids.Node, r protocol.Report, digest [sha256.Size]byte) comparison {
 	now, staleAfter := l.Clock.Now(), l.StaleAfter()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ func (l *Leases) compare(node ids.Node, r wire.Report, digest [sha256.Size]byte)
 }
 
 // Hold remembers a report that the database has taken.
-func (l *Leases) Hold(node ids.Node, r wire.Report) error {
+func (l *Leases) Hold(node ids.Node, r protocol.Report) error {
 	if l == nil {
 		return nil
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // replica is one server process: it hears reports as the node door does.
@@ -56,7 +56,7 @@ func (r *replica) renew() {
 
 // hears takes a report; memory says that it cost the database no transaction of
 // its own.
-func (r *replica) hears(node ids.Node, w wire.Report) (memory bool, err error) {
+func (r *replica) hears(node ids.Node, w protocol.Report) (memory bool, err error) {
 	if taken, err := r.Leases.Again(r.t.Context(), node, w); err != nil || taken {
 		return taken, err
 	}
@@ -71,7 +71,7 @@ func (r *replica) hears(node ids.Node, w wire.Report) (memory bool, err error) {
 }
 
 // must hear it, from memory or not.
-func (r *replica) must(memory bool, node ids.Node, w wire.Report) {
+func (r *replica) must(memory bool, node ids.Node, w protocol.Report) {
 	r.t.Helper()
 	if got, err := r.hears(node, w); err != nil || got != memory {
 		r.t.Errorf("sequence %d: from memory %v, want %v, %v", w.Sequence, got, memory, err)
@@ -142,8 +142,8 @@ func TestNewsIsWritten(t *testing.T) {
 	t.Parallel()
 	a, _ := replicas(t, minute)
 	node, allocation := ids.New[ids.Node](), ids.New[ids.Allocation]()
-	news := func(sequence, fence int64) wire.Report {
-		return report(1, sequence, wire.AllocationSeen{Allocation: allocation, Phase: wire.Ready, Fence: fence})
+	news := func(sequence, fence int64) protocol.Report {
+		return report(1, sequence, protocol.AllocationSeen{Allocation: allocation, Phase: protocol.Ready, Fence: fence})
 	}
 	a.must(false, node, news(1, 1))
 	a.must(true, node, news(2, 1))
@@ -163,7 +163,7 @@ func TestOlderThanMemoryIsRefused(t *testing.T) {
 	a.must(false, node, report(1, 1))
 	a.must(true, node, report(1, 2))
 	a.must(true, node, report(1, 3))
-	for _, old := range []wire.Report{report(1, 3), report(1, 2), report(0, 9)} {
+	for _, old := range []protocol.Report{report(1, 3), report(1, 2), report(0, 9)} {
 		for name, r := range map[string]*replica{"here": a, "elsewhere": b} {
 			if name == "elsewhere" && old.Sequence == 3 {
 				continue // asked after the first refusal only: that is what writes the row

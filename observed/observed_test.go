@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const minute = time.Minute
@@ -35,19 +35,19 @@ func setup(t *testing.T) *bundle {
 }
 
 // report is whole, and says that allocations are in a phase at a fence.
-func report(boot, sequence int64, seen ...wire.AllocationSeen) wire.Report {
-	return wire.Report{
+func report(boot, sequence int64, seen ...protocol.AllocationSeen) protocol.Report {
+	return protocol.Report{
 		Capability: 1, Agent: "1", BootID: fmt.Sprint("boot-", boot), Boot: boot, Sequence: sequence, Complete: true, Allocations: seen,
-		Inventory: wire.Inventory{GPUs: []wire.GPU{{UUID: "GPU-1", Health: wire.Healthy}}},
+		Inventory: protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-1", Health: protocol.Healthy}}},
 	}
 }
 
-func (b *bundle) is(phase wire.Phase, fence int64) wire.AllocationSeen {
-	return wire.AllocationSeen{Allocation: b.a, Phase: phase, Fence: fence, Generation: fence, SpecHash: "h"}
+func (b *bundle) is(phase protocol.Phase, fence int64) protocol.AllocationSeen {
+	return protocol.AllocationSeen{Allocation: b.a, Phase: phase, Fence: fence, Generation: fence, SpecHash: "h"}
 }
 
 // says takes a report of the node and forgets which marks stood before.
-func (b *bundle) says(r wire.Report) (changed bool) {
+func (b *bundle) says(r protocol.Report) (changed bool) {
 	b.t.Helper()
 	b.unmark()
 	changed, err := b.Report(b.t.Context(), b.tx, b.node, r, minute)
@@ -124,12 +124,12 @@ func TestNewerWins(t *testing.T) {
 func TestUnchangedIsOneRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if !b.says(report(1, 1, b.is(wire.Ready, 1))) {
+	if !b.says(report(1, 1, b.is(protocol.Ready, 1))) {
 		t.Error("the first report is nothing new")
 	}
 	b.unmark()
 	diff := pgtest.Diff(t, b.tx)
-	again := report(1, 2, b.is(wire.Ready, 1))
+	again := report(1, 2, b.is(protocol.Ready, 1))
 	again.Inventory.GPUs[0].PowerMW, again.Inventory.GPUs[0].Celsius, again.Inventory.GPUs[0].UsedMiB = 400, 70, 9
 	if b.says(again) {
 		t.Error("counters are news")
@@ -145,16 +145,16 @@ func TestUnchangedIsOneRow(t *testing.T) {
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.says(report(1, 1, b.is(wire.Working, 1)))
+	b.says(report(1, 1, b.is(protocol.Working, 1)))
 	if got := b.due(); got != "Allocation: reported, Node: reports have begun" {
 		t.Errorf("first words: %s", got)
 	}
-	b.says(report(1, 2, b.is(wire.Ready, 1)))
+	b.says(report(1, 2, b.is(protocol.Ready, 1)))
 	if got := b.due(); got != "Allocation: reported" {
 		t.Errorf("a change: %s", got)
 	}
-	sick := report(1, 3, b.is(wire.Ready, 1))
-	sick.Inventory.GPUs[0].Health = wire.Unhealthy
+	sick := report(1, 3, b.is(protocol.Ready, 1))
+	sick.Inventory.GPUs[0].Health = protocol.Unhealthy
 	if !b.says(sick) || b.due() != "" {
 		t.Errorf("a sick device: %s", b.due())
 	}
@@ -165,15 +165,15 @@ func TestMarks(t *testing.T) {
 func TestAbsence(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.says(report(1, 1, b.is(wire.Ready, 3)))
+	b.says(report(1, 1, b.is(protocol.Ready, 3)))
 	half := report(1, 2)
 	half.Complete, half.Missing = false, []string{"host"}
 	b.says(half)
-	if a := b.seen(); a.Phase != wire.Ready || a.Fresh || b.looked().Complete {
+	if a := b.seen(); a.Phase != protocol.Ready || a.Fresh || b.looked().Complete {
 		t.Errorf("half a report: %+v", a)
 	}
 	b.says(report(1, 3))
-	if a := b.seen(); a.Phase != wire.Gone || a.Fence != 3 || a.Proven || !a.Fresh || !strings.Contains(b.due(), "Allocation") {
+	if a := b.seen(); a.Phase != protocol.Gone || a.Fence != 3 || a.Proven || !a.Fresh || !strings.Contains(b.due(), "Allocation") {
 		t.Errorf("a whole one: %+v, due %s", a, b.due())
 	}
 	b.says(report(1, 4))
@@ -186,19 +186,19 @@ func TestAbsence(t *testing.T) {
 func TestProof(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		proof *wire.Proof
+		proof *protocol.Proof
 		want  bool
 	}{
-		"clean":              {&wire.Proof{Fence: 3, Leftovers: []string{}}, true},
-		"clean, said by nil": {&wire.Proof{Fence: 3}, true},
-		"leftovers":          {&wire.Proof{Fence: 3, Leftovers: []string{"/home/u"}}, false},
-		"of an older fence":  {&wire.Proof{Fence: 2}, false},
+		"clean":              {&protocol.Proof{Fence: 3, Leftovers: []string{}}, true},
+		"clean, said by nil": {&protocol.Proof{Fence: 3}, true},
+		"leftovers":          {&protocol.Proof{Fence: 3, Leftovers: []string{"/home/u"}}, false},
+		"of an older fence":  {&protocol.Proof{Fence: 2}, false},
 		"none":               {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			gone := b.is(wire.Gone, 3)
+			gone := b.is(protocol.Gone, 3)
 			gone.Proof = c.proof
 			b.says(report(1, 1, gone))
 			if b.looked().Proven != c.want || b.seen().Proven != c.want {
@@ -217,23 +217,23 @@ func TestProof(t *testing.T) {
 func TestINV45LateAndForeignWords(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.says(report(1, 1, b.is(wire.Ready, 5)))
-	b.says(report(1, 2, b.is(wire.Gone, 4)))
-	if a := b.seen(); a.Phase != wire.Ready || a.Fence != 5 || b.due() != "" {
+	b.says(report(1, 1, b.is(protocol.Ready, 5)))
+	b.says(report(1, 2, b.is(protocol.Gone, 4)))
+	if a := b.seen(); a.Phase != protocol.Ready || a.Fence != 5 || b.due() != "" {
 		t.Errorf("after a late word %+v, due %s", a, b.due())
 	}
 	own := b.node
 	b.node = ids.New[ids.Node]()
-	gone := b.is(wire.Gone, 9)
-	gone.Proof = &wire.Proof{Fence: 9, Scrubbed: []string{"GPU-1"}}
+	gone := b.is(protocol.Gone, 9)
+	gone.Proof = &protocol.Proof{Fence: 9, Scrubbed: []string{"GPU-1"}}
 	b.says(report(1, 1, gone))
-	b.failed(wire.Result{Allocation: b.a, Fence: 9})
-	if a := b.seen(); a.Phase != wire.Ready || a.Fence != 5 || a.Node != own || a.Failures != 0 {
+	b.failed(protocol.Result{Allocation: b.a, Fence: 9})
+	if a := b.seen(); a.Phase != protocol.Ready || a.Fence != 5 || a.Node != own || a.Failures != 0 {
 		t.Errorf("another node changed it to %+v", a)
 	}
 }
 
-func (b *bundle) failed(r wire.Result) {
+func (b *bundle) failed(r protocol.Result) {
 	b.t.Helper()
 	if err := b.Failed(b.t.Context(), b.tx, b.node, r); err != nil {
 		b.t.Fatal(err)
@@ -250,7 +250,7 @@ func TestFailuresPerFence(t *testing.T) {
 		failures int
 		at       int64
 	}{{2, 1, 2}, {2, 2, 2}, {3, 1, 3}, {2, 1, 3}, {3, 2, 3}} {
-		b.failed(wire.Result{Allocation: b.a, Fence: c.fence, Code: wire.StepFailed, Message: "no"})
+		b.failed(protocol.Result{Allocation: b.a, Fence: c.fence, Code: protocol.StepFailed, Message: "no"})
 		if a := b.seen(); a.Failures != c.failures || a.FailedFence != c.at || a.Proven || a.Message != "no" {
 			t.Errorf("after a failure at %d: %+v", c.fence, a)
 		}
@@ -265,7 +265,7 @@ func TestFailuresPerFence(t *testing.T) {
 func TestWhoComesBackWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.says(report(1, 1, b.is(wire.Ready, 1)))
+	b.says(report(1, 1, b.is(protocol.Ready, 1)))
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
 	if silent, known, err := b.Silent(t.Context(), b.tx, b.node); !silent || !known || err != nil {
 		t.Errorf("silent %v, known %v, %v", silent, known, err)
@@ -273,11 +273,11 @@ func TestWhoComesBackWakes(t *testing.T) {
 	if silent, all, err := b.SilentNodes(t.Context()); silent != 1 || all != 1 || err != nil {
 		t.Errorf("%d of %d are silent, %v", silent, all, err)
 	}
-	b.says(report(1, 2, b.is(wire.Ready, 1)))
+	b.says(report(1, 2, b.is(protocol.Ready, 1)))
 	if got := b.due(); got != "Allocation: its node reports again, Node: reports have begun" {
 		t.Errorf("back: %s", got)
 	}
-	half := report(1, 3, b.is(wire.Ready, 1))
+	half := report(1, 3, b.is(protocol.Ready, 1))
 	half.Complete = false
 	b.says(half)
 	if got := b.due(); got != "" {
@@ -288,7 +288,7 @@ func TestWhoComesBackWakes(t *testing.T) {
 	if got := b.due(); got != "" {
 		t.Errorf("half a report again: %s", got)
 	}
-	b.says(report(1, 5, b.is(wire.Ready, 1)))
+	b.says(report(1, 5, b.is(protocol.Ready, 1)))
 	if got := b.due(); !strings.Contains(got, "its node reports again") {
 		t.Errorf("whole again: %s", got)
 	}
@@ -314,7 +314,7 @@ func TestReads(t *testing.T) {
 	if _, known, err := b.Silent(t.Context(), b.tx, b.node); known || err != nil {
 		t.Errorf("known %v, %v", known, err)
 	}
-	b.says(report(1, 1, b.is(wire.Ready, 1)))
+	b.says(report(1, 1, b.is(protocol.Ready, 1)))
 	n, err := b.Node(t.Context(), b.node)
 	if err != nil || !n.Complete || len(n.Inventory.GPUs) != 1 || n.StaleAt.Sub(n.SeenAt) != minute {
 		t.Errorf("%+v, %v", n, err)

@@ -10,17 +10,17 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Seen is what the loop reads of an allocation's host.
 type Seen struct {
 	ID          ids.Allocation
 	Node        ids.Node
-	Phase       wire.Phase
+	Phase       protocol.Phase
 	Fence       int64
 	SpecHash    string
 	Message     string
@@ -105,7 +105,7 @@ type Node struct {
 	Missing    []string
 	Agent      string
 	Capability int
-	Inventory  wire.Inventory
+	Inventory  protocol.Inventory
 	Foreign    []string
 	SeenAt     time.Time
 	StaleAt    time.Time
@@ -125,7 +125,7 @@ func (s *Store) Node(ctx context.Context, id ids.Node) (Node, error) {
 type Allocation struct {
 	ID         ids.Allocation
 	Node       ids.Node
-	Phase      wire.Phase
+	Phase      protocol.Phase
 	Fence      int64
 	Generation int64
 	Step       string

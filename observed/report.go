@@ -15,10 +15,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Store keeps reports.
@@ -31,7 +31,7 @@ type Store struct {
 // Report takes a node's report and marks what it changed as due. It says whether
 // the content differs from the last one: most do not, and cost one row. A report
 // that is not newer than the last is refused as stale_report.
-func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Report, staleAfter time.Duration) (changed bool, err error) {
+func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Report, staleAfter time.Duration) (changed bool, err error) {
 	hash, err := contentHash(r)
 	if err != nil {
 		return false, err
@@ -68,9 +68,9 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Rep
 	return true, putAllocations(ctx, tx, node, r)
 }
 
-func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Report) error {
+func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Report) error {
 	type row struct {
-		wire.AllocationSeen
+		protocol.AllocationSeen
 
 		Proof json.RawMessage `json:"proof"`
 	}
@@ -109,7 +109,7 @@ type Device struct {
 	Serial string `json:"serial"`
 }
 
-func devicesOf(r wire.Report) ([]byte, error) {
+func devicesOf(r protocol.Report) ([]byte, error) {
 	list := make([]Device, len(r.Inventory.GPUs))
 	for i, g := range r.Inventory.GPUs {
 		list[i] = Device{g.Model, g.Serial}
@@ -123,14 +123,14 @@ func devicesOf(r wire.Report) ([]byte, error) {
 
 // contentHash leaves out what every report changes: counters and readings that
 // no decision rests on.
-func contentHash(r wire.Report) (string, error) {
+func contentHash(r protocol.Report) (string, error) {
 	sum, err := digestOf(r)
 	return hex.EncodeToString(sum[:]), err
 }
 
-func digestOf(r wire.Report) ([sha256.Size]byte, error) {
+func digestOf(r protocol.Report) ([sha256.Size]byte, error) {
 	r.Sequence = 0
-	r.Inventory.GPUs = append([]wire.GPU(nil), r.Inventory.GPUs...)
+	r.Inventory.GPUs = append([]protocol.GPU(nil), r.Inventory.GPUs...)
 	for i := range r.Inventory.GPUs {
 		g := &r.Inventory.GPUs[i]
 		g.PowerMW, g.Celsius, g.UsedMiB, g.Utilisation = 0, 0, 0, 0
@@ -143,7 +143,7 @@ func digestOf(r wire.Report) ([sha256.Size]byte, error) {
 }
 
 // Failed counts a task that did not succeed, so that the next plan sees it.
-func (s *Store) Failed(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Result) error {
+func (s *Store) Failed(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Result) error {
 	if _, err := tx.Exec(ctx, countFailure, r.Allocation, node, r.Fence, r.Generation, string(r.Code), r.Message); err != nil {
 		return fmt.Errorf("counting a failed task of %s: %w", r.Allocation, err)
 	}

@@ -7,13 +7,13 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Build fetches the build of the agent with that SHA-256, of size bytes. What came
 // is for whoever runs it to judge. It takes as long as ctx lets it.
 func (c *Client) Build(ctx context.Context, digest string, size int64, into io.Writer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+fmt.Sprintf(wire.PathBuild, digest), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+fmt.Sprintf(protocol.PathBuild, digest), nil)
 	if err != nil {
 		return fmt.Errorf("making request: %w", err)
 	}

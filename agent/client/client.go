@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -44,7 +44,7 @@ type Client struct {
 // ProblemError is a refusal of the door.
 type ProblemError struct {
 	Status  int
-	Problem wire.Problem
+	Problem protocol.Problem
 }
 
 func (e *ProblemError) Error() string {
@@ -138,45 +138,45 @@ func (c *Client) Cut(off bool) {
 func (c *Client) Release() { c.http.CloseIdleConnections() }
 
 // Enrol trades a token for a certificate.
-func (c *Client) Enrol(ctx context.Context, r wire.EnrolRequest) (reply wire.EnrolReply, err error) {
-	_, err = c.call(ctx, callWithin, http.MethodPost, wire.PathEnrol, r, &reply)
+func (c *Client) Enrol(ctx context.Context, r protocol.EnrolRequest) (reply protocol.EnrolReply, err error) {
+	_, err = c.call(ctx, callWithin, http.MethodPost, protocol.PathEnrol, r, &reply)
 	return reply, err
 }
 
 // Renew asks for the next certificate.
-func (c *Client) Renew(ctx context.Context, node ids.Node, csr string) (reply wire.EnrolReply, err error) {
-	_, err = c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csr}, &reply)
+func (c *Client) Renew(ctx context.Context, node ids.Node, csr string) (reply protocol.EnrolReply, err error) {
+	_, err = c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathRenew, node), protocol.RenewRequest{CSR: csr}, &reply)
 	return reply, err
 }
 
 // Trust asks what to believe now.
-func (c *Client) Trust(ctx context.Context) (trust wire.Trust, err error) {
-	_, err = c.call(ctx, callWithin, http.MethodGet, wire.PathTrust, nil, &trust)
+func (c *Client) Trust(ctx context.Context) (trust protocol.Trust, err error) {
+	_, err = c.call(ctx, callWithin, http.MethodGet, protocol.PathTrust, nil, &trust)
 	return trust, err
 }
 
 // Wait asks for the next task and waits for it; ok is false when there was none.
-func (c *Client) Wait(ctx context.Context, node ids.Node) (task wire.Signed, ok bool, err error) {
-	status, err := c.call(ctx, wire.WaitFor+pollSlack, http.MethodGet, fmt.Sprintf(wire.PathWait, node), nil, &task)
+func (c *Client) Wait(ctx context.Context, node ids.Node) (task protocol.Signed, ok bool, err error) {
+	status, err := c.call(ctx, protocol.WaitFor+pollSlack, http.MethodGet, fmt.Sprintf(protocol.PathWait, node), nil, &task)
 	return task, status == http.StatusOK, err
 }
 
 // Result delivers the end of a task.
-func (c *Client) Result(ctx context.Context, node ids.Node, r *wire.Result) error {
-	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(wire.PathResult, node, r.Task), r, nil)
+func (c *Client) Result(ctx context.Context, node ids.Node, r *protocol.Result) error {
+	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathResult, node, r.Task), r, nil)
 	return err
 }
 
 // Step delivers a finished step.
-func (c *Client) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.Progress) error {
-	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(wire.PathStep, node, task), p, nil)
+func (c *Client) Step(ctx context.Context, node ids.Node, task ids.Task, p protocol.Progress) error {
+	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathStep, node, task), p, nil)
 	return err
 }
 
 // Report delivers what the node sees of itself, and learns when to do so again.
-func (c *Client) Report(ctx context.Context, node ids.Node, r wire.Report) (wire.ReportReply, error) {
-	var reply wire.ReportReply
-	_, err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(wire.PathReport, node), r, &reply)
+func (c *Client) Report(ctx context.Context, node ids.Node, r protocol.Report) (protocol.ReportReply, error) {
+	var reply protocol.ReportReply
+	_, err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(protocol.PathReport, node), r, &reply)
 	return reply, err
 }
 
@@ -222,7 +222,7 @@ func (c *Client) call(ctx context.Context, within time.Duration, method, path st
 func problem(status int, text []byte) error {
 	e := &ProblemError{Status: status}
 	if err := json.Unmarshal(text, &e.Problem); err != nil || e.Problem.Code == "" {
-		e.Problem = wire.Problem{Code: "unknown", Message: http.StatusText(status)}
+		e.Problem = protocol.Problem{Code: "unknown", Message: http.StatusText(status)}
 	}
 	return e
 }

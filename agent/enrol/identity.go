@@ -20,19 +20,19 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Identity is one file, so that key and certificate cannot come apart.
 type Identity struct {
-	Node        ids.Node   `json:"node_id"`
-	Key         string     `json:"key"`         // PEM
-	Certificate string     `json:"certificate"` // PEM chain, leaf first
-	Trust       wire.Trust `json:"trust"`
-	ReportEvery int        `json:"report_seconds"`
+	Node        ids.Node       `json:"node_id"`
+	Key         string         `json:"key"`         // PEM
+	Certificate string         `json:"certificate"` // PEM chain, leaf first
+	Trust       protocol.Trust `json:"trust"`
+	ReportEvery int            `json:"report_seconds"`
 	// Journal that belongs to this identity; zero until the first one is made.
 	Journal uuid.UUID `json:"journal_id"`
 
@@ -90,7 +90,7 @@ func text(kind string, der []byte) string {
 
 // From makes the identity that a reply to the request for key grants. before is
 // the one that it replaces: a renewal keeps its node and journal.
-func From(reply wire.EnrolReply, key string, before Identity) (Identity, error) {
+func From(reply protocol.EnrolReply, key string, before Identity) (Identity, error) {
 	if before.Node != (ids.Node{}) && before.Node != reply.Node {
 		return Identity{}, fmt.Errorf("the control plane calls node %s now %s", before.Node, reply.Node)
 	}

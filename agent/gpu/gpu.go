@@ -7,48 +7,48 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Provider reads the hardware. An error means that nothing is known, which is
 // never the same as that nothing is there.
 type Provider interface {
-	Inventory(ctx context.Context) (wire.Inventory, error)
+	Inventory(ctx context.Context) (protocol.Inventory, error)
 }
 
 // Examiner is a provider that also knows how the host fares. It answers at once,
 // with what it knows: whatever may hang is asked elsewhere and reads unknown.
 type Examiner interface {
 	// Examine is called with what Inventory has just answered, or what it could not.
-	Examine(ctx context.Context, inventory wire.Inventory, err error) Examination
+	Examine(ctx context.Context, inventory protocol.Inventory, err error) Examination
 }
 
 // Examination is what an Examiner found.
 type Examination struct {
-	Health   []wire.HealthReport
-	Topology *wire.Topology // nil: not known
+	Health   []protocol.HealthReport
+	Topology *protocol.Topology // nil: not known
 	// Whole says that Topology is all there is: only then it has a fingerprint.
 	Whole bool
 }
 
 // Seen is what a driver says of its devices: the inventory, and each in its slot.
 type Seen struct {
-	wire.Inventory
+	protocol.Inventory
 
-	Cards  []wire.Card
-	Peers  []wire.Peer
-	Health []wire.HealthReport
+	Cards  []protocol.Card
+	Peers  []protocol.Peer
+	Health []protocol.HealthReport
 	// Replays counts what each link, by UUID, had to send again since the start.
 	Replays map[string]int64
 }
 
 // Merge puts what drivers say of their devices into what the kernel sees of the bus.
 // A device that only one of them has is missing on the other side, and said so.
-func Merge(host wire.Topology, seen Seen) wire.Topology {
+func Merge(host protocol.Topology, seen Seen) protocol.Topology {
 	host.Peers = seen.Peers
 	host.GPUs = slices.Clone(host.GPUs)
 	for _, said := range seen.Cards {
-		i := slices.IndexFunc(host.GPUs, func(c wire.Card) bool { return c.PCI == said.PCI })
+		i := slices.IndexFunc(host.GPUs, func(c protocol.Card) bool { return c.PCI == said.PCI })
 		if i < 0 {
 			if len(host.GPUs) > 0 || len(host.Missing) == 0 {
 				host.Missing = append(slices.Clone(host.Missing), fmt.Sprintf("gpu %s: not on the bus", said.PCI))
@@ -68,7 +68,7 @@ func Merge(host wire.Topology, seen Seen) wire.Topology {
 }
 
 // together: the bus knows places, the driver names.
-func together(c, said wire.Card) wire.Card {
+func together(c, said protocol.Card) protocol.Card {
 	c.UUID, c.Serial, c.Model, c.MemoryMiB = said.UUID, said.Serial, said.Model, said.MemoryMiB
 	c.MIG, c.NVLinks = said.MIG, said.NVLinks
 	if said.VBIOS != "" {

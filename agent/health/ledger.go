@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Ledger is what the kernel log has said and nothing has cleared yet. It outlives
@@ -105,10 +105,10 @@ func (l *Ledger) Reset(pci string) (changed bool) {
 
 // Reports are the source's word about each device: what stands, or that nothing
 // does. An event of a device that the host does not list is the node's.
-func (l *Ledger) Reports(gpus []wire.GPU) (all []wire.HealthReport) {
+func (l *Ledger) Reports(gpus []protocol.GPU) (all []protocol.HealthReport) {
 	spoken := map[string]bool{}
 	for _, e := range l.Events {
-		i := slices.IndexFunc(gpus, func(g wire.GPU) bool { return g.PCI == e.PCI })
+		i := slices.IndexFunc(gpus, func(g protocol.GPU) bool { return g.PCI == e.PCI })
 		if i < 0 {
 			continue
 		}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
-	"github.com/gpuaas/gpuaas/policies/fault"
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
 // Patience is how long things have been so. A limit that is touched for a moment is
@@ -15,14 +15,14 @@ type Patience map[about]*lasted
 type about struct{ source, target, check string }
 
 type lasted struct {
-	report      wire.HealthReport
+	report      protocol.HealthReport
 	first, last time.Time
 	raised      bool
 }
 
 // Weigh returns what counts of what is said now. A source that says nothing of a
 // target at all was not read, and what stood of it stands.
-func (p Patience) Weigh(said []wire.HealthReport, now time.Time) (counts []wire.HealthReport) {
+func (p Patience) Weigh(said []protocol.HealthReport, now time.Time) (counts []protocol.HealthReport) {
 	spoke := map[[2]string]bool{}
 	for _, r := range said {
 		spoke[[2]string{r.Source, r.Target}] = true
@@ -58,12 +58,12 @@ func (p Patience) Weigh(said []wire.HealthReport, now time.Time) (counts []wire.
 }
 
 // fill has each source say of each target that all is well where nothing counts.
-func (Patience) fill(counts, said []wire.HealthReport) []wire.HealthReport {
+func (Patience) fill(counts, said []protocol.HealthReport) []protocol.HealthReport {
 	ill := map[[2]string]bool{}
 	for _, r := range counts {
 		ill[[2]string{r.Source, r.Target}] = ill[[2]string{r.Source, r.Target}] || r.Check != ""
 	}
-	counts = slices.DeleteFunc(counts, func(r wire.HealthReport) bool { return r.Check == "" && ill[[2]string{r.Source, r.Target}] })
+	counts = slices.DeleteFunc(counts, func(r protocol.HealthReport) bool { return r.Check == "" && ill[[2]string{r.Source, r.Target}] })
 	for _, r := range said {
 		key := [2]string{r.Source, r.Target}
 		if _, there := ill[key]; !there {

@@ -12,13 +12,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Probe is one look at one thing, made in a child process: whatever it touches may
 // hang for ever. Targets are PCI addresses; whoever started the child knows the
 // devices at them.
-type Probe func(ctx context.Context, root string) ([]wire.HealthReport, error)
+type Probe func(ctx context.Context, root string) ([]protocol.HealthReport, error)
 
 // Probes are all that a child may be asked for.
 var Probes = map[string]Probe{
@@ -34,7 +34,7 @@ const (
 // mounts are what the agent and its tenants live on.
 var mounts = []string{"/", "/var", "/var/lib/gpuaas", "/home", "/tmp"}
 
-func disk(_ context.Context, root string) (all []wire.HealthReport, err error) {
+func disk(_ context.Context, root string) (all []protocol.HealthReport, err error) {
 	seen := map[string]bool{}
 	for _, m := range mounts {
 		var s syscall.Statfs_t
@@ -57,7 +57,7 @@ func disk(_ context.Context, root string) (all []wire.HealthReport, err error) {
 	return orWell(all, "disk"), nil
 }
 
-func judgeDisk(mount string, s syscall.Statfs_t) (wire.HealthReport, bool) {
+func judgeDisk(mount string, s syscall.Statfs_t) (protocol.HealthReport, bool) {
 	const readOnly = 1 // ST_RDONLY
 	switch {
 	case s.Flags&readOnly != 0:
@@ -67,11 +67,11 @@ func judgeDisk(mount string, s syscall.Statfs_t) (wire.HealthReport, bool) {
 	case s.Files > 0 && 100-100*s.Ffree/s.Files >= fullInodes:
 		return Say("disk", "", "disk_full", mount+" has few file entries left"), true
 	}
-	return wire.HealthReport{}, false
+	return protocol.HealthReport{}, false
 }
 
 // failing is what NVMe disks and the block layer say of themselves without a tool.
-func failing(root string) (all []wire.HealthReport) {
+func failing(root string) (all []protocol.HealthReport) {
 	states, _ := filepath.Glob(filepath.Join(root, "/sys/class/nvme/nvme*/state"))
 	for _, at := range states {
 		if state := line(at); state != "" && state != "live" {
@@ -82,15 +82,15 @@ func failing(root string) (all []wire.HealthReport) {
 	return all
 }
 
-func orWell(all []wire.HealthReport, source string) []wire.HealthReport {
+func orWell(all []protocol.HealthReport, source string) []protocol.HealthReport {
 	kept := all[:0]
 	for _, r := range all { // one report for each check; the first names its place
-		if !slices.ContainsFunc(kept, func(o wire.HealthReport) bool { return o.Check == r.Check && o.Target == r.Target }) {
+		if !slices.ContainsFunc(kept, func(o protocol.HealthReport) bool { return o.Check == r.Check && o.Target == r.Target }) {
 			kept = append(kept, r)
 		}
 	}
 	if len(kept) == 0 {
-		return []wire.HealthReport{Well(source, "")}
+		return []protocol.HealthReport{Well(source, "")}
 	}
 	return kept
 }
@@ -108,7 +108,7 @@ const manyCorrected = 1000
 
 // memory reads the memory controllers' counters (EDAC). A host without them says
 // nothing of its memory, which is no fault.
-func memory(_ context.Context, root string) (all []wire.HealthReport, err error) {
+func memory(_ context.Context, root string) (all []protocol.HealthReport, err error) {
 	controllers, err := filepath.Glob(filepath.Join(root, "/sys/devices/system/edac/mc/mc*"))
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func counter(path string) int64 {
 }
 
 // network looks at the cards on a bus that are meant to be up.
-func network(_ context.Context, root string) (all []wire.HealthReport, err error) {
+func network(_ context.Context, root string) (all []protocol.HealthReport, err error) {
 	cards, err := filepath.Glob(filepath.Join(root, "/sys/class/net/*/device"))
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func network(_ context.Context, root string) (all []wire.HealthReport, err error
 const farOff = 30_000_000 // microseconds
 
 // clockProbe asks whether anything steers the clock.
-func clockProbe(ctx context.Context, root string) ([]wire.HealthReport, error) {
+func clockProbe(ctx context.Context, root string) ([]protocol.HealthReport, error) {
 	if _, err := os.Stat(filepath.Join(root, "/run/systemd/container")); err == nil {
 		return orWell(nil, "clock"), nil // the clock is not this host's to steer
 	}
@@ -174,7 +174,7 @@ func clockProbe(ctx context.Context, root string) ([]wire.HealthReport, error) {
 
 // askTimedate asks who may: the unit of the root half refuses every call that could
 // set the clock, and the one that reads its state is one of them.
-func askTimedate(ctx context.Context) (all []wire.HealthReport, err error) {
+func askTimedate(ctx context.Context) (all []protocol.HealthReport, err error) {
 	out, err := exec.CommandContext(ctx, "/usr/bin/timedatectl", "show", "--property=NTPSynchronized", "--value").Output()
 	if err != nil {
 		return nil, fmt.Errorf("asking systemd for the clock's state: %w", err)
@@ -185,11 +185,11 @@ func askTimedate(ctx context.Context) (all []wire.HealthReport, err error) {
 	return orWell(all, "clock"), nil
 }
 
-func unsynchronised() wire.HealthReport {
+func unsynchronised() protocol.HealthReport {
 	return Say("clock", "", "clock_unsynchronised", "nothing synchronises the clock")
 }
 
-func judgeClock(state int, t syscall.Timex) (all []wire.HealthReport) {
+func judgeClock(state int, t syscall.Timex) (all []protocol.HealthReport) {
 	const unsteered, timeError = 0x40, 5 // STA_UNSYNC, TIME_ERROR
 	if state == timeError || t.Status&unsteered != 0 {
 		all = append(all, unsynchronised())

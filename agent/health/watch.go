@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Watch keeps what probes and the kernel log have said last, so that whoever asks
@@ -48,8 +48,8 @@ type asked struct {
 
 // Answer is what a child prints.
 type Answer struct {
-	Health   []wire.HealthReport `json:"health,omitempty"`
-	Topology *wire.Topology      `json:"topology,omitempty"`
+	Health   []protocol.HealthReport `json:"health,omitempty"`
+	Topology *protocol.Topology      `json:"topology,omitempty"`
 }
 
 const (
@@ -69,7 +69,7 @@ func or(d, usual time.Duration) time.Duration {
 
 // Look returns every source's word. gpus are the devices as the driver lists them,
 // said what it says of them, err why it says nothing.
-func (w *Watch) Look(ctx context.Context, gpus []wire.GPU, said []wire.HealthReport, err error) []wire.HealthReport {
+func (w *Watch) Look(ctx context.Context, gpus []protocol.GPU, said []protocol.HealthReport, err error) []protocol.HealthReport {
 	w.Ask(ctx)
 	now := w.Clock.Now()
 	all := slices.Clone(said)
@@ -88,12 +88,12 @@ func (w *Watch) Look(ctx context.Context, gpus []wire.GPU, said []wire.HealthRep
 		w.patience = Patience{}
 	}
 	all = w.patience.Weigh(all, now)
-	wire.SortHealth(all)
+	protocol.SortHealth(all)
 	return all
 }
 
 // Topology is what the probe of that name read last; nil before, or where it hangs.
-func (w *Watch) Topology(name string) *wire.Topology {
+func (w *Watch) Topology(name string) *protocol.Topology {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a := w.probes[name]; a != nil && a.err == nil && !a.hangs(w.Clock.Now(), or(w.Every, probeEvery)) {
@@ -141,7 +141,7 @@ func (w *Watch) run(ctx context.Context, name string, a *asked) {
 	text, err := w.Run(ctx, name)
 	var answer Answer
 	if err == nil {
-		err = wire.Strict(bytesReader(text), &answer)
+		err = protocol.Strict(bytesReader(text), &answer)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,13 +183,13 @@ func (a *asked) hangs(now time.Time, every time.Duration) bool {
 }
 
 // says is the probe's word, or that it has none.
-func (a *asked) says(name string, gpus []wire.GPU, now time.Time, every time.Duration) []wire.HealthReport {
+func (a *asked) says(name string, gpus []protocol.GPU, now time.Time, every time.Duration) []protocol.HealthReport {
 	if a == nil || a.ended.IsZero() || a.err != nil || a.hangs(now, every) {
-		return []wire.HealthReport{Say(name, "", "probe_silent", "probe "+name+" does not answer")}
+		return []protocol.HealthReport{Say(name, "", "probe_silent", "probe "+name+" does not answer")}
 	}
 	said := slices.Clone(a.answer.Health)
 	for i, r := range said {
-		if at := slices.IndexFunc(gpus, func(g wire.GPU) bool { return g.PCI == r.Target }); at >= 0 {
+		if at := slices.IndexFunc(gpus, func(g protocol.GPU) bool { return g.PCI == r.Target }); at >= 0 {
 			said[i].Target = gpus[at].UUID
 		}
 	}
@@ -197,7 +197,7 @@ func (a *asked) says(name string, gpus []wire.GPU, now time.Time, every time.Dur
 }
 
 // heard reads what is new in the kernel log and says what stands.
-func (w *Watch) heard(ctx context.Context, gpus []wire.GPU, now time.Time) []wire.HealthReport {
+func (w *Watch) heard(ctx context.Context, gpus []protocol.GPU, now time.Time) []protocol.HealthReport {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.Ledger == nil {
@@ -236,7 +236,7 @@ const manyReplays = 100
 // it, or repeating itself more often since the last look than a wire's noise. What
 // the slot could have is known where the port above the card is seen, which it is
 // not in every virtual machine.
-func (w *Watch) Links(cards []wire.Card, replays map[string]int64) (said []wire.HealthReport) {
+func (w *Watch) Links(cards []protocol.Card, replays map[string]int64) (said []protocol.HealthReport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range cards {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 	pciA = "0000:1b:00.0"
 )
 
-var boards = []wire.GPU{{UUID: gpuA, PCI: pciA, Health: wire.Healthy}}
+var boards = []protocol.GPU{{UUID: gpuA, PCI: pciA, Health: protocol.Healthy}}
 
 // turned is a clock that a test turns.
 type turned struct {
@@ -46,7 +46,7 @@ func (c *turned) clock() clock.Clock {
 	})
 }
 
-func checks(reports []wire.HealthReport) string {
+func checks(reports []protocol.HealthReport) string {
 	var said []string
 	for _, r := range reports {
 		if r.Check != "" {
@@ -57,7 +57,7 @@ func checks(reports []wire.HealthReport) string {
 }
 
 func well(context.Context, string) ([]byte, error) {
-	return json.Marshal(health.Answer{Health: []wire.HealthReport{}})
+	return json.Marshal(health.Answer{Health: []protocol.HealthReport{}})
 }
 
 func watch(t *testing.T, c *turned) *health.Watch {
@@ -128,8 +128,8 @@ func TestADriverThatDoesNotAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := watch(t, &turned{now: time.Unix(1e9, 0)})
 	reports := w.Look(t.Context(), nil, nil, errors.New("nvidia-smi did not answer"))
-	i := slices.IndexFunc(reports, func(r wire.HealthReport) bool { return r.Check == "driver_silent" })
-	if i < 0 || reports[i].Level != wire.Unknown || !slices.Contains(reports[i].Classes, wire.PreventAllocations) {
+	i := slices.IndexFunc(reports, func(r protocol.HealthReport) bool { return r.Check == "driver_silent" })
+	if i < 0 || reports[i].Level != protocol.Unknown || !slices.Contains(reports[i].Classes, protocol.PreventAllocations) {
 		t.Errorf("%+v", reports)
 	}
 }
@@ -141,11 +141,11 @@ func TestHeatMustLast(t *testing.T) {
 	c := &turned{now: time.Unix(1e9, 0)}
 	w := watch(t, c)
 	w.Every = time.Hour // the probes are not what is looked at here
-	hot := []wire.HealthReport{health.Say("driver", gpuA, "thermal", "")}
-	cool := []wire.HealthReport{health.Well("driver", gpuA)}
+	hot := []protocol.HealthReport{health.Say("driver", gpuA, "thermal", "")}
+	cool := []protocol.HealthReport{health.Well("driver", gpuA)}
 	for i, step := range []struct {
 		after time.Duration
-		said  []wire.HealthReport
+		said  []protocol.HealthReport
 		want  string
 	}{
 		{0, hot, ""},
@@ -165,10 +165,10 @@ func TestHeatMustLast(t *testing.T) {
 		if got := checks(reports); got != step.want {
 			t.Errorf("step %d says %q, want %q", i, got, step.want)
 		}
-		if err := wire.CheckHealth(reports); err != nil {
+		if err := protocol.CheckHealth(reports); err != nil {
 			t.Errorf("step %d: %v", i, err)
 		}
-		if !slices.ContainsFunc(reports, func(r wire.HealthReport) bool { return r.Source == "driver" && r.Target == gpuA }) {
+		if !slices.ContainsFunc(reports, func(r protocol.HealthReport) bool { return r.Source == "driver" && r.Target == gpuA }) {
 			t.Errorf("step %d: the driver says nothing", i)
 		}
 	}
@@ -303,7 +303,7 @@ func TestProbesOfAPlantedHost(t *testing.T) {
 	probe := func(name string) string {
 		t.Helper()
 		said, err := health.Probes[name](t.Context(), root)
-		if err != nil || wire.CheckHealth(said) != nil || len(said) == 0 {
+		if err != nil || protocol.CheckHealth(said) != nil || len(said) == 0 {
 			t.Fatalf("%s: %+v, %v", name, said, err)
 		}
 		return checks(said)

@@ -1,6 +1,6 @@
 // Package health judges how a host fares: what its kernel log says of devices, what
 // probes in child processes find, and how long each must last to count. Judgement
-// follows the action table of policies/fault. It refuses to call anything healthy
+// follows the action table of protocol/fault. It refuses to call anything healthy
 // that it could not read, and never waits for what may hang.
 package health
 
@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
-	"github.com/gpuaas/gpuaas/policies/fault"
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
 // OfXID is what the table says of an XID.
@@ -24,20 +24,20 @@ func OfXID(xid int) fault.Fault {
 }
 
 // Say is a source's word that something is wrong, judged by the table.
-func Say(source, target, check, message string) wire.HealthReport {
+func Say(source, target, check, message string) protocol.HealthReport {
 	f, ok := fault.Of(check)
 	if !ok {
-		f.Rule.Level = wire.Unknown
+		f.Rule.Level = protocol.Unknown
 	}
 	if message == "" {
 		message = f.Meaning
 	}
-	return wire.HealthReport{Source: source, Target: target, Check: check, Level: f.Rule.Level, Message: message, Classes: f.Rule.Classes}
+	return protocol.HealthReport{Source: source, Target: target, Check: check, Level: f.Rule.Level, Message: message, Classes: f.Rule.Classes}
 }
 
 // Well is a source's word that all is well.
-func Well(source, target string) wire.HealthReport {
-	return wire.HealthReport{Source: source, Target: target, Level: wire.Healthy}
+func Well(source, target string) protocol.HealthReport {
+	return protocol.HealthReport{Source: source, Target: target, Level: protocol.Healthy}
 }
 
 // Event is one XID of the kernel log.
@@ -83,10 +83,10 @@ func PCIAddress(s string) string {
 }
 
 // Apply adds what the events say to the devices they name.
-func Apply(gpus []wire.GPU, events []Event) {
+func Apply(gpus []protocol.GPU, events []Event) {
 	for _, e := range events {
 		f := OfXID(e.XID)
-		if f.Rule.Level == wire.Healthy {
+		if f.Rule.Level == protocol.Healthy {
 			continue
 		}
 		for i := range gpus {
@@ -100,7 +100,7 @@ func Apply(gpus []wire.GPU, events []Event) {
 func words(xid int, f fault.Fault) string { return fmt.Sprintf("xid %d: %s", xid, f.Meaning) }
 
 // SayXID is a source's word about an XID.
-func SayXID(target string, xid int) wire.HealthReport {
+func SayXID(target string, xid int) protocol.HealthReport {
 	f := OfXID(xid)
 	return Say(SourceXID, target, f.ID, words(xid, f))
 }
@@ -109,29 +109,29 @@ func SayXID(target string, xid int) wire.HealthReport {
 const SourceXID = "xid"
 
 // Worsen lowers a device's health, never raises it, and keeps each reason once.
-func Worsen(g *wire.GPU, to wire.Health, reason string) {
-	g.Health = wire.Worse(g.Health, to)
+func Worsen(g *protocol.GPU, to protocol.Health, reason string) {
+	g.Health = protocol.Worse(g.Health, to)
 	if !slices.Contains(g.Reasons, reason) {
 		g.Reasons = append(g.Reasons, reason)
 	}
 }
 
 // Judge makes the health of devices what the reports say of them.
-func Judge(gpus []wire.GPU, reports []wire.HealthReport) {
+func Judge(gpus []protocol.GPU, reports []protocol.HealthReport) {
 	for i := range gpus {
-		gpus[i].Health, gpus[i].Reasons = wire.Healthy, nil
+		gpus[i].Health, gpus[i].Reasons = protocol.Healthy, nil
 		said := false
 		for _, r := range reports {
 			if r.Target != gpus[i].UUID {
 				continue
 			}
 			said = true
-			if r.Level != wire.Healthy {
+			if r.Level != protocol.Healthy {
 				Worsen(&gpus[i], r.Level, r.Message)
 			}
 		}
 		if !said {
-			Worsen(&gpus[i], wire.Unknown, "no source speaks of it")
+			Worsen(&gpus[i], protocol.Unknown, "no source speaks of it")
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const kernelLog = `
@@ -27,18 +27,18 @@ func TestEventsOfAKernelLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gpus := []wire.GPU{
-		{PCI: "0000:53:00.0", Health: wire.Healthy},
-		{PCI: "0000:64:00.0", Health: wire.Healthy},
-		{PCI: "0000:75:00.0", Health: wire.Healthy},
-		{PCI: "0000:86:00.0", Health: wire.Unknown},
+	gpus := []protocol.GPU{
+		{PCI: "0000:53:00.0", Health: protocol.Healthy},
+		{PCI: "0000:64:00.0", Health: protocol.Healthy},
+		{PCI: "0000:75:00.0", Health: protocol.Healthy},
+		{PCI: "0000:86:00.0", Health: protocol.Unknown},
 	}
 	health.Apply(gpus, events)
-	want := []wire.GPU{
-		{PCI: "0000:53:00.0", Health: wire.Unhealthy, Reasons: []string{"xid 79: fallen off the bus"}},
-		{PCI: "0000:64:00.0", Health: wire.Degraded, Reasons: []string{"xid 31: application memory fault"}},
-		{PCI: "0000:75:00.0", Health: wire.Healthy},
-		{PCI: "0000:86:00.0", Health: wire.Unhealthy, Reasons: []string{"xid 999: unexpected"}},
+	want := []protocol.GPU{
+		{PCI: "0000:53:00.0", Health: protocol.Unhealthy, Reasons: []string{"xid 79: fallen off the bus"}},
+		{PCI: "0000:64:00.0", Health: protocol.Degraded, Reasons: []string{"xid 31: application memory fault"}},
+		{PCI: "0000:75:00.0", Health: protocol.Healthy},
+		{PCI: "0000:86:00.0", Health: protocol.Unhealthy, Reasons: []string{"xid 999: unexpected"}},
 	}
 	if d := cmp.Diff(want, gpus); d != "" {
 		t.Error(d)
@@ -48,10 +48,10 @@ func TestEventsOfAKernelLog(t *testing.T) {
 func TestHealthOnlyWorsens(t *testing.T) {
 	t.Parallel()
 
-	g := wire.GPU{Health: wire.Unhealthy}
-	health.Worsen(&g, wire.Degraded, "warm")
-	health.Worsen(&g, wire.Unknown, "silent")
-	if g.Health != wire.Unhealthy || len(g.Reasons) != 2 {
+	g := protocol.GPU{Health: protocol.Unhealthy}
+	health.Worsen(&g, protocol.Degraded, "warm")
+	health.Worsen(&g, protocol.Unknown, "silent")
+	if g.Health != protocol.Unhealthy || len(g.Reasons) != 2 {
 		t.Errorf("%+v", g)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/helper"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 type wordOf int
@@ -70,7 +70,7 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := ids.New[ids.Allocation]()
-	forged := func(change func(*wire.Envelope), key ed25519.PrivateKey) wire.Signed {
+	forged := func(change func(*protocol.Envelope), key ed25519.PrivateKey) protocol.Signed {
 		e := b.provision(id, 1)
 		change(&e)
 		s := b.sign(e)
@@ -79,30 +79,30 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 		}
 		return s
 	}
-	none := func(*wire.Envelope) {}
+	none := func(*protocol.Envelope) {}
 	bent := forged(none, nil)
 	bent.Body[40] ^= 1
-	own := wire.TrustStatement{V: wire.Version, Kid: "0009", Node: b.node, Sequence: 9, TaskKeys: map[string][]byte{"0009": stranger.Public().(ed25519.PublicKey)}}
+	own := protocol.TrustStatement{V: protocol.Version, Kid: "0009", Node: b.node, Sequence: 9, TaskKeys: map[string][]byte{"0009": stranger.Public().(ed25519.PublicKey)}}
 	body, err := own.Canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Believe(t.Context(), wire.Signed{Body: body, Signature: ed25519.Sign(stranger, body)}); err == nil {
+	if err := c.Believe(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(stranger, body)}); err == nil {
 		t.Error("keys without a chain were believed")
 	}
 	for rule, x := range map[string]struct {
-		task wire.Signed
-		code wire.Refusal
+		task protocol.Signed
+		code protocol.Refusal
 	}{
-		"signed by itself":  {forged(none, stranger), wire.SignatureInvalid},
-		"a bit turned":      {bent, wire.SignatureInvalid},
-		"another node's":    {forged(func(e *wire.Envelope) { e.Node = ids.New[ids.Node]() }, nil), wire.Misaddressed},
-		"expired":           {forged(func(e *wire.Envelope) { e.NotBefore, e.ExpiresAt = e.NotBefore.Add(-time.Hour), e.NotBefore }, nil), wire.Expired},
-		"of its own keys":   {forged(func(e *wire.Envelope) { e.Kid = "0009" }, stranger), wire.SignatureInvalid},
-		"of no known type":  {forged(func(e *wire.Envelope) { e.Type = "node.shell" }, nil), wire.TypeUnknown},
-		"without a handler": {b.sign(b.envelope(ids.Allocation{}, 1, wire.GPUReset, wire.GPUResetParams{GPU: b.gpus[0]})), wire.TypeUnknown},
+		"signed by itself":  {forged(none, stranger), protocol.SignatureInvalid},
+		"a bit turned":      {bent, protocol.SignatureInvalid},
+		"another node's":    {forged(func(e *protocol.Envelope) { e.Node = ids.New[ids.Node]() }, nil), protocol.Misaddressed},
+		"expired":           {forged(func(e *protocol.Envelope) { e.NotBefore, e.ExpiresAt = e.NotBefore.Add(-time.Hour), e.NotBefore }, nil), protocol.Expired},
+		"of its own keys":   {forged(func(e *protocol.Envelope) { e.Kid = "0009" }, stranger), protocol.SignatureInvalid},
+		"of no known type":  {forged(func(e *protocol.Envelope) { e.Type = "node.shell" }, nil), protocol.TypeUnknown},
+		"without a handler": {b.sign(b.envelope(ids.Allocation{}, 1, protocol.GPUReset, protocol.GPUResetParams{GPU: b.gpus[0]})), protocol.TypeUnknown},
 	} {
-		if a, err := c.Take(t.Context(), x.task); err != nil || wire.CodeOf(a.Refusal) != x.code {
+		if a, err := c.Take(t.Context(), x.task); err != nil || protocol.CodeOf(a.Refusal) != x.code {
 			t.Errorf("%s: %v, %v", rule, a.Refusal, err)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Belief is whom this half takes orders from, and as which node. Root writes the
@@ -64,7 +64,7 @@ func (b Belief) Save(dir string) error {
 
 // FirstBelief is what a reply to an enrolment makes root believe. The journal of
 // the same node stays.
-func FirstBelief(dir string, node ids.Node, trust wire.Trust) (Belief, error) {
+func FirstBelief(dir string, node ids.Node, trust protocol.Trust) (Belief, error) {
 	b := Belief{Node: node, TaskKeys: trust.TaskKeys}
 	if before, err := LoadBelief(dir); err == nil && before.Node == node {
 		b.Journal = before.Journal
@@ -76,23 +76,23 @@ func FirstBelief(dir string, node ids.Node, trust wire.Trust) (Belief, error) {
 }
 
 // after is the belief once the statement is taken.
-func (b Belief) after(s wire.Signed) (Belief, error) {
-	t, err := wire.OpenStatement(s, b.TaskKeys)
+func (b Belief) after(s protocol.Signed) (Belief, error) {
+	t, err := protocol.OpenStatement(s, b.TaskKeys)
 	switch {
 	case err != nil:
 		return b, err
 	case t.Node != b.Node:
-		return b, wire.Refuse(wire.Misaddressed, "the statement is for node %s", t.Node)
+		return b, protocol.Refuse(protocol.Misaddressed, "the statement is for node %s", t.Node)
 	case t.Sequence < b.Sequence:
-		return b, wire.Refuse(wire.Replayed, "statement %d is older than %d", t.Sequence, b.Sequence)
+		return b, protocol.Refuse(protocol.Replayed, "statement %d is older than %d", t.Sequence, b.Sequence)
 	case t.Sequence == b.Sequence && !sameKeys(b, t):
-		return b, wire.Refuse(wire.FenceConflict, "two statements are number %d", t.Sequence)
+		return b, protocol.Refuse(protocol.FenceConflict, "two statements are number %d", t.Sequence)
 	}
 	b.Sequence, b.TaskKeys, b.ReleaseKeys = t.Sequence, t.TaskKeys, t.ReleaseKeys
 	return b, nil
 }
 
-func sameKeys(b Belief, t wire.TrustStatement) bool {
+func sameKeys(b Belief, t protocol.TrustStatement) bool {
 	same := func(a, b []byte) bool { return string(a) == string(b) }
 	return maps.EqualFunc(b.TaskKeys, t.TaskKeys, same) && maps.EqualFunc(b.ReleaseKeys, t.ReleaseKeys, same)
 }
@@ -148,7 +148,7 @@ func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
 
 // Believe takes a statement of the control plane's keys. It is on disk before the
 // first task is judged by it.
-func (l *Local) Believe(ctx context.Context, s wire.Signed) error {
+func (l *Local) Believe(ctx context.Context, s protocol.Signed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.belief.Node == (ids.Node{}) {

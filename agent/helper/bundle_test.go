@@ -16,9 +16,9 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/helper"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const tenantKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl tenant"
@@ -52,7 +52,7 @@ func setup(t testing.TB) *bundle {
 		t.Fatal(err)
 	}
 	slices.Sort(b.gpus)
-	belief, err := helper.FirstBelief(b.journal(), b.node, wire.Trust{TaskKeys: b.public()})
+	belief, err := helper.FirstBelief(b.journal(), b.node, protocol.Trust{TaskKeys: b.public()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,8 @@ func (b *bundle) start() {
 // heard are what a client was told.
 type heard struct {
 	changed, finished chan struct{}
-	steps             chan wire.Progress
-	probes            chan *wire.Result
+	steps             chan protocol.Progress
+	probes            chan *protocol.Result
 	met               chan helper.Hello
 }
 
@@ -115,16 +115,16 @@ type heard struct {
 func (b *bundle) connect() (*helper.Client, heard) {
 	b.t.Helper()
 	h := heard{
-		changed: make(chan struct{}, 1000), finished: make(chan struct{}, 1000), steps: make(chan wire.Progress, 1000),
-		probes: make(chan *wire.Result, 10), met: make(chan helper.Hello, 100),
+		changed: make(chan struct{}, 1000), finished: make(chan struct{}, 1000), steps: make(chan protocol.Progress, 1000),
+		probes: make(chan *protocol.Result, 10), met: make(chan helper.Hello, 100),
 	}
 	c := &helper.Client{
 		Path: b.socket, UID: os.Getuid(), Log: b.log,
 		Met: func(_ context.Context, hello helper.Hello) { h.met <- hello },
 		Notes: helper.Notes{
 			Changed: func() { h.changed <- struct{}{} }, Finished: func() { h.finished <- struct{}{} },
-			Progress: func(_ ids.Task, p wire.Progress) { h.steps <- p },
-			Probe:    func(_ context.Context, r *wire.Result) { h.probes <- r },
+			Progress: func(_ ids.Task, p protocol.Progress) { h.steps <- p },
+			Probe:    func(_ context.Context, r *protocol.Result) { h.probes <- r },
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -145,36 +145,36 @@ func wait[T any](t testing.TB, what string, c <-chan T) T {
 	}
 }
 
-func (b *bundle) envelope(id ids.Allocation, fence int64, kind wire.Type, params any, gpus ...string) wire.Envelope {
+func (b *bundle) envelope(id ids.Allocation, fence int64, kind protocol.Type, params any, gpus ...string) protocol.Envelope {
 	b.t.Helper()
 	text, err := json.Marshal(params)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	now := b.now().UTC().Truncate(time.Second)
-	return wire.Envelope{
-		V: wire.Version, Kid: "0001", Task: ids.New[ids.Task](), Node: b.node, Allocation: id, Slots: gpus, Generation: 1, Fence: fence, Attempt: 1,
-		Type: kind, Params: text, SpecHash: string(kind), NotBefore: now.Add(-wire.Backdate), ExpiresAt: now.Add(2 * time.Minute), Nonce: rand.Text(),
+	return protocol.Envelope{
+		V: protocol.Version, Kid: "0001", Task: ids.New[ids.Task](), Node: b.node, Allocation: id, Slots: gpus, Generation: 1, Fence: fence, Attempt: 1,
+		Type: kind, Params: text, SpecHash: string(kind), NotBefore: now.Add(-protocol.Backdate), ExpiresAt: now.Add(2 * time.Minute), Nonce: rand.Text(),
 	}
 }
 
-func (b *bundle) provision(id ids.Allocation, fence int64) wire.Envelope {
-	return b.envelope(id, fence, wire.ProvisionUser, wire.ProvisionUserParams{
+func (b *bundle) provision(id ids.Allocation, fence int64) protocol.Envelope {
+	return b.envelope(id, fence, protocol.ProvisionUser, protocol.ProvisionUserParams{
 		User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: b.gpus[:1],
 	}, b.gpus[0])
 }
 
-func (b *bundle) revoke(id ids.Allocation, fence int64) wire.Envelope {
-	return b.envelope(id, fence, wire.RevokeUser, wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: b.gpus[:1], Mode: "purge"}, b.gpus[0])
+func (b *bundle) revoke(id ids.Allocation, fence int64) protocol.Envelope {
+	return b.envelope(id, fence, protocol.RevokeUser, protocol.RevokeUserParams{User: "t-1", UID: 200001, GPUs: b.gpus[:1], Mode: "purge"}, b.gpus[0])
 }
 
-func (b *bundle) sign(e wire.Envelope) wire.Signed {
+func (b *bundle) sign(e protocol.Envelope) protocol.Signed {
 	b.t.Helper()
 	body, err := e.Canonical()
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return wire.Signed{Body: body, Signature: ed25519.Sign(b.key, body)}
+	return protocol.Signed{Body: body, Signature: ed25519.Sign(b.key, body)}
 }
 
 func (b *bundle) world() *sim.Host {
@@ -187,7 +187,7 @@ func (b *bundle) world() *sim.Host {
 }
 
 // result waits for the end of a task.
-func (b *bundle) result(c *helper.Client, h heard, e wire.Envelope) *wire.Result {
+func (b *bundle) result(c *helper.Client, h heard, e protocol.Envelope) *protocol.Result {
 	b.t.Helper()
 	for {
 		results, err := c.Untold(b.t.Context())

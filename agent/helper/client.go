@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Client is the acting half as the other one meets it over the socket. It keeps one
@@ -229,7 +229,7 @@ func (c *Client) Hello() (h Hello, ok bool) {
 }
 
 // Take hands over a task as it came.
-func (c *Client) Take(ctx context.Context, s wire.Signed) (runner.Answer, error) {
+func (c *Client) Take(ctx context.Context, s protocol.Signed) (runner.Answer, error) {
 	m, err := c.call(ctx, request{Call: callTake, Signed: &s})
 	if err != nil || m.Answer == nil {
 		return runner.Answer{}, errors.Join(err, missing(m.Answer == nil))
@@ -238,16 +238,16 @@ func (c *Client) Take(ctx context.Context, s wire.Signed) (runner.Answer, error)
 }
 
 // Look reads the whole node.
-func (c *Client) Look(ctx context.Context) (wire.Report, error) {
+func (c *Client) Look(ctx context.Context) (protocol.Report, error) {
 	m, err := c.call(ctx, request{Call: callLook})
 	if err != nil || m.Report == nil {
-		return wire.Report{}, errors.Join(err, missing(m.Report == nil))
+		return protocol.Report{}, errors.Join(err, missing(m.Report == nil))
 	}
 	return *m.Report, nil
 }
 
 // Untold lists the results that the control plane has not taken yet.
-func (c *Client) Untold(ctx context.Context) ([]*wire.Result, error) {
+func (c *Client) Untold(ctx context.Context) ([]*protocol.Result, error) {
 	m, err := c.call(ctx, request{Call: callUntold})
 	return m.Results, err
 }
@@ -259,7 +259,7 @@ func (c *Client) Told(ctx context.Context, id ids.Allocation, task ids.Task) err
 }
 
 // Believe hands over a signed statement of the control plane's keys.
-func (c *Client) Believe(ctx context.Context, statement wire.Signed) error {
+func (c *Client) Believe(ctx context.Context, statement protocol.Signed) error {
 	_, err := c.call(ctx, request{Call: callBelieve, Signed: &statement})
 	return err
 }

@@ -6,15 +6,15 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // topology is that of the last look, and the one that the control plane has taken:
 // it is sent until it was, and then no more.
-type topology struct{ showing, shown *wire.Topology }
+type topology struct{ showing, shown *protocol.Topology }
 
 // show returns the topology if the control plane does not have it.
-func (t *topology) show(now *wire.Topology) *wire.Topology {
+func (t *topology) show(now *protocol.Topology) *protocol.Topology {
 	t.showing = now
 	if reflect.DeepEqual(t.showing, t.shown) {
 		return nil
@@ -25,7 +25,7 @@ func (t *topology) show(now *wire.Topology) *wire.Topology {
 func (t *topology) taken() { t.shown = t.showing }
 
 // examine adds how the host fares.
-func (l *Local) examine(ctx context.Context, r *wire.Report, err error) {
+func (l *Local) examine(ctx context.Context, r *protocol.Report, err error) {
 	e, ok := l.Driver.(gpu.Examiner)
 	if !ok {
 		return

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 func TestTheHalvesWorkOverTheSocket(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
-	if r := b.result(c, h, e); r.Outcome != wire.Succeeded {
+	if r := b.result(c, h, e); r.Outcome != protocol.Succeeded {
 		t.Errorf("%+v", r)
 	}
 	if wait(t, "a step", h.steps).Of == 0 {
@@ -35,7 +35,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	again := b.provision(id, 0)
 	again.Fence = 1
 	again.Generation = 2
-	if a, err := c.Take(t.Context(), b.sign(again)); err != nil || wire.CodeOf(a.Refusal) != wire.FenceConflict || a.Reply == nil {
+	if a, err := c.Take(t.Context(), b.sign(again)); err != nil || protocol.CodeOf(a.Refusal) != protocol.FenceConflict || a.Reply == nil {
 		t.Errorf("%+v, %v", a, err)
 	}
 
@@ -63,7 +63,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	if err := c.Told(t.Context(), id, out.Task); err != nil {
 		t.Fatal(err)
 	}
-	probe := b.envelope(ids.Allocation{}, 0, wire.Probe, wire.ProbeParams{})
+	probe := b.envelope(ids.Allocation{}, 0, protocol.Probe, protocol.ProbeParams{})
 	if a, err := c.Take(t.Context(), b.sign(probe)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
@@ -85,9 +85,9 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := func(by ed25519.PrivateKey, kid string, change func(*wire.TrustStatement)) wire.Signed {
-		s := wire.TrustStatement{
-			V: wire.Version, Kid: kid, Node: b.node, Sequence: 2, IssuedAt: b.now(),
+	state := func(by ed25519.PrivateKey, kid string, change func(*protocol.TrustStatement)) protocol.Signed {
+		s := protocol.TrustStatement{
+			V: protocol.Version, Kid: kid, Node: b.node, Sequence: 2, IssuedAt: b.now(),
 			TaskKeys: map[string][]byte{"0001": old.Public().(ed25519.PublicKey), "0002": next.Public().(ed25519.PublicKey)},
 		}
 		change(&s)
@@ -95,37 +95,37 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return wire.Signed{Body: body, Signature: ed25519.Sign(by, body)}
+		return protocol.Signed{Body: body, Signature: ed25519.Sign(by, body)}
 	}
-	same := func(*wire.TrustStatement) {}
-	for rule, s := range map[string]wire.Signed{
+	same := func(*protocol.TrustStatement) {}
+	for rule, s := range map[string]protocol.Signed{
 		"signed by itself":      state(next, "0002", same),
-		"another node's":        state(old, "0001", func(s *wire.TrustStatement) { s.Node = ids.New[ids.Node]() }),
-		"without a sequence":    state(old, "0001", func(s *wire.TrustStatement) { s.Sequence = 0 }),
-		"of another version":    state(old, "0001", func(s *wire.TrustStatement) { s.V = 2 }),
+		"another node's":        state(old, "0001", func(s *protocol.TrustStatement) { s.Node = ids.New[ids.Node]() }),
+		"without a sequence":    state(old, "0001", func(s *protocol.TrustStatement) { s.Sequence = 0 }),
+		"of another version":    state(old, "0001", func(s *protocol.TrustStatement) { s.V = 2 }),
 		"naming another signer": state(old, "0002", same),
-		"without keys":          state(old, "0001", func(s *wire.TrustStatement) { s.TaskKeys = nil }),
-		"with half a key":       state(old, "0001", func(s *wire.TrustStatement) { s.TaskKeys["0003"] = []byte("x") }),
+		"without keys":          state(old, "0001", func(s *protocol.TrustStatement) { s.TaskKeys = nil }),
+		"with half a key":       state(old, "0001", func(s *protocol.TrustStatement) { s.TaskKeys["0003"] = []byte("x") }),
 		"an envelope":           b.sign(b.provision(ids.New[ids.Allocation](), 1)),
 	} {
-		if err := c.Believe(t.Context(), s); wire.CodeOf(err) == "" {
+		if err := c.Believe(t.Context(), s); protocol.CodeOf(err) == "" {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
 	if err := c.Believe(t.Context(), state(old, "0001", same)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Believe(t.Context(), state(old, "0001", func(s *wire.TrustStatement) { s.Sequence = 1 })); wire.CodeOf(err) != wire.Replayed {
+	if err := c.Believe(t.Context(), state(old, "0001", func(s *protocol.TrustStatement) { s.Sequence = 1 })); protocol.CodeOf(err) != protocol.Replayed {
 		t.Errorf("an older statement: %v", err)
 	}
-	if err := c.Believe(t.Context(), state(next, "0002", func(s *wire.TrustStatement) { s.Sequence = 3; delete(s.TaskKeys, "0001") })); err != nil {
+	if err := c.Believe(t.Context(), state(next, "0002", func(s *protocol.TrustStatement) { s.Sequence = 3; delete(s.TaskKeys, "0001") })); err != nil {
 		t.Fatal(err)
 	}
 	b.stop()
 	b.start() // the chain outlives a restart
 	wait(t, "a greeting", h.met)
 	id := ids.New[ids.Allocation]()
-	if a, _ := c.Take(t.Context(), b.sign(b.provision(id, 1))); wire.CodeOf(a.Refusal) != wire.SignatureInvalid {
+	if a, _ := c.Take(t.Context(), b.sign(b.provision(id, 1))); protocol.CodeOf(a.Refusal) != protocol.SignatureInvalid {
 		t.Errorf("the key of before: %v", a.Refusal)
 	}
 	e := b.provision(id, 1)
@@ -139,7 +139,7 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 	}
 }
 
-func statementAsTask(t *testing.T, b *bundle, s wire.Signed) bool {
+func statementAsTask(t *testing.T, b *bundle, s protocol.Signed) bool {
 	t.Helper()
 	a, err := b.local.Take(t.Context(), s)
 	return err != nil || a.Refusal == nil
@@ -173,7 +173,7 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	wait(t, "a greeting", h.met)
 	say(stale, 5)
 	for range 2 {
-		if a, err := c.Take(t.Context(), b.sign(b.revoke(id, 2))); err != nil || wire.CodeOf(a.Refusal) != wire.JournalLost {
+		if a, err := c.Take(t.Context(), b.sign(b.revoke(id, 2))); err != nil || protocol.CodeOf(a.Refusal) != protocol.JournalLost {
 			t.Errorf("%v, %v", a.Refusal, err)
 		}
 		b.stop()
@@ -195,10 +195,10 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	wait(t, "a greeting", h.met)
 	keeps, stops := ids.New[ids.Allocation](), ids.New[ids.Allocation]()
 	kept := b.provision(keeps, 1)
-	limited := b.envelope(stops, 1, wire.ProvisionUser, wire.ProvisionUserParams{
+	limited := b.envelope(stops, 1, protocol.ProvisionUser, protocol.ProvisionUserParams{
 		User: "t-2", UID: 200002, PublicKeys: []string{tenantKey}, GPUs: b.gpus[1:2], StopAfterHours: 2,
 	}, b.gpus[1])
-	for _, e := range []wire.Envelope{kept, limited} {
+	for _, e := range []protocol.Envelope{kept, limited} {
 		if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 			t.Fatal(a.Refusal, err)
 		}

@@ -18,12 +18,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
-	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Driver is a host as the agent meets it.
@@ -38,11 +38,11 @@ type Driver interface {
 
 // Notes are what this half tells without being asked. None may block but Probe.
 type Notes struct {
-	Changed  func()                        // the node looks different now
-	Progress func(ids.Task, wire.Progress) // a step has ended
-	Finished func()                        // a result waits
+	Changed  func()                            // the node looks different now
+	Progress func(ids.Task, protocol.Progress) // a step has ended
+	Finished func()                            // a result waits
 	// Probe sends a complete report, then the result.
-	Probe func(context.Context, *wire.Result)
+	Probe func(context.Context, *protocol.Result)
 	// Cut says that the host is to be treated as cut off, or no longer.
 	Cut func(context.Context, bool)
 }
@@ -55,14 +55,14 @@ type Options struct {
 	Fresh   bool      // an operator vouched for this host anew: a lost journal is replaced
 
 	Driver   Driver
-	Host     hook.Host // nil on a driver that only looks
+	Host     step.Host // nil on a driver that only looks
 	Hostname string
 	Version  string // of this build, when this half is a process of its own
 
 	// Anchor of the journal, in memory; empty for none.
 	Anchor string
 	// Handlers carry out the tasks about the node.
-	Handlers map[wire.Type]runner.Handler
+	Handlers map[protocol.Type]runner.Handler
 	// Platform of the builds that this agent can become; empty: it does not replace
 	// itself.
 	Platform string
@@ -124,7 +124,7 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 	}
 	l.runner = &runner.Runner{
 		Node: l.Node, Journal: j, Host: o.Host, Clock: o.Clock, Log: o.Log, Keys: l.Keys, Handlers: o.Handlers,
-		Sign:    func(p *wire.Proof) error { return p.Sign(key) },
+		Sign:    func(p *protocol.Proof) error { return p.Sign(key) },
 		Changed: o.Notes.Changed, Progress: o.Notes.Progress, Finished: o.Notes.Finished, Probe: o.Notes.Probe,
 	}
 	return l, nil
@@ -175,12 +175,12 @@ func (l *Local) Alive() error {
 }
 
 // Take judges a task and, if it stands, journals it and starts work.
-func (l *Local) Take(_ context.Context, s wire.Signed) (runner.Answer, error) {
+func (l *Local) Take(_ context.Context, s protocol.Signed) (runner.Answer, error) {
 	return l.runner.Take(s), nil //nolint:contextcheck // work outlives the poll that brought it
 }
 
 // Untold lists the results that the control plane has not taken yet.
-func (l *Local) Untold(context.Context) ([]*wire.Result, error) { return l.runner.Untold(), nil }
+func (l *Local) Untold(context.Context) ([]*protocol.Result, error) { return l.runner.Untold(), nil }
 
 // Told notes that the control plane has the result of a task, or wants none.
 func (l *Local) Told(_ context.Context, id ids.Allocation, task ids.Task) error {
@@ -278,12 +278,12 @@ func (l *Local) Heard(ctx context.Context, word Word) error {
 }
 
 // Look reads the host. What could not be read makes the report incomplete.
-func (l *Local) Look(ctx context.Context) (wire.Report, error) {
+func (l *Local) Look(ctx context.Context) (protocol.Report, error) {
 	l.mu.Lock()
 	l.sequence++
-	r := wire.Report{
+	r := protocol.Report{
 		Helper: l.Version, Platform: l.Platform, BootID: l.bootID, Sequence: l.sequence, Complete: true,
-		Inventory: wire.Inventory{Hostname: l.Hostname, GPUs: []wire.GPU{}}, Allocations: []wire.AllocationSeen{},
+		Inventory: protocol.Inventory{Hostname: l.Hostname, GPUs: []protocol.GPU{}}, Allocations: []protocol.AllocationSeen{},
 	}
 	l.mu.Unlock()
 	miss := func(what string, err error) {
@@ -298,12 +298,12 @@ func (l *Local) Look(ctx context.Context) (wire.Report, error) {
 	}
 	l.examine(ctx, &r, err)
 	if l.runner.Journal == nil {
-		miss("journal", fmt.Errorf("%s", wire.JournalLost))
+		miss("journal", fmt.Errorf("%s", protocol.JournalLost))
 	} else {
 		r.Boot = l.runner.Journal.Boot()
 	}
 	if l.Host == nil {
-		r.Refuses = []wire.Type{wire.ProvisionUser, wire.RevokeUser}
+		r.Refuses = []protocol.Type{protocol.ProvisionUser, protocol.RevokeUser}
 		r.Foreign = unaccounted(r.Inventory)
 		return r, nil
 	}
@@ -318,7 +318,7 @@ func (l *Local) Look(ctx context.Context) (wire.Report, error) {
 
 // unaccounted lists all use of GPUs: nothing was handed out on a host that only
 // looks.
-func unaccounted(inventory wire.Inventory) (found []string) {
+func unaccounted(inventory protocol.Inventory) (found []string) {
 	for _, g := range inventory.GPUs {
 		if g.Processes > 0 {
 			found = append(found, fmt.Sprintf("%s: %d processes that no task accounts for", g.UUID, g.Processes))
@@ -330,7 +330,7 @@ func unaccounted(inventory wire.Inventory) (found []string) {
 // lookWithin keeps a host that hangs from silencing the agent.
 const lookWithin = 10 * time.Second
 
-func (l *Local) lookAtHost(ctx context.Context) (hook.State, error) {
+func (l *Local) lookAtHost(ctx context.Context) (step.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	return l.Host.Look(ctx)

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Server answers the half that speaks, over a Unix socket. It believes the kernel
@@ -137,7 +137,7 @@ func read(conn net.Conn, first time.Duration) (r request, err error) {
 	if err != nil {
 		return r, err
 	}
-	if err := wire.Strict(bytes.NewReader(text), &r); err != nil {
+	if err := protocol.Strict(bytes.NewReader(text), &r); err != nil {
 		return r, fmt.Errorf("not a call: %w", err)
 	}
 	return r, nil
@@ -169,7 +169,7 @@ func (s *Server) answer(ctx context.Context, r request) message {
 		a, _ := s.Local.Take(ctx, *r.Signed) // in this process it is always reached
 		m.Answer = packed(a)
 	case callLook:
-		var report wire.Report
+		var report protocol.Report
 		report, err = s.Local.Look(ctx)
 		m.Report = &report
 	case callUntold:
@@ -190,8 +190,8 @@ func (s *Server) answer(ctx context.Context, r request) message {
 		err = fmt.Errorf("no call %q", r.Call)
 	}
 	if err != nil {
-		m.Failure, m.Code = err.Error(), wire.CodeOf(err)
-		if refused, ok := errors.AsType[*wire.RefusedError](err); ok {
+		m.Failure, m.Code = err.Error(), protocol.CodeOf(err)
+		if refused, ok := errors.AsType[*protocol.RefusedError](err); ok {
 			m.Failure = refused.Message
 		}
 	}
@@ -245,10 +245,10 @@ func (s *Server) Notes() Notes {
 	return Notes{
 		Changed:  func() { flag(func(c *seat) *atomic.Bool { return &c.changed }) },
 		Finished: func() { flag(func(c *seat) *atomic.Bool { return &c.finished }) },
-		Progress: func(task ids.Task, p wire.Progress) {
+		Progress: func(task ids.Task, p protocol.Progress) {
 			s.tell(message{Event: eventProgress, Task: task, Progress: &p})
 		},
-		Probe: func(_ context.Context, r *wire.Result) { s.tell(message{Event: eventProbe, Result: r}) },
+		Probe: func(_ context.Context, r *protocol.Result) { s.tell(message{Event: eventProbe, Result: r}) },
 	}
 }
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Protocol is the version of what the two halves say to each other. They are one
@@ -26,13 +26,13 @@ const (
 
 // request is a call. Each uses the fields that its name says.
 type request struct {
-	ID         uint64         `json:"id"`
-	Call       string         `json:"call"`
-	Protocol   int            `json:"protocol,omitempty"`
-	Signed     *wire.Signed   `json:"signed,omitempty"`
-	Allocation ids.Allocation `json:"allocation_id,omitzero"`
-	Task       ids.Task       `json:"task_id,omitzero"`
-	Word       Word           `json:"word,omitzero"`
+	ID         uint64           `json:"id"`
+	Call       string           `json:"call"`
+	Protocol   int              `json:"protocol,omitempty"`
+	Signed     *protocol.Signed `json:"signed,omitempty"`
+	Allocation ids.Allocation   `json:"allocation_id,omitzero"`
+	Task       ids.Task         `json:"task_id,omitzero"`
+	Word       Word             `json:"word,omitzero"`
 }
 
 // The events of the half that acts.
@@ -48,16 +48,16 @@ type message struct {
 	ID    uint64 `json:"id,omitempty"`
 	Event string `json:"event,omitempty"`
 
-	Failure  string         `json:"failure,omitempty"` // why the call came to nothing
-	Code     wire.Refusal   `json:"code,omitempty"`
-	Hello    *Hello         `json:"hello,omitempty"`
-	Answer   *answer        `json:"answer,omitempty"`
-	Report   *wire.Report   `json:"report,omitempty"`
-	Results  []*wire.Result `json:"results,omitempty"`
-	Plans    []runner.Plan  `json:"plans,omitempty"`
-	Task     ids.Task       `json:"task_id,omitzero"`
-	Progress *wire.Progress `json:"progress,omitempty"`
-	Result   *wire.Result   `json:"result,omitempty"`
+	Failure  string             `json:"failure,omitempty"` // why the call came to nothing
+	Code     protocol.Refusal   `json:"code,omitempty"`
+	Hello    *Hello             `json:"hello,omitempty"`
+	Answer   *answer            `json:"answer,omitempty"`
+	Report   *protocol.Report   `json:"report,omitempty"`
+	Results  []*protocol.Result `json:"results,omitempty"`
+	Plans    []runner.Plan      `json:"plans,omitempty"`
+	Task     ids.Task           `json:"task_id,omitzero"`
+	Progress *protocol.Progress `json:"progress,omitempty"`
+	Result   *protocol.Result   `json:"result,omitempty"`
 }
 
 // Hello is how the half that acts introduces itself.
@@ -72,18 +72,18 @@ type Hello struct {
 
 // answer is runner.Answer on its way.
 type answer struct {
-	Task    ids.Task     `json:"task_id"`
-	Reply   *wire.Result `json:"reply,omitempty"`
-	Code    wire.Refusal `json:"code,omitempty"`
-	Refusal string       `json:"refusal,omitempty"`
-	InHand  bool         `json:"in_hand,omitempty"`
+	Task    ids.Task         `json:"task_id"`
+	Reply   *protocol.Result `json:"reply,omitempty"`
+	Code    protocol.Refusal `json:"code,omitempty"`
+	Refusal string           `json:"refusal,omitempty"`
+	InHand  bool             `json:"in_hand,omitempty"`
 }
 
 func packed(a runner.Answer) *answer {
 	out := &answer{Task: a.Task, Reply: a.Reply, InHand: a.InHand}
 	if a.Refusal != nil {
-		out.Code, out.Refusal = wire.CodeOf(a.Refusal), a.Refusal.Error()
-		if refused, ok := errors.AsType[*wire.RefusedError](a.Refusal); ok {
+		out.Code, out.Refusal = protocol.CodeOf(a.Refusal), a.Refusal.Error()
+		if refused, ok := errors.AsType[*protocol.RefusedError](a.Refusal); ok {
 			out.Refusal = refused.Message
 		}
 	}
@@ -99,9 +99,9 @@ func (a *answer) unpacked() runner.Answer {
 }
 
 // failure is an error of the other half in this one.
-func failure(code wire.Refusal, message string) error {
+func failure(code protocol.Refusal, message string) error {
 	if code == "" {
 		return errors.New(message)
 	}
-	return &wire.RefusedError{Code: code, Message: message}
+	return &protocol.RefusedError{Code: code, Message: message}
 }

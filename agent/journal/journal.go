@@ -21,8 +21,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Record is one allocation's memory.
@@ -44,12 +44,12 @@ type Record struct {
 
 // Entry is one task that was admitted.
 type Entry struct {
-	Envelope wire.Envelope `json:"envelope"`
-	Digest   string        `json:"digest"` // hex SHA-256 of the signed bytes
+	Envelope protocol.Envelope `json:"envelope"`
+	Digest   string            `json:"digest"` // hex SHA-256 of the signed bytes
 	// Begun lists the steps whose effect this task set out to make.
-	Begun  []string     `json:"begun"`
-	Result *wire.Result `json:"result,omitempty"`
-	Told   bool         `json:"told"` // the control plane has the result
+	Begun  []string         `json:"begun"`
+	Result *protocol.Result `json:"result,omitempty"`
+	Told   bool             `json:"told"` // the control plane has the result
 }
 
 // Last is the task admitted last.

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -21,7 +21,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func record(fence int64) journal.Record {
 	id := ids.New[ids.Allocation]()
 	return journal.Record{Allocation: id, Tasks: []journal.Entry{{
-		Envelope: wire.Envelope{Allocation: id, Fence: fence, ExpiresAt: noon, Params: []byte(`{}`)}, Begun: []string{"account"},
+		Envelope: protocol.Envelope{Allocation: id, Fence: fence, ExpiresAt: noon, Params: []byte(`{}`)}, Begun: []string{"account"},
 	}}}
 }
 

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const tenantKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl tenant"
@@ -34,7 +34,7 @@ type bundle struct {
 	dir string
 	// anchor lies outside of dir, as memory does.
 	anchor   string
-	handlers map[wire.Type]runner.Handler // of the next start
+	handlers map[protocol.Type]runner.Handler // of the next start
 	host     *sim.Driver
 	key      ed25519.PrivateKey
 	proof    ed25519.PrivateKey
@@ -68,7 +68,7 @@ func setup(t testing.TB) *bundle {
 }
 
 // start is what a new process does with what the old one left on disk.
-func (b *bundle) start(node ids.Node, host hook.Host) {
+func (b *bundle) start(node ids.Node, host step.Host) {
 	b.t.Helper()
 	j, err := journal.Open(journal.Options{Dir: filepath.Join(b.dir, "journal"), Node: node, Now: b.now, Anchor: b.anchor})
 	if errors.Is(err, journal.ErrLost) {
@@ -89,8 +89,8 @@ func (b *bundle) start(node ids.Node, host hook.Host) {
 		Node: node, Keys: func() map[string][]byte { return public }, Journal: j, Host: host,
 		Clock: clock.At(func() time.Time { return b.now }), Log: slog.New(slog.DiscardHandler),
 		Handlers: b.handlers,
-		Sign:     func(p *wire.Proof) error { return p.Sign(b.proof) },
-		Changed:  note, Progress: func(ids.Task, wire.Progress) { note() }, Finished: note, Probe: func(context.Context, *wire.Result) {},
+		Sign:     func(p *protocol.Proof) error { return p.Sign(b.proof) },
+		Changed:  note, Progress: func(ids.Task, protocol.Progress) { note() }, Finished: note, Probe: func(context.Context, *protocol.Result) {},
 	}
 	r := b.Runner
 	r.Start(ctx)
@@ -105,37 +105,37 @@ func (b *bundle) restart() {
 	b.start(b.Node, b.Host)
 }
 
-func (b *bundle) provision(a ids.Allocation, fence int64, gpus ...string) wire.Envelope {
-	return b.envelope(a, fence, wire.ProvisionUser, wire.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: gpus}, gpus)
+func (b *bundle) provision(a ids.Allocation, fence int64, gpus ...string) protocol.Envelope {
+	return b.envelope(a, fence, protocol.ProvisionUser, protocol.ProvisionUserParams{User: "t-1", UID: 200001, PublicKeys: []string{tenantKey}, GPUs: gpus}, gpus)
 }
 
-func (b *bundle) revoke(a ids.Allocation, fence int64, gpus ...string) wire.Envelope {
-	return b.envelope(a, fence, wire.RevokeUser, wire.RevokeUserParams{User: "t-1", UID: 200001, GPUs: gpus, Mode: "purge"}, gpus)
+func (b *bundle) revoke(a ids.Allocation, fence int64, gpus ...string) protocol.Envelope {
+	return b.envelope(a, fence, protocol.RevokeUser, protocol.RevokeUserParams{User: "t-1", UID: 200001, GPUs: gpus, Mode: "purge"}, gpus)
 }
 
-func (b *bundle) envelope(a ids.Allocation, fence int64, kind wire.Type, params any, gpus []string) wire.Envelope {
+func (b *bundle) envelope(a ids.Allocation, fence int64, kind protocol.Type, params any, gpus []string) protocol.Envelope {
 	b.t.Helper()
 	text, err := json.Marshal(params)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return wire.Envelope{
-		V: wire.Version, Kid: "0001", Task: ids.New[ids.Task](), Node: b.Node, Allocation: a, Slots: gpus, Generation: 1, Fence: fence, Attempt: 1,
-		Type: kind, Params: text, SpecHash: hex.EncodeToString([]byte(kind)), NotBefore: b.now.Add(-wire.Backdate), ExpiresAt: b.now.Add(10 * time.Minute), Nonce: rand.Text(),
+	return protocol.Envelope{
+		V: protocol.Version, Kid: "0001", Task: ids.New[ids.Task](), Node: b.Node, Allocation: a, Slots: gpus, Generation: 1, Fence: fence, Attempt: 1,
+		Type: kind, Params: text, SpecHash: hex.EncodeToString([]byte(kind)), NotBefore: b.now.Add(-protocol.Backdate), ExpiresAt: b.now.Add(10 * time.Minute), Nonce: rand.Text(),
 	}
 }
 
-func (b *bundle) sign(e wire.Envelope) wire.Signed {
+func (b *bundle) sign(e protocol.Envelope) protocol.Signed {
 	b.t.Helper()
 	body, err := e.Canonical()
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return wire.Signed{Body: body, Signature: ed25519.Sign(b.key, body)}
+	return protocol.Signed{Body: body, Signature: ed25519.Sign(b.key, body)}
 }
 
 // do brings a task, waits for its end and returns the result.
-func (b *bundle) do(e wire.Envelope) *wire.Result {
+func (b *bundle) do(e protocol.Envelope) *protocol.Result {
 	b.t.Helper()
 	if a := b.Take(b.sign(e)); a.Refusal != nil || a.Reply != nil {
 		b.t.Fatalf("%s at fence %d: %+v", e.Type, e.Fence, a)
@@ -143,7 +143,7 @@ func (b *bundle) do(e wire.Envelope) *wire.Result {
 	return b.resultOf(e)
 }
 
-func (b *bundle) resultOf(e wire.Envelope) *wire.Result {
+func (b *bundle) resultOf(e protocol.Envelope) *protocol.Result {
 	b.t.Helper()
 	deadline := time.After(10 * time.Second)
 	for {
@@ -178,7 +178,7 @@ func (b *bundle) until(what string, ok func() bool) {
 }
 
 // seen is what a report would say of the allocation.
-func (b *bundle) seen(a ids.Allocation) wire.AllocationSeen {
+func (b *bundle) seen(a ids.Allocation) protocol.AllocationSeen {
 	b.t.Helper()
 	state, err := b.host.Look(context.Background())
 	if err != nil {
@@ -189,7 +189,7 @@ func (b *bundle) seen(a ids.Allocation) wire.AllocationSeen {
 			return s
 		}
 	}
-	return wire.AllocationSeen{}
+	return protocol.AllocationSeen{}
 }
 
 func (b *bundle) world() *sim.Host {

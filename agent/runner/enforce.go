@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Enforce makes what differs from the last orders hold again. It is for a node that
@@ -37,7 +37,7 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 		switch {
 		case late, record.Stopped:
 			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, _ *job) { r.stop(ctx, last.Envelope, order) }) //nolint:contextcheck // work outlives the look
-		case len(hook.Differences(state, order)) > 0:
+		case len(step.Differences(state, order)) > 0:
 			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, j *job) { r.repair(ctx, j, last.Envelope, order) }) //nolint:contextcheck // as above
 		}
 	}
@@ -46,14 +46,14 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 // stands says whether a tenant is to be on the host, by what was done last.
 func stands(record journal.Record) bool {
 	last := record.Last()
-	return last.Envelope.Type.OfAllocation() && last.Envelope.Type != wire.RevokeUser &&
-		last.Result != nil && last.Result.Outcome == wire.Succeeded
+	return last.Envelope.Type.OfAllocation() && last.Envelope.Type != protocol.RevokeUser &&
+		last.Result != nil && last.Result.Outcome == protocol.Succeeded
 }
 
 // repair takes the steps of a provisioning once more. Each looks first, so that only
 // what differs is done. The result stays the one that the control plane has.
-func (r *Runner) repair(ctx context.Context, j *job, e wire.Envelope, order wire.Order) {
-	for _, step := range r.Steps(wire.ProvisionUser) {
+func (r *Runner) repair(ctx context.Context, j *job, e protocol.Envelope, order protocol.Order) {
+	for _, step := range r.Steps(protocol.ProvisionUser) {
 		r.at(j, step.Name, step.Within)
 		if err := r.step(ctx, step, e, order, blank(e, order)); err != nil {
 			r.Log.WarnContext(ctx, "not as ordered, and not repaired", "allocation_id", e.Allocation, "step", step.Name, "err", err)
@@ -68,7 +68,7 @@ func (r *Runner) repair(ctx context.Context, j *job, e wire.Envelope, order wire
 var stopped = []string{"block_login", "end_sessions", "kill_processes"}
 
 // stop ends the tenant's logins and work. The slot stays the tenant's.
-func (r *Runner) stop(ctx context.Context, e wire.Envelope, order wire.Order) {
+func (r *Runner) stop(ctx context.Context, e protocol.Envelope, order protocol.Order) {
 	r.mu.Lock()
 	record, ok := r.Journal.Get(e.Allocation)
 	if ok && !record.Stopped && record.Last().Envelope.Task == e.Task {
@@ -83,7 +83,7 @@ func (r *Runner) stop(ctx context.Context, e wire.Envelope, order wire.Order) {
 	if !ok {
 		return
 	}
-	for _, step := range r.Steps(wire.RevokeUser) {
+	for _, step := range r.Steps(protocol.RevokeUser) {
 		if !slices.Contains(stopped, step.Name) {
 			continue
 		}

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/hook"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // fault is put into one step of one type, and fires once.
 type fault struct {
-	kind wire.Type
+	kind protocol.Type
 	step string
 	at   func(ctx context.Context) error
 	// within replaces the deadline of the step.
@@ -24,8 +24,8 @@ type fault struct {
 }
 
 // steps are those of the host, with the fault in.
-func (f *fault) steps(t wire.Type) []hook.Step {
-	steps := hook.Steps(t)
+func (f *fault) steps(t protocol.Type) []step.Step {
+	steps := step.Steps(t)
 	for i := range steps {
 		if t != f.kind || steps[i].Name != f.step {
 			continue
@@ -35,7 +35,7 @@ func (f *fault) steps(t wire.Type) []hook.Step {
 			steps[i].Within = f.within
 		}
 		// Where a step looks: all have that, and not all find something to do.
-		steps[i].Check = func(ctx context.Context, h hook.Host, o wire.Order) (bool, error) {
+		steps[i].Check = func(ctx context.Context, h step.Host, o protocol.Order) (bool, error) {
 			if f.fired.CompareAndSwap(false, true) {
 				if err := f.at(ctx); err != nil {
 					return false, err
@@ -52,8 +52,8 @@ func (f *fault) steps(t wire.Type) []hook.Step {
 func TestINV47EveryStepWithEveryFault(t *testing.T) {
 	t.Parallel()
 
-	for _, kind := range []wire.Type{wire.ProvisionUser, wire.RevokeUser} {
-		for _, step := range hook.Names(kind) {
+	for _, kind := range []protocol.Type{protocol.ProvisionUser, protocol.RevokeUser} {
+		for _, step := range step.Names(kind) {
 			for _, what := range []string{"error", "hang", "duplicate", "newer fence"} {
 				t.Run(string(kind)+"/"+step+"/"+what, func(t *testing.T) {
 					t.Parallel()
@@ -64,7 +64,7 @@ func TestINV47EveryStepWithEveryFault(t *testing.T) {
 	}
 }
 
-func faulty(t *testing.T, kind wire.Type, step, what string) {
+func faulty(t *testing.T, kind protocol.Type, step, what string) {
 	t.Helper()
 	b := setup(t)
 	reached, leave := make(chan struct{}), make(chan struct{})
@@ -82,7 +82,7 @@ func faulty(t *testing.T, kind wire.Type, step, what string) {
 	b.Steps = f.steps
 	id, fence := ids.New[ids.Allocation](), int64(1)
 	e := b.provision(id, fence, b.gpus[0])
-	if kind == wire.RevokeUser {
+	if kind == protocol.RevokeUser {
 		b.do(e)
 		fence = 2
 		e = b.revoke(id, fence, b.gpus[0])
@@ -93,13 +93,13 @@ func faulty(t *testing.T, kind wire.Type, step, what string) {
 	switch what {
 	case "error", "hang":
 		r := b.resultOf(e)
-		if r.Outcome != wire.Failed || r.Step != step {
+		if r.Outcome != protocol.Failed || r.Step != step {
 			t.Errorf("%+v", r)
 		}
 		if what == "hang" && !strings.Contains(r.Message, "not finished in") {
 			t.Errorf("%+v", r)
 		}
-		if h := b.world(); kind == wire.ProvisionUser && (len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0) {
+		if h := b.world(); kind == protocol.ProvisionUser && (len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0) {
 			t.Errorf("not taken back: %+v", h.Accounts)
 		}
 	case "duplicate":
@@ -108,16 +108,16 @@ func faulty(t *testing.T, kind wire.Type, step, what string) {
 			t.Errorf("%+v", a)
 		}
 		close(leave)
-		if r := b.resultOf(e); r.Outcome != wire.Succeeded {
+		if r := b.resultOf(e); r.Outcome != protocol.Succeeded {
 			t.Errorf("%+v", r)
 		}
 	case "newer fence":
 		<-reached
 		newer := b.revoke(id, fence+1, b.gpus[0])
-		if r := b.do(newer); r.Outcome != wire.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
+		if r := b.do(newer); r.Outcome != protocol.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
 			t.Errorf("%+v", r)
 		}
-		if r := b.resultOf(e); r.Code != wire.StaleFence {
+		if r := b.resultOf(e); r.Code != protocol.StaleFence {
 			t.Errorf("overtaken: %+v", r)
 		}
 		fence++
@@ -128,10 +128,10 @@ func faulty(t *testing.T, kind wire.Type, step, what string) {
 	// And whatever it was, a release comes to its end.
 	last := b.revoke(id, fence+1, b.gpus[0])
 	r := b.do(last)
-	if r.Outcome != wire.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
+	if r.Outcome != protocol.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
 		t.Errorf("released: %+v", r)
 	}
-	if h := b.world(); len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || b.seen(id).Phase != wire.Gone {
+	if h := b.world(); len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || b.seen(id).Phase != protocol.Gone {
 		t.Errorf("left %+v", h)
 	}
 }

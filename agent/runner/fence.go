@@ -5,26 +5,26 @@ import (
 	"encoding/hex"
 
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Admit decides whether to act on a task, given the last one acted on for the
 // same allocation. The control plane may be wrong about who leads; the host not.
-func Admit(last *journal.Entry, t wire.Envelope, digest string) error {
+func Admit(last *journal.Entry, t protocol.Envelope, digest string) error {
 	if last == nil || t.Fence > last.Envelope.Fence {
 		return nil
 	}
 	before := last.Envelope
 	switch {
 	case t.Fence < before.Fence:
-		return wire.Refuse(wire.StaleFence, "task fence %d is older than %d", t.Fence, before.Fence)
+		return protocol.Refuse(protocol.StaleFence, "task fence %d is older than %d", t.Fence, before.Fence)
 	case t.Type != before.Type && !completes(before, t) || t.SpecHash != before.SpecHash:
 		// Two planners minted one number. Neither can be known to be right.
-		return wire.Refuse(wire.FenceConflict, "task differs from the one admitted at fence %d", t.Fence)
+		return protocol.Refuse(protocol.FenceConflict, "task differs from the one admitted at fence %d", t.Fence)
 	case t.Attempt < before.Attempt:
-		return wire.Refuse(wire.Replayed, "attempt %d at fence %d is over, %d was admitted", t.Attempt, t.Fence, before.Attempt)
+		return protocol.Refuse(protocol.Replayed, "attempt %d at fence %d is over, %d was admitted", t.Attempt, t.Fence, before.Attempt)
 	case t.Attempt == before.Attempt && digest != last.Digest:
-		return wire.Refuse(wire.FenceConflict, "two tasks are attempt %d at fence %d", t.Attempt, t.Fence)
+		return protocol.Refuse(protocol.FenceConflict, "two tasks are attempt %d at fence %d", t.Attempt, t.Fence)
 	default:
 		return nil // the same order again
 	}
@@ -32,8 +32,8 @@ func Admit(last *journal.Entry, t wire.Envelope, digest string) error {
 
 // completes says whether a task puts in place all that the one before it, at the same
 // fence, put in place a part of.
-func completes(before, t wire.Envelope) bool {
-	return before.Type == wire.RotateKeys && t.Type == wire.ProvisionUser && t.Attempt > before.Attempt
+func completes(before, t protocol.Envelope) bool {
+	return before.Type == protocol.RotateKeys && t.Type == protocol.ProvisionUser && t.Attempt > before.Attempt
 }
 
 func digestOf(body []byte) string {

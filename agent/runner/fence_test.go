@@ -8,8 +8,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Whatever is brought, in whatever order and however often, with restarts between:
@@ -22,25 +22,25 @@ func TestAdmitWithJournal(t *testing.T) {
 		type order struct {
 			fence   int64
 			attempt int
-			kind    wire.Type
+			kind    protocol.Type
 			task    ids.Task
 		}
 		// A control plane with a split brain: it may mint a number twice.
 		orders := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) order {
 			return order{
 				rapid.Int64Range(1, 5).Draw(t, "fence"), rapid.IntRange(1, 3).Draw(t, "attempt"),
-				rapid.SampledFrom([]wire.Type{wire.ProvisionUser, wire.RevokeUser}).Draw(t, "type"), ids.New[ids.Task](),
+				rapid.SampledFrom([]protocol.Type{protocol.ProvisionUser, protocol.RevokeUser}).Draw(t, "type"), ids.New[ids.Task](),
 			}
 		}), 1, 6).Draw(t, "orders")
 
 		var last *journal.Entry
-		acted, content := map[string]int{}, map[int64]wire.Type{}
+		acted, content := map[string]int{}, map[int64]protocol.Type{}
 		for range rapid.IntRange(1, 40).Draw(t, "deliveries") {
 			o := rapid.SampledFrom(orders).Draw(t, "order")
-			e := wire.Envelope{Task: o.task, Fence: o.fence, Attempt: o.attempt, Type: o.kind, SpecHash: string(o.kind)}
+			e := protocol.Envelope{Task: o.task, Fence: o.fence, Attempt: o.attempt, Type: o.kind, SpecHash: string(o.kind)}
 			digest := fmt.Sprint(o)
 			if err := runner.Admit(last, e, digest); err != nil {
-				if wire.CodeOf(err) == "" {
+				if protocol.CodeOf(err) == "" {
 					t.Fatalf("refused without a code: %v", err)
 				}
 				continue

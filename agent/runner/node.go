@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Handler carries out one type of task about the node. It is a level: after a crash
@@ -19,7 +19,7 @@ type Handler func(context.Context, Job) (answer any, err error)
 
 // Job is what a Handler is given.
 type Job struct {
-	Envelope wire.Envelope
+	Envelope protocol.Envelope
 	// Begun are the steps that were begun before a crash.
 	Begun []string
 	// Begin journals that a step begins, and tells of it.
@@ -27,15 +27,15 @@ type Job struct {
 }
 
 // within bounds a task about the node.
-func within(t wire.Type) time.Duration {
-	if t == wire.HealthCheck {
+func within(t protocol.Type) time.Duration {
+	if t == protocol.HealthCheck {
 		return 30 * time.Minute // level 3 runs diagnostics
 	}
 	return 5 * time.Minute
 }
 
 // handle works one journalled task about the node to its end.
-func (r *Runner) handle(ctx context.Context, j *job, e wire.Envelope) {
+func (r *Runner) handle(ctx context.Context, j *job, e protocol.Envelope) {
 	record, i := r.entry(e)
 	if i < 0 {
 		return // overtaken
@@ -47,7 +47,7 @@ func (r *Runner) handle(ctx context.Context, j *job, e wire.Envelope) {
 	answer, err := r.Handlers[e.Type](work, Job{Envelope: e, Begun: record.Tasks[i].Begun, Begin: func(step string) error {
 		r.at(j, step, within(e.Type))
 		number++
-		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step, Number: number, Of: number})
+		r.Progress(e.Task, protocol.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step, Number: number, Of: number})
 		err := r.update(e, func(t *journal.Entry) {
 			if !slices.Contains(t.Begun, step) {
 				t.Begun = append(t.Begun, step)
@@ -68,11 +68,11 @@ func (r *Runner) handle(ctx context.Context, j *job, e wire.Envelope) {
 	r.end(ctx, r.Log.With("task_id", e.Task, "fence", e.Fence, "type", e.Type), e, result)
 }
 
-func (r *Runner) answered(e wire.Envelope, answer any, err error) *wire.Result {
+func (r *Runner) answered(e protocol.Envelope, answer any, err error) *protocol.Result {
 	if err != nil {
 		return r.failed(e, err)
 	}
-	result := r.result(e, wire.Succeeded, "", "")
+	result := r.result(e, protocol.Succeeded, "", "")
 	if answer == nil {
 		return result
 	}
@@ -85,7 +85,7 @@ func (r *Runner) answered(e wire.Envelope, answer any, err error) *wire.Result {
 // resetting is the GPU that a task about the node has in hand, or empty.
 func resetting(record journal.Record) string {
 	last := record.Last()
-	if last.Envelope.Type != wire.GPUReset || last.Result != nil {
+	if last.Envelope.Type != protocol.GPUReset || last.Result != nil {
 		return ""
 	}
 	p, err := last.Envelope.GPUReset()
@@ -97,15 +97,15 @@ func resetting(record journal.Record) string {
 
 // idle refuses to reset a GPU that a tenant works on. One that a release left dirty
 // may be reset: that is what helps.
-func (r *Runner) idle(e wire.Envelope) error {
+func (r *Runner) idle(e protocol.Envelope) error {
 	p, err := e.GPUReset()
 	if err != nil {
 		return err
 	}
 	for _, other := range r.Journal.All() {
 		held := other.Last().Envelope
-		if held.Type.OfAllocation() && held.Type != wire.RevokeUser && slices.Contains(held.Slots, p.GPU) {
-			return wire.Refuse(wire.SlotBusy, "%s belongs to allocation %s", p.GPU, other.Allocation)
+		if held.Type.OfAllocation() && held.Type != protocol.RevokeUser && slices.Contains(held.Slots, p.GPU) {
+			return protocol.Refuse(protocol.SlotBusy, "%s belongs to allocation %s", p.GPU, other.Allocation)
 		}
 	}
 	return nil
@@ -122,14 +122,14 @@ type checks struct {
 const maxChecks = 100
 
 // check needs r.mu.
-func (r *Runner) check(e wire.Envelope) (Answer, error) {
+func (r *Runner) check(e protocol.Envelope) (Answer, error) {
 	switch {
 	case r.checks.inHand == e.Task:
 		return Answer{InHand: true}, nil
 	case slices.Contains(r.checks.done, e.Task):
-		return Answer{}, wire.Refuse(wire.Replayed, "the check was made already")
+		return Answer{}, protocol.Refuse(protocol.Replayed, "the check was made already")
 	case r.checks.inHand != ids.Task{}:
-		return Answer{}, wire.Refuse(wire.SlotBusy, "another check is being made")
+		return Answer{}, protocol.Refuse(protocol.SlotBusy, "another check is being made")
 	}
 	if err := e.Fresh(r.Clock.Now()); err != nil {
 		return Answer{}, err

@@ -8,12 +8,12 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
-func (b *bundle) reset(fence int64, gpu string) wire.Envelope {
-	return b.envelope(ids.Allocation{}, fence, wire.GPUReset, wire.GPUResetParams{GPU: gpu, ExpectIdle: true}, []string{gpu})
+func (b *bundle) reset(fence int64, gpu string) protocol.Envelope {
+	return b.envelope(ids.Allocation{}, fence, protocol.GPUReset, protocol.GPUResetParams{GPU: gpu, ExpectIdle: true}, []string{gpu})
 }
 
 // A task about the node goes through the same journal, under the node's own fence.
@@ -35,11 +35,11 @@ func TestTasksAboutTheNode(t *testing.T) {
 		resets++
 		return map[string]bool{"resumed": slices.Contains(j.Begun, "reset")}, nil
 	}
-	b.Handlers = map[wire.Type]runner.Handler{wire.GPUReset: handler}
+	b.Handlers = map[protocol.Type]runner.Handler{protocol.GPUReset: handler}
 
 	id := ids.New[ids.Allocation]()
 	b.do(b.provision(id, 1, b.gpus[0]))
-	if a := b.Take(b.sign(b.reset(1, b.gpus[0]))); wire.CodeOf(a.Refusal) != wire.SlotBusy {
+	if a := b.Take(b.sign(b.reset(1, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("a tenant's GPU: %+v", a)
 	}
 	first := b.reset(5, b.gpus[1])
@@ -47,7 +47,7 @@ func TestTasksAboutTheNode(t *testing.T) {
 		t.Fatal(a.Refusal)
 	}
 	<-begun
-	if a := b.Take(b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[1]))); wire.CodeOf(a.Refusal) != wire.SlotBusy {
+	if a := b.Take(b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("handed out while it is reset: %+v", a)
 	}
 	if seen := b.seen(ids.Allocation{}); seen.Phase != "" {
@@ -63,17 +63,17 @@ func TestTasksAboutTheNode(t *testing.T) {
 	close(leave)
 	r := b.resultOf(first)
 	var answer struct{ Resumed bool }
-	if err := json.Unmarshal(r.Answer, &answer); err != nil || r.Outcome != wire.Succeeded || !answer.Resumed || resets != 1 {
+	if err := json.Unmarshal(r.Answer, &answer); err != nil || r.Outcome != protocol.Succeeded || !answer.Resumed || resets != 1 {
 		t.Errorf("%+v %s %v, %d resets", r, r.Answer, err, resets)
 	}
 	if a := b.Take(b.sign(first)); a.Reply == nil || resets != 1 {
 		t.Errorf("again: %+v", a)
 	}
-	if a := b.Take(b.sign(b.reset(4, b.gpus[1]))); wire.CodeOf(a.Refusal) != wire.StaleFence {
+	if a := b.Take(b.sign(b.reset(4, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.StaleFence {
 		t.Errorf("an older fence: %+v", a)
 	}
-	update := b.envelope(ids.Allocation{}, 9, wire.AgentUpdate, wire.AgentUpdateParams{Version: "1", Digest: digestOfNothing, Size: 1}, nil)
-	if a := b.Take(b.sign(update)); wire.CodeOf(a.Refusal) != wire.TypeUnknown {
+	update := b.envelope(ids.Allocation{}, 9, protocol.AgentUpdate, protocol.AgentUpdateParams{Version: "1", Digest: digestOfNothing, Size: 1}, nil)
+	if a := b.Take(b.sign(update)); protocol.CodeOf(a.Refusal) != protocol.TypeUnknown {
 		t.Errorf("without a handler: %+v", a)
 	}
 }
@@ -85,14 +85,14 @@ func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	begun, leave, answered := make(chan struct{}, 2), make(chan struct{}), make(chan *wire.Result, 2)
-	b.Handlers = map[wire.Type]runner.Handler{wire.HealthCheck: func(context.Context, runner.Job) (any, error) {
+	begun, leave, answered := make(chan struct{}, 2), make(chan struct{}), make(chan *protocol.Result, 2)
+	b.Handlers = map[protocol.Type]runner.Handler{protocol.HealthCheck: func(context.Context, runner.Job) (any, error) {
 		begun <- struct{}{}
 		<-leave
 		return map[string]string{"verdict": "healthy"}, nil
 	}}
-	b.Probe = func(_ context.Context, r *wire.Result) { answered <- r }
-	first := b.envelope(ids.Allocation{}, 0, wire.HealthCheck, wire.HealthCheckParams{Level: 2}, nil)
+	b.Probe = func(_ context.Context, r *protocol.Result) { answered <- r }
+	first := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{Level: 2}, nil)
 	if a := b.Take(b.sign(first)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
@@ -100,15 +100,15 @@ func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	if a := b.Take(b.sign(first)); !a.InHand {
 		t.Errorf("%+v", a)
 	}
-	other := b.envelope(ids.Allocation{}, 0, wire.HealthCheck, wire.HealthCheckParams{}, nil)
-	if a := b.Take(b.sign(other)); wire.CodeOf(a.Refusal) != wire.SlotBusy {
+	other := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{}, nil)
+	if a := b.Take(b.sign(other)); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("beside another: %+v", a)
 	}
 	close(leave)
 	if r := <-answered; r.Task != first.Task || string(r.Answer) != `{"verdict":"healthy"}` {
 		t.Errorf("%+v", r)
 	}
-	if a := b.Take(b.sign(first)); wire.CodeOf(a.Refusal) != wire.Replayed || len(begun) > 0 {
+	if a := b.Take(b.sign(first)); protocol.CodeOf(a.Refusal) != protocol.Replayed || len(begun) > 0 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -119,17 +119,17 @@ func TestRotation(t *testing.T) {
 
 	b := setup(t)
 	id := ids.New[ids.Allocation]()
-	rotate := func(fence int64, keys ...string) wire.Envelope {
-		return b.envelope(id, fence, wire.RotateKeys, wire.RotateKeysParams{User: "t-1", UID: 200001, PublicKeys: keys, GPUs: b.gpus[:1]}, b.gpus[:1])
+	rotate := func(fence int64, keys ...string) protocol.Envelope {
+		return b.envelope(id, fence, protocol.RotateKeys, protocol.RotateKeysParams{User: "t-1", UID: 200001, PublicKeys: keys, GPUs: b.gpus[:1]}, b.gpus[:1])
 	}
-	if a := b.Take(b.sign(rotate(1, otherKey))); wire.CodeOf(a.Refusal) != wire.ParamsInvalid {
+	if a := b.Take(b.sign(rotate(1, otherKey))); protocol.CodeOf(a.Refusal) != protocol.ParamsInvalid {
 		t.Errorf("of nobody: %+v", a)
 	}
 	b.do(b.provision(id, 1, b.gpus[0]))
-	if r := b.do(rotate(2, otherKey)); r.Outcome != wire.Succeeded || r.Proof.Type != wire.RotateKeys {
+	if r := b.do(rotate(2, otherKey)); r.Outcome != protocol.Succeeded || r.Proof.Type != protocol.RotateKeys {
 		t.Errorf("%+v", r)
 	}
-	if keys := b.world().Accounts["t-1"].Keys; len(keys) != 1 || keys[0] != otherKey || b.seen(id).Phase != wire.Ready {
+	if keys := b.world().Accounts["t-1"].Keys; len(keys) != 1 || keys[0] != otherKey || b.seen(id).Phase != protocol.Ready {
 		t.Errorf("%v, %+v", keys, b.seen(id))
 	}
 	// The provisioning below it is long told and expired, and still known.
@@ -141,20 +141,20 @@ func TestRotation(t *testing.T) {
 	b.now = b.now.Add(24 * 3600e9)
 	b.do(rotate(3, tenantKey, otherKey))
 	b.restart()
-	if s := b.seen(id); s.Phase != wire.Ready || s.Fence != 3 {
+	if s := b.seen(id); s.Phase != protocol.Ready || s.Fence != 3 {
 		t.Errorf("%+v", s)
 	}
 	b.edit(func(h *sim.Host) {
 		h.GPUs[0].Users, h.GPUs[1].Users, h.GPUs[2].Users, h.GPUs[3].Users = nil, nil, nil, nil
 	})
-	if s := b.seen(id); s.Phase != wire.Broken {
+	if s := b.seen(id); s.Phase != protocol.Broken {
 		t.Errorf("the rest of the order is forgotten: %+v", s)
 	}
 	plans, err := b.Plans(t.Context())
 	if err != nil || len(plans) != 1 {
 		t.Fatal(plans, err)
 	}
-	if r := b.do(b.revoke(id, 4, b.gpus[0])); r.Outcome != wire.Succeeded {
+	if r := b.do(b.revoke(id, 4, b.gpus[0])); r.Outcome != protocol.Succeeded {
 		t.Errorf("%+v", r)
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Observe says how each remembered allocation is, judged by the state of the host
 // and not by what was once done to it.
-func (r *Runner) Observe(state hook.State) []wire.AllocationSeen {
-	seen := []wire.AllocationSeen{}
+func (r *Runner) Observe(state step.State) []protocol.AllocationSeen {
+	seen := []protocol.AllocationSeen{}
 	if r.Journal == nil {
 		return seen
 	}
@@ -25,12 +25,12 @@ func (r *Runner) Observe(state hook.State) []wire.AllocationSeen {
 		if !last.Envelope.Type.OfAllocation() {
 			continue
 		}
-		s := wire.AllocationSeen{
+		s := protocol.AllocationSeen{
 			Allocation: record.Allocation, Fence: last.Envelope.Fence,
 			Generation: last.Envelope.Generation, SpecHash: last.Envelope.SpecHash,
 		}
 		if j := r.jobs[record.Allocation]; last.Result == nil {
-			s.Phase = wire.Working
+			s.Phase = protocol.Working
 			if j != nil {
 				s.Step = j.step
 			}
@@ -42,36 +42,36 @@ func (r *Runner) Observe(state hook.State) []wire.AllocationSeen {
 	return seen
 }
 
-func judge(s *wire.AllocationSeen, record journal.Record, state hook.State) {
+func judge(s *protocol.AllocationSeen, record journal.Record, state step.State) {
 	last := record.Last()
 	order, err := standing(record)
 	if err != nil { // an older build took what this one refuses
-		s.Phase, s.Message = wire.Broken, err.Error()
+		s.Phase, s.Message = protocol.Broken, err.Error()
 		return
 	}
-	done := last.Result.Outcome == wire.Succeeded
+	done := last.Result.Outcome == protocol.Succeeded
 	var wrong []string
 	switch {
 	case !done:
 		s.Step, wrong = last.Result.Step, []string{last.Result.Message}
-	case last.Envelope.Type == wire.RevokeUser:
+	case last.Envelope.Type == protocol.RevokeUser:
 		// Its GPUs may be somebody else's by now; nothing else of it may be back.
-		wrong = hook.Traces(state, order)
+		wrong = step.Traces(state, order)
 	default:
-		wrong = hook.Differences(state, order)
+		wrong = step.Differences(state, order)
 	}
 	switch {
 	case len(wrong) > 0:
-		s.Phase, s.Message = wire.Broken, strings.Join(wrong, "; ")
-	case last.Envelope.Type == wire.RevokeUser:
-		s.Phase, s.Proof = wire.Gone, last.Result.Proof
+		s.Phase, s.Message = protocol.Broken, strings.Join(wrong, "; ")
+	case last.Envelope.Type == protocol.RevokeUser:
+		s.Phase, s.Proof = protocol.Gone, last.Result.Proof
 	default:
-		s.Phase = wire.Ready
+		s.Phase = protocol.Ready
 	}
 }
 
 // Foreign lists the use of GPUs that no allocation accounts for.
-func (r *Runner) Foreign(state hook.State) (found []string) {
+func (r *Runner) Foreign(state step.State) (found []string) {
 	owner := map[string]int{} // GPU → uid of the allocation that holds it
 	if r.Journal != nil {
 		for _, record := range r.Journal.All() {

@@ -3,10 +3,10 @@ package runner
 import (
 	"slices"
 
-	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // A rotation says only who may log in. The rest of the order stands in the
@@ -16,32 +16,32 @@ import (
 func provisioned(record journal.Record) *journal.Entry {
 	for i := range slices.Backward(record.Tasks) {
 		switch record.Tasks[i].Envelope.Type {
-		case wire.ProvisionUser:
+		case protocol.ProvisionUser:
 			return &record.Tasks[i]
-		case wire.RevokeUser:
+		case protocol.RevokeUser:
 			return nil
-		case wire.RotateKeys, wire.Probe, wire.HealthCheck, wire.GPUReset, wire.AgentUpdate:
+		case protocol.RotateKeys, protocol.Probe, protocol.HealthCheck, protocol.GPUReset, protocol.AgentUpdate:
 		}
 	}
 	return nil
 }
 
 // standing is the order that the host is to be like after the last task.
-func standing(record journal.Record) (wire.Order, error) {
+func standing(record journal.Record) (protocol.Order, error) {
 	return orderUpTo(record, len(record.Tasks))
 }
 
 // orderUpTo puts the first n tasks of a record together: what the last of them
 // says, on what it builds on.
-func orderUpTo(record journal.Record, n int) (wire.Order, error) {
+func orderUpTo(record journal.Record, n int) (protocol.Order, error) {
 	last := record.Tasks[n-1]
 	order, err := last.Envelope.Order()
-	if err != nil || last.Envelope.Type != wire.RotateKeys {
+	if err != nil || last.Envelope.Type != protocol.RotateKeys {
 		return order, err
 	}
 	base := provisioned(journal.Record{Tasks: record.Tasks[:n]})
 	if base == nil {
-		return order, wire.Refuse(wire.ParamsInvalid, "the keys of an allocation that was not provisioned here")
+		return order, protocol.Refuse(protocol.ParamsInvalid, "the keys of an allocation that was not provisioned here")
 	}
 	whole, err := base.Envelope.Order()
 	whole.PublicKeys, whole.UserCA, whole.Revoked = order.PublicKeys, order.UserCA, order.Revoked
@@ -49,7 +49,7 @@ func orderUpTo(record journal.Record, n int) (wire.Order, error) {
 }
 
 // orderOf is the order of a task that is in the journal.
-func (r *Runner) orderOf(e wire.Envelope) (wire.Order, error) {
+func (r *Runner) orderOf(e protocol.Envelope) (protocol.Order, error) {
 	record, i := r.entry(e)
 	if i < 0 {
 		return e.Order()
@@ -57,27 +57,27 @@ func (r *Runner) orderOf(e wire.Envelope) (wire.Order, error) {
 	return orderUpTo(record, i+1)
 }
 
-func (r *Runner) entry(e wire.Envelope) (journal.Record, int) {
+func (r *Runner) entry(e protocol.Envelope) (journal.Record, int) {
 	record, _ := r.Journal.Get(e.Allocation)
 	return record, slices.IndexFunc(record.Tasks, func(t journal.Entry) bool { return t.Envelope.Task == e.Task })
 }
 
 // stepsOf are the steps of a task. A rotation that overtook its provisioning
 // finishes that, too.
-func (r *Runner) stepsOf(e wire.Envelope) []hook.Step {
-	if e.Type == wire.RotateKeys {
+func (r *Runner) stepsOf(e protocol.Envelope) []step.Step {
+	if e.Type == protocol.RotateKeys {
 		record, _ := r.Journal.Get(e.Allocation)
-		if base := provisioned(record); base != nil && (base.Result == nil || base.Result.Outcome != wire.Succeeded) {
-			return r.Steps(wire.ProvisionUser)
+		if base := provisioned(record); base != nil && (base.Result == nil || base.Result.Outcome != protocol.Succeeded) {
+			return r.Steps(protocol.ProvisionUser)
 		}
 	}
 	return r.Steps(e.Type)
 }
 
 // neededBy is the task that the next one builds on, or zero.
-func neededBy(record journal.Record, next wire.Envelope) ids.Task {
+func neededBy(record journal.Record, next protocol.Envelope) ids.Task {
 	base := provisioned(record)
-	if next.Type != wire.RotateKeys || base == nil {
+	if next.Type != protocol.RotateKeys || base == nil {
 		return ids.Task{}
 	}
 	return base.Envelope.Task

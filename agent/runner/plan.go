@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/hook"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Plan is what making one allocation's order hold would take now.
 type Plan struct {
 	Allocation ids.Allocation `json:"allocation_id"`
-	Type       wire.Type      `json:"type"`
+	Type       protocol.Type  `json:"type"`
 	Fence      int64          `json:"fence"`
 	Steps      []PlannedStep  `json:"steps"`
 }
@@ -39,7 +39,7 @@ func (p Plan) Changes() bool {
 // gone is over: its GPUs may be somebody else's.
 func (r *Runner) Plans(ctx context.Context) ([]Plan, error) {
 	if r.Journal == nil || r.Host == nil {
-		return nil, wire.Refuse(wire.JournalLost, "nothing was ordered here that is remembered")
+		return nil, protocol.Refuse(protocol.JournalLost, "nothing was ordered here that is remembered")
 	}
 	plans := []Plan{}
 	for _, record := range r.Journal.All() {
@@ -57,7 +57,7 @@ func (r *Runner) Plans(ctx context.Context) ([]Plan, error) {
 	return plans, ctx.Err()
 }
 
-func (r *Runner) plan(ctx context.Context, step hook.Step, order wire.Order) PlannedStep {
+func (r *Runner) plan(ctx context.Context, step step.Step, order protocol.Order) PlannedStep {
 	ctx, cancel := context.WithTimeout(ctx, step.Within)
 	defer cancel()
 	done, err := step.Check(ctx, r.Host, order)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // untouched fails when anything happened on the host or in the journal.
@@ -34,7 +34,7 @@ func TestINV42FlippedBits(t *testing.T) {
 	for _, part := range [][]byte{signed.Body, signed.Signature} {
 		for i := range len(part) * 8 {
 			part[i/8] ^= 1 << (i % 8)
-			if a := b.Take(signed); wire.CodeOf(a.Refusal) != wire.SignatureInvalid || a.Reply != nil {
+			if a := b.Take(signed); protocol.CodeOf(a.Refusal) != protocol.SignatureInvalid || a.Reply != nil {
 				t.Fatalf("bit %d: %+v", i, a)
 			}
 			part[i/8] ^= 1 << (i % 8)
@@ -47,26 +47,26 @@ func TestINV42FlippedBits(t *testing.T) {
 func TestINV42RefusedWithACode(t *testing.T) {
 	t.Parallel()
 
-	change := func(f func(*wire.Envelope)) func(*bundle, wire.Envelope) wire.Signed {
-		return func(b *bundle, e wire.Envelope) wire.Signed {
+	change := func(f func(*protocol.Envelope)) func(*bundle, protocol.Envelope) protocol.Signed {
+		return func(b *bundle, e protocol.Envelope) protocol.Signed {
 			f(&e)
 			return b.sign(e)
 		}
 	}
-	body := func(f func([]byte) []byte) func(*bundle, wire.Envelope) wire.Signed {
-		return func(b *bundle, e wire.Envelope) wire.Signed {
+	body := func(f func([]byte) []byte) func(*bundle, protocol.Envelope) protocol.Signed {
+		return func(b *bundle, e protocol.Envelope) protocol.Signed {
 			s := b.sign(e)
 			s.Body = f(s.Body)
 			s.Signature = ed25519.Sign(b.key, s.Body)
 			return s
 		}
 	}
-	replace := func(from, to string) func(*bundle, wire.Envelope) wire.Signed {
+	replace := func(from, to string) func(*bundle, protocol.Envelope) protocol.Signed {
 		return body(func(text []byte) []byte { return bytes.Replace(text, []byte(from), []byte(to), 1) })
 	}
-	params := func(f func(*wire.ProvisionUserParams)) func(*bundle, wire.Envelope) wire.Signed {
-		return change(func(e *wire.Envelope) {
-			var p wire.ProvisionUserParams
+	params := func(f func(*protocol.ProvisionUserParams)) func(*bundle, protocol.Envelope) protocol.Signed {
+		return change(func(e *protocol.Envelope) {
+			var p protocol.ProvisionUserParams
 			if err := json.Unmarshal(e.Params, &p); err != nil {
 				panic(err)
 			}
@@ -76,46 +76,46 @@ func TestINV42RefusedWithACode(t *testing.T) {
 	}
 
 	for rule, c := range map[string]struct {
-		sign func(*bundle, wire.Envelope) wire.Signed
-		code wire.Refusal
+		sign func(*bundle, protocol.Envelope) protocol.Signed
+		code protocol.Refusal
 	}{
-		"another node":         {change(func(e *wire.Envelope) { e.Node = ids.New[ids.Node]() }), wire.Misaddressed},
-		"expired":              {change(func(e *wire.Envelope) { e.NotBefore, e.ExpiresAt = t0.Add(-time.Hour), t0 }), wire.Expired},
-		"of tomorrow":          {change(func(e *wire.Envelope) { e.NotBefore, e.ExpiresAt = t0.Add(6*time.Minute), t0.Add(time.Hour) }), wire.NotYetValid},
-		"ends before it":       {change(func(e *wire.Envelope) { e.ExpiresAt = e.NotBefore }), wire.EnvelopeInvalid},
-		"newer version":        {change(func(e *wire.Envelope) { e.V = 2 }), wire.VersionUnsupported},
-		"another key's name":   {change(func(e *wire.Envelope) { e.Kid = "0002" }), wire.EnvelopeInvalid},
-		"unknown type":         {change(func(e *wire.Envelope) { e.Type = "node.exec" }), wire.TypeUnknown},
-		"no fence":             {change(func(e *wire.Envelope) { e.Fence = 0 }), wire.EnvelopeInvalid},
-		"no allocation":        {change(func(e *wire.Envelope) { e.Allocation = ids.Allocation{} }), wire.EnvelopeInvalid},
-		"slots twice":          {change(func(e *wire.Envelope) { e.Slots = append(e.Slots, e.Slots[0]) }), wire.EnvelopeInvalid},
-		"a name twice":         {replace(`{"v":1,`, `{"v":1,"v":1,`), wire.EnvelopeInvalid},
-		"fence twice":          {replace(`"fence":1,`, `"fence":1,"fence":9,`), wire.EnvelopeInvalid},
-		"a name in capitals":   {replace(`"fence":1,`, `"Fence":1,`), wire.EnvelopeInvalid},
-		"an unknown field":     {replace(`{"v":1,`, `{"v":1,"sudo":true,`), wire.EnvelopeInvalid},
-		"a space":              {replace(`{"v":1,`, `{"v": 1,`), wire.EnvelopeInvalid},
-		"a number re-encoded":  {replace(`"fence":1,`, `"fence":1.0,`), wire.EnvelopeInvalid},
-		"an escaped letter":    {replace(`"0001"`, `"\u0030001"`), wire.EnvelopeInvalid},
-		"something behind":     {body(func(text []byte) []byte { return append(text, ' ', '{', '}') }), wire.EnvelopeInvalid},
-		"not an object":        {body(func([]byte) []byte { return []byte(`[]`) }), wire.EnvelopeInvalid},
-		"too large":            {body(func([]byte) []byte { return make([]byte, wire.MaxBody+1) }), wire.EnvelopeInvalid},
-		"params: unknown":      {replace(`{"user"`, `{"shell":"sh","user"`), wire.ParamsInvalid},
-		"params: twice":        {replace(`{"user":"t-1"`, `{"user":"x","user":"t-1"`), wire.ParamsInvalid},
-		"params: root":         {params(func(p *wire.ProvisionUserParams) { p.UID = 0 }), wire.ParamsInvalid},
-		"params: a system uid": {params(func(p *wire.ProvisionUserParams) { p.UID = 1000 }), wire.ParamsInvalid},
-		"params: a path":       {params(func(p *wire.ProvisionUserParams) { p.User = "../root" }), wire.ParamsInvalid},
-		"params: other GPUs":   {params(func(p *wire.ProvisionUserParams) { p.GPUs = []string{"GPU-00000000-0000-0000-0000-000000000000"} }), wire.ParamsInvalid},
-		"params: an option": {params(func(p *wire.ProvisionUserParams) {
+		"another node":         {change(func(e *protocol.Envelope) { e.Node = ids.New[ids.Node]() }), protocol.Misaddressed},
+		"expired":              {change(func(e *protocol.Envelope) { e.NotBefore, e.ExpiresAt = t0.Add(-time.Hour), t0 }), protocol.Expired},
+		"of tomorrow":          {change(func(e *protocol.Envelope) { e.NotBefore, e.ExpiresAt = t0.Add(6*time.Minute), t0.Add(time.Hour) }), protocol.NotYetValid},
+		"ends before it":       {change(func(e *protocol.Envelope) { e.ExpiresAt = e.NotBefore }), protocol.EnvelopeInvalid},
+		"newer version":        {change(func(e *protocol.Envelope) { e.V = 2 }), protocol.VersionUnsupported},
+		"another key's name":   {change(func(e *protocol.Envelope) { e.Kid = "0002" }), protocol.EnvelopeInvalid},
+		"unknown type":         {change(func(e *protocol.Envelope) { e.Type = "node.exec" }), protocol.TypeUnknown},
+		"no fence":             {change(func(e *protocol.Envelope) { e.Fence = 0 }), protocol.EnvelopeInvalid},
+		"no allocation":        {change(func(e *protocol.Envelope) { e.Allocation = ids.Allocation{} }), protocol.EnvelopeInvalid},
+		"slots twice":          {change(func(e *protocol.Envelope) { e.Slots = append(e.Slots, e.Slots[0]) }), protocol.EnvelopeInvalid},
+		"a name twice":         {replace(`{"v":1,`, `{"v":1,"v":1,`), protocol.EnvelopeInvalid},
+		"fence twice":          {replace(`"fence":1,`, `"fence":1,"fence":9,`), protocol.EnvelopeInvalid},
+		"a name in capitals":   {replace(`"fence":1,`, `"Fence":1,`), protocol.EnvelopeInvalid},
+		"an unknown field":     {replace(`{"v":1,`, `{"v":1,"sudo":true,`), protocol.EnvelopeInvalid},
+		"a space":              {replace(`{"v":1,`, `{"v": 1,`), protocol.EnvelopeInvalid},
+		"a number re-encoded":  {replace(`"fence":1,`, `"fence":1.0,`), protocol.EnvelopeInvalid},
+		"an escaped letter":    {replace(`"0001"`, `"\u0030001"`), protocol.EnvelopeInvalid},
+		"something behind":     {body(func(text []byte) []byte { return append(text, ' ', '{', '}') }), protocol.EnvelopeInvalid},
+		"not an object":        {body(func([]byte) []byte { return []byte(`[]`) }), protocol.EnvelopeInvalid},
+		"too large":            {body(func([]byte) []byte { return make([]byte, protocol.MaxBody+1) }), protocol.EnvelopeInvalid},
+		"params: unknown":      {replace(`{"user"`, `{"shell":"sh","user"`), protocol.ParamsInvalid},
+		"params: twice":        {replace(`{"user":"t-1"`, `{"user":"x","user":"t-1"`), protocol.ParamsInvalid},
+		"params: root":         {params(func(p *protocol.ProvisionUserParams) { p.UID = 0 }), protocol.ParamsInvalid},
+		"params: a system uid": {params(func(p *protocol.ProvisionUserParams) { p.UID = 1000 }), protocol.ParamsInvalid},
+		"params: a path":       {params(func(p *protocol.ProvisionUserParams) { p.User = "../root" }), protocol.ParamsInvalid},
+		"params: other GPUs":   {params(func(p *protocol.ProvisionUserParams) { p.GPUs = []string{"GPU-00000000-0000-0000-0000-000000000000"} }), protocol.ParamsInvalid},
+		"params: an option": {params(func(p *protocol.ProvisionUserParams) {
 			p.PublicKeys = []string{`command="sh" ` + tenantKey}
-		}), wire.ParamsInvalid},
-		"params: two lines": {params(func(p *wire.ProvisionUserParams) { p.PublicKeys = []string{tenantKey + "\n" + tenantKey} }), wire.ParamsInvalid},
-		"params: no key":    {params(func(p *wire.ProvisionUserParams) { p.PublicKeys = []string{"hello"} }), wire.ParamsInvalid},
-		"an unknown key": {func(b *bundle, e wire.Envelope) wire.Signed {
+		}), protocol.ParamsInvalid},
+		"params: two lines": {params(func(p *protocol.ProvisionUserParams) { p.PublicKeys = []string{tenantKey + "\n" + tenantKey} }), protocol.ParamsInvalid},
+		"params: no key":    {params(func(p *protocol.ProvisionUserParams) { p.PublicKeys = []string{"hello"} }), protocol.ParamsInvalid},
+		"an unknown key": {func(b *bundle, e protocol.Envelope) protocol.Signed {
 			s := b.sign(e)
 			s.Kid = "0002"
 			return s
-		}, wire.KeyUnknown},
-		"a stranger's key": {func(b *bundle, e wire.Envelope) wire.Signed {
+		}, protocol.KeyUnknown},
+		"a stranger's key": {func(b *bundle, e protocol.Envelope) protocol.Signed {
 			s := b.sign(e)
 			_, key, err := ed25519.GenerateKey(rand.Reader)
 			if err != nil {
@@ -123,7 +123,7 @@ func TestINV42RefusedWithACode(t *testing.T) {
 			}
 			s.Signature = ed25519.Sign(key, s.Body)
 			return s
-		}, wire.SignatureInvalid},
+		}, protocol.SignatureInvalid},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
@@ -131,11 +131,11 @@ func TestINV42RefusedWithACode(t *testing.T) {
 			b := setup(t)
 			before := b.world().Version
 			a := b.Take(c.sign(b, b.provision(ids.New[ids.Allocation](), 1, b.gpus[0])))
-			if wire.CodeOf(a.Refusal) != c.code {
+			if protocol.CodeOf(a.Refusal) != c.code {
 				t.Errorf("%v", a.Refusal)
 			}
 			// What could not be believed has no task to answer.
-			if a.Reply != nil && (a.Reply.Outcome != wire.Refused || a.Reply.Code != c.code) {
+			if a.Reply != nil && (a.Reply.Outcome != protocol.Refused || a.Reply.Code != c.code) {
 				t.Errorf("%+v", a.Reply)
 			}
 			b.untouched(rule, before)
@@ -151,13 +151,13 @@ func TestINV43ReplaysAreAnsweredNotExecuted(t *testing.T) {
 	id := ids.New[ids.Allocation]()
 	first := b.provision(id, 1, b.gpus[0])
 	want := b.do(first)
-	if want.Outcome != wire.Succeeded {
+	if want.Outcome != protocol.Succeeded {
 		t.Fatalf("%+v", want)
 	}
 	before := b.world().Version
 	for range 2 {
 		a := b.Take(b.sign(first))
-		if a.Refusal != nil || a.Reply == nil || a.Reply.Task != first.Task || a.Reply.Outcome != wire.Succeeded {
+		if a.Refusal != nil || a.Reply == nil || a.Reply.Task != first.Task || a.Reply.Outcome != protocol.Succeeded {
 			t.Errorf("%+v", a)
 		}
 		b.now = b.now.Add(time.Hour) // long expired, and still answered
@@ -186,23 +186,23 @@ func TestINV45FencesHold(t *testing.T) {
 	late := b.revoke(id, 6, b.gpus[0])
 	late.Attempt = 0
 	for rule, c := range map[string]struct {
-		task wire.Envelope
-		code wire.Refusal
+		task protocol.Envelope
+		code protocol.Refusal
 	}{
-		"lower fence":                {b.provision(id, 5, b.gpus[0]), wire.StaleFence},
-		"much lower":                 {b.provision(id, 1, b.gpus[0]), wire.StaleFence},
-		"equal fence, other order":   {other, wire.FenceConflict},
-		"equal task, other content":  {elsewhere, wire.FenceConflict},
-		"equal attempt, other task":  {twin, wire.FenceConflict},
-		"equal fence, lower attempt": {late, wire.Replayed},
+		"lower fence":                {b.provision(id, 5, b.gpus[0]), protocol.StaleFence},
+		"much lower":                 {b.provision(id, 1, b.gpus[0]), protocol.StaleFence},
+		"equal fence, other order":   {other, protocol.FenceConflict},
+		"equal task, other content":  {elsewhere, protocol.FenceConflict},
+		"equal attempt, other task":  {twin, protocol.FenceConflict},
+		"equal fence, lower attempt": {late, protocol.Replayed},
 	} {
 		a := b.Take(b.sign(c.task))
-		if wire.CodeOf(a.Refusal) != c.code || a.Reply == nil || a.Reply.Code != c.code {
+		if protocol.CodeOf(a.Refusal) != c.code || a.Reply == nil || a.Reply.Code != c.code {
 			t.Errorf("%s: %+v", rule, a)
 		}
 	}
 	b.restart()
-	if a := b.Take(b.sign(b.provision(id, 5, b.gpus[0]))); wire.CodeOf(a.Refusal) != wire.StaleFence {
+	if a := b.Take(b.sign(b.provision(id, 5, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.StaleFence {
 		t.Errorf("after a restart: %+v", a)
 	}
 	if b.world().Version != before {
@@ -217,10 +217,10 @@ func TestALostJournalRefuses(t *testing.T) {
 	b.Journal = nil
 	before := b.world().Version
 	a := b.Take(b.sign(b.revoke(ids.New[ids.Allocation](), 1, b.gpus[0])))
-	if wire.CodeOf(a.Refusal) != wire.JournalLost || b.world().Version != before {
+	if protocol.CodeOf(a.Refusal) != protocol.JournalLost || b.world().Version != before {
 		t.Errorf("%+v", a)
 	}
-	probe := b.envelope(ids.Allocation{}, 0, wire.Probe, wire.ProbeParams{}, nil)
+	probe := b.envelope(ids.Allocation{}, 0, protocol.Probe, protocol.ProbeParams{}, nil)
 	if a := b.Take(b.sign(probe)); a.Refusal != nil {
 		t.Errorf("probe: %+v", a)
 	}
@@ -233,23 +233,23 @@ func TestSlotsMustBeFree(t *testing.T) {
 	b := setup(t)
 	first, second := ids.New[ids.Allocation](), ids.New[ids.Allocation]()
 	b.do(b.provision(first, 1, b.gpus[0]))
-	if a := b.Take(b.sign(b.provision(second, 1, b.gpus[0]))); wire.CodeOf(a.Refusal) != wire.SlotBusy {
+	if a := b.Take(b.sign(b.provision(second, 1, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("busy: %+v", a)
 	}
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"scrub": "read back differs"} })
-	if r := b.do(b.revoke(first, 2, b.gpus[0])); r.Code != wire.ScrubFailed || r.Step != "scrub_after" {
+	if r := b.do(b.revoke(first, 2, b.gpus[0])); r.Code != protocol.ScrubFailed || r.Step != "scrub_after" {
 		t.Errorf("%+v", r)
 	}
-	if a := b.Take(b.sign(b.provision(second, 1, b.gpus[0]))); wire.CodeOf(a.Refusal) != wire.SlotDirty {
+	if a := b.Take(b.sign(b.provision(second, 1, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.SlotDirty {
 		t.Errorf("dirty: %+v", a)
 	}
 	b.edit(func(h *sim.Host) { h.Fails = nil })
 	again := b.revoke(first, 2, b.gpus[0])
 	again.Attempt = 2
-	if r := b.do(again); r.Outcome != wire.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
+	if r := b.do(again); r.Outcome != protocol.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
 		t.Errorf("%+v", r)
 	}
-	if r := b.do(b.provision(second, 1, b.gpus[0])); r.Outcome != wire.Succeeded {
+	if r := b.do(b.provision(second, 1, b.gpus[0])); r.Outcome != protocol.Succeeded {
 		t.Errorf("%+v", r)
 	}
 }

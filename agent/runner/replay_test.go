@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // envelopes is how many tasks are attacked; GPUAAS_ENVELOPES raises it, and with it
@@ -39,15 +39,15 @@ func TestINV42AThousandEnvelopes(t *testing.T) {
 	n, everyBit := envelopes(t)
 	const whole, sample = 1, 3
 	r := rand.New(rand.NewPCG(42, 42))
-	refused := func(what string, s wire.Signed) {
+	refused := func(what string, s protocol.Signed) {
 		t.Helper()
 		if a := b.Take(s); a.Refusal == nil || a.Reply != nil || a.InHand {
 			t.Fatalf("%s: %+v", what, a)
 		}
 	}
-	var last wire.Signed
+	var last protocol.Signed
 	for i := range n {
-		var e wire.Envelope
+		var e protocol.Envelope
 		if i%2 == 0 {
 			e = b.provision(ids.New[ids.Allocation](), int64(i+1), b.gpus[i%4])
 		} else {
@@ -66,7 +66,7 @@ func TestINV42AThousandEnvelopes(t *testing.T) {
 			}
 		}
 		if last.Body != nil {
-			refused("another's signature", wire.Signed{Body: s.Body, Signature: last.Signature})
+			refused("another's signature", protocol.Signed{Body: s.Body, Signature: last.Signature})
 		}
 		var loose map[string]any
 		if err := json.Unmarshal(s.Body, &loose); err != nil {
@@ -76,19 +76,19 @@ func TestINV42AThousandEnvelopes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		refused("encoded anew", wire.Signed{Body: again, Signature: s.Signature})
-		refused("with a space", wire.Signed{Body: append(bytes.Clone(s.Body), ' '), Signature: s.Signature})
+		refused("encoded anew", protocol.Signed{Body: again, Signature: s.Signature})
+		refused("with a space", protocol.Signed{Body: append(bytes.Clone(s.Body), ' '), Signature: s.Signature})
 		last = s
 	}
 	b.untouched("attacked", before)
 }
 
 // carriedOut gives the host a history: tenants that came and went, and two who stay.
-func (b *bundle) carriedOut(rounds int) (tasks []wire.Signed) {
+func (b *bundle) carriedOut(rounds int) (tasks []protocol.Signed) {
 	b.t.Helper()
-	do := func(e wire.Envelope) {
+	do := func(e protocol.Envelope) {
 		b.t.Helper()
-		if r := b.do(e); r.Outcome != wire.Succeeded {
+		if r := b.do(e); r.Outcome != protocol.Succeeded {
 			b.t.Fatalf("%+v", r)
 		}
 		tasks = append(tasks, b.sign(e))
@@ -151,17 +151,17 @@ func TestINV43AnOldDiskImage(t *testing.T) {
 		if err := os.CopyFS(journalDir, os.DirFS(filepath.Join(image, "journal"))); err != nil {
 			t.Fatal(err)
 		}
-		want := wire.JournalLost
+		want := protocol.JournalLost
 		if machineStarts {
 			if err := os.Remove(b.anchor); err != nil {
 				t.Fatal(err)
 			}
-			b.now, want = b.now.Add(20*time.Second), wire.Replayed // all tasks are still fresh
+			b.now, want = b.now.Add(20*time.Second), protocol.Replayed // all tasks are still fresh
 		}
 		b.start(b.Node, b.Host)
 		before := b.world().Version
 		for _, s := range tasks {
-			if a := b.Take(s); wire.CodeOf(a.Refusal) != want {
+			if a := b.Take(s); protocol.CodeOf(a.Refusal) != want {
 				t.Errorf("%s: %+v", rule, a)
 			}
 		}
@@ -172,7 +172,7 @@ func TestINV43AnOldDiskImage(t *testing.T) {
 			continue
 		}
 		b.now = b.now.Add(time.Second)
-		if r := b.do(b.provision(ids.New[ids.Allocation](), 1, b.gpus[3])); r.Outcome != wire.Succeeded {
+		if r := b.do(b.provision(ids.New[ids.Allocation](), 1, b.gpus[3])); r.Outcome != protocol.Succeeded {
 			t.Errorf("%s: a task of today: %+v", rule, r)
 		}
 	}

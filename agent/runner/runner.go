@@ -14,12 +14,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Runner is the worker of one node. Its fields are set before Start.
@@ -29,21 +29,21 @@ type Runner struct {
 	// Journal is nil when it is lost: then only probes are answered.
 	Journal *journal.Journal
 	// Host is nil on a driver that only looks: then no allocation task is known.
-	Host hook.Host
+	Host step.Host
 	// Steps of the tasks about an allocation; nil: hook.Steps. A test puts faults in.
-	Steps func(wire.Type) []hook.Step
+	Steps func(protocol.Type) []step.Step
 	// Handlers carry out the tasks about the node. A type without one is unknown.
-	Handlers map[wire.Type]Handler
+	Handlers map[protocol.Type]Handler
 	Clock    clock.Clock
 	Log      *slog.Logger
 	// Sign makes a proof count as this node's.
-	Sign func(*wire.Proof) error
+	Sign func(*protocol.Proof) error
 
-	Changed  func()                        // the node looks different now; must not block
-	Progress func(ids.Task, wire.Progress) // must not block
-	Finished func()                        // a result waits in the journal; must not block
+	Changed  func()                            // the node looks different now; must not block
+	Progress func(ids.Task, protocol.Progress) // must not block
+	Finished func()                            // a result waits in the journal; must not block
 	// Probe sends a complete report, then the result.
-	Probe func(context.Context, *wire.Result)
+	Probe func(context.Context, *protocol.Result)
 
 	life    context.Context //nolint:containedctx // of the workers, which outlive the poll that brought the task
 	workers sync.WaitGroup
@@ -67,7 +67,7 @@ type job struct {
 type Answer struct {
 	Task ids.Task // zero when the envelope could not be believed
 	// Reply goes back at once: a refusal, or the result that the journal holds.
-	Reply *wire.Result
+	Reply *protocol.Result
 	// Refusal says why the task was not acted on.
 	Refusal error
 	// InHand means that the same task is being worked on already.
@@ -81,7 +81,7 @@ func (r *Runner) Start(ctx context.Context) {
 	defer r.mu.Unlock()
 	r.life, r.jobs = ctx, map[ids.Allocation]*job{}
 	if r.Steps == nil {
-		r.Steps = hook.Steps
+		r.Steps = step.Steps
 	}
 	if r.Journal == nil {
 		return
@@ -98,14 +98,14 @@ func (r *Runner) Start(ctx context.Context) {
 func (r *Runner) Wait() { r.workers.Wait() }
 
 // Take judges a task and, if it stands, journals it and starts work.
-func (r *Runner) Take(s wire.Signed) Answer {
-	e, err := wire.Open(s, r.Keys())
+func (r *Runner) Take(s protocol.Signed) Answer {
+	e, err := protocol.Open(s, r.Keys())
 	if err != nil {
 		return Answer{Refusal: err}
 	}
 	if e.Node != r.Node {
 		// Not answered either: the result would go to somebody else's task.
-		return Answer{Refusal: wire.Refuse(wire.Misaddressed, "the task is for node %s", e.Node)}
+		return Answer{Refusal: protocol.Refuse(protocol.Misaddressed, "the task is for node %s", e.Node)}
 	}
 	a, err := r.admit(e, digestOf(s.Body))
 	a.Task = e.Task
@@ -115,26 +115,26 @@ func (r *Runner) Take(s wire.Signed) Answer {
 	return a
 }
 
-func (r *Runner) admit(e wire.Envelope, digest string) (Answer, error) {
+func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 	order, err := e.Order()
 	if err != nil {
 		return Answer{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e.Type == wire.Probe {
+	if e.Type == protocol.Probe {
 		return Answer{}, r.probe(e)
 	}
 	if err := r.known(e.Type); err != nil {
 		return Answer{}, err
 	}
 	switch {
-	case e.Type == wire.HealthCheck:
+	case e.Type == protocol.HealthCheck:
 		return r.check(e)
 	case r.lost != "":
-		return Answer{}, wire.Refuse(wire.JournalLost, "%s", r.lost)
+		return Answer{}, protocol.Refuse(protocol.JournalLost, "%s", r.lost)
 	case r.Journal == nil:
-		return Answer{}, wire.Refuse(wire.JournalLost, "%v", journal.ErrLost)
+		return Answer{}, protocol.Refuse(protocol.JournalLost, "%v", journal.ErrLost)
 	}
 
 	record, known := r.Journal.Get(e.Allocation)
@@ -151,7 +151,7 @@ func (r *Runner) admit(e wire.Envelope, digest string) (Answer, error) {
 		return Answer{}, err
 	}
 	if since := r.Journal.Since(); e.SignedBefore(since) {
-		return Answer{}, wire.Refuse(wire.Replayed, "signed before %s, when this host started: it may have been carried out already", since.UTC().Format(time.RFC3339))
+		return Answer{}, protocol.Refuse(protocol.Replayed, "signed before %s, when this host started: it may have been carried out already", since.UTC().Format(time.RFC3339))
 	}
 	if err := r.fits(record, e, order); err != nil {
 		return Answer{}, err
@@ -160,22 +160,22 @@ func (r *Runner) admit(e wire.Envelope, digest string) (Answer, error) {
 }
 
 // known refuses a type that nothing here carries out.
-func (r *Runner) known(t wire.Type) error {
+func (r *Runner) known(t protocol.Type) error {
 	switch {
 	case t.OfAllocation() && r.Host == nil:
-		return wire.Refuse(wire.TypeUnknown, "this node's driver only looks, it does not carry out %s", t)
+		return protocol.Refuse(protocol.TypeUnknown, "this node's driver only looks, it does not carry out %s", t)
 	case !t.OfAllocation() && r.Handlers[t] == nil:
-		return wire.Refuse(wire.TypeUnknown, "this build carries out no %s", t)
+		return protocol.Refuse(protocol.TypeUnknown, "this build carries out no %s", t)
 	}
 	return nil
 }
 
 // fits refuses a task that what stands on the host does not allow.
-func (r *Runner) fits(record journal.Record, e wire.Envelope, order wire.Order) error {
-	if e.Type == wire.RotateKeys && provisioned(record) == nil {
-		return wire.Refuse(wire.ParamsInvalid, "allocation %s does not stand on this host", e.Allocation)
+func (r *Runner) fits(record journal.Record, e protocol.Envelope, order protocol.Order) error {
+	if e.Type == protocol.RotateKeys && provisioned(record) == nil {
+		return protocol.Refuse(protocol.ParamsInvalid, "allocation %s does not stand on this host", e.Allocation)
 	}
-	if e.Type == wire.GPUReset {
+	if e.Type == protocol.GPUReset {
 		return r.idle(e)
 	}
 	return r.slotsFree(e.Allocation, order.GPUs)
@@ -185,7 +185,7 @@ func (r *Runner) fits(record journal.Record, e wire.Envelope, order wire.Order) 
 func (r *Runner) again(t journal.Entry, digest string) (Answer, error) {
 	switch {
 	case t.Digest != digest:
-		return Answer{}, wire.Refuse(wire.FenceConflict, "task %s was admitted with other content", t.Envelope.Task)
+		return Answer{}, protocol.Refuse(protocol.FenceConflict, "task %s was admitted with other content", t.Envelope.Task)
 	case t.Result == nil:
 		return Answer{InHand: true}, nil
 	}
@@ -200,7 +200,7 @@ func (r *Runner) slotsFree(id ids.Allocation, gpus []string) error {
 		}
 		held := other.Last().Envelope
 		if uuid := resetting(other); slices.Contains(gpus, uuid) {
-			return wire.Refuse(wire.SlotBusy, "%s is being reset", uuid)
+			return protocol.Refuse(protocol.SlotBusy, "%s is being reset", uuid)
 		}
 		if !held.Type.OfAllocation() {
 			continue
@@ -209,10 +209,10 @@ func (r *Runner) slotsFree(id ids.Allocation, gpus []string) error {
 			if !slices.Contains(held.Slots, uuid) {
 				continue
 			}
-			if held.Type == wire.RevokeUser {
-				return wire.Refuse(wire.SlotDirty, "%s is not clean yet of allocation %s", uuid, other.Allocation)
+			if held.Type == protocol.RevokeUser {
+				return protocol.Refuse(protocol.SlotDirty, "%s is not clean yet of allocation %s", uuid, other.Allocation)
 			}
-			return wire.Refuse(wire.SlotBusy, "%s belongs to allocation %s", uuid, other.Allocation)
+			return protocol.Refuse(protocol.SlotBusy, "%s belongs to allocation %s", uuid, other.Allocation)
 		}
 	}
 	return nil
@@ -221,11 +221,11 @@ func (r *Runner) slotsFree(id ids.Allocation, gpus []string) error {
 // Over says whether nothing of the allocation is left, by proof.
 func Over(r journal.Record) bool {
 	last := r.Last()
-	return last.Envelope.Type == wire.RevokeUser && last.Result != nil && last.Result.Outcome == wire.Succeeded
+	return last.Envelope.Type == protocol.RevokeUser && last.Result != nil && last.Result.Outcome == protocol.Succeeded
 }
 
 // accept journals the task with its fence, and only then lets a worker act.
-func (r *Runner) accept(record journal.Record, e wire.Envelope, digest string) error {
+func (r *Runner) accept(record journal.Record, e protocol.Envelope, digest string) error {
 	now := r.Clock.Now()
 	record.Allocation, record.Stopped = e.Allocation, false
 	// What has expired cannot come again; what has not is answered from here.
@@ -235,12 +235,12 @@ func (r *Runner) accept(record journal.Record, e wire.Envelope, digest string) e
 	})
 	for i := range record.Tasks {
 		if t := &record.Tasks[i]; t.Result == nil {
-			t.Result = r.result(t.Envelope, wire.Failed, wire.StaleFence, "overtaken by a newer task")
+			t.Result = r.result(t.Envelope, protocol.Failed, protocol.StaleFence, "overtaken by a newer task")
 			t.Told = true // the control plane overtook it and will not take a result
 		}
 	}
 	record.Tasks = append(record.Tasks, journal.Entry{Envelope: e, Digest: digest})
-	record.Stood = record.Stood && e.Type != wire.RevokeUser
+	record.Stood = record.Stood && e.Type != protocol.RevokeUser
 
 	failpoint.Hit("agent.task.before_journal")
 	if err := r.Journal.Put(record); err != nil {
@@ -254,7 +254,7 @@ func (r *Runner) accept(record journal.Record, e wire.Envelope, digest string) e
 }
 
 // work starts the worker of a task, after the one it overtakes has stopped.
-func (r *Runner) work(e wire.Envelope) {
+func (r *Runner) work(e protocol.Envelope) {
 	r.begin(e.Allocation, e.Task, func(ctx context.Context, j *job) { r.carryOut(ctx, j, e) })
 }
 
@@ -296,16 +296,16 @@ func (r *Runner) Lose(why string) error {
 }
 
 // probe answers with a report and remembers nothing: asking twice is harmless.
-func (r *Runner) probe(e wire.Envelope) error {
+func (r *Runner) probe(e protocol.Envelope) error {
 	if err := e.Fresh(r.Clock.Now()); err != nil {
 		return err
 	}
-	r.workers.Go(func() { r.Probe(r.life, r.result(e, wire.Succeeded, "", "")) })
+	r.workers.Go(func() { r.Probe(r.life, r.result(e, protocol.Succeeded, "", "")) })
 	return nil
 }
 
-func (r *Runner) result(e wire.Envelope, o wire.Outcome, code wire.Refusal, message string) *wire.Result {
-	return &wire.Result{
+func (r *Runner) result(e protocol.Envelope, o protocol.Outcome, code protocol.Refusal, message string) *protocol.Result {
+	return &protocol.Result{
 		Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation,
 		Outcome: o, Code: code, Message: message, FinishedAt: r.Clock.Now().Truncate(time.Millisecond),
 	}
@@ -313,10 +313,10 @@ func (r *Runner) result(e wire.Envelope, o wire.Outcome, code wire.Refusal, mess
 
 // refused is the answer to a task that was not acted on. A failure without a code
 // is the host's own, such as a full disk: the task may come again.
-func (r *Runner) refused(e wire.Envelope, err error) *wire.Result {
-	code := wire.CodeOf(err)
+func (r *Runner) refused(e protocol.Envelope, err error) *protocol.Result {
+	code := protocol.CodeOf(err)
 	if code == "" {
-		return r.result(e, wire.Failed, wire.StepFailed, err.Error())
+		return r.result(e, protocol.Failed, protocol.StepFailed, err.Error())
 	}
-	return r.result(e, wire.Refused, code, err.Error())
+	return r.result(e, protocol.Refused, code, err.Error())
 }

@@ -8,16 +8,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/hook"
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // stepError is a failure with the step where it happened.
 type stepError struct {
-	step  hook.Step
+	step  step.Step
 	cause error
 }
 
@@ -26,25 +26,25 @@ func (e *stepError) Unwrap() error { return e.cause }
 
 // carryOut works one task to its end, or until ctx ends: then a newer task has
 // overtaken it, or the agent stops and resumes it later.
-func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
+func (r *Runner) carryOut(ctx context.Context, j *job, e protocol.Envelope) {
 	log := r.Log.With("task_id", e.Task, "fence", e.Fence, "type", e.Type)
 	if e.Type.OfNode() {
 		r.handle(ctx, j, e)
 		return
 	}
 	order, err := r.orderOf(e)
-	if err == nil && e.Type != wire.RevokeUser && !r.Clock.Now().Before(e.ExpiresAt) {
+	if err == nil && e.Type != protocol.RevokeUser && !r.Clock.Now().Before(e.ExpiresAt) {
 		// Interrupted, and found again too late. A release goes on: it only removes.
-		err = wire.Refuse(wire.Expired, "interrupted, and expired before it was resumed")
+		err = protocol.Refuse(protocol.Expired, "interrupted, and expired before it was resumed")
 	}
-	var proof *wire.Proof
+	var proof *protocol.Proof
 	if err == nil {
 		proof, err = r.steps(ctx, j, e, order)
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	result := r.result(e, wire.Succeeded, "", "")
+	result := r.result(e, protocol.Succeeded, "", "")
 	result.Proof = proof
 	if err != nil {
 		r.at(j, "unwind", undoWithin)
@@ -55,7 +55,7 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e wire.Envelope) {
 }
 
 // end journals the result and tells of it.
-func (r *Runner) end(ctx context.Context, log *slog.Logger, e wire.Envelope, result *wire.Result) {
+func (r *Runner) end(ctx context.Context, log *slog.Logger, e protocol.Envelope, result *protocol.Result) {
 	if err := r.finish(e, result); err != nil {
 		// The disk is full or broken. Without a result the task is resumed at the
 		// next start, and steps done twice do no harm.
@@ -67,7 +67,7 @@ func (r *Runner) end(ctx context.Context, log *slog.Logger, e wire.Envelope, res
 }
 
 // steps runs all steps and returns what they prove.
-func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.Order) (*wire.Proof, error) {
+func (r *Runner) steps(ctx context.Context, j *job, e protocol.Envelope, order protocol.Order) (*protocol.Proof, error) {
 	steps := r.stepsOf(e)
 	proof := blank(e, order)
 	for i, step := range steps {
@@ -75,7 +75,7 @@ func (r *Runner) steps(ctx context.Context, j *job, e wire.Envelope, order wire.
 		if err := r.step(ctx, step, e, order, proof); err != nil {
 			return nil, &stepError{step, err}
 		}
-		r.Progress(e.Task, wire.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
+		r.Progress(e.Task, protocol.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: step.Name, Number: i + 1, Of: len(steps)})
 	}
 	return proof, r.seal(proof)
 }
@@ -88,15 +88,15 @@ func (r *Runner) at(j *job, step string, within time.Duration) {
 }
 
 // blank is the proof that the steps fill.
-func blank(e wire.Envelope, order wire.Order) *wire.Proof {
-	return &wire.Proof{
+func blank(e protocol.Envelope, order protocol.Order) *protocol.Proof {
+	return &protocol.Proof{
 		Node: e.Node, Allocation: e.Allocation, Task: e.Task, Type: e.Type, Fence: e.Fence, UID: order.UID,
-		Checks: []string{}, Leftovers: []string{}, Scrubbed: []string{}, Keys: []string{}, Probes: []wire.ProbeResult{},
+		Checks: []string{}, Leftovers: []string{}, Scrubbed: []string{}, Keys: []string{}, Probes: []protocol.ProbeResult{},
 	}
 }
 
 // seal says when, and signs.
-func (r *Runner) seal(proof *wire.Proof) error {
+func (r *Runner) seal(proof *protocol.Proof) error {
 	proof.At = r.Clock.Now().UTC().Truncate(time.Millisecond)
 	if err := r.Sign(proof); err != nil {
 		return fmt.Errorf("signing the proof: %w", err)
@@ -104,7 +104,7 @@ func (r *Runner) seal(proof *wire.Proof) error {
 	return nil
 }
 
-func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order, proof *wire.Proof) error {
+func (r *Runner) step(ctx context.Context, step step.Step, e protocol.Envelope, order protocol.Order, proof *protocol.Proof) error {
 	ctx, cancel := context.WithTimeout(ctx, step.Within)
 	defer cancel()
 	if err := r.put(ctx, step, e, order); err != nil || step.Prove == nil {
@@ -114,7 +114,7 @@ func (r *Runner) step(ctx context.Context, step hook.Step, e wire.Envelope, orde
 }
 
 // put makes the step's effect, unless it is there.
-func (r *Runner) put(ctx context.Context, step hook.Step, e wire.Envelope, order wire.Order) error {
+func (r *Runner) put(ctx context.Context, step step.Step, e protocol.Envelope, order protocol.Order) error {
 	done, err := step.Check(ctx, r.Host, order)
 	if err != nil || done {
 		return late(ctx, step, err)
@@ -140,7 +140,7 @@ func (r *Runner) put(ctx context.Context, step hook.Step, e wire.Envelope, order
 	return late(ctx, step, step.Verify(ctx, r.Host, order))
 }
 
-func late(ctx context.Context, step hook.Step, err error) error {
+func late(ctx context.Context, step step.Step, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("not finished in %s: %w", step.Within, err)
 	}
@@ -155,9 +155,9 @@ const undoWithin = time.Minute
 // never unwound: what it removed must not come back. Nor is a rotation: a key that
 // had to go may have leaked. Nor is the repair of what once stood: undoing it would
 // destroy the key of a home that somebody works in.
-func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) {
+func (r *Runner) unwind(ctx context.Context, e protocol.Envelope, order protocol.Order) {
 	record, ok := r.Journal.Get(e.Allocation)
-	if !ok || record.Stood || e.Type != wire.ProvisionUser || record.Last().Envelope.Task != e.Task {
+	if !ok || record.Stood || e.Type != protocol.ProvisionUser || record.Last().Envelope.Task != e.Task {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoWithin)
@@ -173,44 +173,44 @@ func (r *Runner) unwind(ctx context.Context, e wire.Envelope, order wire.Order) 
 	}
 }
 
-func (r *Runner) failed(e wire.Envelope, err error) *wire.Result {
-	result := r.result(e, wire.Failed, wire.StepFailed, err.Error())
+func (r *Runner) failed(e protocol.Envelope, err error) *protocol.Result {
+	result := r.result(e, protocol.Failed, protocol.StepFailed, err.Error())
 	if at, ok := errors.AsType[*stepError](err); ok {
 		result.Step, result.Code = at.step.Name, at.step.Code
 	}
-	if code := wire.CodeOf(err); code != "" {
+	if code := protocol.CodeOf(err); code != "" {
 		result.Code = code
 	}
 	return result
 }
 
-func (r *Runner) finish(e wire.Envelope, result *wire.Result) error {
+func (r *Runner) finish(e protocol.Envelope, result *protocol.Result) error {
 	failpoint.Hit("agent.task.before_result")
 	return r.revise(e, func(record *journal.Record) {
 		record.Last().Result = result
-		record.Stood = record.Stood || e.Type == wire.ProvisionUser && result.Outcome == wire.Succeeded
+		record.Stood = record.Stood || e.Type == protocol.ProvisionUser && result.Outcome == protocol.Succeeded
 	})
 }
 
 // update changes the journal entry of a task that still is the last one.
-func (r *Runner) update(e wire.Envelope, change func(*journal.Entry)) error {
+func (r *Runner) update(e protocol.Envelope, change func(*journal.Entry)) error {
 	return r.revise(e, func(record *journal.Record) { change(record.Last()) })
 }
 
 // revise is update with the whole record.
-func (r *Runner) revise(e wire.Envelope, change func(*journal.Record)) error {
+func (r *Runner) revise(e protocol.Envelope, change func(*journal.Record)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	record, ok := r.Journal.Get(e.Allocation)
 	if !ok || record.Last().Envelope.Task != e.Task {
-		return wire.Refuse(wire.StaleFence, "overtaken by a newer task")
+		return protocol.Refuse(protocol.StaleFence, "overtaken by a newer task")
 	}
 	change(&record)
 	return r.Journal.Put(record)
 }
 
 // Untold lists the results that the control plane has not taken yet.
-func (r *Runner) Untold() (results []*wire.Result) {
+func (r *Runner) Untold() (results []*protocol.Result) {
 	if r.Journal == nil {
 		return nil
 	}

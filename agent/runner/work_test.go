@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/hook"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 func TestProvisionAndRevoke(t *testing.T) {
@@ -20,11 +20,11 @@ func TestProvisionAndRevoke(t *testing.T) {
 	result := b.do(b.provision(id, 1, b.gpus[:2]...))
 	h := b.world()
 	switch a := h.Accounts["t-1"]; {
-	case result.Outcome != wire.Succeeded || result.Generation != 1 || result.Proof == nil || len(result.Proof.Leftovers) > 0:
+	case result.Outcome != protocol.Succeeded || result.Generation != 1 || result.Proof == nil || len(result.Proof.Leftovers) > 0:
 		t.Errorf("%+v", result)
 	case a == nil || a.UID != 200001 || len(a.Keys) != 1:
 		t.Errorf("account %+v", a)
-	case b.seen(id).Phase != wire.Ready:
+	case b.seen(id).Phase != protocol.Ready:
 		t.Errorf("%+v", b.seen(id))
 	}
 
@@ -33,17 +33,17 @@ func TestProvisionAndRevoke(t *testing.T) {
 		h.Processes = append(h.Processes, sim.Process{PID: 1, UID: 200001, GPU: b.gpus[0], Command: "train"}, sim.Process{PID: 2, UID: 200001, Command: "setsid sleep"})
 		h.Files["/tmp/left"] = 200001
 	})
-	if s := b.seen(id); s.Phase != wire.Ready {
+	if s := b.seen(id); s.Phase != protocol.Ready {
 		t.Errorf("the tenant's own work is no drift: %+v", s)
 	}
 	result = b.do(b.revoke(id, 2, b.gpus[:2]...))
-	if result.Outcome != wire.Succeeded || !result.Proof.Clean(b.gpus[:2]) || result.Proof.Fence != 2 {
+	if result.Outcome != protocol.Succeeded || !result.Proof.Clean(b.gpus[:2]) || result.Proof.Fence != 2 {
 		t.Errorf("%+v %+v", result, result.Proof)
 	}
 	if h = b.world(); len(h.Accounts)+len(h.Processes)+len(h.Files) > 0 || h.Scrubs != 2 {
 		t.Errorf("left %+v", h)
 	}
-	if s := b.seen(id); s.Phase != wire.Gone || !s.Proof.Clean(b.gpus[:2]) || s.Fence != 2 {
+	if s := b.seen(id); s.Phase != protocol.Gone || !s.Proof.Clean(b.gpus[:2]) || s.Fence != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -53,7 +53,7 @@ func TestRevokeOfTheUnknown(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	if r := b.do(b.revoke(ids.New[ids.Allocation](), 3, b.gpus[3])); r.Outcome != wire.Succeeded || !r.Proof.Clean(b.gpus[3:]) {
+	if r := b.do(b.revoke(ids.New[ids.Allocation](), 3, b.gpus[3])); r.Outcome != protocol.Succeeded || !r.Proof.Clean(b.gpus[3:]) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -74,16 +74,16 @@ func TestDriftIsSeenAndHealed(t *testing.T) {
 		if _, err := sim.Drift(b.dir, way); err != nil {
 			t.Fatal(err)
 		}
-		if s := b.seen(id); s.Phase != wire.Broken || !strings.Contains(s.Message, says) {
+		if s := b.seen(id); s.Phase != protocol.Broken || !strings.Contains(s.Message, says) {
 			t.Errorf("%s: %+v", way, s)
 		}
 		again := b.provision(id, 1, b.gpus[0])
 		again.Attempt = 2
-		if r := b.do(again); r.Outcome != wire.Succeeded {
+		if r := b.do(again); r.Outcome != protocol.Succeeded {
 			t.Errorf("%s: %+v", way, r)
 		}
 		h := b.world()
-		if s := b.seen(id); s.Phase != wire.Ready || len(h.Processes) != 1 || h.Processes[0].Command != "train" || h.Scrubs != 0 {
+		if s := b.seen(id); s.Phase != protocol.Ready || len(h.Processes) != 1 || h.Processes[0].Command != "train" || h.Scrubs != 0 {
 			t.Errorf("%s: %+v, processes %v, %d scrubs", way, s, h.Processes, h.Scrubs)
 		}
 	}
@@ -95,10 +95,10 @@ func TestAFailedStepIsUnwound(t *testing.T) {
 
 	for operation, c := range map[string]struct {
 		step string
-		code wire.Refusal
+		code protocol.Refusal
 	}{
-		"account": {"account", wire.StepFailed}, "grant": {"device_access", wire.StepFailed}, "keys": {"login_keys", wire.StepFailed},
-		"scrub": {"scrub_before", wire.ScrubFailed}, "look": {"gpu_health", wire.GPUUnhealthy},
+		"account": {"account", protocol.StepFailed}, "grant": {"device_access", protocol.StepFailed}, "keys": {"login_keys", protocol.StepFailed},
+		"scrub": {"scrub_before", protocol.ScrubFailed}, "look": {"gpu_health", protocol.GPUUnhealthy},
 	} {
 		b := setup(t)
 		id := ids.New[ids.Allocation]()
@@ -107,14 +107,14 @@ func TestAFailedStepIsUnwound(t *testing.T) {
 			h.GPUs[0].Dirty, h.GPUs[1].Dirty, h.GPUs[2].Dirty, h.GPUs[3].Dirty = true, true, true, true
 		})
 		r := b.do(b.provision(id, 1, b.gpus[0]))
-		if r.Outcome != wire.Failed || r.Step != c.step || r.Code != c.code || !strings.Contains(r.Message, "out of order") {
+		if r.Outcome != protocol.Failed || r.Step != c.step || r.Code != c.code || !strings.Contains(r.Message, "out of order") {
 			t.Errorf("%s: %+v", operation, r)
 		}
 		b.edit(func(h *sim.Host) { h.Fails = nil })
 		if h := b.world(); len(h.Accounts)+len(h.Files) > 0 {
 			t.Errorf("%s: left %v %v", operation, h.Accounts, h.Files)
 		}
-		if s := b.seen(id); s.Phase != wire.Broken || s.Step != c.step {
+		if s := b.seen(id); s.Phase != protocol.Broken || s.Step != c.step {
 			t.Errorf("%s: %+v", operation, s)
 		}
 	}
@@ -126,7 +126,7 @@ func TestAFailedRepairDestroysNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := ids.New[ids.Allocation]()
-	if r := b.do(b.provision(id, 1, b.gpus[0])); r.Outcome != wire.Succeeded {
+	if r := b.do(b.provision(id, 1, b.gpus[0])); r.Outcome != protocol.Succeeded {
 		t.Fatalf("provision: %+v", r)
 	}
 	b.edit(func(h *sim.Host) {
@@ -138,7 +138,7 @@ func TestAFailedRepairDestroysNothing(t *testing.T) {
 		}
 		h.Fails = map[string]string{"keys": "out of order"}
 	})
-	if r := b.do(b.provision(id, 2, b.gpus[0])); r.Outcome != wire.Failed || r.Step != "login_keys" {
+	if r := b.do(b.provision(id, 2, b.gpus[0])); r.Outcome != protocol.Failed || r.Step != "login_keys" {
 		t.Fatalf("repair: %+v", r)
 	}
 	h := b.world()
@@ -157,7 +157,7 @@ func TestABadGPUIsNotHandedOut(t *testing.T) {
 	}
 	bad := b.world().GPUs[0].UUID
 	r := b.do(b.provision(ids.New[ids.Allocation](), 1, bad))
-	if r.Code != wire.GPUUnhealthy || !strings.Contains(r.Message, "xid 119") || len(b.world().Accounts) > 0 {
+	if r.Code != protocol.GPUUnhealthy || !strings.Contains(r.Message, "xid 119") || len(b.world().Accounts) > 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -176,7 +176,7 @@ func TestARevokeOvertakesAHangingProvision(t *testing.T) {
 	if a := b.Take(b.sign(stuck)); !a.InHand {
 		t.Errorf("%+v", a)
 	}
-	if s := b.seen(id); s.Phase != wire.Working {
+	if s := b.seen(id); s.Phase != protocol.Working {
 		t.Errorf("%+v", s)
 	}
 	revoke := b.revoke(id, 2, b.gpus[0])
@@ -184,13 +184,13 @@ func TestARevokeOvertakesAHangingProvision(t *testing.T) {
 		t.Fatal(a.Refusal)
 	}
 	b.edit(func(h *sim.Host) { h.Fails = nil })
-	if r := b.resultOf(revoke); r.Outcome != wire.Succeeded {
+	if r := b.resultOf(revoke); r.Outcome != protocol.Succeeded {
 		t.Errorf("%+v", r)
 	}
-	if r := b.resultOf(stuck); r.Outcome != wire.Failed {
+	if r := b.resultOf(stuck); r.Outcome != protocol.Failed {
 		t.Errorf("overtaken: %+v", r)
 	}
-	if s := b.seen(id); s.Phase != wire.Gone || len(b.world().Accounts) > 0 {
+	if s := b.seen(id); s.Phase != protocol.Gone || len(b.world().Accounts) > 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -206,8 +206,8 @@ func TestSlotsWorkInParallel(t *testing.T) {
 		t.Fatal(a.Refusal)
 	}
 	other := ids.New[ids.Allocation]()
-	e := b.envelope(other, 1, wire.ProvisionUser, wire.ProvisionUserParams{User: "t-2", UID: 200002, PublicKeys: []string{}, GPUs: []string{clean}}, []string{clean})
-	if r := b.do(e); r.Outcome != wire.Succeeded {
+	e := b.envelope(other, 1, protocol.ProvisionUser, protocol.ProvisionUserParams{User: "t-2", UID: 200002, PublicKeys: []string{}, GPUs: []string{clean}}, []string{clean})
+	if r := b.do(e); r.Outcome != protocol.Succeeded {
 		t.Errorf("%+v", r)
 	}
 }
@@ -230,7 +230,7 @@ func TestINV47ARestartResumes(t *testing.T) {
 		}
 		b.edit(func(h *sim.Host) { h.Fails = nil })
 		b.restart()
-		if r := b.resultOf(e); r.Outcome != wire.Succeeded || b.seen(id).Phase != wire.Ready {
+		if r := b.resultOf(e); r.Outcome != protocol.Succeeded || b.seen(id).Phase != protocol.Ready {
 			t.Errorf("%s: %+v", operation, r)
 		}
 	}
@@ -254,7 +254,7 @@ func TestExpiredWhileInterrupted(t *testing.T) {
 	b.now = b.now.Add(time.Hour)
 	b.edit(func(h *sim.Host) { h.Fails = nil })
 	b.restart()
-	if r := b.resultOf(e); r.Code != wire.Expired {
+	if r := b.resultOf(e); r.Code != protocol.Expired {
 		t.Errorf("%+v", r)
 	}
 	if h := b.world(); len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0 {
@@ -271,8 +271,8 @@ func TestStepsAreLevels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []wire.Type{wire.ProvisionUser, wire.RotateKeys, wire.RevokeUser} {
-		for _, step := range hook.Steps(kind) {
+	for _, kind := range []protocol.Type{protocol.ProvisionUser, protocol.RotateKeys, protocol.RevokeUser} {
+		for _, step := range step.Steps(kind) {
 			for range 2 {
 				if step.Do != nil {
 					if err := step.Do(t.Context(), b.host, order); err != nil {
@@ -290,7 +290,7 @@ func TestStepsAreLevels(t *testing.T) {
 			}
 		}
 	}
-	for _, step := range hook.Steps(wire.ProvisionUser) {
+	for _, step := range step.Steps(protocol.ProvisionUser) {
 		for range 2 {
 			if step.Undo == nil {
 				continue

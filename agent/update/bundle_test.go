@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/update"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -138,12 +138,12 @@ func (h *host) version(link string) string {
 }
 
 // release publishes a build and stages it.
-func (h *host) release(version, minimum string, change ...func(*wire.Release)) update.Order {
+func (h *host) release(version, minimum string, change ...func(*protocol.Release)) update.Order {
 	h.t.Helper()
 	program := build(version)
 	hash := sha256.Sum256(program)
-	r := wire.Release{
-		V: wire.ReleaseVersion, Kid: "r1", Version: version, Platform: "linux/amd64", Digest: hex.EncodeToString(hash[:]), Size: int64(len(program)),
+	r := protocol.Release{
+		V: protocol.ReleaseVersion, Kid: "r1", Version: version, Platform: "linux/amd64", Digest: hex.EncodeToString(hash[:]), Size: int64(len(program)),
 		Minimum: minimum, IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
 	}
 	for _, f := range change {
@@ -158,11 +158,11 @@ func (h *host) stage(digest string, program []byte) {
 	must(h.t, os.WriteFile(filepath.Join(h.dir, "staging", digest), program, 0o600))
 }
 
-func (h *host) order(r wire.Release) update.Order {
+func (h *host) order(r protocol.Release) update.Order {
 	h.t.Helper()
 	metadata, err := r.Canonical()
 	must(h.t, err)
-	return update.Order{Task: ids.New[ids.Task](), Fence: 1, Params: wire.AgentUpdateParams{
+	return update.Order{Task: ids.New[ids.Task](), Fence: 1, Params: protocol.AgentUpdateParams{
 		Version: r.Version, Digest: r.Digest, Size: r.Size, Metadata: metadata, Signature: ed25519.Sign(h.keys["r1"], metadata),
 	}}
 }
@@ -232,8 +232,8 @@ func (h *host) signed(version string, change func([]byte) []byte) update.Order {
 	program := change(build(version))
 	hash := sha256.Sum256(program)
 	h.stage(hex.EncodeToString(hash[:]), program)
-	return h.order(wire.Release{
-		V: wire.ReleaseVersion, Kid: "r1", Version: version, Platform: "linux/amd64", Digest: hex.EncodeToString(hash[:]), Size: int64(len(program)),
+	return h.order(protocol.Release{
+		V: protocol.ReleaseVersion, Kid: "r1", Version: version, Platform: "linux/amd64", Digest: hex.EncodeToString(hash[:]), Size: int64(len(program)),
 		IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
 	})
 }

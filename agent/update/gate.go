@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Heard is for each report that the control plane has taken, with the version of
@@ -35,7 +35,7 @@ func (u *Updater) Heard(ctx context.Context, sender string) error {
 	if err != nil || a.Phase != trying || at != a.To || u.Slot != a.To || sender != a.Version {
 		return err
 	}
-	a.Phase, m.Floor = healthy, wire.Higher(m.Floor, a.Minimum)
+	a.Phase, m.Floor = healthy, protocol.Higher(m.Floor, a.Minimum)
 	if err := u.remember(m); err != nil {
 		return err
 	}

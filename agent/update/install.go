@@ -16,13 +16,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // install puts the staged build into the folder that is not in use, and judges it
 // there: what was judged is what will be started, whatever the half that staged it
 // does to its own file meanwhile.
-func (u *Updater) install(ctx context.Context, r wire.Release, slot string) error {
+func (u *Updater) install(ctx context.Context, r protocol.Release, slot string) error {
 	dir := filepath.Join(u.Lib, slot)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // programs that everybody may read
 		return fmt.Errorf("making %s: %w", dir, err)
@@ -46,15 +46,15 @@ func (u *Updater) install(ctx context.Context, r wire.Release, slot string) erro
 }
 
 // copyIn copies what was staged, hashing what it copies.
-func (u *Updater) copyIn(r wire.Release, to string) error {
+func (u *Updater) copyIn(r protocol.Release, to string) error {
 	// Not followed, and not waited for: the folder belongs to the other half.
 	from, err := os.OpenFile(filepath.Join(u.Staging, r.Digest), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return wire.Refuse(wire.StepFailed, "the build is not staged: %v", err)
+		return protocol.Refuse(protocol.StepFailed, "the build is not staged: %v", err)
 	}
 	defer func() { _ = from.Close() }()
 	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
-		return wire.Refuse(wire.StepFailed, "what is staged is no file")
+		return protocol.Refuse(protocol.StepFailed, "what is staged is no file")
 	}
 	if err := remove(to); err != nil {
 		return err
@@ -71,9 +71,9 @@ func (u *Updater) copyIn(r wire.Release, to string) error {
 	case err != nil:
 		return fmt.Errorf("copying the build: %w", err)
 	case n != r.Size:
-		return wire.Refuse(wire.DigestMismatch, "the staged build has %d bytes or more, the release %d", n, r.Size)
+		return protocol.Refuse(protocol.DigestMismatch, "the staged build has %d bytes or more, the release %d", n, r.Size)
 	case hex.EncodeToString(hash.Sum(nil)) != r.Digest:
-		return wire.Refuse(wire.DigestMismatch, "the staged build is not the released one: its SHA-256 is %x", hash.Sum(nil))
+		return protocol.Refuse(protocol.DigestMismatch, "the staged build is not the released one: its SHA-256 is %x", hash.Sum(nil))
 	}
 	return nil
 }
@@ -81,17 +81,17 @@ func (u *Updater) copyIn(r wire.Release, to string) error {
 var machines = map[string]elf.Machine{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64}
 
 // examine looks whether the build can run here, and has it say what it is.
-func (u *Updater) examine(ctx context.Context, r wire.Release, path string) error {
+func (u *Updater) examine(ctx context.Context, r protocol.Release, path string) error {
 	f, err := elf.Open(path)
 	if err != nil {
-		return wire.Refuse(wire.ParamsInvalid, "the build is no program: %v", err)
+		return protocol.Refuse(protocol.ParamsInvalid, "the build is no program: %v", err)
 	}
 	machine := f.Machine
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("reading the build: %w", err)
 	}
 	if want, ok := machines[u.Platform]; !ok || machine != want {
-		return wire.Refuse(wire.ParamsInvalid, "the build is for %s, this is %s", machine, u.Platform)
+		return protocol.Refuse(protocol.ParamsInvalid, "the build is for %s, this is %s", machine, u.Platform)
 	}
 	said, err := ask(ctx, path)
 	for range busyTries {
@@ -104,10 +104,10 @@ func (u *Updater) examine(ctx context.Context, r wire.Release, path string) erro
 		said, err = ask(ctx, path)
 	}
 	if err != nil {
-		return wire.Refuse(wire.StepFailed, "the build does not run here: %v", err)
+		return protocol.Refuse(protocol.StepFailed, "the build does not run here: %v", err)
 	}
 	if said != r.Version {
-		return wire.Refuse(wire.ParamsInvalid, "the build says that it is %q, the release is of %s", said, r.Version)
+		return protocol.Refuse(protocol.ParamsInvalid, "the build says that it is %q, the release is of %s", said, r.Version)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func sum(path string) string {
 	}
 	defer func() { _ = f.Close() }()
 	hash := sha256.New()
-	if _, err := io.Copy(hash, io.LimitReader(f, wire.MaxBinary)); err != nil {
+	if _, err := io.Copy(hash, io.LimitReader(f, protocol.MaxBinary)); err != nil {
 		return ""
 	}
 	return hex.EncodeToString(hash.Sum(nil))

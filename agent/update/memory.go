@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // memory is what outlives the agent.
@@ -55,10 +55,10 @@ func (a *attempt) verdict() error {
 	case healthy:
 		return nil
 	case trying:
-		return wire.Refuse(wire.StepFailed, "the update to %s has not ended", a.Version)
+		return protocol.Refuse(protocol.StepFailed, "the update to %s has not ended", a.Version)
 	case undoing, undone:
 	}
-	return wire.Refuse(wire.RolledBack, "back on %s: %s", a.Previous, a.Why)
+	return protocol.Refuse(protocol.RolledBack, "back on %s: %s", a.Previous, a.Why)
 }
 
 const memoryFile = "update.json"
@@ -73,7 +73,7 @@ func (u *Updater) recall() (m memory, err error) {
 		return m, fmt.Errorf("reading what was updated: %w", err)
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, wire.Refuse(wire.JournalLost, "%s is damaged: how old a version may be is not known", filepath.Join(u.State, memoryFile))
+		return m, protocol.Refuse(protocol.JournalLost, "%s is damaged: how old a version may be is not known", filepath.Join(u.State, memoryFile))
 	}
 	return m, nil
 }

@@ -19,10 +19,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Binary is the agent's name in its folders.
@@ -49,7 +49,7 @@ type Services interface {
 type Order struct {
 	Task   ids.Task
 	Fence  int64
-	Params wire.AgentUpdateParams
+	Params protocol.AgentUpdateParams
 }
 
 // Updater replaces the agent of one host. Its fields are set before use.
@@ -104,9 +104,9 @@ func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 	case last != nil && last.Task == o.Task:
 		return u.resume(ctx, m)
 	case last != nil && last.open():
-		return nil, wire.Refuse(wire.StepFailed, "an update to %s is under way", last.Version)
+		return nil, protocol.Refuse(protocol.StepFailed, "an update to %s is under way", last.Version)
 	case last != nil && o.Fence < last.Fence:
-		return nil, wire.Refuse(wire.StaleFence, "fence %d was overtaken by %d", o.Fence, last.Fence)
+		return nil, protocol.Refuse(protocol.StaleFence, "fence %d was overtaken by %d", o.Fence, last.Fence)
 	}
 	release, err := u.judge(o.Params, m.Floor)
 	if err != nil {
@@ -134,7 +134,7 @@ func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 
 // already notes that nothing had to be done.
 func (u *Updater) already(m memory, a *attempt) error {
-	a.Phase, m.Last, m.Floor = healthy, a, wire.Higher(m.Floor, a.Minimum)
+	a.Phase, m.Last, m.Floor = healthy, a, protocol.Higher(m.Floor, a.Minimum)
 	return u.remember(m)
 }
 
@@ -176,7 +176,7 @@ func (u *Updater) restart(ctx context.Context, m memory) error {
 
 // giveUp puts back what swap has done, before anything was restarted.
 func (u *Updater) giveUp(m memory, cause error) error {
-	return errors.Join(wire.Refuse(wire.StepFailed, "%v", cause), u.undo(m, cause.Error()))
+	return errors.Join(protocol.Refuse(protocol.StepFailed, "%v", cause), u.undo(m, cause.Error()))
 }
 
 // resume goes on with an attempt that this or an earlier process has begun.
@@ -209,7 +209,7 @@ func (u *Updater) outcome(o Order) error {
 	case err != nil:
 		return err
 	case m.Last == nil || m.Last.Task != o.Task:
-		return wire.Refuse(wire.StaleFence, "overtaken by another update")
+		return protocol.Refuse(protocol.StaleFence, "overtaken by another update")
 	}
 	return m.Last.verdict()
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/update"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // A build that is heard of stays, raises the floor with it, and frees the guard.
@@ -55,7 +55,7 @@ func TestINV49SickIsUndone(t *testing.T) {
 			h := newHost(t)
 			fall(h)
 			err := h.live(h.release("v1.1.0", "v1.1.0"))
-			if wire.CodeOf(err) != wire.RolledBack || !strings.Contains(err.Error(), "back on v1.0.0: no report of v1.1.0 was accepted within 45s (it does not start)") {
+			if protocol.CodeOf(err) != protocol.RolledBack || !strings.Contains(err.Error(), "back on v1.0.0: no report of v1.1.0 was accepted within 45s (it does not start)") {
 				t.Error(err)
 			}
 			if h.version("current") != "v1.0.0" || h.process("current").Floor() != "" || h.now.Sub(noon) > time.Minute {
@@ -131,55 +131,55 @@ func TestINV49Refused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		order func(*host) update.Order
-		code  wire.Refusal
+		code  protocol.Refusal
 	}{
-		"below the floor": {func(h *host) update.Order { return h.release("v0.9.0", "") }, wire.DowngradeRefused},
+		"below the floor": {func(h *host) update.Order { return h.release("v0.9.0", "") }, protocol.DowngradeRefused},
 		"expired": {func(h *host) update.Order {
 			o := h.release("v1.2.0", "")
 			h.now = noon.Add(time.Hour)
 			return o
-		}, wire.Expired},
+		}, protocol.Expired},
 		"not issued yet": {func(h *host) update.Order {
-			return h.release("v1.2.0", "", func(r *wire.Release) { r.IssuedAt = noon.Add(10 * time.Minute) })
-		}, wire.NotYetValid},
+			return h.release("v1.2.0", "", func(r *protocol.Release) { r.IssuedAt = noon.Add(10 * time.Minute) })
+		}, protocol.NotYetValid},
 		"another platform": {func(h *host) update.Order {
-			return h.release("v1.2.0", "", func(r *wire.Release) { r.Platform = "linux/arm64" })
-		}, wire.ParamsInvalid},
-		"another version": {func(h *host) update.Order { o := h.release("v1.2.0", ""); o.Params.Version = "v1.3.0"; return o }, wire.ParamsInvalid},
+			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Platform = "linux/arm64" })
+		}, protocol.ParamsInvalid},
+		"another version": {func(h *host) update.Order { o := h.release("v1.2.0", ""); o.Params.Version = "v1.3.0"; return o }, protocol.ParamsInvalid},
 		"says another": {func(h *host) update.Order {
-			return h.release("v1.2.0", "", func(r *wire.Release) { r.Version = "v1.3.0" })
-		}, wire.ParamsInvalid},
+			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Version = "v1.3.0" })
+		}, protocol.ParamsInvalid},
 		"not canonical": {func(h *host) update.Order {
 			o := h.release("v1.2.0", "")
 			o.Params.Metadata = append(o.Params.Metadata, ' ')
 			return o
-		}, wire.SignatureInvalid},
-		"another key":       {func(h *host) update.Order { o := h.release("v1.2.0", ""); h.keys = newHost(h.t).keys; return o }, wire.SignatureInvalid},
-		"no key":            {func(h *host) update.Order { o := h.release("v1.2.0", ""); clear(h.keys); return o }, wire.KeyUnknown},
-		"names another key": {func(h *host) update.Order { return h.release("v1.2.0", "", func(r *wire.Release) { r.Kid = "r2" }) }, wire.ParamsInvalid},
-		"not staged":        {func(h *host) update.Order { o := h.release("v1.2.0", ""); must(h.t, os.Remove(h.staged(o))); return o }, wire.StepFailed},
+		}, protocol.SignatureInvalid},
+		"another key":       {func(h *host) update.Order { o := h.release("v1.2.0", ""); h.keys = newHost(h.t).keys; return o }, protocol.SignatureInvalid},
+		"no key":            {func(h *host) update.Order { o := h.release("v1.2.0", ""); clear(h.keys); return o }, protocol.KeyUnknown},
+		"names another key": {func(h *host) update.Order { return h.release("v1.2.0", "", func(r *protocol.Release) { r.Kid = "r2" }) }, protocol.ParamsInvalid},
+		"not staged":        {func(h *host) update.Order { o := h.release("v1.2.0", ""); must(h.t, os.Remove(h.staged(o))); return o }, protocol.StepFailed},
 		"truncated": {func(h *host) update.Order {
 			o := h.release("v1.2.0", "")
 			must(h.t, os.Truncate(h.staged(o), o.Params.Size-1))
 			return o
-		}, wire.DigestMismatch},
+		}, protocol.DigestMismatch},
 		"longer": {func(h *host) update.Order {
 			o := h.release("v1.2.0", "")
 			h.stage(o.Params.Digest, append(build("v1.2.0"), 0))
 			return o
-		}, wire.DigestMismatch},
+		}, protocol.DigestMismatch},
 		"other content": {func(h *host) update.Order {
 			o := h.release("v1.2.0", "")
 			h.stage(o.Params.Digest, build("v1.1.0"))
 			return o
-		}, wire.DigestMismatch},
-		"a link":             {func(h *host) update.Order { o := h.release("v1.2.0", ""); h.link(o); return o }, wire.StepFailed},
-		"another machine":    {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { b[18] = 183; return b }) }, wire.ParamsInvalid},
-		"no program":         {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { return b[1:] }) }, wire.ParamsInvalid},
-		"dies when asked":    {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { b[120] = 0; return b }) }, wire.StepFailed},
-		"an older decision":  {func(h *host) update.Order { o := h.release("v1.2.0", ""); o.Fence = 1; return o }, wire.StaleFence},
-		"its own size zero":  {func(h *host) update.Order { return h.release("v1.2.0", "", func(r *wire.Release) { r.Size = 0 }) }, wire.ParamsInvalid},
-		"below its own goal": {func(h *host) update.Order { return h.release("v1.2.0", "v1.3.0") }, wire.ParamsInvalid},
+		}, protocol.DigestMismatch},
+		"a link":             {func(h *host) update.Order { o := h.release("v1.2.0", ""); h.link(o); return o }, protocol.StepFailed},
+		"another machine":    {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { b[18] = 183; return b }) }, protocol.ParamsInvalid},
+		"no program":         {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { return b[1:] }) }, protocol.ParamsInvalid},
+		"dies when asked":    {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { b[120] = 0; return b }) }, protocol.StepFailed},
+		"an older decision":  {func(h *host) update.Order { o := h.release("v1.2.0", ""); o.Fence = 1; return o }, protocol.StaleFence},
+		"its own size zero":  {func(h *host) update.Order { return h.release("v1.2.0", "", func(r *protocol.Release) { r.Size = 0 }) }, protocol.ParamsInvalid},
+		"below its own goal": {func(h *host) update.Order { return h.release("v1.2.0", "v1.3.0") }, protocol.ParamsInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -188,12 +188,12 @@ func TestINV49Refused(t *testing.T) {
 			first.Fence = 2
 			must(t, h.live(first)) // it has a floor
 			o := c.order(h)
-			if o.Fence != 1 || c.code != wire.StaleFence {
+			if o.Fence != 1 || c.code != protocol.StaleFence {
 				o.Fence = 3
 			}
 			h.restarted, h.armed = false, false
 			done, err := h.process("current").Begin(t.Context(), o)
-			if !done || wire.CodeOf(err) != c.code {
+			if !done || protocol.CodeOf(err) != c.code {
 				t.Errorf("%v, want %s", err, c.code)
 			}
 			if h.version("current") != "v1.1.0" || h.restarted || h.armed {
@@ -218,13 +218,13 @@ func TestOneAtATime(t *testing.T) {
 	}
 	second := h.release("v1.2.0", "")
 	second.Fence = 2
-	if _, err := h.process("current").Begin(t.Context(), second); wire.CodeOf(err) != wire.StepFailed || h.version("current") != "v1.1.0" {
+	if _, err := h.process("current").Begin(t.Context(), second); protocol.CodeOf(err) != protocol.StepFailed || h.version("current") != "v1.1.0" {
 		t.Errorf("%v, %s", err, h.version("current"))
 	}
 
 	h = newHost(t)
 	h.refuses = errNoStart
-	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); wire.CodeOf(err) != wire.StepFailed || h.version("current") != "v1.0.0" {
+	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); protocol.CodeOf(err) != protocol.StepFailed || h.version("current") != "v1.0.0" {
 		t.Errorf("%v, %s", err, h.version("current"))
 	}
 }
@@ -252,7 +252,7 @@ func TestDamagedMemory(t *testing.T) {
 	h := newHost(t)
 	must(t, h.live(h.release("v1.1.0", "v1.1.0")))
 	must(t, os.Truncate(filepath.Join(h.dir, "state/update.json"), 9))
-	if _, err := h.process("current").Begin(t.Context(), h.release("v1.0.0", "")); wire.CodeOf(err) != wire.JournalLost {
+	if _, err := h.process("current").Begin(t.Context(), h.release("v1.0.0", "")); protocol.CodeOf(err) != protocol.JournalLost {
 		t.Error(err)
 	}
 }

@@ -6,10 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Enrolment is what a host shows to become a node.
@@ -21,7 +21,7 @@ type Enrolment struct {
 // Grant is what a node gets: a certificate, and what to believe with it.
 type Grant struct {
 	Certificate pki.Certificate
-	Trust       wire.Trust
+	Trust       protocol.Trust
 }
 
 func (g Grant) stamp() string { return secret.Stamp([]byte(g.Trust.CAs), g.Trust.TaskKeys) }

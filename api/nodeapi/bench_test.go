@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // BenchmarkHintToHand is from a hint to the task in the node's hands, over real
@@ -18,7 +18,7 @@ func BenchmarkHintToHand(b *testing.B) {
 		b.StopTimer()
 		got := bundle.waiting(b, node)
 		b.StartTimer()
-		bundle.put(node.node, wire.Signed{Body: []byte("task")})
+		bundle.put(node.node, protocol.Signed{Body: []byte("task")})
 		bundle.hints.Send(nodeapi.Topic(node.node))
 		if r := <-got; r.status != http.StatusOK {
 			b.Fatal(fmt.Sprint(r))

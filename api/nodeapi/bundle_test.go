@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -27,6 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const domain = "gpuaas.test"
@@ -37,10 +37,10 @@ type rooms struct {
 	mu       sync.Mutex
 	tokens   map[string]ids.Node
 	standing map[string]ids.Node // by serial
-	mail     map[ids.Node][]wire.Signed
-	results  []wire.Result
-	steps    []wire.Progress
-	reports  []wire.Report
+	mail     map[ids.Node][]protocol.Signed
+	results  []protocol.Result
+	steps    []protocol.Progress
+	reports  []protocol.Report
 	looked   chan struct{} // receives when a poll has looked into an empty mailbox
 	refuse   error         // what Finish and Report say
 }
@@ -93,10 +93,10 @@ func (r *rooms) Fallen(_ context.Context, serials []string) (fallen []string, er
 	return fallen, nil
 }
 
-func (r *rooms) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
+func (r *rooms) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	taken := map[ids.Node]wire.Signed{}
+	taken := map[ids.Node]protocol.Signed{}
 	for _, node := range nodes {
 		if len(r.mail[node]) == 0 {
 			select {
@@ -111,21 +111,21 @@ func (r *rooms) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]wire.Si
 	return taken, nil
 }
 
-func (r *rooms) Finish(_ context.Context, _ ids.Node, result wire.Result) error {
+func (r *rooms) Finish(_ context.Context, _ ids.Node, result protocol.Result) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results = append(r.results, result)
 	return r.refuse
 }
 
-func (r *rooms) Step(_ context.Context, _ ids.Node, _ ids.Task, p wire.Progress) error {
+func (r *rooms) Step(_ context.Context, _ ids.Node, _ ids.Task, p protocol.Progress) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.steps = append(r.steps, p)
 	return nil
 }
 
-func (r *rooms) Report(_ context.Context, _ ids.Node, report wire.Report) error {
+func (r *rooms) Report(_ context.Context, _ ids.Node, report protocol.Report) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reports = append(r.reports, report)
@@ -161,7 +161,7 @@ func setup(t testing.TB) *bundle {
 	ctx, stop := context.WithCancel(context.Background())
 	b := &bundle{
 		rooms: &rooms{
-			tokens: map[string]ids.Node{}, standing: map[string]ids.Node{}, mail: map[ids.Node][]wire.Signed{}, looked: make(chan struct{}, 1),
+			tokens: map[string]ids.Node{}, standing: map[string]ids.Node{}, mail: map[ids.Node][]protocol.Signed{}, looked: make(chan struct{}, 1),
 		},
 		url: "https://" + l.Addr().String(), ca: ca, keys: keys, hints: &hint.Bus{}, stop: stop, ended: make(chan error, 1),
 	}
@@ -241,8 +241,8 @@ func (b *bundle) enrolled(t testing.TB) *peer {
 	b.mu.Lock()
 	b.tokens[token] = node
 	b.mu.Unlock()
-	var reply wire.EnrolReply
-	status, _ := b.stranger(t).call("POST", wire.PathEnrol, wire.EnrolRequest{Token: token, CSR: csrFor(t, key), Hostname: "gpu-01", Capability: 1}, &reply)
+	var reply protocol.EnrolReply
+	status, _ := b.stranger(t).call("POST", protocol.PathEnrol, protocol.EnrolRequest{Token: token, CSR: csrFor(t, key), Hostname: "gpu-01", Capability: 1}, &reply)
 	if status != http.StatusOK || reply.Node != node || reply.ReportEvery != 7 {
 		t.Fatalf("enrolled as %v: %d", reply.Node, status)
 	}
@@ -251,7 +251,7 @@ func (b *bundle) enrolled(t testing.TB) *peer {
 	return p
 }
 
-func certificate(t testing.TB, reply wire.EnrolReply, key *ecdsa.PrivateKey) tls.Certificate {
+func certificate(t testing.TB, reply protocol.EnrolReply, key *ecdsa.PrivateKey) tls.Certificate {
 	t.Helper()
 	cert := tls.Certificate{PrivateKey: key}
 	for block, rest := pem.Decode([]byte(reply.Certificate)); block != nil; block, rest = pem.Decode(rest) {
@@ -295,7 +295,7 @@ func (p *peer) try(method, path string, text []byte, into any) (int, string, err
 		return 0, "", err
 	}
 	if response.StatusCode >= 400 {
-		var problem wire.Problem
+		var problem protocol.Problem
 		if err := json.Unmarshal(reply, &problem); err != nil || problem.CorrelationID == "" || problem.Message == "" {
 			p.t.Errorf("%s %s answered %q", method, path, reply)
 		}

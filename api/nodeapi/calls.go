@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Largest bodies. A report of 256 devices with their reasons is below 200 kB.
@@ -26,7 +26,7 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request, who caller) erro
 	if err != nil {
 		return err
 	}
-	var body wire.Result
+	var body protocol.Result
 	if err := decode(w, r, maxResult, &body); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request, who caller) er
 	if err != nil {
 		return err
 	}
-	var body wire.Progress
+	var body protocol.Progress
 	if err := decode(w, r, maxRequest, &body); err != nil {
 		return err
 	}
@@ -57,14 +57,14 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request, who caller) er
 }
 
 func (s *Server) report(w http.ResponseWriter, r *http.Request, who caller) error {
-	var body wire.Report
+	var body protocol.Report
 	if err := decode(w, r, maxReport, &body); err != nil {
 		return err
 	}
 	if err := s.Reports.Report(r.Context(), who.Node, body); err != nil {
 		return err
 	}
-	s.write(w, r, http.StatusOK, wire.ReportReply{
+	s.write(w, r, http.StatusOK, protocol.ReportReply{
 		ReportEvery: s.period(who.Node), Renew: s.shouldRenew(r.Context(), who, body.Capability),
 	})
 	return nil
@@ -103,7 +103,7 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, into any) error
 	case bytes.Contains(text, []byte(`\u0000`)):
 		return errs.Invalid("body", "holds the character U+0000, which no table can keep")
 	}
-	if err := wire.Strict(bytes.NewReader(text), into); err != nil {
+	if err := protocol.Strict(bytes.NewReader(text), into); err != nil {
 		return errs.Invalid("body", "is not what this call takes").Because(err)
 	}
 	return nil

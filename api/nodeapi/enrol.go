@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // enrol trades a token for a certificate. The request is checked before the token
 // is touched, so that a bad one does not cost it.
 func (s *Server) enrol(w http.ResponseWriter, r *http.Request, _ caller) error {
-	var body wire.EnrolRequest
+	var body protocol.EnrolRequest
 	if err := decode(w, r, maxRequest, &body); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Server) enrol(w http.ResponseWriter, r *http.Request, _ caller) error {
 
 // renew gives a node its next certificate.
 func (s *Server) renew(w http.ResponseWriter, r *http.Request, who caller) error {
-	var body wire.RenewRequest
+	var body protocol.RenewRequest
 	if err := decode(w, r, maxRequest, &body); err != nil {
 		return err
 	}
@@ -118,8 +118,8 @@ func (s *Server) disown(ctx context.Context, serials []string) {
 	}
 }
 
-func (s *Server) identity(node ids.Node, g Grant) wire.EnrolReply {
-	return wire.EnrolReply{
+func (s *Server) identity(node ids.Node, g Grant) protocol.EnrolReply {
+	return protocol.EnrolReply{
 		Node: node, Certificate: string(g.Certificate.Chain), NotAfter: g.Certificate.NotAfter, Trust: g.Trust, ReportEvery: s.period(node),
 	}
 }
@@ -134,8 +134,8 @@ func (s *Server) trust(w http.ResponseWriter, r *http.Request, who caller) error
 }
 
 // believe is what a node should believe now.
-func (s *Server) believe(ctx context.Context, node ids.Node) (wire.Trust, error) {
-	t := wire.Trust{CAs: string(s.CA.Bundle()), TaskKeys: s.Keys.Public()}
+func (s *Server) believe(ctx context.Context, node ids.Node) (protocol.Trust, error) {
+	t := protocol.Trust{CAs: string(s.CA.Bundle()), TaskKeys: s.Keys.Public()}
 	signed, err := s.statement(ctx, node, t.TaskKeys)
 	t.Statement = signed
 	return t, err
@@ -143,10 +143,10 @@ func (s *Server) believe(ctx context.Context, node ids.Node) (wire.Trust, error)
 
 // statement says which keys to believe, signed by the one that is known longest:
 // every node that believes any key believes that one.
-func (s *Server) statement(ctx context.Context, node ids.Node, keys map[string][]byte) (wire.Signed, error) {
+func (s *Server) statement(ctx context.Context, node ids.Node, keys map[string][]byte) (protocol.Signed, error) {
 	kid := s.Keys.Active()
-	statement := wire.TrustStatement{
-		V: wire.Version, Kid: kid, Node: node, Sequence: secret.Sequence(keys), TaskKeys: keys, IssuedAt: s.Clock.Now().Truncate(time.Second),
+	statement := protocol.TrustStatement{
+		V: protocol.Version, Kid: kid, Node: node, Sequence: secret.Sequence(keys), TaskKeys: keys, IssuedAt: s.Clock.Now().Truncate(time.Second),
 	}
 	if s.ReleaseKeys != nil {
 		statement.ReleaseKeys = s.ReleaseKeys()
@@ -154,13 +154,13 @@ func (s *Server) statement(ctx context.Context, node ids.Node, keys map[string][
 	}
 	body, err := statement.Canonical()
 	if err != nil {
-		return wire.Signed{}, err
+		return protocol.Signed{}, err
 	}
 	signature, err := s.Keys.Sign(ctx, kid, body)
 	if err != nil {
-		return wire.Signed{}, err
+		return protocol.Signed{}, err
 	}
-	return wire.Signed{Kid: kid, Body: body, Signature: signature}, nil
+	return protocol.Signed{Kid: kid, Body: body, Signature: signature}, nil
 }
 
 // recall asks nodes to renew that believe something else than is to be believed

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -26,6 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // house is a node door on real rooms, a real database and real TLS.
@@ -171,8 +171,8 @@ func (h *house) stranger() *peer { return h.peer(ids.Node{}, tls.Certificate{}, 
 func (h *house) join(node ids.Node) *peer {
 	h.t.Helper()
 	key := newKey(h.t)
-	var reply wire.EnrolReply
-	status, code := h.stranger().call("POST", wire.PathEnrol, wire.EnrolRequest{Token: h.token(node), CSR: csrFor(h.t, key), Capability: 2}, &reply)
+	var reply protocol.EnrolReply
+	status, code := h.stranger().call("POST", protocol.PathEnrol, protocol.EnrolRequest{Token: h.token(node), CSR: csrFor(h.t, key), Capability: 2}, &reply)
 	if status != http.StatusOK || reply.Node != node {
 		h.t.Fatalf("enrolled as %v: %d %s", reply.Node, status, code)
 	}

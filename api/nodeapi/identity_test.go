@@ -21,13 +21,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // INV-39: 200 at once with one token make one certificate, at the authority and
@@ -36,7 +36,7 @@ func TestINV39OneCertificateOf200(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	body, err := json.Marshal(wire.EnrolRequest{Token: h.token(node), CSR: csrFor(t, newKey(t)), Capability: 2})
+	body, err := json.Marshal(protocol.EnrolRequest{Token: h.token(node), CSR: csrFor(t, newKey(t)), Capability: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestINV39OneCertificateOf200(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			switch status, code := h.stranger().send("POST", wire.PathEnrol, body, nil); {
+			switch status, code := h.stranger().send("POST", protocol.PathEnrol, body, nil); {
 			case status == http.StatusOK:
 				won.Add(1)
 			case status == http.StatusUnauthorized && code == string(errs.EnrolmentTokenInvalid):
@@ -66,9 +66,9 @@ func TestINV39WhatATokenIsNotWorth(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	a, z := h.declare(), h.declare()
-	enrol := func(token string) (wire.EnrolReply, int, string) {
-		var reply wire.EnrolReply
-		status, code := h.stranger().call("POST", wire.PathEnrol, wire.EnrolRequest{Token: token, CSR: csrFor(t, newKey(t)), Capability: 2}, &reply)
+	enrol := func(token string) (protocol.EnrolReply, int, string) {
+		var reply protocol.EnrolReply
+		status, code := h.stranger().call("POST", protocol.PathEnrol, protocol.EnrolRequest{Token: token, CSR: csrFor(t, newKey(t)), Capability: 2}, &reply)
 		return reply, status, code
 	}
 	first := h.token(a)
@@ -99,14 +99,14 @@ func TestAnAuthorityThatFailsCostsNoToken(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	node := h.declare()
-	request := wire.EnrolRequest{Token: h.token(node), CSR: csrFor(t, newKey(t)), Capability: 2}
+	request := protocol.EnrolRequest{Token: h.token(node), CSR: csrFor(t, newKey(t)), Capability: 2}
 	h.ca.before = func() error { return errs.New(errs.Unavailable, "the authority is away") }
-	if status, code := h.stranger().call("POST", wire.PathEnrol, request, nil); status != http.StatusServiceUnavailable || code != string(errs.Unavailable) {
+	if status, code := h.stranger().call("POST", protocol.PathEnrol, request, nil); status != http.StatusServiceUnavailable || code != string(errs.Unavailable) {
 		t.Fatalf("%d %s", status, code)
 	}
 	h.ca.before = nil
 	h.ca.after = func() { h.revoke(node) } // an operator is faster
-	if status, code := h.stranger().call("POST", wire.PathEnrol, request, nil); status != http.StatusUnauthorized {
+	if status, code := h.stranger().call("POST", protocol.PathEnrol, request, nil); status != http.StatusUnauthorized {
 		t.Fatalf("%d %s", status, code)
 	}
 	if n := h.count(`SELECT count(*) FROM certificates`); n != 0 || h.ca.revoked.Load() != 1 {
@@ -114,7 +114,7 @@ func TestAnAuthorityThatFailsCostsNoToken(t *testing.T) {
 	}
 	h.ca.after = nil
 	request.Token = h.token(node)
-	if status, code := h.stranger().call("POST", wire.PathEnrol, request, nil); status != http.StatusOK {
+	if status, code := h.stranger().call("POST", protocol.PathEnrol, request, nil); status != http.StatusOK {
 		t.Errorf("%d %s", status, code)
 	}
 }
@@ -130,23 +130,23 @@ func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reply wire.EnrolReply
+	var reply protocol.EnrolReply
 	key := newKey(t)
-	if status, code := h.stranger().call("POST", wire.PathEnrol, wire.EnrolRequest{Token: h.token(node), CSR: csrFor(t, key), Capability: 2, ProofKey: proof}, &reply); status != http.StatusOK {
+	if status, code := h.stranger().call("POST", protocol.PathEnrol, protocol.EnrolRequest{Token: h.token(node), CSR: csrFor(t, key), Capability: 2, ProofKey: proof}, &reply); status != http.StatusOK {
 		t.Fatalf("%d %s", status, code)
 	}
 	if n := h.count(`SELECT count(*) FROM nodes WHERE id = $1 AND proof_key = $2`, node, []byte(proof)); n != 1 {
 		t.Error("the key of its proofs is not that of the request")
 	}
 	h.pass()
-	if status, _ := old.send("GET", wire.PathTrust, nil, nil); status != http.StatusForbidden {
+	if status, _ := old.send("GET", protocol.PathTrust, nil, nil); status != http.StatusForbidden {
 		t.Errorf("the old certificate: %d", status)
 	}
 	again := h.peer(node, certificate(t, reply, key), nil)
-	if status, _ := again.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK || h.ca.revoked.Load() != 1 {
+	if status, _ := again.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK || h.ca.revoked.Load() != 1 {
 		t.Errorf("the new one: %d, %d serials told to the authority", status, h.ca.revoked.Load())
 	}
-	if status, code := h.stranger().call("POST", wire.PathEnrol, wire.EnrolRequest{Token: h.token(node), CSR: csrFor(t, key), Capability: 2, ProofKey: proof[:31]}, nil); status != http.StatusBadRequest {
+	if status, code := h.stranger().call("POST", protocol.PathEnrol, protocol.EnrolRequest{Token: h.token(node), CSR: csrFor(t, key), Capability: 2, ProofKey: proof[:31]}, nil); status != http.StatusBadRequest {
 		t.Errorf("half a key: %d %s", status, code)
 	}
 }
@@ -169,17 +169,17 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 	h := setupHouse(t).open()
 	node := h.declare()
 	p := h.join(node)
-	if status, _ := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+	if status, _ := p.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatal("a fresh certificate does not stand")
 	}
 	polling := make(chan polled, 1)
 	go func() {
 		var r polled
-		r.status, r.code, r.err = p.try("GET", fmt.Sprintf(wire.PathWait, node), nil, &r.task)
+		r.status, r.code, r.err = p.try("GET", fmt.Sprintf(protocol.PathWait, node), nil, &r.task)
 		polling <- r
 	}()
 	other := h.join(h.declare())
-	if status, _ := other.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+	if status, _ := other.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatal("another node does not stand")
 	}
 	h.revoke(node)
@@ -187,20 +187,20 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 		t.Errorf("the poll: %+v", r)
 	}
 	for name, ask := range map[string]func() (int, string){
-		"the connection": func() (int, string) { return p.send("GET", wire.PathTrust, nil, nil) },
+		"the connection": func() (int, string) { return p.send("GET", protocol.PathTrust, nil, nil) },
 		"a new session": func() (int, string) {
 			p.CloseIdleConnections() // its cache of sessions stays
-			return p.send("GET", wire.PathTrust, nil, nil)
+			return p.send("GET", protocol.PathTrust, nil, nil)
 		},
 		"a renewal": func() (int, string) {
-			return p.call("POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, newKey(t))}, nil)
+			return p.call("POST", fmt.Sprintf(protocol.PathRenew, node), protocol.RenewRequest{CSR: csrFor(t, newKey(t))}, nil)
 		},
 	} {
 		if status, code := ask(); status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
 			t.Errorf("%s: %d %s", name, status, code)
 		}
 	}
-	if status, _ := other.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+	if status, _ := other.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
 		t.Errorf("another node: %d", status)
 	}
 }
@@ -219,7 +219,7 @@ func TestINV40RevokedWhileRenewing(t *testing.T) {
 			node := h.declare()
 			p := h.join(node)
 			when(h, sync.OnceFunc(func() { h.revoke(node) }))
-			status, code := p.call("POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, newKey(t))}, nil)
+			status, code := p.call("POST", fmt.Sprintf(protocol.PathRenew, node), protocol.RenewRequest{CSR: csrFor(t, newKey(t))}, nil)
 			if status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
 				t.Errorf("%d %s", status, code)
 			}
@@ -267,7 +267,7 @@ func TestINV40RetiredIsSilent(t *testing.T) {
 	p := h.join(node)
 	h.do(func(tx pgx.Tx) error { return h.Inventory.Retire(t.Context(), tx, node) })
 	h.pass()
-	if status, code := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
+	if status, code := p.send("GET", protocol.PathTrust, nil, nil); status != http.StatusForbidden || code != string(errs.CertificateRevoked) {
 		t.Errorf("%d %s", status, code)
 	}
 	issue := func(context.Context, ids.Node) (nodeapi.Grant, error) { return nodeapi.Grant{}, nil }
@@ -284,12 +284,12 @@ func TestTrustComesSigned(t *testing.T) {
 	node := h.declare()
 	p := h.join(node)
 	before := h.keys.Public()
-	statement := func() wire.TrustStatement {
-		var trust wire.Trust
-		if status, _ := p.send("GET", wire.PathTrust, nil, &trust); status != http.StatusOK || len(trust.Statement.Body) == 0 {
+	statement := func() protocol.TrustStatement {
+		var trust protocol.Trust
+		if status, _ := p.send("GET", protocol.PathTrust, nil, &trust); status != http.StatusOK || len(trust.Statement.Body) == 0 {
 			t.Fatal("no statement", status)
 		}
-		s, err := wire.OpenStatement(trust.Statement, before)
+		s, err := protocol.OpenStatement(trust.Statement, before)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,8 +322,8 @@ func TestRecalledAfterARollOver(t *testing.T) {
 	sequence := int64(0)
 	asked := func(p *peer) bool {
 		sequence++
-		var reply wire.ReportReply
-		if status, code := p.call("PUT", fmt.Sprintf(wire.PathReport, node), wire.Report{Capability: 2, Boot: 1, Sequence: sequence, Complete: true}, &reply); status != http.StatusOK {
+		var reply protocol.ReportReply
+		if status, code := p.call("PUT", fmt.Sprintf(protocol.PathReport, node), protocol.Report{Capability: 2, Boot: 1, Sequence: sequence, Complete: true}, &reply); status != http.StatusOK {
 			t.Fatalf("%d %s", status, code)
 		}
 		return reply.Renew
@@ -339,9 +339,9 @@ func TestRecalledAfterARollOver(t *testing.T) {
 	if !asked(p) {
 		t.Fatal("not asked after another authority is to be believed")
 	}
-	var reply wire.EnrolReply
+	var reply protocol.EnrolReply
 	key := newKey(t)
-	if status, code := p.call("POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, key)}, &reply); status != http.StatusOK {
+	if status, code := p.call("POST", fmt.Sprintf(protocol.PathRenew, node), protocol.RenewRequest{CSR: csrFor(t, key)}, &reply); status != http.StatusOK {
 		t.Fatalf("%d %s", status, code)
 	}
 	if n := len(pki.BundleFingerprints([]byte(reply.Trust.CAs))); n != 2 {
@@ -368,7 +368,7 @@ func TestTheAgentIsServed(t *testing.T) {
 		}
 	}
 	get := func(platform string) (int, []byte) {
-		response, err := h.stranger().Get(h.url + fmt.Sprintf(wire.PathBinary, platform))
+		response, err := h.stranger().Get(h.url + fmt.Sprintf(protocol.PathBinary, platform))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +431,7 @@ func TestINV41EveryEndpoint(t *testing.T) {
 				}
 			}
 		}
-		if pattern == "POST "+wire.PathEnrol || strings.HasSuffix(path, "{platform}") {
+		if pattern == "POST "+protocol.PathEnrol || strings.HasSuffix(path, "{platform}") {
 			continue
 		}
 		asked := strings.NewReplacer("{node}", a.String(), "{task}", ids.New[ids.Task]().String()).Replace(path)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
@@ -18,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Intake takes what nodes say into the rooms that keep it, each message in one
@@ -37,21 +37,21 @@ type Intake struct {
 }
 
 // Next hands each of the nodes its oldest waiting task.
-func (i *Intake) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
+func (i *Intake) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
 	return i.Tasks.Next(ctx, nodes...)
 }
 
 // Step records progress of a running task.
-func (i *Intake) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.Progress) error {
+func (i *Intake) Step(ctx context.Context, node ids.Node, task ids.Task, p protocol.Progress) error {
 	return i.Tasks.Step(ctx, node, task, p)
 }
 
 // Finish accepts a result. One that did not succeed is counted beside it, so
 // that the next plan sees it; one that did shows in the next report.
-func (i *Intake) Finish(ctx context.Context, node ids.Node, r wire.Result) error {
+func (i *Intake) Finish(ctx context.Context, node ids.Node, r protocol.Result) error {
 	err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
 		first, err := i.Tasks.Finish(ctx, tx, node, r)
-		if err != nil || !first || r.Outcome == wire.Succeeded || r.Allocation == (ids.Allocation{}) {
+		if err != nil || !first || r.Outcome == protocol.Succeeded || r.Allocation == (ids.Allocation{}) {
 			return err
 		}
 		return i.Observed.Failed(ctx, tx, node, r)
@@ -66,7 +66,7 @@ func (i *Intake) Finish(ctx context.Context, node ids.Node, r wire.Result) error
 
 // Report takes a node's report, and when it says anything new, what follows. Most
 // say nothing new, and cost no transaction.
-func (i *Intake) Report(ctx context.Context, node ids.Node, r wire.Report) error {
+func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) error {
 	if taken, err := i.Observed.Leases.Again(ctx, node, r); err != nil || taken {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -17,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 type intake struct {
@@ -66,11 +66,11 @@ func (i *intake) count(sql string) (n int) {
 	return n
 }
 
-func (i *intake) ordered(fence int64) wire.Envelope {
+func (i *intake) ordered(fence int64) protocol.Envelope {
 	i.t.Helper()
 	i.do(func(tx pgx.Tx) error {
 		return i.Tasks.Put(i.t.Context(), tx, nodetask.Order{
-			Node: i.node, Allocation: ids.New[ids.Allocation](), Type: wire.ProvisionUser, Fence: fence, Generation: fence, Params: wire.ProvisionUserParams{},
+			Node: i.node, Allocation: ids.New[ids.Allocation](), Type: protocol.ProvisionUser, Fence: fence, Generation: fence, Params: protocol.ProvisionUserParams{},
 		})
 	})
 	taken, err := i.Next(i.t.Context(), i.node)
@@ -78,7 +78,7 @@ func (i *intake) ordered(fence int64) wire.Envelope {
 	if err != nil || !ok {
 		i.t.Fatal("nothing waits", err)
 	}
-	e, err := wire.Open(signed, i.Tasks.Signer.(secret.Signer).Public())
+	e, err := protocol.Open(signed, i.Tasks.Signer.(secret.Signer).Public())
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func (i *intake) ordered(fence int64) wire.Envelope {
 func TestReportIsOneCommit(t *testing.T) {
 	t.Parallel()
 	i := setupIntake(t)
-	report := wire.Report{Boot: 1, Sequence: 1, Complete: true, Inventory: wire.Inventory{GPUs: []wire.GPU{{UUID: "GPU-1", Model: "H100", Health: wire.Healthy}}}}
+	report := protocol.Report{Boot: 1, Sequence: 1, Complete: true, Inventory: protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-1", Model: "H100", Health: protocol.Healthy}}}}
 	i.exec(`ALTER TABLE slots RENAME TO away`)
 	diff := pgtest.Diff(t, i.DB)
 	if err := i.Report(t.Context(), i.node, report); err == nil || diff() != "" {
@@ -121,7 +121,7 @@ func TestResultIsOneCommit(t *testing.T) {
 	t.Parallel()
 	i := setupIntake(t)
 	e := i.ordered(1)
-	r := wire.Result{Task: e.Task, Allocation: e.Allocation, Fence: 1, Attempt: 1, Generation: 1, Outcome: wire.Failed, Code: wire.StepFailed, Message: "no"}
+	r := protocol.Result{Task: e.Task, Allocation: e.Allocation, Fence: 1, Attempt: 1, Generation: 1, Outcome: protocol.Failed, Code: protocol.StepFailed, Message: "no"}
 	i.exec(`ALTER TABLE observed_allocations RENAME TO away`)
 	diff := pgtest.Diff(t, i.DB)
 	if err := i.Finish(t.Context(), i.node, r); err == nil || diff() != "" {
@@ -148,7 +148,7 @@ func TestResultIsOneCommit(t *testing.T) {
 		}
 	}
 	e = i.ordered(1)
-	if err := i.Finish(t.Context(), i.node, wire.Result{Task: e.Task, Allocation: e.Allocation, Fence: 1, Attempt: 1, Outcome: wire.Succeeded}); err != nil || i.count(`SELECT count(*) FROM observed_allocations`) != 1 {
+	if err := i.Finish(t.Context(), i.node, protocol.Result{Task: e.Task, Allocation: e.Allocation, Fence: 1, Attempt: 1, Outcome: protocol.Succeeded}); err != nil || i.count(`SELECT count(*) FROM observed_allocations`) != 1 {
 		t.Errorf("a success was counted: %v", err)
 	}
 }

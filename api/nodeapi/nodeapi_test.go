@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // endpoint is a call about one node, with a body that is right.
@@ -30,15 +30,15 @@ func endpoints(t *testing.T, node ids.Node) map[string]endpoint {
 	t.Helper()
 	task := ids.New[ids.Task]()
 	return map[string]endpoint{
-		"renew":    {"POST", fmt.Sprintf(wire.PathRenew, node), wire.RenewRequest{CSR: csrFor(t, newKey(t))}, 200},
-		"wait":     {"GET", fmt.Sprintf(wire.PathWait, node), nil, 200},
-		"result":   {"POST", fmt.Sprintf(wire.PathResult, node, task), wire.Result{Task: task}, 204},
-		"progress": {"POST", fmt.Sprintf(wire.PathStep, node, task), wire.Progress{}, 204},
-		"report":   {"PUT", fmt.Sprintf(wire.PathReport, node), wire.Report{}, 200},
+		"renew":    {"POST", fmt.Sprintf(protocol.PathRenew, node), protocol.RenewRequest{CSR: csrFor(t, newKey(t))}, 200},
+		"wait":     {"GET", fmt.Sprintf(protocol.PathWait, node), nil, 200},
+		"result":   {"POST", fmt.Sprintf(protocol.PathResult, node, task), protocol.Result{Task: task}, 204},
+		"progress": {"POST", fmt.Sprintf(protocol.PathStep, node, task), protocol.Progress{}, 204},
+		"report":   {"PUT", fmt.Sprintf(protocol.PathReport, node), protocol.Report{}, 200},
 	}
 }
 
-func (b *bundle) put(node ids.Node, task wire.Signed) {
+func (b *bundle) put(node ids.Node, task protocol.Signed) {
 	b.mu.Lock()
 	b.mail[node] = append(b.mail[node], task)
 	b.mu.Unlock()
@@ -51,7 +51,7 @@ func TestINV41NodeAIsNotNodeB(t *testing.T) {
 	b := setup(t)
 	a, z, nobody := b.enrolled(t), b.enrolled(t), b.stranger(t)
 	for name, e := range endpoints(t, a.node) {
-		b.put(a.node, wire.Signed{Body: []byte("secret of A")})
+		b.put(a.node, protocol.Signed{Body: []byte("secret of A")})
 		if status, code := z.call(e.method, e.path, e.body, nil); status != http.StatusForbidden || code != string(errs.NodeIdentityMismatch) {
 			t.Errorf("%s: B as A: %d %s", name, status, code)
 		}
@@ -74,7 +74,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 
 	b := setup(t)
 	nobody, a := b.stranger(t), b.enrolled(t)
-	for _, path := range []string{wire.PathTrust, "/", "/metrics", "/internal/v1/nodes/x/y", "/internal/v1/nodes/" + a.node.String() + "/tasks/wait"} {
+	for _, path := range []string{protocol.PathTrust, "/", "/metrics", "/internal/v1/nodes/x/y", "/internal/v1/nodes/" + a.node.String() + "/tasks/wait"} {
 		if status, code := nobody.send("GET", path, nil, nil); status != http.StatusUnauthorized {
 			t.Errorf("%s: %d %s", path, status, code)
 		}
@@ -82,11 +82,11 @@ func TestStrangersLearnNothing(t *testing.T) {
 	if status, _ := a.send("GET", "/metrics", nil, nil); status != http.StatusNotFound {
 		t.Errorf("unknown path: %d", status)
 	}
-	if status, _ := a.send("DELETE", wire.PathTrust, nil, nil); status != http.StatusNotFound {
+	if status, _ := a.send("DELETE", protocol.PathTrust, nil, nil); status != http.StatusNotFound {
 		t.Errorf("unknown method: %d", status)
 	}
-	var trust wire.Trust
-	if status, _ := a.send("GET", wire.PathTrust, nil, &trust); status != http.StatusOK || trust.CAs != string(b.ca.Bundle()) || len(trust.TaskKeys) != 1 {
+	var trust protocol.Trust
+	if status, _ := a.send("GET", protocol.PathTrust, nil, &trust); status != http.StatusOK || trust.CAs != string(b.ca.Bundle()) || len(trust.TaskKeys) != 1 {
 		t.Errorf("trust: %d %+v", status, trust)
 	}
 }
@@ -102,8 +102,8 @@ func TestACertificateOfAnotherKindIsNoNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := b.peer(t, ids.Node{}, certificate(t, wire.EnrolReply{Certificate: string(made.Chain)}, key))
-		if status, code := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusForbidden || code != string(errs.NodeIdentityMismatch) {
+		p := b.peer(t, ids.Node{}, certificate(t, protocol.EnrolReply{Certificate: string(made.Chain)}, key))
+		if status, code := p.send("GET", protocol.PathTrust, nil, nil); status != http.StatusForbidden || code != string(errs.NodeIdentityMismatch) {
 			t.Errorf("%s: %d %s", uri, status, code)
 		}
 	}
@@ -117,7 +117,7 @@ func TestINV39ATokenWorksOnce(t *testing.T) {
 	node := ids.New[ids.Node]()
 	b.tokens["gpe_once"] = node
 	csr, nobody := csrFor(t, newKey(t)), b.stranger(t)
-	body, err := json.Marshal(wire.EnrolRequest{Token: "gpe_once", CSR: csr, Capability: 1})
+	body, err := json.Marshal(protocol.EnrolRequest{Token: "gpe_once", CSR: csr, Capability: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestINV39ATokenWorksOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			switch status, code := nobody.send("POST", wire.PathEnrol, body, nil); {
+			switch status, code := nobody.send("POST", protocol.PathEnrol, body, nil); {
 			case status == http.StatusOK:
 				won.Add(1)
 			case status == http.StatusUnauthorized && code == string(errs.EnrolmentTokenInvalid):
@@ -147,20 +147,20 @@ func TestABadRequestDoesNotCostTheToken(t *testing.T) {
 	b := setup(t)
 	b.tokens["gpe_kept"] = ids.New[ids.Node]()
 	nobody, csr := b.stranger(t), csrFor(t, newKey(t))
-	good := wire.EnrolRequest{Token: "gpe_kept", CSR: csr, Capability: 1}
-	for rule, change := range map[string]func(*wire.EnrolRequest){
-		"no request":     func(r *wire.EnrolRequest) { r.CSR = "" },
-		"forged":         func(r *wire.EnrolRequest) { r.CSR = strings.Replace(r.CSR, "A", "B", 1) },
-		"no capability":  func(r *wire.EnrolRequest) { r.Capability = 0 },
-		"long host name": func(r *wire.EnrolRequest) { r.Hostname = strings.Repeat("x", 300) },
+	good := protocol.EnrolRequest{Token: "gpe_kept", CSR: csr, Capability: 1}
+	for rule, change := range map[string]func(*protocol.EnrolRequest){
+		"no request":     func(r *protocol.EnrolRequest) { r.CSR = "" },
+		"forged":         func(r *protocol.EnrolRequest) { r.CSR = strings.Replace(r.CSR, "A", "B", 1) },
+		"no capability":  func(r *protocol.EnrolRequest) { r.Capability = 0 },
+		"long host name": func(r *protocol.EnrolRequest) { r.Hostname = strings.Repeat("x", 300) },
 	} {
 		bad := good
 		change(&bad)
-		if status, code := nobody.call("POST", wire.PathEnrol, bad, nil); status != http.StatusBadRequest || code != string(errs.ValidationError) {
+		if status, code := nobody.call("POST", protocol.PathEnrol, bad, nil); status != http.StatusBadRequest || code != string(errs.ValidationError) {
 			t.Errorf("%s: %d %s", rule, status, code)
 		}
 	}
-	if status, code := nobody.call("POST", wire.PathEnrol, good, nil); status != http.StatusOK {
+	if status, code := nobody.call("POST", protocol.PathEnrol, good, nil); status != http.StatusOK {
 		t.Errorf("the token is gone: %d %s", status, code)
 	}
 }
@@ -170,7 +170,7 @@ func TestBodiesAreStrict(t *testing.T) {
 
 	b := setup(t)
 	a := b.enrolled(t)
-	report, task := fmt.Sprintf(wire.PathReport, a.node), ids.New[ids.Task]()
+	report, task := fmt.Sprintf(protocol.PathReport, a.node), ids.New[ids.Task]()
 	for rule, c := range map[string]struct {
 		method, path, body string
 		code               errs.Code
@@ -182,8 +182,8 @@ func TestBodiesAreStrict(t *testing.T) {
 		"wrong type":      {"PUT", report, `{"sequence":"one"}`, errs.ValidationError},
 		"too large":       {"PUT", report, `{"agent":"` + strings.Repeat("x", 1<<20) + `"}`, errs.BodyTooLarge},
 		"query":           {"PUT", report + "?force=1", `{}`, errs.UnknownParameter},
-		"query of a poll": {"GET", fmt.Sprintf(wire.PathWait, a.node) + "?x", ``, errs.UnknownParameter},
-		"another task":    {"POST", fmt.Sprintf(wire.PathResult, a.node, task), `{"task_id":"` + ids.New[ids.Task]().String() + `"}`, errs.ValidationError},
+		"query of a poll": {"GET", fmt.Sprintf(protocol.PathWait, a.node) + "?x", ``, errs.UnknownParameter},
+		"another task":    {"POST", fmt.Sprintf(protocol.PathResult, a.node, task), `{"task_id":"` + ids.New[ids.Task]().String() + `"}`, errs.ValidationError},
 		"no task":         {"POST", "/internal/v1/nodes/" + a.node.String() + "/tasks/1/result", `{}`, errs.NotFound},
 	} {
 		if _, code := a.send(c.method, c.path, []byte(c.body), nil); code != string(c.code) {
@@ -220,7 +220,7 @@ func TestRefusalsOfTheRoomsReachTheNode(t *testing.T) {
 		b.refuse = err
 		a := b.enrolled(t)
 		var problem bytes.Buffer
-		got, code := a.call("PUT", fmt.Sprintf(wire.PathReport, a.node), wire.Report{}, nil)
+		got, code := a.call("PUT", fmt.Sprintf(protocol.PathReport, a.node), protocol.Report{}, nil)
 		if got != status || (status == http.StatusInternalServerError) != (code == string(errs.Internal)) {
 			t.Errorf("%v: %d %s %s", err, got, code, &problem)
 		}
@@ -232,17 +232,17 @@ func TestRenewalNeedsANewKey(t *testing.T) {
 
 	b := setup(t)
 	a := b.enrolled(t)
-	path := fmt.Sprintf(wire.PathRenew, a.node)
-	if status, code := a.call("POST", path, wire.RenewRequest{CSR: csrFor(t, a.key)}, nil); status != http.StatusBadRequest {
+	path := fmt.Sprintf(protocol.PathRenew, a.node)
+	if status, code := a.call("POST", path, protocol.RenewRequest{CSR: csrFor(t, a.key)}, nil); status != http.StatusBadRequest {
 		t.Errorf("same key: %d %s", status, code)
 	}
 	key := newKey(t)
-	var reply wire.EnrolReply
-	if status, code := a.call("POST", path, wire.RenewRequest{CSR: csrFor(t, key)}, &reply); status != http.StatusOK || reply.Node != a.node {
+	var reply protocol.EnrolReply
+	if status, code := a.call("POST", path, protocol.RenewRequest{CSR: csrFor(t, key)}, &reply); status != http.StatusOK || reply.Node != a.node {
 		t.Fatalf("%d %s", status, code)
 	}
 	next := b.peer(t, a.node, certificate(t, reply, key))
-	if status, _ := next.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+	if status, _ := next.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
 		t.Errorf("renewed certificate: %d", status)
 	}
 }
@@ -250,7 +250,7 @@ func TestRenewalNeedsANewKey(t *testing.T) {
 type polled struct {
 	status int
 	code   string
-	task   wire.Signed
+	task   protocol.Signed
 	err    error
 }
 
@@ -260,7 +260,7 @@ func (b *bundle) waiting(t testing.TB, p *peer) <-chan polled {
 	got := make(chan polled, 1)
 	go func() {
 		var r polled
-		r.status, r.code, r.err = p.try("GET", fmt.Sprintf(wire.PathWait, p.node), nil, &r.task)
+		r.status, r.code, r.err = p.try("GET", fmt.Sprintf(protocol.PathWait, p.node), nil, &r.task)
 		got <- r
 	}()
 	select {
@@ -288,7 +288,7 @@ func TestAHintWakesThePoll(t *testing.T) {
 	b := setup(t)
 	a := b.enrolled(t)
 	got := b.waiting(t, a)
-	b.put(a.node, wire.Signed{Body: []byte("task")})
+	b.put(a.node, protocol.Signed{Body: []byte("task")})
 	b.hints.Send(nodeapi.Topic(a.node)) // the next look without it is an hour away
 	if r := receive(t, got, 2*time.Second); r.status != http.StatusOK || string(r.task.Body) != "task" {
 		t.Errorf("%+v", r)
@@ -312,14 +312,14 @@ func TestINV40RevokedMeansNow(t *testing.T) {
 	if r := receive(t, got, 2*time.Second); r.status != http.StatusForbidden || r.code != string(errs.CertificateRevoked) {
 		t.Errorf("%+v", r)
 	}
-	if status, code := a.send("GET", wire.PathTrust, nil, nil); status != http.StatusForbidden {
+	if status, code := a.send("GET", protocol.PathTrust, nil, nil); status != http.StatusForbidden {
 		t.Errorf("the same connection: %d %s", status, code)
 	}
 
 	z := b.enrolled(t)
 	got = b.waiting(t, z)
 	revoke()
-	b.put(z.node, wire.Signed{Body: []byte("task")})
+	b.put(z.node, protocol.Signed{Body: []byte("task")})
 	b.hints.Send(nodeapi.Topic(z.node))
 	if r := receive(t, got, 2*time.Second); r.status != http.StatusForbidden || len(r.task.Body) > 0 {
 		t.Errorf("a task reached a revoked node: %+v", r)
@@ -371,7 +371,7 @@ func TestTextThatNoTableKeepsIsRefused(t *testing.T) {
 
 	b := setup(t)
 	a := b.enrolled(t)
-	status, code := a.call("PUT", fmt.Sprintf(wire.PathReport, a.node), wire.Report{BootID: "\x00"}, nil)
+	status, code := a.call("PUT", fmt.Sprintf(protocol.PathReport, a.node), protocol.Report{BootID: "\x00"}, nil)
 	if status != http.StatusBadRequest || code != string(errs.ValidationError) {
 		t.Errorf("%d %s", status, code)
 	}

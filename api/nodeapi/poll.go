@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/http1"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -43,7 +43,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error 
 	now := wall()
 	p := &waiting{
 		who: who, correlation: w.Header().Get(telemetry.CorrelationHeader),
-		until: now.Add(wire.WaitFor), lookAt: now.Add(s.relook()), parked: parked,
+		until: now.Add(protocol.WaitFor), lookAt: now.Add(s.relook()), parked: parked,
 	}
 	older, open := s.hall.enter(p)
 	if older != nil {
@@ -67,7 +67,7 @@ func (s *Server) resume(p *waiting, answer func(http.ResponseWriter, *http.Reque
 	p.parked.Resume(func(w http.ResponseWriter) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set(telemetry.CorrelationHeader, p.correlation)
-		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: fmt.Sprintf(wire.PathWait, p.who.Node)}}
+		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: fmt.Sprintf(protocol.PathWait, p.who.Node)}}
 		answer(w, r.WithContext(s.life))
 	})
 }
@@ -76,7 +76,7 @@ func (s *Server) nothing(p *waiting) {
 	s.resume(p, func(w http.ResponseWriter, _ *http.Request) { s.done(w) })
 }
 
-func (s *Server) give(p *waiting, task wire.Signed) {
+func (s *Server) give(p *waiting, task protocol.Signed) {
 	s.resume(p, func(w http.ResponseWriter, r *http.Request) { s.write(w, r, http.StatusOK, task) })
 }
 

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // statusOf is the status of each code that this door answers with. A code that
@@ -40,7 +40,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who caller, hand
 }
 
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who caller, err error) {
-	problem := wire.Problem{Code: string(errs.Internal), Message: "something failed on our side", CorrelationID: w.Header().Get(telemetry.CorrelationHeader)}
+	problem := protocol.Problem{Code: string(errs.Internal), Message: "something failed on our side", CorrelationID: w.Header().Get(telemetry.CorrelationHeader)}
 	status := http.StatusInternalServerError
 	if coded, ok := errors.AsType[*errs.Error](err); ok {
 		if known, ok := statusOf[coded.Code]; ok {

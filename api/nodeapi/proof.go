@@ -7,15 +7,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // proven takes every allocation that is said to be gone for what it is: gone by a
 // proof that the node's root half signed for this node, allocation and fence, or
 // still there. Who speaks for a node cannot say that a slot is clean.
-func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *wire.Report) error {
-	gone := func(a wire.AllocationSeen) bool { return a.Phase == wire.Gone }
+func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *protocol.Report) error {
+	gone := func(a protocol.AllocationSeen) bool { return a.Phase == protocol.Gone }
 	if !slices.ContainsFunc(r.Allocations, gone) {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *wire.R
 		if err := a.Proof.Verify(key, node, a.Allocation, a.Fence); err != nil {
 			// Broken, so that the release is ordered again, counted, and in the end shown
 			// to a person; the slot stays dirty.
-			a.Phase, a.Proof = wire.Broken, nil
+			a.Phase, a.Proof = protocol.Broken, nil
 			a.Message = fmt.Sprintf("proof: %v, ordered one that the node signed", err)
 			i.unproven(ctx, node, *a)
 		}
@@ -39,7 +39,7 @@ func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *wire.R
 	return nil
 }
 
-func (i *Intake) unproven(ctx context.Context, node ids.Node, a wire.AllocationSeen) {
+func (i *Intake) unproven(ctx context.Context, node ids.Node, a protocol.AllocationSeen) {
 	if i.Log != nil {
 		i.Log.WarnContext(ctx, "a release is not believed", "node", node, "allocation_id", a.Allocation, "fence", a.Fence, "why", a.Message)
 	}

@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"testing"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // INV-46: nobody but the node's root half says that a slot is clean, and only of
@@ -25,13 +25,13 @@ func TestINV46OnlyASignedProofCounts(t *testing.T) {
 	const gpu = "GPU-1"
 	var boot int64
 	// report says whether a release at fence 3 counts once it was reported.
-	report := func(enrolled []byte, change func(*wire.Proof), sign ed25519.PrivateKey, after func(*wire.Proof)) (proven bool) {
+	report := func(enrolled []byte, change func(*protocol.Proof), sign ed25519.PrivateKey, after func(*protocol.Proof)) (proven bool) {
 		t.Helper()
 		if _, err := i.DB.Exec(t.Context(), `UPDATE nodes SET proof_key = $2 WHERE id = $1`, i.node, enrolled); err != nil {
 			t.Fatal(err)
 		}
 		id := ids.New[ids.Allocation]()
-		p := &wire.Proof{Node: i.node, Allocation: id, Type: wire.RevokeUser, Fence: 3, UID: 200001, Checks: []string{"accounts"}, Leftovers: []string{}, Scrubbed: []string{gpu}}
+		p := &protocol.Proof{Node: i.node, Allocation: id, Type: protocol.RevokeUser, Fence: 3, UID: 200001, Checks: []string{"accounts"}, Leftovers: []string{}, Scrubbed: []string{gpu}}
 		change(p)
 		if sign != nil {
 			if err := p.Sign(sign); err != nil {
@@ -40,7 +40,7 @@ func TestINV46OnlyASignedProofCounts(t *testing.T) {
 		}
 		after(p)
 		boot++
-		r := wire.Report{Boot: boot, Sequence: 1, Complete: true, Allocations: []wire.AllocationSeen{{Allocation: id, Phase: wire.Gone, Fence: 3, Proof: p}}}
+		r := protocol.Report{Boot: boot, Sequence: 1, Complete: true, Allocations: []protocol.AllocationSeen{{Allocation: id, Phase: protocol.Gone, Fence: 3, Proof: p}}}
 		if err := i.Report(t.Context(), i.node, r); err != nil {
 			t.Fatal(err)
 		}
@@ -48,31 +48,31 @@ func TestINV46OnlyASignedProofCounts(t *testing.T) {
 		if err := i.DB.QueryRow(t.Context(), `SELECT proof IS NOT NULL, phase FROM observed_allocations WHERE allocation_id = $1`, id).Scan(&proven, &phase); err != nil {
 			t.Fatal(err)
 		}
-		if !proven && phase != string(wire.Broken) {
+		if !proven && phase != string(protocol.Broken) {
 			t.Errorf("not proven, and %s", phase)
 		}
 		return proven
 	}
-	none := func(*wire.Proof) {}
+	none := func(*protocol.Proof) {}
 	if !report(public, none, key, none) {
 		t.Fatal("the node's own proof does not count")
 	}
 	for rule, x := range map[string]struct {
 		enrolled []byte
-		change   func(*wire.Proof)
+		change   func(*protocol.Proof)
 		sign     ed25519.PrivateKey
-		after    func(*wire.Proof)
+		after    func(*protocol.Proof)
 	}{
 		"unsigned":             {public, none, nil, none},
 		"signed by another":    {public, none, stranger, none},
-		"named as the node's":  {public, none, stranger, func(p *wire.Proof) { p.Kid = wire.KidOf(public) }},
-		"another node's":       {public, func(p *wire.Proof) { p.Node = ids.New[ids.Node]() }, key, none},
-		"another allocation's": {public, func(p *wire.Proof) { p.Allocation = ids.New[ids.Allocation]() }, key, none},
-		"of another fence":     {public, func(p *wire.Proof) { p.Fence = 2 }, key, none},
-		"of a provisioning":    {public, func(p *wire.Proof) { p.Type = wire.ProvisionUser }, key, none},
-		"with another GPU":     {public, none, key, func(p *wire.Proof) { p.Scrubbed = append(p.Scrubbed, "GPU-2") }},
-		"without a leftover":   {public, func(p *wire.Proof) { p.Leftovers = []string{"/home/t-1"} }, key, func(p *wire.Proof) { p.Leftovers = []string{} }},
-		"a bit turned":         {public, none, key, func(p *wire.Proof) { p.Signature[7] ^= 4 }},
+		"named as the node's":  {public, none, stranger, func(p *protocol.Proof) { p.Kid = protocol.KidOf(public) }},
+		"another node's":       {public, func(p *protocol.Proof) { p.Node = ids.New[ids.Node]() }, key, none},
+		"another allocation's": {public, func(p *protocol.Proof) { p.Allocation = ids.New[ids.Allocation]() }, key, none},
+		"of another fence":     {public, func(p *protocol.Proof) { p.Fence = 2 }, key, none},
+		"of a provisioning":    {public, func(p *protocol.Proof) { p.Type = protocol.ProvisionUser }, key, none},
+		"with another GPU":     {public, none, key, func(p *protocol.Proof) { p.Scrubbed = append(p.Scrubbed, "GPU-2") }},
+		"without a leftover":   {public, func(p *protocol.Proof) { p.Leftovers = []string{"/home/t-1"} }, key, func(p *protocol.Proof) { p.Leftovers = []string{} }},
+		"a bit turned":         {public, none, key, func(p *protocol.Proof) { p.Signature[7] ^= 4 }},
 		"enrolled without key": {nil, none, key, none},
 		"enrolled anew":        {other, none, key, none},
 	} {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // A build goes to nodes that were asked to become it, by its digest and by nothing
@@ -34,7 +34,7 @@ func TestBuildsAreServedToNodes(t *testing.T) {
 	h.open()
 	known := h.join(h.declare())
 	get := func(p *peer, name string) (int, []byte) {
-		response, err := p.Get(h.url + fmt.Sprintf(wire.PathBuild, name))
+		response, err := p.Get(h.url + fmt.Sprintf(protocol.PathBuild, name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // resumable is a connection that leaves a ticket for the next one.
@@ -27,7 +27,7 @@ func (b *bundle) resumable(t *testing.T, config *tls.Config) *tls.Conn {
 }
 
 // ask sends one request and returns the answer; the ticket comes with it.
-func ask(t *testing.T, c *tls.Conn, path string) (status int, p wire.Problem) {
+func ask(t *testing.T, c *tls.Conn, path string) (status int, p protocol.Problem) {
 	t.Helper()
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: door\r\n\r\n", path); err != nil {
 		t.Fatal(err)
@@ -56,37 +56,37 @@ func TestINV40ResumedSessions(t *testing.T) {
 
 	if c := b.resumable(t, config); c.ConnectionState().DidResume {
 		t.Error("resumed nothing")
-	} else if status, _ := ask(t, c, wire.PathTrust); status != http.StatusOK {
+	} else if status, _ := ask(t, c, protocol.PathTrust); status != http.StatusOK {
 		t.Error(status)
 	}
 	c := b.resumable(t, config)
 	if !c.ConnectionState().DidResume {
 		t.Fatal("not resumed: a storm is ten times the work")
 	}
-	if status, p := ask(t, c, fmt.Sprintf(wire.PathWait, z.node)); status != http.StatusForbidden || p.Code != string(errs.NodeIdentityMismatch) {
+	if status, p := ask(t, c, fmt.Sprintf(protocol.PathWait, z.node)); status != http.StatusForbidden || p.Code != string(errs.NodeIdentityMismatch) {
 		t.Errorf("A as Z: %d %s", status, p.Code)
 	}
 	open := b.resumable(t, config)
-	if status, _ := ask(t, open, wire.PathTrust); status != http.StatusOK || !open.ConnectionState().DidResume {
+	if status, _ := ask(t, open, protocol.PathTrust); status != http.StatusOK || !open.ConnectionState().DidResume {
 		t.Error(status)
 	}
 	b.mu.Lock()
 	clear(b.standing)
 	b.standing["of another"] = ids.New[ids.Node]()
 	b.mu.Unlock()
-	if status, p := ask(t, open, wire.PathTrust); status != http.StatusForbidden || p.Code != string(errs.CertificateRevoked) {
+	if status, p := ask(t, open, protocol.PathTrust); status != http.StatusForbidden || p.Code != string(errs.CertificateRevoked) {
 		t.Errorf("revoked, on an open connection: %d %s", status, p.Code)
 	}
 	c = b.resumable(t, config)
-	if status, p := ask(t, c, wire.PathTrust); status != http.StatusForbidden || p.Code != string(errs.CertificateRevoked) {
+	if status, p := ask(t, c, protocol.PathTrust); status != http.StatusForbidden || p.Code != string(errs.CertificateRevoked) {
 		t.Errorf("revoked, resumed %v: %d %s", c.ConnectionState().DidResume, status, p.Code)
 	}
 
 	// A stranger's session is no node's.
 	config.GetClientCertificate, config.ClientSessionCache = nil, tls.NewLRUClientSessionCache(1)
-	ask(t, b.resumable(t, config), wire.PathTrust)
+	ask(t, b.resumable(t, config), protocol.PathTrust)
 	c = b.resumable(t, config)
-	if status, _ := ask(t, c, wire.PathTrust); status != http.StatusUnauthorized || !c.ConnectionState().DidResume {
+	if status, _ := ask(t, c, protocol.PathTrust); status != http.StatusUnauthorized || !c.ConnectionState().DidResume {
 		t.Errorf("nobody, resumed %v: %d", c.ConnectionState().DidResume, status)
 	}
 }

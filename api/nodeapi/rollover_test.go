@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // member is an agent of a simulated fleet: what it holds, what it believes, and
@@ -31,7 +31,7 @@ type member struct {
 	node   ids.Node
 	leaf   *x509.Certificate
 	below  *x509.Certificate
-	trust  wire.Trust
+	trust  protocol.Trust
 	task   map[string][]byte // what its root half believes
 	last   int64
 	share  int
@@ -95,11 +95,11 @@ func (m *member) obtain(token string) error {
 	if err != nil {
 		return err
 	}
-	var reply wire.EnrolReply
+	var reply protocol.EnrolReply
 	if token != "" {
-		err = m.call("POST", wire.PathEnrol, wire.EnrolRequest{Token: token, CSR: csrFor(m.h.t, key), Capability: 2}, &reply)
+		err = m.call("POST", protocol.PathEnrol, protocol.EnrolRequest{Token: token, CSR: csrFor(m.h.t, key), Capability: 2}, &reply)
 	} else {
-		err = m.call("POST", fmt.Sprintf(wire.PathRenew, m.node), wire.RenewRequest{CSR: csrFor(m.h.t, key)}, &reply)
+		err = m.call("POST", fmt.Sprintf(protocol.PathRenew, m.node), protocol.RenewRequest{CSR: csrFor(m.h.t, key)}, &reply)
 	}
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (m *member) believe() error {
 	if m.task == nil {
 		m.task = m.trust.TaskKeys // an operator vouched for the host
 	}
-	s, err := wire.OpenStatement(m.trust.Statement, m.task)
+	s, err := protocol.OpenStatement(m.trust.Statement, m.task)
 	if err != nil {
 		return fmt.Errorf("the root half refuses the statement: %w", err)
 	}
@@ -142,8 +142,8 @@ func (m *member) beat(random int) error {
 	if random%32 != 0 {
 		return nil
 	}
-	var reply wire.Trust
-	return m.call("GET", wire.PathTrust, struct{}{}, &reply)
+	var reply protocol.Trust
+	return m.call("GET", protocol.PathTrust, struct{}{}, &reply)
 }
 
 // INV-48: a thousand agents over two roll-overs of the authority and of the task
@@ -184,7 +184,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 	}
 	each(func(i int, _ *member) error {
 		node := h.declare()
-		fleet[i] = &member{h: h, door: door, served: served, node: node, trust: wire.Trust{CAs: bundle}, share: i % 21}
+		fleet[i] = &member{h: h, door: door, served: served, node: node, trust: protocol.Trust{CAs: bundle}, share: i % 21}
 		return fleet[i].obtain(h.token(node))
 	})
 	hour := func(n int) {
@@ -196,7 +196,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 			}
 			return m.beat(i + n)
 		})
-		signed := wire.Signed{Kid: h.keys.Active(), Body: []byte("task")}
+		signed := protocol.Signed{Kid: h.keys.Active(), Body: []byte("task")}
 		signature, err := h.keys.Sign(t.Context(), signed.Kid, signed.Body)
 		if err != nil || len(signature) == 0 {
 			t.Fatal(err)
@@ -267,22 +267,22 @@ func TestForgottenAuthorityIsRefusedByAnOpenDoor(t *testing.T) {
 	}
 	h.ahead.Add(int64(time.Minute))
 	p.CloseIdleConnections()
-	if status, _ := p.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+	if status, _ := p.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatalf("during the overlap: %d", status)
 	}
 	late := h.join(h.declare()) // of the new authority, told of both
-	if status, _ := late.send("GET", wire.PathTrust, nil, nil); status != http.StatusOK {
+	if status, _ := late.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatalf("of the new authority: %d", status)
 	}
 	if err := h.local.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.CloseIdleConnections()
-	if _, _, err := p.try("GET", wire.PathTrust, nil, nil); err == nil {
+	if _, _, err := p.try("GET", protocol.PathTrust, nil, nil); err == nil {
 		t.Error("a certificate of the forgotten authority opened the door")
 	}
 	late.CloseIdleConnections()
-	if status, _, err := late.try("GET", wire.PathTrust, nil, nil); err != nil || status != http.StatusOK {
+	if status, _, err := late.try("GET", protocol.PathTrust, nil, nil); err != nil || status != http.StatusOK {
 		t.Errorf("of the authority that is left: %d, %v", status, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRoutesAreTheWires: the door answers what agent/wire names, and nothing else
+// TestRoutesAreTheWires: the door answers what protocol names, and nothing else
 // but that there is nothing.
 func TestRoutesAreTheWires(t *testing.T) {
 	t.Parallel()
@@ -22,19 +22,19 @@ func TestRoutesAreTheWires(t *testing.T) {
 	named := wirePaths(t)
 	for path := range named {
 		if !served[path] {
-			t.Errorf("%s is named in agent/wire and not served", path)
+			t.Errorf("%s is named in protocol and not served", path)
 		}
 		delete(served, path)
 	}
 	for path := range served {
-		t.Errorf("%s is served and not named in agent/wire", path)
+		t.Errorf("%s is served and not named in protocol", path)
 	}
 }
 
 // wirePaths are the values of the constants that agents call.
 func wirePaths(t *testing.T) map[string]bool {
 	t.Helper()
-	syntax, err := parser.ParseFile(token.NewFileSet(), "../../agent/wire/wire.go", nil, parser.SkipObjectResolution)
+	syntax, err := parser.ParseFile(token.NewFileSet(), "../../protocol/wire.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func wirePaths(t *testing.T) map[string]bool {
 		return true
 	})
 	if len(paths) < 5 {
-		t.Fatalf("only %d paths in agent/wire: this test looks in the wrong place", len(paths))
+		t.Fatalf("only %d paths in protocol: this test looks in the wrong place", len(paths))
 	}
 	return paths
 }

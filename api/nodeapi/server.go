@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/http1"
@@ -25,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // TaskKeys are those that nodes should believe tasks by.
@@ -55,15 +55,15 @@ type Nodes interface {
 type Tasks interface {
 	// Next hands out the next task of each of the nodes that has one, and notes that
 	// it was delivered.
-	Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error)
+	Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error)
 	// Finish takes a result: task_superseded when a newer task overtook it.
-	Finish(ctx context.Context, node ids.Node, r wire.Result) error
-	Step(ctx context.Context, node ids.Node, task ids.Task, p wire.Progress) error
+	Finish(ctx context.Context, node ids.Node, r protocol.Result) error
+	Step(ctx context.Context, node ids.Node, task ids.Task, p protocol.Progress) error
 }
 
 // Reports takes what nodes see: stale_report for one that is not the newest.
 type Reports interface {
-	Report(ctx context.Context, node ids.Node, r wire.Report) error
+	Report(ctx context.Context, node ids.Node, r protocol.Report) error
 }
 
 // Server is the door. Its fields are set before Serve.
@@ -155,9 +155,9 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) routes() map[string]http.Handler {
 	const nodePath = "/internal/v1/nodes/{node}/"
 	return map[string]http.Handler{
-		"POST " + wire.PathEnrol:                     s.open(s.enrol),
+		"POST " + protocol.PathEnrol:                 s.open(s.enrol),
 		"GET /agent/{platform}":                      s.open(s.binary),
-		"GET " + wire.PathTrust:                      s.known(s.trust),
+		"GET " + protocol.PathTrust:                  s.known(s.trust),
 		"GET /internal/v1/agent/{digest}":            s.known(s.build),
 		"POST " + nodePath + "certificate":           s.known(s.renew),
 		"GET " + nodePath + "tasks/wait":             s.known(s.wait),

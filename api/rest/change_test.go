@@ -14,9 +14,9 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/reconciler"
-	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 const (

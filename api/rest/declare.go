@@ -9,9 +9,9 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 // PutDesired handles PUT /api/v1/admin/desired/{kind}/{name}.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
+	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -20,8 +22,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/reconciler"
-	"github.com/gpuaas/gpuaas/reconciler/change"
-	"github.com/gpuaas/gpuaas/reconciler/preview"
 )
 
 // archive is where declarations are kept: one node of Git's, one source, one plan.

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory/place"
+	"github.com/gpuaas/gpuaas/product/slots/place"
 )
 
 var t0 = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)

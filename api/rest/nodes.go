@@ -9,11 +9,11 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/inventory"
-	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 // CreateNode handles POST /api/v1/admin/nodes.

@@ -38,17 +38,14 @@ const (
 	scriptPolicy = pagePolicy + "; script-src 'self'"
 )
 
-// FirstAdminPath is the page of the first administrator; the code follows a #.
-const FirstAdminPath = "/first-admin"
-
 func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.GET("/", s.home)
 	e.GET("/sign-in", s.showSignIn)
 	e.POST("/sign-in", s.signIn)
 	e.POST("/sign-out", s.signOut)
 	e.GET("/auth/callback", s.callback)
-	e.GET(FirstAdminPath, s.showFirstAdmin)
-	e.POST(FirstAdminPath, s.firstAdmin)
+	e.GET(identity.FirstAdminPath, s.showFirstAdmin)
+	e.POST(identity.FirstAdminPath, s.firstAdmin)
 	e.GET(payment.PagePath+":id", s.showPayment)
 	for path, f := range map[string]struct {
 		contentType string

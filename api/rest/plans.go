@@ -9,11 +9,11 @@ import (
 	"slices"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/reconciler"
-	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 // The origins of plans: what the loop decided, and what somebody's change would do.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/observed"
@@ -16,7 +17,6 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
 	"github.com/gpuaas/gpuaas/reconciler"
-	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 // What the handlers ask about declarations and of those who change them.

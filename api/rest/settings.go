@@ -6,10 +6,10 @@ import (
 	"net/http"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/reconciler/change"
 )
 
 // ListPolicies handles GET /api/v1/admin/policies.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/gpuaas/gpuaas/agent/care"
+	"github.com/gpuaas/gpuaas/agent/gpuops"
 	"github.com/gpuaas/gpuaas/agent/scrub"
 )
 
@@ -14,7 +14,7 @@ func probe(ctx context.Context, p process) error {
 	if len(p.args) != 1 {
 		return &usageError{errors.New("the name of a probe is needed")}
 	}
-	return care.Child(ctx, p.args[0], "", func(text []byte) error {
+	return gpuops.Child(ctx, p.args[0], "", func(text []byte) error {
 		_, err := p.out.Write(text)
 		return err
 	})

@@ -15,11 +15,11 @@ import (
 	"syscall"
 
 	"github.com/gpuaas/gpuaas/agent"
-	"github.com/gpuaas/gpuaas/agent/host"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/linux"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/redact"
 	"github.com/gpuaas/gpuaas/internal/version"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const usage = `Usage: gpuaas-agent COMMAND [flags]
@@ -67,10 +67,10 @@ type process struct {
 var commands = map[string]func(context.Context, process) error{
 	"run": run, "network": network, "helper": helperHalf, "guard": guard, "inventory": inventory,
 	"install": install, "status": status, "plan": plan, "doctor": doctor, deviceCommand: openDevice,
-	"probe":            probe,    // not for people: a child that looks at what may hang
-	"scrub":            scrubGPU, // the same, for what may crash
-	host.InsideCommand: func(_ context.Context, p process) error { return host.Inside(p.in, p.out) },
-	"version":          printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
+	"probe":             probe,    // not for people: a child that looks at what may hang
+	"scrub":             scrubGPU, // the same, for what may crash
+	linux.InsideCommand: func(_ context.Context, p process) error { return linux.Inside(p.in, p.out) },
+	"version":           printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
 }
 
 func command(ctx context.Context, args []string, out, errOut io.Writer, env func(string) string) int {
@@ -98,7 +98,7 @@ func command(ctx context.Context, args []string, out, errOut io.Writer, env func
 }
 
 func printVersion(_ context.Context, p process) error {
-	_, err := fmt.Fprintf(p.out, "gpuaas-agent %s, envelope %d, capability %d\n", version.Version, wire.Version, wire.Capability)
+	_, err := fmt.Fprintf(p.out, "gpuaas-agent %s, envelope %d, capability %d\n", version.Version, protocol.Version, protocol.Capability)
 	return err
 }
 

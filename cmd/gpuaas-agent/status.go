@@ -13,8 +13,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // statusSocket is where the half that speaks answers on the host.
@@ -134,18 +134,18 @@ func writeStatus(w io.Writer, st agent.Status, now time.Time) (wrong []string) {
 // lateReport is several of the usual periods.
 const lateReport = time.Minute
 
-func writeReport(w io.Writer, r *wire.Report) (wrong []string) {
+func writeReport(w io.Writer, r *protocol.Report) (wrong []string) {
 	fmt.Fprintf(w, "\n%d allocations\n", len(r.Allocations))
 	for _, a := range r.Allocations {
 		fmt.Fprintf(w, "  %s  %-8s fence %d  %s\n", a.Allocation, a.Phase, a.Fence, a.Step)
-		if a.Phase == wire.Broken {
+		if a.Phase == protocol.Broken {
 			wrong = append(wrong, fmt.Sprintf("Allocation %s is not as ordered: %s. The control plane repairs it; see gpuaas-agent plan.", a.Allocation, a.Message))
 		}
 	}
 	fmt.Fprintf(w, "\n%d GPUs\n", len(r.Inventory.GPUs))
 	for _, g := range r.Inventory.GPUs {
 		fmt.Fprintf(w, "  %d  %s  %-24s %s\n", g.Index, g.UUID, g.Model, g.Health)
-		if g.Health != wire.Healthy {
+		if g.Health != protocol.Healthy {
 			wrong = append(wrong, fmt.Sprintf("GPU %d is %s: %s. See gpuaas describe node, and the runbook of the code.", g.Index, g.Health, strings.Join(g.Reasons, ", ")))
 		}
 	}

@@ -6,24 +6,13 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"github.com/gpuaas/gpuaas/cli"
 	"github.com/gpuaas/gpuaas/desired/validate"
 )
 
 func main() {
 	validate.Child() // does not return in the child that evaluates files
-	os.Exit(run())
-}
-
-func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	defer logged.Flush()
-	// The second Ctrl-C kills: the first may be waiting for something that hangs.
-	context.AfterFunc(ctx, stop)
-	return newApp().execute(ctx, os.Args[1:])
+	os.Exit(cli.Run())
 }

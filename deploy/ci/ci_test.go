@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gpuaas/gpuaas/deploy/ci"
-	"github.com/gpuaas/gpuaas/internal/forgedouble"
+	"github.com/gpuaas/gpuaas/dev/forge"
 )
 
 type job struct {
@@ -109,29 +109,29 @@ func TestTheCommentIsEditedInPlace(t *testing.T) {
 			t.Skipf("the scripts run %s: %v", tool, err)
 		}
 	}
-	for _, forge := range ci.Forges() {
-		t.Run(forge, func(t *testing.T) {
+	for _, kind := range ci.Forges() {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			account := map[string]string{"github": "github-actions[bot]"}[forge]
-			double, err := forgedouble.New(t.Context(), forgedouble.Config{Kind: forge, Dir: t.TempDir(), Project: "acme/fleet", Token: "t", Account: account})
+			account := map[string]string{"github": "github-actions[bot]"}[kind]
+			double, err := forge.New(t.Context(), forge.Config{Kind: kind, Dir: t.TempDir(), Project: "acme/fleet", Token: "t", Account: account})
 			if err != nil {
 				t.Fatal(err)
 			}
 			server := httptest.NewServer(double)
 			t.Cleanup(server.Close)
-			pull, err := double.Open(t.Context(), forgedouble.Pull{From: "change", Into: "main", Title: "t", Author: "ada"})
+			pull, err := double.Open(t.Context(), forge.Pull{From: "change", Into: "main", Title: "t", Author: "ada"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			double.Say(pull, "eve", "<!-- gpuaas:plan:fleet -->\nmine")
 
-			dir, script := t.TempDir(), commenting(t, forge)
+			dir, script := t.TempDir(), commenting(t, kind)
 			run := func() {
 				t.Helper()
 				cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
 				cmd.Dir = dir
 				cmd.Env = append(os.Environ(), "NO_PROXY=*", "GPUAAS_SOURCE=fleet", "PULL=1", "FORGE_TOKEN=t", "FORGE_PROJECT=acme/fleet",
-					"FORGE_API="+server.URL+map[string]string{"github": "/api/v3/repos/acme/fleet", "gitea": "/api/v1"}[forge],
+					"FORGE_API="+server.URL+map[string]string{"github": "/api/v3/repos/acme/fleet", "gitea": "/api/v1"}[kind],
 					"CI_API_V4_URL="+server.URL+"/api/v4", "CI_PROJECT_ID=acme%2Ffleet", "CI_MERGE_REQUEST_IID=1")
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, out)

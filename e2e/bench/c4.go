@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuaas/gpuaas/desired/git"
+	"github.com/gpuaas/gpuaas/gitops/source"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
@@ -51,7 +51,7 @@ func incrementalReads(ctx context.Context, l *lab) ([]row, error) {
 type origin struct {
 	dir    string
 	n      int
-	source *git.Source
+	source *source.Source
 	known  string
 	rounds int
 	looks  int
@@ -72,8 +72,8 @@ func (l *lab) origin(ctx context.Context, name string, n int) (*origin, error) {
 		return nil, err
 	}
 	var err error
-	o.source, err = git.OpenStore(filepath.Join(l.dir, name+"-store"), git.Spec{
-		Location: o.dir, Ref: "main", Dirs: []string{"fleet"}, AllowFile: true, Limits: git.Limits{Files: 4 * largeTree, FileBytes: 1 << 20, TreeBytes: 1 << 30},
+	o.source, err = source.OpenStore(filepath.Join(l.dir, name+"-store"), source.Spec{
+		Location: o.dir, Ref: "main", Dirs: []string{"fleet"}, AllowFile: true, Limits: source.Limits{Files: 4 * largeTree, FileBytes: 1 << 20, TreeBytes: 1 << 30},
 	})
 	if err != nil {
 		return nil, err

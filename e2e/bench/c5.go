@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gpuaas/gpuaas/desired"
-	"github.com/gpuaas/gpuaas/desired/git"
 	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/gitops/source"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 )
@@ -123,7 +123,7 @@ func (s *synced) sync(ctx context.Context) (time.Duration, error) {
 }
 
 // judge validates and applies a tree, and says when it was validated.
-func (s *synced) judge(ctx context.Context, tree git.Tree) (time.Time, error) {
+func (s *synced) judge(ctx context.Context, tree source.Tree) (time.Time, error) {
 	result, err := s.cache.Validate(ctx, validate.Input{Tree: tree.TreeHash, Files: tree.Files, Base: tree.Base, Changed: tree.Changed, Removed: tree.Removed})
 	if err != nil {
 		return time.Time{}, err

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/enrol"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // crowdVariable carries a crowdOrder to a process that plays agents.
@@ -194,7 +194,7 @@ func (c *agents) wait(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	poll := fmt.Sprintf("GET "+wire.PathWait+" HTTP/1.1\r\nHost: door\r\n\r\n", c.nodes[i])
+	poll := fmt.Sprintf("GET "+protocol.PathWait+" HTTP/1.1\r\nHost: door\r\n\r\n", c.nodes[i])
 	if _, err := io.WriteString(conn, poll); err != nil {
 		return fmt.Errorf("waiting: %w", err)
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -106,10 +106,10 @@ INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, age
 	ON CONFLICT (node_id) DO UPDATE SET observed_at = excluded.observed_at, stale_at = excluded.stale_at;
 `, connections, upsertedAtOnce)
 
-func (r *reports) next() wire.Report {
-	return wire.Report{
+func (r *reports) next() protocol.Report {
+	return protocol.Report{
 		Capability: 1, Agent: "1", BootID: "b", Boot: 1, Sequence: r.sequence, Complete: true,
-		Inventory: wire.Inventory{GPUs: []wire.GPU{{UUID: "GPU-1", Model: "H100", Health: wire.Healthy}}}, Allocations: []wire.AllocationSeen{},
+		Inventory: protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-1", Model: "H100", Health: protocol.Healthy}}}, Allocations: []protocol.AllocationSeen{},
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/enrol"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // idleAgent is what the agent that ships holds in memory while nothing happens.
@@ -80,8 +80,8 @@ func knownNode(ctx context.Context, secrets, state string) error {
 	if err != nil {
 		return err
 	}
-	who, err := enrol.From(wire.EnrolReply{
-		Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: wire.Trust{CAs: string(ca.Bundle()), TaskKeys: keys.Public()},
+	who, err := enrol.From(protocol.EnrolReply{
+		Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: protocol.Trust{CAs: string(ca.Bundle()), TaskKeys: keys.Public()},
 	}, key, enrol.Identity{})
 	if err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/client"
 	"github.com/gpuaas/gpuaas/agent/enrol"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -36,6 +35,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -190,7 +190,7 @@ func (h *house) enrol(ctx context.Context, url string, node ids.Node) (*client.C
 	if err != nil {
 		return nil, err
 	}
-	reply, err := stranger.Enrol(ctx, wire.EnrolRequest{Token: token, CSR: csr, Hostname: "bench", Capability: wire.Capability})
+	reply, err := stranger.Enrol(ctx, protocol.EnrolRequest{Token: token, CSR: csr, Hostname: "bench", Capability: protocol.Capability})
 	if err != nil {
 		return nil, fmt.Errorf("enrolling: %w", err)
 	}

@@ -15,13 +15,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -145,22 +145,22 @@ func (*ours) Enrol(context.Context, nodeapi.Enrolment, nodeapi.Issue) (nodeapi.A
 func (*ours) Renew(context.Context, ids.Node, string, nodeapi.Issue) (nodeapi.Grant, error) {
 	return nodeapi.Grant{}, errNotHere
 }
-func (*ours) Check(context.Context, ids.Node, string) error                 { return nil }
-func (*ours) Believes(context.Context, ids.Node, string) (string, error)    { return "", errNotHere }
-func (*ours) Fallen(context.Context, []string) ([]string, error)            { return nil, nil }
-func (*ours) Finish(context.Context, ids.Node, wire.Result) error           { return nil }
-func (*ours) Step(context.Context, ids.Node, ids.Task, wire.Progress) error { return nil }
-func (*ours) Report(context.Context, ids.Node, wire.Report) error           { return nil }
+func (*ours) Check(context.Context, ids.Node, string) error                     { return nil }
+func (*ours) Believes(context.Context, ids.Node, string) (string, error)        { return "", errNotHere }
+func (*ours) Fallen(context.Context, []string) ([]string, error)                { return nil, nil }
+func (*ours) Finish(context.Context, ids.Node, protocol.Result) error           { return nil }
+func (*ours) Step(context.Context, ids.Node, ids.Task, protocol.Progress) error { return nil }
+func (*ours) Report(context.Context, ids.Node, protocol.Report) error           { return nil }
 
-func (o *ours) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
+func (o *ours) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	found := map[ids.Node]wire.Signed{}
+	found := map[ids.Node]protocol.Signed{}
 	for _, n := range nodes {
 		o.seen[n] = struct{}{}
 		if o.mail[n] {
 			delete(o.mail, n)
-			found[n] = wire.Signed{Body: make([]byte, 100)} // with its names and base64 about a frame
+			found[n] = protocol.Signed{Body: make([]byte, 100)} // with its names and base64 about a frame
 		}
 	}
 	return found, nil
@@ -182,7 +182,7 @@ func (s *stdDoor) serve(ctx context.Context, l net.Listener) error {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			woken, leave := s.all.enter()
 			defer leave()
-			end := time.NewTimer(wire.WaitFor)
+			end := time.NewTimer(protocol.WaitFor)
 			defer end.Stop()
 			select {
 			case <-woken:

@@ -13,10 +13,10 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -223,8 +223,8 @@ func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 // allocationOf reads whom a task is about, as an agent does after it has verified
 // the signature.
-func allocationOf(t wire.Signed) (ids.Allocation, error) {
-	var e wire.Envelope
+func allocationOf(t protocol.Signed) (ids.Allocation, error) {
+	var e protocol.Envelope
 	if err := json.Unmarshal(t.Body, &e); err != nil {
 		return ids.Allocation{}, fmt.Errorf("reading an envelope: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/runner"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Hosts judges every simulated host: nothing may be left but what live accounts
@@ -39,7 +39,7 @@ func Hosts(agents string, live []string) (found []Finding, err error) {
 		}
 		for _, r := range records {
 			last := r.Last()
-			if runner.Over(r) && last.Told || last.Envelope.Type == wire.ProvisionUser && last.Told && allowed[userOf(last.Envelope)] {
+			if runner.Over(r) && last.Told || last.Envelope.Type == protocol.ProvisionUser && last.Told && allowed[userOf(last.Envelope)] {
 				continue
 			}
 			found = append(found, Finding{
@@ -121,7 +121,7 @@ func Unjournalled(agents string) (found []Finding, err error) {
 	return found, nil
 }
 
-func userOf(e wire.Envelope) string {
+func userOf(e protocol.Envelope) string {
 	var p struct {
 		User string `json:"user"`
 	}

@@ -11,7 +11,7 @@ import (
 // The plug is pulled while a tenant has a login.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	const pkg = "github.com/gpuaas/gpuaas/agent/host"
+	const pkg = "github.com/gpuaas/gpuaas/agent/linux"
 	h := rig.New(t, rig.Options{Profile: "t4-4"})
 	h.RunInside(t, pkg, "-test.run=TestBeforeRestart")
 	h.Sh(t, "sync")

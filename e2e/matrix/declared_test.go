@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // The source that declarations come from, and a key that is set.
@@ -38,7 +38,7 @@ func (w *world) declare() {
 	w.b.standing["DriftID"] = w.a.standing["DriftID"]
 	_, w.a.standing["SlotID"] = w.machine()
 	w.b.standing["SlotID"] = w.a.standing["SlotID"]
-	w.fingerprint = (&wire.Topology{}).Hardware().Fingerprint()
+	w.fingerprint = (&protocol.Topology{}).Hardware().Fingerprint()
 }
 
 // platforms are the objects with an id that belong to no tenant.

@@ -24,12 +24,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 
-	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/server"
 )
 
 func TestMain(m *testing.M) {
@@ -46,8 +46,8 @@ type house struct {
 	url    string
 	log    *lines
 	state  string // folder of the server's own keys
-	cfg    serve.Config
-	server *serve.Server
+	cfg    server.Config
+	server *server.Server
 	client *http.Client
 
 	// One address may fail only so often: each few hundred requests come from
@@ -74,7 +74,7 @@ func (l *lines) String() string {
 }
 
 // open starts a house. prepare runs before the server, which reads policies once.
-func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
+func open(t testing.TB, prepare ...func(*house, *server.Config)) *house {
 	t.Helper()
 	// What is started lives longer than the context of a test that cleans up.
 	ctx := context.WithoutCancel(t.Context())
@@ -90,8 +90,8 @@ func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(bus.Stop)
-	cfg := serve.Config{
-		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("matrix") }, Roles: []serve.Role{serve.RoleAPI},
+	cfg := server.Config{
+		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("matrix") }, Roles: []server.Role{server.RoleAPI},
 		Environment: "matrix", Profile: desired.Environment{Vendor: "core42", Service: "aicloud", Region: region, TrustDomain: "gpuaas.test"},
 		Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", StateDir: h.state,
 		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -113,7 +113,7 @@ func open(t testing.TB, prepare ...func(*house, *serve.Config)) *house {
 
 func (h *house) start() {
 	h.Helper()
-	server, err := serve.Start(context.WithoutCancel(h.Context()), h.cfg)
+	server, err := server.Start(context.WithoutCancel(h.Context()), h.cfg)
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/server"
 )
 
 const audience = "gpuaas-api"
@@ -50,7 +50,7 @@ func newProvider(t testing.TB) *provider {
 }
 
 // through makes the server believe the provider.
-func (p *provider) through(_ *house, c *serve.Config) {
+func (p *provider) through(_ *house, c *server.Config) {
 	c.Profile.SignIn = desired.SignIn{Issuer: p.url, ClientID: "gpuaas", CLIClientID: "gpuaas-cli", Audience: audience, RolesClaim: "realm_access.roles"}
 }
 

@@ -6,18 +6,18 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
 	"github.com/gpuaas/gpuaas/desired"
-	"github.com/gpuaas/gpuaas/internal/checkout"
-	"github.com/gpuaas/gpuaas/internal/checkout/checkouttest"
+	"github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
+	"github.com/gpuaas/gpuaas/server"
 )
 
 // takeMoney makes the server pay at a provider of this test. It tells nobody of
 // what is paid: no cell of the matrix waits for that.
-func takeMoney(t testing.TB, c *serve.Config) {
+func takeMoney(t testing.TB, c *server.Config) {
 	t.Helper()
-	at := checkouttest.Start(t, checkout.Config{Path: filepath.Join(t.TempDir(), "payments"), Log: slog.New(slog.DiscardHandler)})
-	c.Payments = serve.Payments{SecretKey: checkouttest.SecretKey, WebhookSecret: checkouttest.WebhookSecret, APIURL: at.URL}
+	at := stripetest.Start(t, stripe.Config{Path: filepath.Join(t.TempDir(), "payments"), Log: slog.New(slog.DiscardHandler)})
+	c.Payments = server.Payments{SecretKey: stripetest.SecretKey, WebhookSecret: stripetest.WebhookSecret, APIURL: at.URL}
 	c.Profile.Payments, c.Profile.Development = desired.Payments{Provider: desired.ProviderStripe}, true
 }
 

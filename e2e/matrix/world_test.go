@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/gpuaas/gpuaas/cmd/gpuaas/serve"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/server"
 )
 
 const (
@@ -89,7 +89,7 @@ type world struct {
 func furnish(t testing.TB, prepare ...func(*house)) *world {
 	t.Helper()
 	p := newProvider(t)
-	w := &world{house: open(t, func(h *house, c *serve.Config) {
+	w := &world{house: open(t, func(h *house, c *server.Config) {
 		p.through(h, c)
 		takeMoney(t, c)
 		for _, change := range prepare {

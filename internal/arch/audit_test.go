@@ -41,7 +41,7 @@ func TestPrivilegedChangesAreAudited(t *testing.T) {
 	}
 	all := bodies(t)
 	for _, room := range slices.Sorted(maps.Keys(all)) {
-		if !underAny(room, []string{"platform", "product", "reconciler/change"}) {
+		if !underAny(room, []string{"platform", "product", "gitops/change"}) {
 			continue
 		}
 		for name, f := range all[room].functions {
@@ -88,7 +88,7 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 	}
 	for called := range all[pkg].reach(name, func(f *function) map[string]bool { return f.rooms }) {
 		for other, room := range all {
-			if other != pkg && underAny(other, []string{"platform", "product", "reconciler/change", "cmd"}) && (room.audits("."+called) || room.audits(called)) {
+			if other != pkg && underAny(other, []string{"platform", "product", "gitops/change", "server", "cli"}) && (room.audits("."+called) || room.audits(called)) {
 				return true
 			}
 			// A room that asks a lower one: once, and no deeper.
@@ -152,7 +152,7 @@ func bodies(t *testing.T) map[string]*bodiesOf {
 	callers := map[string]bool{} // types that carry a caller, by package and name
 	var files []file
 	for _, f := range sources(t) {
-		if f.test || !underAny(f.pkg, []string{"api/rest", "platform", "product", "reconciler/change", "cmd"}) {
+		if f.test || !underAny(f.pkg, []string{"api/rest", "platform", "product", "gitops/change", "server", "cli"}) {
 			continue
 		}
 		files = append(files, f)
@@ -210,7 +210,7 @@ func (b *bodiesOf) take(f file, d ast.Decl, owner map[string]string, callers map
 	}
 	// What the wiring hands in has the name of the field that it fills.
 	ast.Inspect(d, func(n ast.Node) bool {
-		if pair, ok := n.(*ast.KeyValueExpr); ok && under(f.pkg, "cmd") {
+		if pair, ok := n.(*ast.KeyValueExpr); ok && underAny(f.pkg, []string{"server", "cli"}) {
 			if field, ok := pair.Key.(*ast.Ident); ok {
 				b.named("."+field.Name).read(f, pair.Value)
 			}

@@ -5,174 +5,197 @@ import (
 	"strings"
 )
 
-// anything is what the folders at the top may import.
+// anything is the rule of folders at the top, which may import every package.
 const anything = "*"
 
-// rooms says which packages of ours a folder may import beside internal and
-// itself. The longest matching folder rules; a package without one has no room.
-// No arrow runs upwards: cmd, api, jobs, {product, reconciler}, {platform,
-// desired, observed}, {policies, cue, agent/wire}.
-var rooms = map[string][]string{
+// importRules lists the packages of ours that a folder may import in addition to internal and
+// itself. The rule of the longest matching folder applies. A package without a rule fails the
+// tests. No import points upwards: cmd > cli > dev > server > api > jobs > services > gitops >
+// {product, reconciler} > platform > {desired, observed} > {policies, cue, protocol} > internal.
+var importRules = map[string][]string{
 	"internal":        {},
-	"internal/pgtest": {"migrations"}, // the template that tests clone
+	"internal/pgtest": {"migrations"}, // pgtest clones the migrated template database
 
 	"cue":          {},
 	"deploy":       {},
 	"docs":         {},
 	"environments": {},
 	"migrations":   {},
+	"web":          {},
 	"policies":     {},
 	"policies/gen": {"policies"},
-	// A leaf that nodes link as well: what they hand out is judged by the table that
-	// the control plane sells by.
-	"policies/fault":     {"agent/wire"},
-	"policies/fault/gen": {},
-	"web":                {},
 
-	"agent":      {"agent", "policies/fault"},
-	"agent/wire": {},
+	"protocol": {},
+	// The agent and the control plane classify GPU faults by the same table.
+	"protocol/fault":     {"protocol"},
+	"protocol/fault/gen": {},
+
+	"agent": {"agent", "protocol"},
 
 	"desired":          {},
-	"desired/validate": {"cue", "desired", "policies"}, // a Policy's values have the types of its keys
-	"desired/git":      {"desired", "desired/validate"},
-	"observed":         {"agent/wire"},
+	"desired/validate": {"cue", "desired", "policies"}, // the values of a Policy have the types of its keys
+	"observed":         {"protocol"},
 
-	// platform/event: a drift is a fact.
-	"reconciler": {"desired", "observed", "reconciler/plan", "reconciler/check", "platform/event"},
-	// agent/wire: slots and fences have one vocabulary, and it is a leaf.
-	"reconciler/plan": {"desired", "observed", "agent/wire"},
-	// What a change would do: pure, as the plan is.
-	"reconciler/preview": {"desired", "policies"},
-	// What people do to declarations is audited, repeatable, and told as a fact; so is
-	// what a commit does. reconciler: they live with drift, too.
-	"reconciler/change": {"desired", "desired/git", "desired/validate", "reconciler", "reconciler/preview", "platform/audit", "platform/event", "platform/identity", "policies"},
-	"reconciler/follow": {"desired", "desired/git", "desired/validate", "reconciler/preview", "reconciler/change", "reconciler/forge", "platform/audit", "platform/event", "policies"},
-	"reconciler/forge":  {},
-	"reconciler/check":  {"desired", "observed", "reconciler/plan", "agent/wire"},
+	"reconciler":       {"desired", "observed", "reconciler/plan", "reconciler/check", "policies", "platform/event"}, // a drift is an event
+	"reconciler/plan":  {"desired", "observed", "protocol"},
+	"reconciler/check": {"desired", "observed", "reconciler/plan", "protocol"},
 
-	"platform": {"policies"},                                                        // and lower floors
-	"product":  {"platform", "policies", "policies/fault", "desired", "agent/wire"}, // and lower floors; policies/fault: what a fault leads to
+	"gitops/source":  {"desired", "desired/validate"},
+	"gitops/preview": {"desired", "policies"},
+	"gitops/forge":   {},
+	"gitops/change":  {"gitops/source", "gitops/preview", "desired", "desired/validate", "observed", "reconciler", "platform", "product", "policies"},
+	"gitops/sync": {
+		"gitops/source", "gitops/preview", "gitops/change", "gitops/forge", "desired", "desired/validate", "platform", "policies",
+	},
 
-	// migrations: the name of the schema that River's tables are in.
-	"jobs":          {"jobs/nodetask", "reconciler", "platform", "product", "policies", "desired", "observed", "agent/wire", "migrations"},
-	"jobs/nodetask": {"agent/wire"},
+	"platform": {"policies"},                                    // and lower layers
+	"product":  {"platform", "policies", "desired", "protocol"}, // and lower layers
+
+	// migrations: the schema of River's tables has its name there.
+	"jobs": {
+		"jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired", "observed", "protocol", "migrations",
+	},
+	"jobs/nodetask": {"protocol"},
 
 	"api/openapi":  {},
 	"api/asyncapi": {},
 	"api/oapi":     {},
-	// reconciler: the plan history, with its reasons, is read from its store.
-	"api/rest":   {"api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "observed", "reconciler", "web", "docs"},
+	"api/rest": {
+		"api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "observed", "reconciler", "gitops",
+		"jobs/nodetask", "web", "docs",
+	},
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
-	// desired: the word that wakes the loop. platform/secret: whether a node's
-	// certificate is in force, asked at every call.
-	"api/nodeapi": {"agent/wire", "jobs/nodetask", "observed", "product/inventory", "desired", "platform/secret"},
+	// desired: the hint that wakes the loop. platform/secret: whether a node's certificate is in
+	// force, checked at every call.
+	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/inventory", "desired", "platform/secret"},
+
+	"server": {
+		"api", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies", "cue", "protocol",
+		"migrations", "environments", "web", "docs",
+	},
+	"dev": {
+		"server", "api", "agent", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies",
+		"cue", "protocol", "migrations", "environments", "web", "docs",
+	},
+
+	// Offline commands use the logic of these packages without a server.
+	"cli": {
+		"cli", "api/oapi", "desired", "desired/validate", "gitops", "platform", "product", "policies", "cue", "environments", "deploy", "docs",
+	},
+	"cli/local": {
+		"cli", "api/oapi", "server", "dev", "agent", "desired", "desired/validate", "gitops", "platform", "product", "policies", "cue",
+		"environments", "deploy", "docs",
+	},
 
 	"cmd":     {anything},
 	"e2e":     {anything},
 	"scripts": {},
-	// Holds the contract against the released one.
+	// Compares the contract with the released one.
 	"scripts/contractdiff": {"api/openapi"},
 }
 
-// roofs are imported by nobody.
-var roofs = []string{"cmd", "e2e", "scripts"}
+// notImported are folders that no other folder imports.
+var notImported = []string{"cmd", "e2e", "scripts"}
 
-// floors, lowest first. A total order on purpose: two rooms that want each
-// other mean that one of them should enqueue.
-var floors = map[string][]string{
+// layers lists the packages of a group, lowest first. A package imports only lower layers. The
+// order is total on purpose: two packages that need each other mean that one should enqueue.
+var layers = map[string][]string{
 	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence"},
-	"product":  {"inventory", "storage", "allocation", "app", "terminal"},
+	"product":  {"slots", "inventory", "storage", "allocation", "app", "terminal"},
 }
 
-// fences keep libraries to the folders that may know them. They hold for test
-// files as well.
-var fences = []struct {
+// libraryRules restrict a library to the folders that may import it, in test files too.
+var libraryRules = []struct {
 	library []string
 	only    []string // the only folders that may import it
 	never   []string // or the folders that may not
 }{
 	{library: []string{"github.com/gin-gonic/gin", "go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic"}, only: []string{"api"}},
-	// Handlers without a door before them are for measuring the door.
+	// Handlers without middleware exist to measure the middleware.
 	{library: []string{module + "/api/rest/bare"}, only: []string{"e2e/bench"}},
 	{library: []string{module + "/desired/validate/bare"}, only: []string{"e2e/bench"}},
-	// internal/checkout plays Stripe, and both it and who runs it are tested by Stripe's own client.
-	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "internal/checkout", "cmd/gpuaas/up"}},
-	// Vault is one driver of a port; nobody else speaks to it.
+	// dev/stripe is the double of Stripe. Stripe's own client tests it.
+	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "dev/stripe", "dev/up"}},
+	// Vault is one adapter of a port.
 	{library: []string{"github.com/hashicorp/vault"}, only: []string{"platform/secret/vault"}},
-	// The gens turn definitions and keys into Go when make runs them; nothing links them.
-	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "policies/fault/gen"}},
+	// The generators turn definitions and keys into Go. No program links them.
+	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "protocol/fault/gen"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},
-		never:   []string{"agent", "reconciler/plan", "reconciler/check", "reconciler/preview", "product/inventory/place", "product/inventory/rollout"},
+		never:   []string{"agent", "reconciler/plan", "reconciler/check", "gitops/preview", "product/slots/place", "product/inventory/rollout"},
 	},
 }
 
-// unlinked must not be in the node binary, however far down: it runs as root
-// on every machine, and each of these is a parser or a listener more.
+// unlinked are packages that the agent must not link, directly or indirectly. The agent runs as
+// root on every node, and each of these adds a parser or a listener to it.
 var unlinked = []string{
 	"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "github.com/pressly/goose",
 	"github.com/gin-gonic", "github.com/getkin/kin-openapi", "github.com/oapi-codegen",
 	"github.com/nats-io", "cuelang.org/go", "github.com/go-git", "github.com/hashicorp", module + "/migrations",
 }
 
-// roomOf returns the folder that rules a package, or "".
-func roomOf(pkg string) string {
+// ruleOf returns the folder whose rule applies to a package, or "".
+func ruleOf(pkg string) string {
 	best := ""
-	for room := range rooms {
-		if under(pkg, room) && len(room) > len(best) {
-			best = room
+	for folder := range importRules {
+		if under(pkg, folder) && len(folder) > len(best) {
+			best = folder
 		}
 	}
 	return best
 }
 
-// home is the folder whose packages may use each other freely: a room with its
-// adapters and its pure parts. In a wing that is the room, not the wing.
-func home(pkg string) string {
-	if wing, rest, ok := strings.Cut(pkg, "/"); ok && floors[wing] != nil {
-		room, _, _ := strings.Cut(rest, "/")
-		return wing + "/" + room
+// unitOf returns the folder whose packages may import each other freely: a package with its
+// adapters and its pure parts. In a group with layers this is the layer.
+func unitOf(pkg string) string {
+	if group, rest, ok := strings.Cut(pkg, "/"); ok && layers[group] != nil {
+		layer, _, _ := strings.Cut(rest, "/")
+		return group + "/" + layer
 	}
-	return roomOf(pkg)
+	return ruleOf(pkg)
 }
 
-// verdict says why from may not import to, or "".
-func verdict(from, to string) string {
-	may := rooms[roomOf(from)]
+// violation returns why from may not import to, or "".
+func violation(from, to string) string {
+	may := importRules[ruleOf(from)]
 	switch {
-	case roomOf(from) == "" || roomOf(to) == "":
-		return "has no room"
-	case underAny(to, roofs) && home(from) != home(to):
-		return "nobody imports " + to
-	case slices.Contains(may, anything), under(to, "internal"), home(from) == home(to):
+	case ruleOf(from) == "" || ruleOf(to) == "":
+		return "has no import rule"
+	case underAny(to, notImported) && unitOf(from) != unitOf(to):
+		return "no package imports " + to
+	case slices.Contains(may, anything), under(to, "internal"), unitOf(from) == unitOf(to):
 		return ""
-	case sameWing(from, to):
-		return floorVerdict(from, to)
+	case sameGroup(from, to):
+		return layerViolation(from, to)
 	}
 	for _, allowed := range may {
-		// A room in its own right, such as agent/wire, is not meant by its parent.
-		if under(to, allowed) && (roomOf(to) == roomOf(allowed) || allowed == "agent" || allowed == "reconciler") {
+		// A folder with its own rule is allowed by its own name, except below the folders whose parts
+		// form one unit for the importer.
+		if under(to, allowed) && (ruleOf(to) == ruleOf(allowed) || slices.Contains(wholeFolders, allowed)) {
 			return ""
 		}
 	}
 	return "may import only internal and " + strings.Join(may, ", ")
 }
 
-func sameWing(a, b string) bool {
-	wing, _, _ := strings.Cut(a, "/")
-	return floors[wing] != nil && under(b, wing)
+// wholeFolders are allowed together with the folders below them.
+var wholeFolders = []string{"agent", "api", "cli", "dev", "gitops", "jobs", "protocol", "reconciler"}
+
+func sameGroup(a, b string) bool {
+	group, _, _ := strings.Cut(a, "/")
+	return layers[group] != nil && under(b, group)
 }
 
-func floorVerdict(from, to string) string {
-	wing, _, _ := strings.Cut(from, "/")
-	order := floors[wing]
-	lower := slices.Index(order, strings.TrimPrefix(home(to), wing+"/"))
-	upper := slices.Index(order, strings.TrimPrefix(home(from), wing+"/"))
+func layerViolation(from, to string) string {
+	group, _, _ := strings.Cut(from, "/")
+	order := layers[group]
+	lower := slices.Index(order, strings.TrimPrefix(unitOf(to), group+"/"))
+	upper := slices.Index(order, strings.TrimPrefix(unitOf(from), group+"/"))
 	switch {
 	case lower < 0 || upper < 0:
-		return "has no floor in " + wing
+		return "has no layer in " + group
 	case lower >= upper:
-		return "is on a lower floor"
+		return "is in a lower layer"
 	}
 	return ""
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -51,13 +51,13 @@ type About struct {
 	Asked
 
 	Status  string
-	Code    wire.Refusal
+	Code    protocol.Refusal
 	Message string
 	Late    bool // nobody may start it any more
 }
 
 // About reads how tasks of a type about nodes stand, by node and fence.
-func (*Store) About(ctx context.Context, tx pgx.Tx, t wire.Type, asked []Asked) (map[Asked]About, error) {
+func (*Store) About(ctx context.Context, tx pgx.Tx, t protocol.Type, asked []Asked) (map[Asked]About, error) {
 	nodes, fences := make([]uuid.UUID, len(asked)), make([]int64, len(asked))
 	for i, a := range asked {
 		nodes[i], fences[i] = a.Node.UUID, a.Fence
@@ -79,7 +79,7 @@ func (*Store) About(ctx context.Context, tx pgx.Tx, t wire.Type, asked []Asked) 
 }
 
 // CallOff takes a task back that its node has not fetched; false means that it has.
-func (*Store) CallOff(ctx context.Context, tx pgx.Tx, t wire.Type, a Asked) (bool, error) {
+func (*Store) CallOff(ctx context.Context, tx pgx.Tx, t protocol.Type, a Asked) (bool, error) {
 	tag, err := tx.Exec(ctx, callOff, a.Node, a.Fence, t)
 	if err != nil {
 		return false, fmt.Errorf("calling off a task of %s: %w", a.Node, err)

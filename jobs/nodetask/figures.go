@@ -3,7 +3,7 @@ package nodetask
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Figures are how tasks fare: how long until a node has one, how long until it is
@@ -51,7 +51,7 @@ func (f *Figures) Collect(c chan<- prometheus.Metric) {
 
 // ended counts a result that was accepted. Its transaction may yet be rolled back;
 // then the node tells it again.
-func (f *Figures) ended(t wire.Type, dispatch, duration float64, code wire.Refusal) {
+func (f *Figures) ended(t protocol.Type, dispatch, duration float64, code protocol.Refusal) {
 	if f == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func (f *Figures) ended(t wire.Type, dispatch, duration float64, code wire.Refus
 	}
 }
 
-func (f *Figures) expired(t wire.Type, n int) {
+func (f *Figures) expired(t protocol.Type, n int) {
 	if f != nil && n > 0 {
 		f.failures.WithLabelValues(string(t), Timeout).Add(float64(n))
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Signer signs the canonical bytes of an envelope. The key's name is part of
@@ -44,7 +44,7 @@ const (
 	// after it; the deadline of the work itself stands in the due set.
 	lifetime = 2 * time.Minute
 	// clockSlack is how far a host's clock may be behind ours.
-	clockSlack = wire.Backdate
+	clockSlack = protocol.Backdate
 	// deliverAgain follows a delivery that nothing was heard of: the agent died
 	// between the pull and its journal.
 	deliverAgain = 5 * time.Second
@@ -57,7 +57,7 @@ func Topic(node ids.Node) string { return "node:" + node.String() }
 type Order struct {
 	Node       ids.Node
 	Allocation ids.Allocation // zero: about the node
-	Type       wire.Type
+	Type       protocol.Type
 	Fence      int64
 	Generation int64
 	SpecHash   string
@@ -113,35 +113,35 @@ func (s *Store) makeRoom(ctx context.Context, tx pgx.Tx, o Order) (attempt int, 
 	return attempt + 1, waits, nil
 }
 
-func (s *Store) sign(ctx context.Context, o Order, attempt int) (wire.Signed, wire.Envelope, error) {
+func (s *Store) sign(ctx context.Context, o Order, attempt int) (protocol.Signed, protocol.Envelope, error) {
 	params, err := json.Marshal(o.Params)
 	if err != nil {
-		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("encoding task: %w", err)
+		return protocol.Signed{}, protocol.Envelope{}, fmt.Errorf("encoding task: %w", err)
 	}
 	nonce := make([]byte, 16)
 	if _, err := rand.Read(nonce); err != nil {
-		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("drawing nonce: %w", err)
+		return protocol.Signed{}, protocol.Envelope{}, fmt.Errorf("drawing nonce: %w", err)
 	}
 	now := s.Clock.Now().Truncate(time.Second)
-	env := wire.Envelope{
-		V: wire.Version, Kid: s.Signer.Active(), Task: ids.New[ids.Task](), Node: o.Node, Allocation: o.Allocation,
+	env := protocol.Envelope{
+		V: protocol.Version, Kid: s.Signer.Active(), Task: ids.New[ids.Task](), Node: o.Node, Allocation: o.Allocation,
 		Slots: o.Slots, Generation: o.Generation, Fence: o.Fence, Attempt: attempt, Type: o.Type, Params: params,
 		SpecHash: o.SpecHash, NotBefore: now.Add(-clockSlack), ExpiresAt: now.Add(lifetime), Nonce: hex.EncodeToString(nonce), Trace: o.Trace,
 	}
 	body, err := env.Canonical()
 	if err != nil {
-		return wire.Signed{}, wire.Envelope{}, err
+		return protocol.Signed{}, protocol.Envelope{}, err
 	}
 	signature, err := s.Signer.Sign(ctx, env.Kid, body)
 	if err != nil {
-		return wire.Signed{}, wire.Envelope{}, fmt.Errorf("signing task: %w", err)
+		return protocol.Signed{}, protocol.Envelope{}, fmt.Errorf("signing task: %w", err)
 	}
-	return wire.Signed{Body: body, Signature: signature}, env, nil
+	return protocol.Signed{Body: body, Signature: signature}, env, nil
 }
 
 // Next hands each of the nodes its oldest waiting task, if it has one, and marks
 // it delivered. Nodes that are woken together cost one statement.
-func (s *Store) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.Signed, error) {
+func (s *Store) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
 	keys := make([]uuid.UUID, len(nodes))
 	for i, n := range nodes {
 		keys[i] = n.UUID
@@ -150,12 +150,12 @@ func (s *Store) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.
 	if err != nil {
 		return nil, fmt.Errorf("reading mailboxes: %w", err)
 	}
-	taken := map[ids.Node]wire.Signed{}
+	taken := map[ids.Node]protocol.Signed{}
 	var node ids.Node
-	var t wire.Signed
+	var t protocol.Signed
 	_, err = pgx.ForEachRow(rows, []any{&node, &t.Body, &t.Signature}, func() error {
 		taken[node] = t
-		t = wire.Signed{}
+		t = protocol.Signed{}
 		return nil
 	})
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *Store) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]wire.
 }
 
 // Step records progress of a running task; one that was overtaken is told so.
-func (s *Store) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.Progress) error {
+func (s *Store) Step(ctx context.Context, node ids.Node, task ids.Task, p protocol.Progress) error {
 	step := fmt.Sprintf("%s (%d of %d)", p.Step, p.Number, p.Of)
 	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, stepTask, task, node, p.Fence, p.Attempt, step)
@@ -179,12 +179,12 @@ func (s *Store) Step(ctx context.Context, node ids.Node, task ids.Task, p wire.P
 // Finish accepts a result by compare-and-set on task, node, allocation, fence and
 // attempt: a node speaks for nothing but what it was asked.
 // The same result again is no second result.
-func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r wire.Result) (first bool, err error) {
+func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Result) (first bool, err error) {
 	status := "succeeded"
-	if r.Outcome != wire.Succeeded {
+	if r.Outcome != protocol.Succeeded {
 		status = "failed"
 	}
-	var kind wire.Type
+	var kind protocol.Type
 	var dispatch, duration float64
 	err = tx.QueryRow(ctx, finishTask, r.Task, node, r.Fence, r.Attempt, status, string(r.Code), r.Message, r.Step, null(r.Allocation)).
 		Scan(&kind, &dispatch, &duration)

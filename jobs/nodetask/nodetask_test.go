@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const gpu = "GPU-00000001-0001-7000-8000-000000000001"
@@ -46,8 +46,8 @@ func setup(t *testing.T) *bundle {
 
 func (b *bundle) order(fence int64) nodetask.Order {
 	return nodetask.Order{
-		Node: b.node, Allocation: b.a, Type: wire.ProvisionUser, Fence: fence, Generation: fence, SpecHash: "h", Slots: []string{gpu},
-		Params: wire.ProvisionUserParams{User: "u1", UID: 200001, PublicKeys: []string{}, GPUs: []string{gpu}},
+		Node: b.node, Allocation: b.a, Type: protocol.ProvisionUser, Fence: fence, Generation: fence, SpecHash: "h", Slots: []string{gpu},
+		Params: protocol.ProvisionUserParams{User: "u1", UID: 200001, PublicKeys: []string{}, GPUs: []string{gpu}},
 	}
 }
 
@@ -63,7 +63,7 @@ func (b *bundle) mustPut(o nodetask.Order) {
 }
 
 // next is what the node gets, opened as the node opens it.
-func (b *bundle) next() (wire.Envelope, bool) {
+func (b *bundle) next() (protocol.Envelope, bool) {
 	b.t.Helper()
 	taken, err := b.Next(b.t.Context(), b.node)
 	signed, ok := taken[b.node]
@@ -71,9 +71,9 @@ func (b *bundle) next() (wire.Envelope, bool) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		return wire.Envelope{}, false
+		return protocol.Envelope{}, false
 	}
-	env, err := wire.Open(signed, b.keys.Public())
+	env, err := protocol.Open(signed, b.keys.Public())
 	if err != nil {
 		b.t.Fatalf("the node refuses it: %v", err)
 	}
@@ -83,7 +83,7 @@ func (b *bundle) next() (wire.Envelope, bool) {
 	return env, true
 }
 
-func (b *bundle) take() wire.Envelope {
+func (b *bundle) take() protocol.Envelope {
 	b.t.Helper()
 	env, ok := b.next()
 	if !ok {
@@ -92,7 +92,7 @@ func (b *bundle) take() wire.Envelope {
 	return env
 }
 
-func (b *bundle) finish(node ids.Node, r wire.Result) (first bool, err error) {
+func (b *bundle) finish(node ids.Node, r protocol.Result) (first bool, err error) {
 	err = pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error {
 		first, err = b.Finish(b.t.Context(), tx, node, r)
 		return err
@@ -123,8 +123,8 @@ func (b *bundle) age(d time.Duration) {
 	}
 }
 
-func resultOf(e wire.Envelope, o wire.Outcome) wire.Result {
-	return wire.Result{Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation, Outcome: o}
+func resultOf(e protocol.Envelope, o protocol.Outcome) protocol.Result {
+	return protocol.Result{Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation, Outcome: o}
 }
 
 // The envelope names everything that the node must check, and is signed over its
@@ -134,7 +134,7 @@ func TestEnvelope(t *testing.T) {
 	b := setup(t)
 	b.mustPut(b.order(3))
 	e := b.take()
-	if e.Node != b.node || e.Allocation != b.a || e.Fence != 3 || e.Generation != 3 || e.Attempt != 1 || e.Type != wire.ProvisionUser || e.SpecHash != "h" || len(e.Nonce) != 32 {
+	if e.Node != b.node || e.Allocation != b.a || e.Fence != 3 || e.Generation != 3 || e.Attempt != 1 || e.Type != protocol.ProvisionUser || e.SpecHash != "h" || len(e.Nonce) != 32 {
 		t.Errorf("%+v", e)
 	}
 	if life := e.ExpiresAt.Sub(e.NotBefore); life != 7*time.Minute || e.Fresh(time.Now()) != nil {
@@ -146,11 +146,11 @@ func TestEnvelope(t *testing.T) {
 func TestPut(t *testing.T) {
 	t.Parallel()
 	release := func(o nodetask.Order) nodetask.Order {
-		o.Type, o.Params = wire.RevokeUser, wire.RevokeUserParams{User: "u1", UID: 200001, GPUs: []string{gpu}, Mode: "clear"}
+		o.Type, o.Params = protocol.RevokeUser, protocol.RevokeUserParams{User: "u1", UID: 200001, GPUs: []string{gpu}, Mode: "clear"}
 		return o
 	}
 	done := func(b *bundle) {
-		if _, err := b.finish(b.node, resultOf(b.take(), wire.Succeeded)); err != nil {
+		if _, err := b.finish(b.node, resultOf(b.take(), protocol.Succeeded)); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestPutAtOnce(t *testing.T) {
 func TestProbesDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	probe := nodetask.Order{Node: b.node, Type: wire.Probe, Params: wire.ProbeParams{}}
+	probe := nodetask.Order{Node: b.node, Type: protocol.Probe, Params: protocol.ProbeParams{}}
 	b.mustPut(probe)
 	b.mustPut(probe)
 	b.age(time.Hour)
@@ -223,7 +223,7 @@ func TestProbesDoNotPileUp(t *testing.T) {
 	if got := b.tasks(); got != "0.1 expired, 0.1 queued" {
 		t.Error(got)
 	}
-	if e := b.take(); e.Type != wire.Probe {
+	if e := b.take(); e.Type != protocol.Probe {
 		t.Errorf("%+v", e)
 	}
 }
@@ -242,7 +242,7 @@ func TestDeliveredAgain(t *testing.T) {
 	if again.Task != first.Task || again.Nonce != first.Nonce {
 		t.Error("the second delivery is another task")
 	}
-	if err := b.Step(t.Context(), b.node, first.Task, wire.Progress{Fence: 1, Attempt: 1, Step: "account", Number: 2, Of: 5}); err != nil {
+	if err := b.Step(t.Context(), b.node, first.Task, protocol.Progress{Fence: 1, Attempt: 1, Step: "account", Number: 2, Of: 5}); err != nil {
 		t.Fatal(err)
 	}
 	b.age(6 * time.Second)
@@ -283,22 +283,22 @@ func TestNextInOrder(t *testing.T) {
 func TestINV45Finish(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*bundle, *wire.Result)
+		change func(*bundle, *protocol.Result)
 		node   ids.Node
 	}{
 		"another node":       {nil, ids.New[ids.Node]()},
-		"another task":       {func(_ *bundle, r *wire.Result) { r.Task = ids.New[ids.Task]() }, ids.Node{}},
-		"another fence":      {func(_ *bundle, r *wire.Result) { r.Fence++ }, ids.Node{}},
-		"another attempt":    {func(_ *bundle, r *wire.Result) { r.Attempt++ }, ids.Node{}},
-		"another allocation": {func(_ *bundle, r *wire.Result) { r.Allocation = ids.New[ids.Allocation]() }, ids.Node{}},
-		"no allocation":      {func(_ *bundle, r *wire.Result) { r.Allocation = ids.Allocation{} }, ids.Node{}},
-		"overtaken":          {func(b *bundle, _ *wire.Result) { b.mustPut(b.order(2)) }, ids.Node{}},
+		"another task":       {func(_ *bundle, r *protocol.Result) { r.Task = ids.New[ids.Task]() }, ids.Node{}},
+		"another fence":      {func(_ *bundle, r *protocol.Result) { r.Fence++ }, ids.Node{}},
+		"another attempt":    {func(_ *bundle, r *protocol.Result) { r.Attempt++ }, ids.Node{}},
+		"another allocation": {func(_ *bundle, r *protocol.Result) { r.Allocation = ids.New[ids.Allocation]() }, ids.Node{}},
+		"no allocation":      {func(_ *bundle, r *protocol.Result) { r.Allocation = ids.Allocation{} }, ids.Node{}},
+		"overtaken":          {func(b *bundle, _ *protocol.Result) { b.mustPut(b.order(2)) }, ids.Node{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.mustPut(b.order(1))
-			r, node := resultOf(b.take(), wire.Succeeded), b.node
+			r, node := resultOf(b.take(), protocol.Succeeded), b.node
 			if c.change != nil {
 				c.change(b, &r)
 			}
@@ -309,7 +309,7 @@ func TestINV45Finish(t *testing.T) {
 			if _, err := b.finish(node, r); errs.CodeOf(err) != errs.TaskSuperseded || diff() != "" {
 				t.Errorf("%v\n%s", err, diff())
 			}
-			if err := b.Step(t.Context(), node, r.Task, wire.Progress{Fence: r.Fence, Attempt: r.Attempt}); name != "another allocation" && name != "no allocation" && errs.CodeOf(err) != errs.TaskSuperseded {
+			if err := b.Step(t.Context(), node, r.Task, protocol.Progress{Fence: r.Fence, Attempt: r.Attempt}); name != "another allocation" && name != "no allocation" && errs.CodeOf(err) != errs.TaskSuperseded {
 				t.Errorf("progress: %v", err)
 			}
 		})
@@ -317,8 +317,8 @@ func TestINV45Finish(t *testing.T) {
 
 	b := setup(t)
 	b.mustPut(b.order(1))
-	r := resultOf(b.take(), wire.Failed)
-	r.Code, r.Message, r.Step = wire.StepFailed, "no", "account"
+	r := resultOf(b.take(), protocol.Failed)
+	r.Code, r.Message, r.Step = protocol.StepFailed, "no", "account"
 	if first, err := b.finish(b.node, r); err != nil || !first {
 		t.Errorf("first %v, %v", first, err)
 	}
@@ -326,7 +326,7 @@ func TestINV45Finish(t *testing.T) {
 	if first, err := b.finish(b.node, r); err != nil || first || diff() != "" {
 		t.Errorf("the same again: first %v, %v\n%s", first, err, diff())
 	}
-	r.Outcome = wire.Succeeded
+	r.Outcome = protocol.Succeeded
 	if _, err := b.finish(b.node, r); errs.CodeOf(err) != errs.TaskSuperseded {
 		t.Errorf("the other outcome: %v", err)
 	}

@@ -7,15 +7,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Standing is what the host was last told of a login and has carried out, below
 // fence: the provisioning with what later rotations changed of it. It is not ok
 // when the last order did not succeed, when something was ordered at the fence
 // already, or when the orders are no longer kept; then everything is ordered.
-func (s *Store) Standing(ctx context.Context, tx pgx.Tx, id ids.Allocation, fence int64) (p wire.ProvisionUserParams, ok bool, err error) {
+func (s *Store) Standing(ctx context.Context, tx pgx.Tx, id ids.Allocation, fence int64) (p protocol.ProvisionUserParams, ok bool, err error) {
 	rows, err := tx.Query(ctx, selectStanding, id)
 	if err != nil {
 		return p, false, fmt.Errorf("reading what stands: %w", err)
@@ -27,21 +27,21 @@ func (s *Store) Standing(ctx context.Context, tx pgx.Tx, id ids.Allocation, fenc
 	if len(orders) == 0 || orders[0].Fence >= fence || orders[0].Status != "succeeded" {
 		return p, false, nil
 	}
-	var last *wire.RotateKeysParams
+	var last *protocol.RotateKeysParams
 	for _, o := range orders {
 		if o.Status != "succeeded" {
 			continue
 		}
 		switch o.Type {
-		case wire.RotateKeys:
+		case protocol.RotateKeys:
 			if last != nil {
 				continue
 			}
-			last = &wire.RotateKeysParams{}
+			last = &protocol.RotateKeysParams{}
 			if err := o.read(last); err != nil {
 				return p, false, err
 			}
-		case wire.ProvisionUser:
+		case protocol.ProvisionUser:
 			if err := o.read(&p); err != nil {
 				return p, false, err
 			}
@@ -49,7 +49,7 @@ func (s *Store) Standing(ctx context.Context, tx pgx.Tx, id ids.Allocation, fenc
 				p.PublicKeys, p.UserCA, p.Revoked = last.PublicKeys, last.UserCA, last.Revoked
 			}
 			return p, true, nil
-		case wire.RevokeUser, wire.Probe, wire.HealthCheck, wire.GPUReset, wire.AgentUpdate:
+		case protocol.RevokeUser, protocol.Probe, protocol.HealthCheck, protocol.GPUReset, protocol.AgentUpdate:
 			return p, false, nil
 		}
 	}
@@ -57,14 +57,14 @@ func (s *Store) Standing(ctx context.Context, tx pgx.Tx, id ids.Allocation, fenc
 }
 
 type ordered struct {
-	Type   wire.Type
+	Type   protocol.Type
 	Fence  int64
 	Status string
 	Body   []byte
 }
 
 func (o ordered) read(params any) error {
-	var e wire.Envelope
+	var e protocol.Envelope
 	if err := json.Unmarshal(o.Body, &e); err != nil {
 		return fmt.Errorf("reading an order of ours: %w", err)
 	}

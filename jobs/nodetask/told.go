@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Told is an order as people read it: without what it says to whom.
@@ -49,7 +49,7 @@ func (s *Store) Last(ctx context.Context, node ids.Node, limit int) ([]Told, err
 // Probed says whether a question about the whole node, asked then or later, has had
 // its answer.
 func (s *Store) Probed(ctx context.Context, node ids.Node, asked time.Time) (answered bool, err error) {
-	if err := s.DB.QueryRow(ctx, selectProbed, node, asked, wire.Probe).Scan(&answered); err != nil {
+	if err := s.DB.QueryRow(ctx, selectProbed, node, asked, protocol.Probe).Scan(&answered); err != nil {
 		return false, fmt.Errorf("looking for an answer of %s: %w", node, err)
 	}
 	return answered, nil

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/internal/checkout"
+	"github.com/gpuaas/gpuaas/dev/stripe"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/payment"
@@ -220,7 +220,7 @@ func TestINV31OneCreditUnderConcurrency(t *testing.T) {
 		wg.Go(func() {
 			id := fmt.Sprint("evt_", i%5) // each ten times
 			body, _ := json.Marshal(with(e, map[string]any{"id": id}))
-			if err := b.api.Receive(t.Context(), body, checkout.Sign(body, secret, time.Now())); err != nil {
+			if err := b.api.Receive(t.Context(), body, stripe.Sign(body, secret, time.Now())); err != nil {
 				t.Error(err)
 			}
 			if err := b.process(id); err != nil {
@@ -260,7 +260,7 @@ func TestOnlySignedEventsAreKept(t *testing.T) {
 	body, err := json.Marshal(e)
 	must(t, err)
 	now := time.Now()
-	at := func(off time.Duration) string { return checkout.Sign(body, secret, now.Add(off)) }
+	at := func(off time.Duration) string { return stripe.Sign(body, secret, now.Add(off)) }
 	value := func(key string) string { return at(0)[strings.Index(at(0), key)+len(key):] }
 	stamp, good := strings.Split(value("t="), ",")[0], value("v1=")
 	var indented bytes.Buffer
@@ -276,7 +276,7 @@ func TestOnlySignedEventsAreKept(t *testing.T) {
 		"two times":                      {body, "t=" + stamp + ",t=" + stamp + ",v1=" + good, errs.SignatureInvalid},
 		"a time that is none":            {body, "t=now,v1=" + good, errs.SignatureInvalid},
 		"only of an old scheme":          {body, "t=" + stamp + ",v0=" + good, errs.SignatureInvalid},
-		"another secret":                 {body, checkout.Sign(body, "whsec_other", now), errs.SignatureInvalid},
+		"another secret":                 {body, stripe.Sign(body, "whsec_other", now), errs.SignatureInvalid},
 		"two, and none is good":          {body, "t=" + stamp + ",v1=" + strings.Repeat("0", 64) + ",v1=" + strings.Repeat("f", 64), errs.SignatureInvalid},
 		"older than five minutes":        {body, at(-302 * time.Second), errs.SignatureInvalid},
 		"of a time to come":              {body, at(305 * time.Second), errs.SignatureInvalid},
@@ -284,10 +284,10 @@ func TestOnlySignedEventsAreKept(t *testing.T) {
 		"one space more":                 {append(bytes.Clone(body), ' '), at(0), errs.SignatureInvalid},
 		"written anew":                   {indented.Bytes(), at(0), errs.SignatureInvalid},
 		"empty":                          {nil, at(0), errs.SignatureInvalid},
-		"empty, and signed":              {nil, checkout.Sign(nil, secret, now), errs.BadRequest},
-		"signed, and no event":           {[]byte(`{"id":"x"}`), checkout.Sign([]byte(`{"id":"x"}`), secret, now), errs.BadRequest},
+		"empty, and signed":              {nil, stripe.Sign(nil, secret, now), errs.BadRequest},
+		"signed, and no event":           {[]byte(`{"id":"x"}`), stripe.Sign([]byte(`{"id":"x"}`), secret, now), errs.BadRequest},
 		"a byte more than is taken":      {make([]byte, 256<<10+1), "", errs.BodyTooLarge},
-		"signed, a byte more than taken": {make([]byte, 256<<10+1), checkout.Sign(make([]byte, 256<<10+1), secret, now), errs.BodyTooLarge},
+		"signed, a byte more than taken": {make([]byte, 256<<10+1), stripe.Sign(make([]byte, 256<<10+1), secret, now), errs.BodyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantCode(t, name, b.api.Receive(t.Context(), c.body, c.signature), c.want)
@@ -319,7 +319,7 @@ func TestEventWithoutItsJobIsNotKept(t *testing.T) {
 	body, err := json.Marshal(b.provider.pay(b.begin(price), false))
 	must(t, err)
 	b.exec("REVOKE INSERT ON river.river_job FROM gpuaas_api")
-	if err := b.api.Receive(t.Context(), body, checkout.Sign(body, secret, time.Now())); err == nil {
+	if err := b.api.Receive(t.Context(), body, stripe.Sign(body, secret, time.Now())); err == nil {
 		t.Error("it was taken without a job")
 	}
 	if n := b.count("SELECT count(*) FROM stripe_events"); n != 0 {

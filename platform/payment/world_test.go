@@ -18,7 +18,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/gpuaas/gpuaas/api/asyncapi"
-	"github.com/gpuaas/gpuaas/internal/checkout"
+	devstripe "github.com/gpuaas/gpuaas/dev/stripe"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -139,7 +139,7 @@ func (p *provider) Events(_ context.Context, since time.Time, page func([]paymen
 		var events []payment.Event
 		for _, e := range chunk {
 			body, _ := json.Marshal(e)
-			read, err := p.Verify(body, checkout.Sign(body, secret, time.Now()), time.Now())
+			read, err := p.Verify(body, devstripe.Sign(body, secret, time.Now()), time.Now())
 			if err != nil {
 				return err
 			}
@@ -316,7 +316,7 @@ func (b *bundle) deliver(e map[string]any) {
 	b.t.Helper()
 	body, err := json.Marshal(e)
 	must(b.t, err)
-	must(b.t, b.api.Receive(b.t.Context(), body, checkout.Sign(body, secret, time.Now())))
+	must(b.t, b.api.Receive(b.t.Context(), body, devstripe.Sign(body, secret, time.Now())))
 }
 
 // process works on one event, as the job does.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/inventory"
-	"github.com/gpuaas/gpuaas/product/inventory/place"
+	"github.com/gpuaas/gpuaas/product/slots/place"
 )
 
 // Pending is why a request waits, and what would let it through.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -16,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // The methods below write down what the loop has observed. Each is called with
@@ -61,7 +61,7 @@ func (a Allocation) interval() metering.Interval {
 
 // SlotsGone frees what the host has proved clean, and forgets the declaration. A
 // failed allocation stays failed; its slots are free all the same.
-func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof wire.Proof) error {
+func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof protocol.Proof) error {
 	switch a.State {
 	case Requested, Provisioning, Active, Released:
 		return nil // nobody has asked for them

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const setAgent = `
@@ -17,7 +17,7 @@ const setAgent = `
 // SeenAgent follows a changed report: which build speaks, and for what a build must
 // be made that replaces it. Where the two halves differ, the host is between two
 // builds and has neither.
-func (*Service) SeenAgent(ctx context.Context, tx pgx.Tx, id ids.Node, r wire.Report) error {
+func (*Service) SeenAgent(ctx context.Context, tx pgx.Tx, id ids.Node, r protocol.Report) error {
 	version := r.Agent
 	if r.Helper != "" && r.Helper != r.Agent {
 		version = ""

@@ -8,17 +8,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // hot is a node whose two GPUs are slowed down by heat.
-func hot(name string) wire.Report {
+func hot(name string) protocol.Report {
 	r := report(name)
 	for _, g := range r.Inventory.GPUs {
-		r.Health = append(r.Health, wire.HealthReport{Source: "driver", Target: g.UUID, Check: "thermal", Level: wire.Degraded})
+		r.Health = append(r.Health, protocol.HealthReport{Source: "driver", Target: g.UUID, Check: "thermal", Level: protocol.Degraded})
 	}
 	return r
 }
@@ -34,7 +34,7 @@ func (b *bundle) fleet(n int) []ids.Node {
 }
 
 // atOnce has nodes report through two servers beside each other.
-func (b *bundle) atOnce(nodes []ids.Node, of func(string) wire.Report) {
+func (b *bundle) atOnce(nodes []ids.Node, of func(string) protocol.Report) {
 	b.t.Helper()
 	servers := []*inventory.Service{b.Service, {DB: b.db}}
 	var all sync.WaitGroup
@@ -190,7 +190,7 @@ func TestAClaimedSlotIsQuarantinedWhenFreed(t *testing.T) {
 	if got := b.slots(); got != "claimed, claimed" {
 		t.Errorf("while it is held: %s", got)
 	}
-	b.free(a, wire.Proof{Fence: 1, Scrubbed: []string{"n-g0", "n-g1"}})
+	b.free(a, protocol.Proof{Fence: 1, Scrubbed: []string{"n-g0", "n-g1"}})
 	if got := b.slots(); got != "quarantined unhealthy, quarantined unhealthy" {
 		t.Errorf("freed: %s", got)
 	}
@@ -210,7 +210,7 @@ func TestOverridesAreReports(t *testing.T) {
 		t.Helper()
 		b.do(func(tx pgx.Tx) error { return b.Override(t.Context(), tx, id, o) })
 	}
-	say(inventory.Override{Target: "n-g0", Check: "thermal", Level: wire.Healthy, Message: "the sensor lies", Until: &soon, Actor: "user:1"})
+	say(inventory.Override{Target: "n-g0", Check: "thermal", Level: protocol.Healthy, Message: "the sensor lies", Until: &soon, Actor: "user:1"})
 	if got := b.slots(); got != "clean, quarantined unhealthy" {
 		t.Errorf("overridden: %s", got)
 	}
@@ -229,13 +229,13 @@ func TestOverridesAreReports(t *testing.T) {
 		t.Errorf("%d ended overrides are kept", n)
 	}
 
-	say(inventory.Override{Target: "n-g1", Level: wire.Healthy, Message: "looked at", Actor: "user:1"})
+	say(inventory.Override{Target: "n-g1", Level: protocol.Healthy, Message: "looked at", Actor: "user:1"})
 	if got := b.slots(); got != "quarantined unhealthy, clean" {
 		t.Errorf("vouched for: %s", got)
 	}
 	b.do(func(tx pgx.Tx) error { return b.Withdraw(t.Context(), tx, id, "n-g1", "") })
 	b.seen(id, report("n"))
-	say(inventory.Override{Target: "n-g1", Check: "noise", Level: wire.Degraded, Classes: []wire.Class{wire.PreventAllocations}, Message: "it whistles", Actor: "user:1"})
+	say(inventory.Override{Target: "n-g1", Check: "noise", Level: protocol.Degraded, Classes: []protocol.Class{protocol.PreventAllocations}, Message: "it whistles", Actor: "user:1"})
 	if got := b.slots(); got != "clean, quarantined unhealthy" {
 		t.Errorf("an operator's own: %s", got)
 	}
@@ -251,7 +251,7 @@ func TestASilentSourceIsAnAlert(t *testing.T) {
 	b := setup(t)
 	id := b.node("n")
 	spoke := report("n")
-	spoke.Health = []wire.HealthReport{{Source: "disk", Level: wire.Healthy}, {Source: "clock", Level: wire.Healthy}}
+	spoke.Health = []protocol.HealthReport{{Source: "disk", Level: protocol.Healthy}, {Source: "clock", Level: protocol.Healthy}}
 	b.seen(id, spoke)
 	less := report("n")
 	less.Health = spoke.Health[:1]

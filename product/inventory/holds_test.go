@@ -9,13 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // operators turns a bundle into one whose verbs can be called.
@@ -137,9 +137,9 @@ func (b *bundle) wide(name string, gpus int) ids.Node {
 	b.t.Helper()
 	id := ids.New[ids.Node]()
 	b.declare(id, name, nil)
-	r := wire.Report{Complete: true}
+	r := protocol.Report{Complete: true}
 	for i := range gpus {
-		r.Inventory.GPUs = append(r.Inventory.GPUs, wire.GPU{Index: i, UUID: fmt.Sprintf("%s-%d", name, i), Model: "H100", MemoryMiB: 81559, Health: wire.Healthy})
+		r.Inventory.GPUs = append(r.Inventory.GPUs, protocol.GPU{Index: i, UUID: fmt.Sprintf("%s-%d", name, i), Model: "H100", MemoryMiB: 81559, Health: protocol.Healthy})
 	}
 	b.seen(id, r)
 	return id
@@ -256,7 +256,7 @@ func TestQuarantineAndClear(t *testing.T) {
 	if s, err := b.QuarantineSlot(t.Context(), ada.slot(), first, "ECC errors"); err != nil || s.Status != "claimed" {
 		t.Errorf("%+v: %v", s, err)
 	}
-	b.free(held, wire.Proof{Fence: 2, Scrubbed: []string{"n-g0"}}) // nothing proves g1
+	b.free(held, protocol.Proof{Fence: 2, Scrubbed: []string{"n-g0"}}) // nothing proves g1
 	if got := b.slots(); got != "quarantined quarantined by an operator, quarantined no scrub proof" {
 		t.Errorf("slots %s", got)
 	}
@@ -314,7 +314,7 @@ func TestADrainIsObserved(t *testing.T) {
 		}
 		return err
 	})
-	b.free(held, wire.Proof{Fence: 2, Scrubbed: []string{"n-g0", "n-g1"}})
+	b.free(held, protocol.Proof{Fence: 2, Scrubbed: []string{"n-g0", "n-g1"}})
 	step(end, "drained")
 	b.must(b.Uncordon(t.Context(), ada.Change, "n", false))
 	step(off, "active")

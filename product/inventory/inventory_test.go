@@ -12,12 +12,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 type bundle struct {
@@ -49,7 +49,7 @@ func (b *bundle) declare(id ids.Node, name string, change func(*desired.Node)) {
 	b.do(func(tx pgx.Tx) error { return b.Declare(b.t.Context(), tx, id, name, spec) })
 }
 
-func (b *bundle) seen(id ids.Node, r wire.Report) {
+func (b *bundle) seen(id ids.Node, r protocol.Report) {
 	b.t.Helper()
 	b.do(func(tx pgx.Tx) error { return b.Seen(b.t.Context(), tx, id, r) })
 }
@@ -63,15 +63,15 @@ func (b *bundle) node(name string) ids.Node {
 	return id
 }
 
-func report(name string) wire.Report {
-	return wire.Report{Complete: true, Inventory: wire.Inventory{GPUs: []wire.GPU{
-		{Index: 0, UUID: name + "-g0", Model: "H100", MemoryMiB: 81559, Health: wire.Healthy},
-		{Index: 1, UUID: name + "-g1", Model: "H100", MemoryMiB: 81559, Health: wire.Healthy},
+func report(name string) protocol.Report {
+	return protocol.Report{Complete: true, Inventory: protocol.Inventory{GPUs: []protocol.GPU{
+		{Index: 0, UUID: name + "-g0", Model: "H100", MemoryMiB: 81559, Health: protocol.Healthy},
+		{Index: 1, UUID: name + "-g1", Model: "H100", MemoryMiB: 81559, Health: protocol.Healthy},
 	}}}
 }
 
-func sick(r wire.Report, i int) wire.Report {
-	r.Inventory.GPUs[i].Health, r.Inventory.GPUs[i].Reasons = wire.Unhealthy, []string{"xid 79"}
+func sick(r protocol.Report, i int) protocol.Report {
+	r.Inventory.GPUs[i].Health, r.Inventory.GPUs[i].Reasons = protocol.Unhealthy, []string{"xid 79"}
 	return r
 }
 
@@ -107,7 +107,7 @@ func (b *bundle) take(slots inventory.Slots) (ids.Allocation, error) {
 	})
 }
 
-func (b *bundle) free(id ids.Allocation, p wire.Proof) {
+func (b *bundle) free(id ids.Allocation, p protocol.Proof) {
 	b.t.Helper()
 	b.do(func(tx pgx.Tx) error { return b.Free(b.t.Context(), tx, id, p) })
 }
@@ -123,23 +123,23 @@ func TestSlotsFollowReports(t *testing.T) {
 	partly := missing
 	partly.Complete, partly.Missing = false, []string{"inventory"}
 	degraded := report("n")
-	degraded.Inventory.GPUs[0].Health = wire.Degraded
+	degraded.Inventory.GPUs[0].Health = protocol.Degraded
 
 	for name, c := range map[string]struct {
-		reports []wire.Report
+		reports []protocol.Report
 		want    string
 		health  string
 	}{
-		"healthy":                   {[]wire.Report{report("n")}, "clean, clean", "healthy"},
-		"sick":                      {[]wire.Report{sick(report("n"), 1)}, "clean, quarantined unhealthy", "degraded"},
-		"sick and well again":       {[]wire.Report{sick(report("n"), 1), report("n")}, "clean, clean", "healthy"},
-		"degraded is sold":          {[]wire.Report{degraded}, "clean, clean", "degraded"},
-		"missing":                   {[]wire.Report{missing}, "clean, quarantined unhealthy", "unhealthy"},
-		"missing and back":          {[]wire.Report{missing, report("n")}, "clean, clean", "healthy"},
-		"half a report proves none": {[]wire.Report{partly}, "clean, clean", "unknown"},
-		"used by nobody's order":    {[]wire.Report{foreign}, "quarantined foreign use, clean", "degraded"},
-		"no longer used":            {[]wire.Report{foreign, report("n")}, "clean, clean", "healthy"},
-		"used, then sick":           {[]wire.Report{foreign, sick(report("n"), 0)}, "quarantined unhealthy, clean", "degraded"},
+		"healthy":                   {[]protocol.Report{report("n")}, "clean, clean", "healthy"},
+		"sick":                      {[]protocol.Report{sick(report("n"), 1)}, "clean, quarantined unhealthy", "degraded"},
+		"sick and well again":       {[]protocol.Report{sick(report("n"), 1), report("n")}, "clean, clean", "healthy"},
+		"degraded is sold":          {[]protocol.Report{degraded}, "clean, clean", "degraded"},
+		"missing":                   {[]protocol.Report{missing}, "clean, quarantined unhealthy", "unhealthy"},
+		"missing and back":          {[]protocol.Report{missing, report("n")}, "clean, clean", "healthy"},
+		"half a report proves none": {[]protocol.Report{partly}, "clean, clean", "unknown"},
+		"used by nobody's order":    {[]protocol.Report{foreign}, "quarantined foreign use, clean", "degraded"},
+		"no longer used":            {[]protocol.Report{foreign, report("n")}, "clean, clean", "healthy"},
+		"used, then sick":           {[]protocol.Report{foreign, sick(report("n"), 0)}, "quarantined unhealthy, clean", "degraded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -176,15 +176,15 @@ func TestNewNodeWithSickDevice(t *testing.T) {
 func TestINV03FreedByProof(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		proof wire.Proof
+		proof protocol.Proof
 		sick  bool
 		want  string
 	}{
-		"both scrubbed":     {wire.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}}, false, "clean, clean"},
-		"one scrubbed":      {wire.Proof{Fence: 3, Scrubbed: []string{"n-g1"}}, false, "quarantined no scrub proof, clean"},
-		"none":              {wire.Proof{Fence: 3}, false, "quarantined no scrub proof, quarantined no scrub proof"},
-		"something is left": {wire.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}, Leftovers: []string{"/home/u"}}, false, "quarantined no scrub proof, quarantined no scrub proof"},
-		"sick meanwhile":    {wire.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}}, true, "quarantined unhealthy, clean"},
+		"both scrubbed":     {protocol.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}}, false, "clean, clean"},
+		"one scrubbed":      {protocol.Proof{Fence: 3, Scrubbed: []string{"n-g1"}}, false, "quarantined no scrub proof, clean"},
+		"none":              {protocol.Proof{Fence: 3}, false, "quarantined no scrub proof, quarantined no scrub proof"},
+		"something is left": {protocol.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}, Leftovers: []string{"/home/u"}}, false, "quarantined no scrub proof, quarantined no scrub proof"},
+		"sick meanwhile":    {protocol.Proof{Fence: 3, Scrubbed: []string{"n-g0", "n-g1"}}, true, "quarantined unhealthy, clean"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -205,7 +205,7 @@ func TestINV03FreedByProof(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			again := pgtest.Diff(t, b.db)
-			b.free(a, wire.Proof{Fence: 9, Scrubbed: []string{"n-g0", "n-g1"}})
+			b.free(a, protocol.Proof{Fence: 9, Scrubbed: []string{"n-g0", "n-g1"}})
 			if left := again(); left != "" {
 				t.Errorf("a second proof for claims that have ended wrote\n%s", left)
 			}
@@ -229,7 +229,7 @@ func TestNotForSale(t *testing.T) {
 		"another SKU": {func(b *bundle, id ids.Node) { b.declare(id, "n", func(n *desired.Node) { n.SKU = "a100" }) }},
 		"cannot provision": {func(b *bundle, id ids.Node) {
 			r := report("n")
-			r.Refuses = []wire.Type{wire.ProvisionUser}
+			r.Refuses = []protocol.Type{protocol.ProvisionUser}
 			b.seen(id, r)
 		}},
 		"sick": {func(b *bundle, id ids.Node) { b.seen(id, sick(sick(report("n"), 0), 1)) }},
@@ -342,8 +342,8 @@ func TestINV13RemovedBeneathClaims(t *testing.T) {
 		end   func(*bundle, ids.Allocation)
 		slots string
 	}{
-		"proved clean": {func(b *bundle, a ids.Allocation) { b.free(a, wire.Proof{Scrubbed: []string{"n-g0"}}) }, "quarantined retired, quarantined retired"},
-		"not proved":   {func(b *bundle, a ids.Allocation) { b.free(a, wire.Proof{}) }, "quarantined no scrub proof, quarantined retired"},
+		"proved clean": {func(b *bundle, a ids.Allocation) { b.free(a, protocol.Proof{Scrubbed: []string{"n-g0"}}) }, "quarantined retired, quarantined retired"},
+		"not proved":   {func(b *bundle, a ids.Allocation) { b.free(a, protocol.Proof{}) }, "quarantined no scrub proof, quarantined retired"},
 		"kept for a person to look at": {func(b *bundle, a ids.Allocation) {
 			b.do(func(tx pgx.Tx) error { return b.Quarantine(b.t.Context(), tx, a, "release failed") })
 		}, "quarantined release failed, quarantined retired"},
@@ -416,8 +416,8 @@ func TestRetireBesideLeavers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var both sync.WaitGroup
-		both.Go(func() { b.free(one, wire.Proof{Scrubbed: []string{"n-g0", "n-g1"}}) })
-		both.Go(func() { b.free(two, wire.Proof{Scrubbed: []string{"n-g0", "n-g1"}}) })
+		both.Go(func() { b.free(one, protocol.Proof{Scrubbed: []string{"n-g0", "n-g1"}}) })
+		both.Go(func() { b.free(two, protocol.Proof{Scrubbed: []string{"n-g0", "n-g1"}}) })
 		both.Go(func() { b.retire(id) })
 		both.Wait()
 		if b.lifecycle() != "retired" || b.slots() != "quarantined retired, quarantined retired" {

@@ -10,22 +10,22 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
-	"github.com/gpuaas/gpuaas/policies/fault"
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
 // Report is what one source said last of a node, or of one of its GPUs.
 type Report struct {
-	Source  string       `json:"source"`
-	Target  string       `json:"target"` // GPU UUID; empty: the node
-	Check   string       `json:"check_id"`
-	Level   wire.Health  `json:"level"`
-	Message string       `json:"message"`
-	Action  string       `json:"action"`
-	Classes []wire.Class `json:"classes"`
-	Since   time.Time    `json:"since"`
-	Until   *time.Time   `json:"until"` // an override ends
-	Actor   string       `json:"actor"` // who overrode
+	Source  string           `json:"source"`
+	Target  string           `json:"target"` // GPU UUID; empty: the node
+	Check   string           `json:"check_id"`
+	Level   protocol.Health  `json:"level"`
+	Message string           `json:"message"`
+	Action  string           `json:"action"`
+	Classes []protocol.Class `json:"classes"`
+	Since   time.Time        `json:"since"`
+	Until   *time.Time       `json:"until"` // an override ends
+	Actor   string           `json:"actor"` // who overrode
 }
 
 // The sources that are not of a node's agent.
@@ -59,7 +59,7 @@ type kept struct {
 	Health, Message, Reachability string
 	Version                       int64
 	Fingerprint, Changed          string
-	Accepted                      *wire.Hardware
+	Accepted                      *protocol.Hardware
 	Cards                         []card
 	Reports                       []Report
 	Holds                         []standing
@@ -69,14 +69,14 @@ type kept struct {
 type verdict struct {
 	Reports []Report // of nodes; overrides are not among them
 	Cards   map[string]judged
-	Health  wire.Health
+	Health  protocol.Health
 	Message string
 	Slots   map[string]string // GPU → why its slot is to be kept from sale
 	Node    string            // why the node is; empty: it is not
 }
 
 type judged struct {
-	Health  wire.Health
+	Health  protocol.Health
 	Reasons []string
 }
 
@@ -88,10 +88,10 @@ const (
 )
 
 // judge merges what all sources say. r is nil where only an override has changed.
-func (k *kept) judge(r *wire.Report, action string) verdict {
-	v := verdict{Reports: k.says(r), Cards: map[string]judged{}, Slots: map[string]string{}, Health: wire.Healthy}
+func (k *kept) judge(r *protocol.Report, action string) verdict {
+	v := verdict{Reports: k.says(r), Cards: map[string]judged{}, Slots: map[string]string{}, Health: protocol.Healthy}
 	for _, c := range k.Cards {
-		v.Cards[c.UUID] = judged{Health: wire.Healthy, Reasons: []string{}}
+		v.Cards[c.UUID] = judged{Health: protocol.Healthy, Reasons: []string{}}
 	}
 	for _, f := range k.findings(v.Reports) {
 		v.add(k, f, action)
@@ -102,7 +102,7 @@ func (k *kept) judge(r *wire.Report, action string) verdict {
 
 // says is what each source says now: those of a new report, and those of earlier
 // ones that this one could not speak of.
-func (k *kept) says(r *wire.Report) []Report {
+func (k *kept) says(r *protocol.Report) []Report {
 	said, before := []Report{}, []Report{} // never null in the database's eyes
 	for _, old := range k.Reports {
 		if old.Source != SourceOperator {
@@ -183,7 +183,7 @@ func (k *kept) since(said []Report) []Report {
 
 // ofWire judges a node's word by the table. A check that the table does not have is
 // of an agent newer than we are: its own judgement is the best there is.
-func ofWire(h wire.HealthReport) Report {
+func ofWire(h protocol.HealthReport) Report {
 	r := Report{Source: h.Source, Target: h.Target, Check: h.Check, Level: h.Level, Message: h.Message, Classes: h.Classes}
 	if f, ok := fault.Of(h.Check); ok {
 		r.Level, r.Action, r.Classes = f.Rule.Level, string(f.Rule.Action), f.Rule.Classes
@@ -193,13 +193,13 @@ func ofWire(h wire.HealthReport) Report {
 }
 
 func ofTable(source, target, check, message string) Report {
-	return ofWire(wire.HealthReport{Source: source, Target: target, Check: check, Message: message})
+	return ofWire(protocol.HealthReport{Source: source, Target: target, Check: check, Message: message})
 }
 
 // ofDevice is for agents whose sources say nothing of a device: what its line in the
 // inventory says.
-func ofDevice(g wire.GPU) []Report {
-	check := map[wire.Health]string{wire.Unhealthy: "gpu_unhealthy", wire.Degraded: "gpu_degraded", wire.Unknown: "gpu_unknown"}[g.Health]
+func ofDevice(g protocol.GPU) []Report {
+	check := map[protocol.Health]string{protocol.Unhealthy: "gpu_unhealthy", protocol.Degraded: "gpu_degraded", protocol.Unknown: "gpu_unknown"}[g.Health]
 	if check == "" {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (k *kept) findings(said []Report) (all []finding) {
 	}
 	for _, r := range said {
 		f := finding{r, holdsOf(r)}
-		if o, ok := overridden[about{r.Target, ""}]; ok && o.Level == wire.Healthy {
+		if o, ok := overridden[about{r.Target, ""}]; ok && o.Level == protocol.Healthy {
 			continue // a person vouches for the whole of it
 		}
 		if o, ok := overridden[about{r.Target, r.Check}]; ok && r.Check != "" {
@@ -254,16 +254,16 @@ func holdsOf(r Report) fault.Holds {
 	if f, ok := fault.Of(r.Check); ok {
 		return f.Rule.Holds
 	}
-	if prevents(r) || r.Level == wire.Unhealthy {
+	if prevents(r) || r.Level == protocol.Unhealthy {
 		return fault.HoldsSlot
 	}
 	return fault.HoldsNothing
 }
 
-func prevents(r Report) bool { return slices.Contains(r.Classes, wire.PreventAllocations) }
+func prevents(r Report) bool { return slices.Contains(r.Classes, protocol.PreventAllocations) }
 
 func (v *verdict) add(k *kept, f finding, action string) {
-	if f.Level == wire.Healthy && f.holds == fault.HoldsNothing {
+	if f.Level == protocol.Healthy && f.holds == fault.HoldsNothing {
 		return
 	}
 	if f.Target == "" {
@@ -278,7 +278,7 @@ func (v *verdict) add(k *kept, f finding, action string) {
 	if !ok {
 		return // of a device that was never in a list
 	}
-	c.Health = wire.Worse(c.Health, f.Level)
+	c.Health = protocol.Worse(c.Health, f.Level)
 	if !slices.Contains(c.Reasons, f.Message) {
 		c.Reasons = append(c.Reasons, f.Message)
 	}
@@ -295,8 +295,8 @@ func (v *verdict) add(k *kept, f finding, action string) {
 	}
 }
 
-func (v *verdict) worse(level wire.Health, message string) {
-	if wire.HealthOrder(level) > wire.HealthOrder(v.Health) {
+func (v *verdict) worse(level protocol.Health, message string) {
+	if protocol.HealthOrder(level) > protocol.HealthOrder(v.Health) {
 		v.Health, v.Message = level, message
 	}
 }
@@ -327,12 +327,12 @@ func (v *verdict) sum(k *kept) {
 	}
 	whole := !slices.ContainsFunc(v.Reports, func(r Report) bool { return r.Check == "report_incomplete" })
 	if whole && there < k.Expected {
-		v.worse(wire.Unhealthy, fmt.Sprintf("%d of %d GPUs are there", there, k.Expected))
+		v.worse(protocol.Unhealthy, fmt.Sprintf("%d of %d GPUs are there", there, k.Expected))
 	}
-	for _, level := range []wire.Health{wire.Unhealthy, wire.Unknown, wire.Degraded} {
+	for _, level := range []protocol.Health{protocol.Unhealthy, protocol.Unknown, protocol.Degraded} {
 		for _, c := range k.Cards {
 			if is := v.Cards[c.UUID]; is.Health == level {
-				v.worse(wire.Degraded, fmt.Sprintf("GPU %d is %s: %s", c.Index, is.Health, strings.Join(is.Reasons, ", ")))
+				v.worse(protocol.Degraded, fmt.Sprintf("GPU %d is %s: %s", c.Index, is.Health, strings.Join(is.Reasons, ", ")))
 			}
 		}
 	}

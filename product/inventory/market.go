@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/product/inventory/place"
+	"github.com/gpuaas/gpuaas/product/slots/place"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // HintSlots is the topic sent when slots have come free.
@@ -178,7 +178,7 @@ func QueueDirty(b *pgx.Batch, id ids.Allocation) { b.Queue(dirtySlots, id) }
 
 // Free ends an allocation's claims by proof: a slot whose device was scrubbed is
 // clean again, any other is quarantined.
-func (s *Service) Free(ctx context.Context, tx pgx.Tx, id ids.Allocation, p wire.Proof) error {
+func (s *Service) Free(ctx context.Context, tx pgx.Tx, id ids.Allocation, p protocol.Proof) error {
 	scrubbed := p.Scrubbed
 	if scrubbed == nil || len(p.Leftovers) > 0 {
 		scrubbed = []string{} // something is left, so nothing is proved

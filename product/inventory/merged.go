@@ -11,11 +11,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
-	"github.com/gpuaas/gpuaas/policies/fault"
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
 // Health lists what every source says of a node and its GPUs, what is wrong before
@@ -45,8 +45,8 @@ func (r Report) Advice() string {
 type Override struct {
 	Target  string // GPU UUID; empty: the node
 	Check   string
-	Level   wire.Health
-	Classes []wire.Class
+	Level   protocol.Health
+	Classes []protocol.Class
 	Message string
 	Until   *time.Time
 	Actor   string
@@ -55,14 +55,14 @@ type Override struct {
 // Override takes an operator's word and judges the node by it at once. The caller
 // writes the audit row.
 func (s *Service) Override(ctx context.Context, tx pgx.Tx, id ids.Node, o Override) error {
-	if slices.ContainsFunc(o.Classes, func(c wire.Class) bool { return !slices.Contains(wire.Classes(), c) }) {
-		return errs.Invalid("classes", "there are %v", wire.Classes())
+	if slices.ContainsFunc(o.Classes, func(c protocol.Class) bool { return !slices.Contains(protocol.Classes(), c) }) {
+		return errs.Invalid("classes", "there are %v", protocol.Classes())
 	}
-	if wire.HealthOrder(o.Level) < 0 {
+	if protocol.HealthOrder(o.Level) < 0 {
 		return errs.Invalid("level", "%q is none of healthy, degraded, unhealthy, unknown", o.Level)
 	}
 	if o.Classes == nil {
-		o.Classes = []wire.Class{}
+		o.Classes = []protocol.Class{}
 	}
 	tag, err := tx.Exec(ctx, putOverride, id, o.Target, o.Check, string(o.Level), o.Message, o.Classes, o.Until, o.Actor)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Service) Ill(ctx context.Context, after ids.Node, limit int) ([]ids.Nod
 // accepted before. The caller writes the audit row.
 func (s *Service) AcceptHardware(ctx context.Context, tx pgx.Tx, id ids.Node) (changed string, err error) {
 	var name string
-	var t *wire.Topology
+	var t *protocol.Topology
 	err = tx.QueryRow(ctx, selectHardware, id).Scan(&name, &t, &changed)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -141,7 +141,7 @@ func (s *Service) AcceptHardware(ctx context.Context, tx pgx.Tx, id ids.Node) (c
 
 // Topology reads the hardware as last reported whole, and how it differs from what
 // was accepted. It is nil before a first report.
-func (s *Service) Topology(ctx context.Context, q pg.Queryer, id ids.Node) (t *wire.Topology, changed string, err error) {
+func (s *Service) Topology(ctx context.Context, q pg.Queryer, id ids.Node) (t *protocol.Topology, changed string, err error) {
 	err = q.QueryRow(ctx, selectTopology, id).Scan(&t, &changed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, "", errs.New(errs.NotFound, "no such node")

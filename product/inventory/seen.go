@@ -11,16 +11,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Seen follows a changed report: devices, what sources say of their health, the
 // hardware, and slots for devices that are new. Devices never vanish silently: one
 // that is missing is unhealthy.
-func (s *Service) Seen(ctx context.Context, tx pgx.Tx, id ids.Node, r wire.Report) error {
-	if err := wire.CheckHealth(r.Health); err != nil {
+func (s *Service) Seen(ctx context.Context, tx pgx.Tx, id ids.Node, r protocol.Report) error {
+	if err := protocol.CheckHealth(r.Health); err != nil {
 		return errs.Invalid("health", "%v", err)
 	}
 	k, err := s.lock(ctx, tx, id)
@@ -31,7 +31,7 @@ func (s *Service) Seen(ctx context.Context, tx pgx.Tx, id ids.Node, r wire.Repor
 	changed, accept := k.compare(r)
 	v := k.judge(&r, s.rules(k.SKU).Action)
 	lifecycle := "active"
-	if slices.Contains(r.Refuses, wire.ProvisionUser) {
+	if slices.Contains(r.Refuses, protocol.ProvisionUser) {
 		// It may be looked at, but what it cannot hand out it must not sell.
 		lifecycle = "enrolled"
 		v.Message = cmp.Or(v.Message, "its agent carries out no allocations")
@@ -85,7 +85,7 @@ func (s *Service) lock(ctx context.Context, tx pgx.Tx, id ids.Node) (*kept, erro
 }
 
 // follow brings the devices that are kept up to the report's.
-func (k *kept) follow(r wire.Report) {
+func (k *kept) follow(r protocol.Report) {
 	listed := map[string]bool{}
 	for _, g := range r.Inventory.GPUs {
 		listed[g.UUID] = true
@@ -106,7 +106,7 @@ func (k *kept) follow(r wire.Report) {
 
 // compare says how the hardware differs from what was accepted. The first whole
 // topology is what there is to accept. One that was not read whole proves nothing.
-func (k *kept) compare(r wire.Report) (changed string, accept *wire.Hardware) {
+func (k *kept) compare(r protocol.Report) (changed string, accept *protocol.Hardware) {
 	if !r.Complete || r.Topology == nil || len(r.Topology.Missing) > 0 {
 		if r.Complete && r.Fingerprint != "" && r.Fingerprint == k.Fingerprint {
 			return "", nil // it reads as before
@@ -125,10 +125,10 @@ func (k *kept) compare(r wire.Report) (changed string, accept *wire.Hardware) {
 
 // cardRow is a device with the health of all sources.
 type cardRow struct {
-	UUID    string      `json:"uuid"`
-	Health  wire.Health `json:"health"`
-	Reasons []string    `json:"reasons"`
-	Present bool        `json:"present"`
+	UUID    string          `json:"uuid"`
+	Health  protocol.Health `json:"health"`
+	Reasons []string        `json:"reasons"`
+	Present bool            `json:"present"`
 }
 
 func cardRows(k *kept, v verdict) []cardRow {
@@ -142,7 +142,7 @@ func cardRows(k *kept, v verdict) []cardRow {
 
 // foreign names the devices that something uses which nobody ordered. The host's
 // words begin with the device.
-func foreign(r wire.Report) []string {
+func foreign(r protocol.Report) []string {
 	used := []string{}
 	for _, words := range r.Foreign {
 		gpu, _, _ := strings.Cut(words, ": ")

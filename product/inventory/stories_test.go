@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // A fault story is something that goes wrong on a node of two GPUs, in one of some
@@ -102,7 +102,7 @@ type story struct {
 	other  bool              // a second, harmless fault on GPU 0
 }
 
-func (s *story) gpus() []wire.GPU {
+func (s *story) gpus() []protocol.GPU {
 	list := report(s.name).Inventory.GPUs
 	list[0].PCI, list[1].PCI = "0000:1b:00.0", "0000:43:00.0"
 	return list
@@ -163,10 +163,10 @@ func (s *story) report() {
 		}
 	}
 	if s.other {
-		r.Health = slices.DeleteFunc(r.Health, func(h wire.HealthReport) bool { return h.Source == "xid" && h.Target == r.Inventory.GPUs[0].UUID })
+		r.Health = slices.DeleteFunc(r.Health, func(h protocol.HealthReport) bool { return h.Source == "xid" && h.Target == r.Inventory.GPUs[0].UUID })
 		r.Health = append(r.Health, health.SayXID(r.Inventory.GPUs[0].UUID, 31))
 	}
-	wire.SortHealth(r.Health)
+	protocol.SortHealth(r.Health)
 	health.Judge(r.Inventory.GPUs, r.Health)
 	err := pgx.BeginFunc(s.t.Context(), s.b.db, func(tx pgx.Tx) error { return s.server().Seen(s.t.Context(), tx, s.node, r) })
 	if err != nil {
@@ -280,7 +280,7 @@ var circumstances = []struct {
 		s.take()
 		s.happens()
 		s.begin("it has happened").expect(true)
-		s.b.free(s.claim, wire.Proof{Fence: 1, Scrubbed: []string{s.name + "-g0", s.name + "-g1"}})
+		s.b.free(s.claim, protocol.Proof{Fence: 1, Scrubbed: []string{s.name + "-g0", s.name + "-g1"}})
 		s.claim = ids.Allocation{}
 		s.at = "the tenant has left"
 		s.expect(true)

@@ -10,12 +10,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // do makes one change of an operator's: the key first, so that a repetition waits
@@ -132,12 +132,12 @@ type Word struct {
 func (s *Service) OverrideHealth(ctx context.Context, ch identity.Change[Node], name string, w Word) (Node, error) {
 	return s.turn(ctx, ch, name, "health_override", func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) {
 		after := map[string]any{"target": w.Target, "level": w.Level, "reason": w.Reason, "until": w.Until}
-		o := Override{Target: w.Target, Level: wire.Health(w.Level), Message: w.Reason, Until: w.Until, Actor: ch.Caller.Actor()}
+		o := Override{Target: w.Target, Level: protocol.Health(w.Level), Message: w.Reason, Until: w.Until, Actor: ch.Caller.Actor()}
 		switch o.Level { //nolint:exhaustive // the others only speak
-		case wire.Unknown:
+		case protocol.Unknown:
 			return after, s.Withdraw(ctx, tx, n.ID, o.Target, o.Check)
-		case wire.Unhealthy:
-			o.Classes = []wire.Class{wire.PreventAllocations}
+		case protocol.Unhealthy:
+			o.Classes = []protocol.Class{protocol.PreventAllocations}
 		}
 		return after, s.Override(ctx, tx, n.ID, o)
 	})

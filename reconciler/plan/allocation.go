@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // State of an allocation, in the words of the room that owns the machine.
@@ -44,7 +44,7 @@ type Want struct {
 // Have is what its host last reported.
 type Have struct {
 	Node     ids.Node
-	Phase    wire.Phase
+	Phase    protocol.Phase
 	Fence    int64
 	SpecHash string
 	Message  string
@@ -186,13 +186,13 @@ func (a allocation) host() (Action, bool) {
 		// A silent host may still run the old spec, and half a report proves no
 		// absence. Acting on either could sell a slot twice, so only ask, and
 		// only while there is something left to learn.
-		if w == nil && h.Phase == wire.Gone || a.settled() {
+		if w == nil && h.Phase == protocol.Gone || a.settled() {
 			return Action{}, false
 		}
 		return a.action(Probe, "report is stale or incomplete"), true
 
 	case w == nil:
-		if h == nil || h.Phase == wire.Gone {
+		if h == nil || h.Phase == protocol.Gone {
 			return Action{}, false
 		}
 		// Both sides of a due key are read in full: a leak, not a gap.
@@ -213,11 +213,11 @@ func (a allocation) host() (Action, bool) {
 		return a.action(Ensure, "never reported"), true
 	case w.Fence > h.Fence:
 		return a.action(Ensure, "newer fence"), true
-	case h.Phase == wire.Working:
+	case h.Phase == protocol.Working:
 		return Action{}, false
 	case w.SpecHash != h.SpecHash:
 		return a.action(Ensure, "spec differs"), true
-	case h.Phase == wire.Gone, h.Phase == wire.Broken:
+	case h.Phase == protocol.Gone, h.Phase == protocol.Broken:
 		// What was once right and no longer is may be somebody's to decide about;
 		// what never was is still being made.
 		return a.action(Ensure, "drifted: "+a.drifted()), !a.drifting() || len(a.Heals) > 0
@@ -248,14 +248,14 @@ func anyField(string) bool { return true }
 // drifting: it was right at this fence, and its host says that it no longer is.
 func (a allocation) drifting() bool {
 	return a.standing() && a.state() == Active && a.Have != nil && !a.blind() && a.Have.Fence == a.Want.Fence &&
-		(a.Have.Phase == wire.Broken || a.Have.Phase == wire.Gone)
+		(a.Have.Phase == protocol.Broken || a.Have.Phase == protocol.Gone)
 }
 
 // differences are what the host has found. All of them together cost what the
 // tenant pays for something else than it has.
 func (a allocation) differences() []Difference {
 	all := []Difference{{Field: "presence", Desired: "as ordered", Observed: "gone", Cause: "the host has forgotten it"}}
-	if a.Have.Phase == wire.Broken {
+	if a.Have.Phase == protocol.Broken {
 		all = split(a.Have.Message)
 	}
 	if a.Progress.Hourly > 0 {
@@ -294,7 +294,7 @@ func (a allocation) drifted() string {
 	switch {
 	case a.Have.Message != "":
 		return a.Have.Message
-	case a.Have.Phase == wire.Gone:
+	case a.Have.Phase == protocol.Gone:
 		return "the host has forgotten it"
 	}
 	return "not as ordered"
@@ -344,14 +344,14 @@ func (a allocation) blind() bool {
 // ready: a fresh, whole report shows exactly what is declared.
 func (a allocation) ready() bool {
 	h := a.Have
-	return h != nil && a.Want != nil && h.Phase == wire.Ready && h.Fence == a.Want.Fence &&
+	return h != nil && a.Want != nil && h.Phase == protocol.Ready && h.Fence == a.Want.Fence &&
 		h.SpecHash == a.Want.SpecHash && !a.blind()
 }
 
 // gone: the host has proved it at the fence that asked for it, or a later one.
 // Proof does not age: nothing older than the fence can act on that host again.
 func (a allocation) gone() bool {
-	return a.Have != nil && a.Want != nil && a.Want.Released && a.Have.Phase == wire.Gone &&
+	return a.Have != nil && a.Want != nil && a.Want.Released && a.Have.Phase == protocol.Gone &&
 		a.Have.Proven && a.Have.Fence >= a.Want.Fence
 }
 
@@ -362,7 +362,7 @@ func (a allocation) settled() bool {
 		return true
 	}
 	return a.standing() && a.Progress != nil && a.Progress.State == Active &&
-		a.Have.Fence == a.Want.Fence && a.Have.Phase == wire.Ready
+		a.Have.Fence == a.Want.Fence && a.Have.Phase == protocol.Ready
 }
 
 // failures counts those of the present fence only.

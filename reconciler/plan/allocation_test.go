@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler/check"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
@@ -31,12 +31,12 @@ func TestAllocationsConverge(t *testing.T) {
 		for _, id := range f.names {
 			w, h, p := f.want[id], f.have[id], f.progress[id]
 			switch {
-			case w == nil && h != nil && h.Phase != wire.Gone:
+			case w == nil && h != nil && h.Phase != protocol.Gone:
 				t.Errorf("%s is not desired, but its host says %s", id, h.Phase)
 			case w == nil:
 			case w.Released:
 				t.Errorf("%s was released and still waits in %s: want %+v, have %+v", id, p.State, w, h)
-			case h == nil || h.Phase != wire.Ready || h.Fence != w.Fence || h.SpecHash != w.SpecHash:
+			case h == nil || h.Phase != protocol.Ready || h.Fence != w.Fence || h.SpecHash != w.SpecHash:
 				t.Errorf("%s: want %+v, have %+v", id, w, h)
 			case p.State != plan.Active:
 				t.Errorf("%s is ready on its host and %s in its room", id, p.State)

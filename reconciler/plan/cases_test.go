@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -24,8 +24,8 @@ func released(fence int64) *plan.Want {
 	return w
 }
 
-func have(p wire.Phase, fence int64) *plan.Have {
-	return &plan.Have{Phase: p, Fence: fence, SpecHash: fmt.Sprint(fence), Complete: true, StaleAt: t0.Add(time.Minute), Proven: p == wire.Gone}
+func have(p protocol.Phase, fence int64) *plan.Have {
+	return &plan.Have{Phase: p, Fence: fence, SpecHash: fmt.Sprint(fence), Complete: true, StaleAt: t0.Add(time.Minute), Proven: p == protocol.Gone}
 }
 
 func since(s plan.State, ago time.Duration) *plan.Progress {
@@ -49,40 +49,40 @@ func TestAllocationCases(t *testing.T) {
 	}{
 		"first order":                  {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0)}, "ensure@1 never reported; look +10s"},
 		"already asked":                {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0), Asked: plan.Asked{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
-		"asked, but it failed":         {plan.DueAllocation{Want: want(1), Have: with(have(wire.Gone, 0), failed(1)), Progress: since(plan.Provisioning, 0), Asked: plan.Asked{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "ensure@1 newer fence; look +10s"},
-		"at work":                      {plan.DueAllocation{Want: want(1), Have: have(wire.Working, 1), Progress: since(plan.Provisioning, 0)}, "; look +15m0s"},
-		"ready is recorded":            {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Provisioning, 0)}, "record node_ready@1 host reports ready; look +10s"},
-		"ready at an older fence":      {plan.DueAllocation{Want: want(2), Have: have(wire.Ready, 1), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
-		"attempts used up":             {plan.DueAllocation{Want: want(1), Have: with(have(wire.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "record gave_up@1 provisioning attempts used up; look +10s"},
-		"failures of an older fence":   {plan.DueAllocation{Want: want(2), Have: with(have(wire.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
+		"asked, but it failed":         {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 0), failed(1)), Progress: since(plan.Provisioning, 0), Asked: plan.Asked{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "ensure@1 newer fence; look +10s"},
+		"at work":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Working, 1), Progress: since(plan.Provisioning, 0)}, "; look +15m0s"},
+		"ready is recorded":            {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}, "record node_ready@1 host reports ready; look +10s"},
+		"ready at an older fence":      {plan.DueAllocation{Want: want(2), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
+		"attempts used up":             {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "record gave_up@1 provisioning attempts used up; look +10s"},
+		"failures of an older fence":   {plan.DueAllocation{Want: want(2), Have: with(have(protocol.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
 		"provisioning too long":        {plan.DueAllocation{Want: want(1), Progress: since(plan.Provisioning, 15*time.Minute)}, "record gave_up@1 provisioning took too long; look +10s"},
-		"at rest":                      {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Active, time.Hour)}, ""},
-		"at rest on a silent node":     {plan.DueAllocation{Want: want(1), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Active, time.Hour)}, ""},
-		"a lease to come":              {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0.Add(time.Hour)}}, "; look +1h0m0s"},
-		"lease ended":                  {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}, "record expired@1 lease ended; look +10s"},
-		"drifted":                      {plan.DueAllocation{Want: want(1), Have: with(have(wire.Broken, 1), func(h *plan.Have) { h.Message = "keys" }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: keys; look +10s; drift opened: state"},
-		"still drifting":               {plan.DueAllocation{Standing: drifting(), Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Active, 0)}, "ensure@1 drifted: not as ordered; look +10s"},
-		"healed":                       {plan.DueAllocation{Standing: drifting(), Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Active, 0)}, "; drift healed: state"},
-		"forgotten by its host":        {plan.DueAllocation{Want: want(1), Have: with(have(wire.Gone, 1), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: the host has forgotten it; look +10s; drift opened: presence"},
-		"another spec at this fence":   {plan.DueAllocation{Want: want(1), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.SpecHash = "?" }), Progress: since(plan.Active, 0)}, "ensure@1 spec differs; look +10s"},
-		"release":                      {plan.DueAllocation{Want: released(2), Have: have(wire.Ready, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"at rest":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour)}, ""},
+		"at rest on a silent node":     {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Active, time.Hour)}, ""},
+		"a lease to come":              {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0.Add(time.Hour)}}, "; look +1h0m0s"},
+		"lease ended":                  {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}, "record expired@1 lease ended; look +10s"},
+		"drifted":                      {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Broken, 1), func(h *plan.Have) { h.Message = "keys" }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: keys; look +10s; drift opened: state"},
+		"still drifting":               {plan.DueAllocation{Standing: drifting(), Want: want(1), Have: have(protocol.Broken, 1), Progress: since(plan.Active, 0)}, "ensure@1 drifted: not as ordered; look +10s"},
+		"healed":                       {plan.DueAllocation{Standing: drifting(), Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Active, 0)}, "; drift healed: state"},
+		"forgotten by its host":        {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 1), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: the host has forgotten it; look +10s; drift opened: presence"},
+		"another spec at this fence":   {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.SpecHash = "?" }), Progress: since(plan.Active, 0)}, "ensure@1 spec differs; look +10s"},
+		"release":                      {plan.DueAllocation{Want: released(2), Have: have(protocol.Ready, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
 		"release before any report":    {plan.DueAllocation{Want: released(2), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
-		"release on a silent node":     {plan.DueAllocation{Want: released(2), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
-		"release on half a report":     {plan.DueAllocation{Want: released(2), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.Complete = false }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
-		"gone, proved":                 {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 2), Progress: since(plan.Releasing, 0)}, "record slots_gone@2 host proved gone; look +10s"},
-		"gone at an older fence":       {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
-		"gone, unproved":               {plan.DueAllocation{Want: released(2), Have: with(have(wire.Gone, 2), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
-		"release attempts used up":     {plan.DueAllocation{Want: released(1), Have: with(have(wire.Broken, 1), failed(5)), Progress: since(plan.Releasing, 0)}, "record gave_up@1 release attempts used up; look +10s"},
-		"release too long":             {plan.DueAllocation{Want: released(2), Have: have(wire.Ready, 1), Progress: since(plan.Releasing, 15*time.Minute)}, "record gave_up@2 release took too long; look +10s"},
-		"release too long, in silence": {plan.DueAllocation{Want: released(2), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 15*time.Minute)}, "record gave_up@2 release took too long; look +10s"},
-		"a late proof heals":           {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 2), Progress: since(plan.ReleaseFailed, time.Hour)}, "record slots_gone@2 host proved gone; look +10s"},
-		"release failed, asked on":     {plan.DueAllocation{Want: released(2), Have: have(wire.Ready, 1), Progress: since(plan.ReleaseFailed, time.Hour)}, "release@2 released; look +10s"},
-		"a failed one is cleaned":      {plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Failed, time.Hour)}, "release@2 released; look +10s"},
-		"a failed one is clean":        {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 2), Progress: since(plan.Failed, time.Hour)}, "record slots_gone@2 host proved gone; look +10s"},
-		"a leak":                       {plan.DueAllocation{Have: have(wire.Ready, 3)}, "release@4 not desired; look +10s"},
-		"a leak on a silent node":      {plan.DueAllocation{Have: with(have(wire.Ready, 3), func(h *plan.Have) { h.StaleAt = t0 })}, "probe@3 report is stale or incomplete; look +10s"},
-		"a memory of what is gone":     {plan.DueAllocation{Have: have(wire.Gone, 3)}, ""},
-		"a memory, on a silent node":   {plan.DueAllocation{Have: with(have(wire.Gone, 3), func(h *plan.Have) { h.StaleAt = t0 })}, ""},
+		"release on a silent node":     {plan.DueAllocation{Want: released(2), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
+		"release on half a report":     {plan.DueAllocation{Want: released(2), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.Complete = false }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
+		"gone, proved":                 {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: since(plan.Releasing, 0)}, "record slots_gone@2 host proved gone; look +10s"},
+		"gone at an older fence":       {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"gone, unproved":               {plan.DueAllocation{Want: released(2), Have: with(have(protocol.Gone, 2), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"release attempts used up":     {plan.DueAllocation{Want: released(1), Have: with(have(protocol.Broken, 1), failed(5)), Progress: since(plan.Releasing, 0)}, "record gave_up@1 release attempts used up; look +10s"},
+		"release too long":             {plan.DueAllocation{Want: released(2), Have: have(protocol.Ready, 1), Progress: since(plan.Releasing, 15*time.Minute)}, "record gave_up@2 release took too long; look +10s"},
+		"release too long, in silence": {plan.DueAllocation{Want: released(2), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 15*time.Minute)}, "record gave_up@2 release took too long; look +10s"},
+		"a late proof heals":           {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: since(plan.ReleaseFailed, time.Hour)}, "record slots_gone@2 host proved gone; look +10s"},
+		"release failed, asked on":     {plan.DueAllocation{Want: released(2), Have: have(protocol.Ready, 1), Progress: since(plan.ReleaseFailed, time.Hour)}, "release@2 released; look +10s"},
+		"a failed one is cleaned":      {plan.DueAllocation{Want: released(2), Have: have(protocol.Broken, 1), Progress: since(plan.Failed, time.Hour)}, "release@2 released; look +10s"},
+		"a failed one is clean":        {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: since(plan.Failed, time.Hour)}, "record slots_gone@2 host proved gone; look +10s"},
+		"a leak":                       {plan.DueAllocation{Have: have(protocol.Ready, 3)}, "release@4 not desired; look +10s"},
+		"a leak on a silent node":      {plan.DueAllocation{Have: with(have(protocol.Ready, 3), func(h *plan.Have) { h.StaleAt = t0 })}, "probe@3 report is stale or incomplete; look +10s"},
+		"a memory of what is gone":     {plan.DueAllocation{Have: have(protocol.Gone, 3)}, ""},
+		"a memory, on a silent node":   {plan.DueAllocation{Have: with(have(protocol.Gone, 3), func(h *plan.Have) { h.StaleAt = t0 })}, ""},
 		"nothing on either side":       {plan.DueAllocation{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

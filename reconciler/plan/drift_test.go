@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -29,7 +29,7 @@ func drifting() []plan.Standing {
 // broken is an active allocation whose host says what is wrong.
 func broken(message string, change ...func(*plan.DueAllocation)) plan.DueAllocation {
 	d := plan.DueAllocation{
-		ID: ids.Allocation{UUID: uuid.UUID{9}}, Want: want(1), Have: with(have(wire.Broken, 1), func(h *plan.Have) { h.Message = message }),
+		ID: ids.Allocation{UUID: uuid.UUID{9}}, Want: want(1), Have: with(have(protocol.Broken, 1), func(h *plan.Have) { h.Message = message }),
 		Progress: &plan.Progress{State: plan.Active, Since: t0.Add(-time.Hour), Hourly: 500, Currency: "EUR"},
 	}
 	for _, c := range change {
@@ -130,7 +130,7 @@ func TestDriftOfAllocations(t *testing.T) {
 		},
 		"ignored by a person":            {broken("", stands(by("user:ada", t0.Add(time.Hour))), cheap), limits, "look +1h0m0s", ""},
 		"a person's time is over":        {broken("", stands(by("user:ada", t0)), cheap), limits, "ensure@1", "changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n"},
-		"ignored, and then it is mended": {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: since(plan.Active, time.Hour), Standing: []plan.Standing{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
+		"ignored, and then it is mended": {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour), Standing: []plan.Standing{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
 		"policy no longer ignores": {
 			broken("", stands(by("rule: policy", t0.Add(time.Hour))), cheap), limits, "ensure@1",
 			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
@@ -146,15 +146,15 @@ func TestDriftOfAllocations(t *testing.T) {
 		"suspended without an end": {broken("", suspended(time.Time{}), stands(drifting()...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
 		"the suspension has ended": {broken("", suspended(t0), stands(drifting()...), cheap), limits, "ensure@1", ""},
 		"released": {
-			plan.DueAllocation{Want: released(2), Have: have(wire.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting()},
+			plan.DueAllocation{Want: released(2), Have: have(protocol.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting()},
 			rules(plan.Warn), "release@2",
 			"healed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
-		"never was right": {plan.DueAllocation{Want: want(1), Have: have(wire.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
+		"never was right": {plan.DueAllocation{Want: want(1), Have: have(protocol.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
 		"not heard": {
 			broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Have.StaleAt = t0 }), limits, "probe@1", "",
 		},
-		"at work": {broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Have.Phase = wire.Working }), limits, "", ""},
+		"at work": {broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Have.Phase = protocol.Working }), limits, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -216,7 +216,7 @@ func TestSuspended(t *testing.T) {
 	}{
 		"nothing is put in place": {plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Progress: since(plan.Requested, 0)}}, limits, t0), "; look +15m0s"},
 		"what was seen is recorded": {
-			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(wire.Ready, 1), Progress: since(plan.Provisioning, 0)}}, limits, t0),
+			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}}, limits, t0),
 			"record node_ready@1 host reports ready; look +10s",
 		},
 		"a deadline stands": {
@@ -224,11 +224,11 @@ func TestSuspended(t *testing.T) {
 			"record gave_up@1 provisioning took too long; look +10s",
 		},
 		"a user's release goes on": {
-			plan.Allocations([]plan.DueAllocation{{Want: held(released(2)), Have: have(wire.Ready, 1), Progress: since(plan.Releasing, 0)}}, limits, t0),
+			plan.Allocations([]plan.DueAllocation{{Want: held(released(2)), Have: have(protocol.Ready, 1), Progress: since(plan.Releasing, 0)}}, limits, t0),
 			"release@2 released; look +10s",
 		},
 		"a lease ends": {
-			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(wire.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}}, limits, t0),
+			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}}, limits, t0),
 			"record expired@1 lease ended; look +10s",
 		},
 		"a declaration waits":     {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; look +1h0m0s"},

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -76,16 +76,16 @@ func (f *fleet) edit(t *rapid.T) {
 		f.decide(w)
 	case what == "redecide" && w != nil && !w.Released:
 		w.Fence++ // a decision that changes no spec
-	case what == "corrupt" && h != nil && h.Phase == wire.Ready:
+	case what == "corrupt" && h != nil && h.Phase == protocol.Ready:
 		h.SpecHash = "?"
-	case what == "drift" && h != nil && h.Phase == wire.Ready:
-		h.Phase, h.Message = wire.Broken, "keys differ"
+	case what == "drift" && h != nil && h.Phase == protocol.Ready:
+		h.Phase, h.Message = protocol.Broken, "keys differ"
 	case what == "forget" && h != nil:
-		h.Phase, h.Proven = wire.Gone, false // the report no longer mentions it
+		h.Phase, h.Proven = protocol.Gone, false // the report no longer mentions it
 	case what == "silence" && h != nil:
 		h.StaleAt = f.now
 	case what == "leak" && w == nil && h == nil:
-		f.have[id] = &host{Have: plan.Have{Phase: wire.Ready, Fence: 3, SpecHash: "x", Complete: true, StaleAt: f.now.Add(time.Minute)}, acted: 3, verb: plan.Ensure}
+		f.have[id] = &host{Have: plan.Have{Phase: protocol.Ready, Fence: 3, SpecHash: "x", Complete: true, StaleAt: f.now.Add(time.Minute)}, acted: 3, verb: plan.Ensure}
 	case what == "fail" && w != nil && h != nil:
 		f.fail(id)
 	case what == "wait":
@@ -186,10 +186,10 @@ func (f *fleet) act(id ids.Allocation, a plan.Action) {
 	h.acted, h.verb, h.Fence = a.Fence, a.Verb, a.Fence
 	h.Complete, h.StaleAt, h.Message = true, f.now.Add(time.Minute), ""
 	if a.Verb == plan.Release {
-		h.Phase, h.Proven, h.SpecHash = wire.Gone, true, ""
+		h.Phase, h.Proven, h.SpecHash = protocol.Gone, true, ""
 		return
 	}
-	h.Phase, h.Proven, h.SpecHash = wire.Ready, false, fmt.Sprint(a.Generation)
+	h.Phase, h.Proven, h.SpecHash = protocol.Ready, false, fmt.Sprint(a.Generation)
 	if f.ever[id] > a.Fence {
 		f.faults = append(f.faults, fmt.Sprintf("%s went back from fence %d to %d", id, f.ever[id], a.Fence))
 	}
@@ -204,11 +204,11 @@ func (f *fleet) record(id ids.Allocation, a plan.Action) {
 	}
 	switch a.Event {
 	case plan.NodeReady:
-		if (p.State == plan.Requested || p.State == plan.Provisioning) && h != nil && h.Phase == wire.Ready && h.Fence == w.Fence {
+		if (p.State == plan.Requested || p.State == plan.Provisioning) && h != nil && h.Phase == protocol.Ready && h.Fence == w.Fence {
 			f.move(id, plan.Active)
 		}
 	case plan.SlotsGone:
-		if h == nil || h.Phase != wire.Gone || !h.Proven || h.Fence < w.Fence {
+		if h == nil || h.Phase != protocol.Gone || !h.Proven || h.Fence < w.Fence {
 			return
 		}
 		if p.State != plan.Failed {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -72,15 +72,15 @@ func TestLeavingCases(t *testing.T) {
 		judged bool
 		look   time.Duration
 	}{
-		"told":                      {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, nil), Leave: word(time.Hour, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
-		"waits for the deadline":    {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Hour, "swap")}, "", false, time.Hour},
-		"another deadline":          {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Minute, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
-		"the deadline":              {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.LeaveDue, true, 10 * time.Second},
-		"the deadline, untold":      {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, nil), Leave: word(0, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
-		"the deadline, node silent": {plan.DueAllocation{Want: want(1), Have: with(have(wire.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.LeaveDue, true, 10 * time.Second},
-		"called off":                {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap"))}, plan.LeaveCalledOff, false, 10 * time.Second},
-		"it leaves by itself":       {plan.DueAllocation{Want: released(2), Have: have(wire.Gone, 2), Progress: told(plan.Releasing, word(0, "swap")), Leave: word(0, "swap")}, plan.SlotsGone, false, 10 * time.Second},
-		"ready is recorded first":   {plan.DueAllocation{Want: want(1), Have: have(wire.Ready, 1), Progress: told(plan.Provisioning, nil), Leave: word(time.Hour, "swap")}, plan.NodeReady, false, 10 * time.Second},
+		"told":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Leave: word(time.Hour, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
+		"waits for the deadline":    {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Hour, "swap")}, "", false, time.Hour},
+		"another deadline":          {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Minute, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
+		"the deadline":              {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.LeaveDue, true, 10 * time.Second},
+		"the deadline, untold":      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Leave: word(0, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
+		"the deadline, node silent": {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.LeaveDue, true, 10 * time.Second},
+		"called off":                {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap"))}, plan.LeaveCalledOff, false, 10 * time.Second},
+		"it leaves by itself":       {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: told(plan.Releasing, word(0, "swap")), Leave: word(0, "swap")}, plan.SlotsGone, false, 10 * time.Second},
+		"ready is recorded first":   {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Provisioning, nil), Leave: word(time.Hour, "swap")}, plan.NodeReady, false, 10 * time.Second},
 	} {
 		p := plan.Allocations([]plan.DueAllocation{c.due}, limits, t0)
 		var got plan.Event

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/wire"
-	"github.com/gpuaas/gpuaas/policies/fault"
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
 // finding is one thing that the tool says is wrong.
@@ -70,19 +70,19 @@ func (dev device) pages() (sum int64) {
 }
 
 // judge lowers the health of g by what the tool says.
-func (dev device) judge(g *wire.GPU) {
+func (dev device) judge(g *protocol.GPU) {
 	for _, f := range dev.findings() {
 		known, _ := fault.Of(f.check)
 		health.Worsen(g, known.Rule.Level, f.message)
 	}
-	if g.MemoryMiB == 0 && g.Health == wire.Healthy {
+	if g.MemoryMiB == 0 && g.Health == protocol.Healthy {
 		// A board that does not say how much memory it has was not read.
-		health.Worsen(g, wire.Unknown, "memory size is not known")
+		health.Worsen(g, protocol.Unknown, "memory size is not known")
 	}
 }
 
 // reports are the findings of a device as its source says them; one without is well.
-func (dev device) reports(g wire.GPU) (all []wire.HealthReport) {
+func (dev device) reports(g protocol.GPU) (all []protocol.HealthReport) {
 	for _, f := range dev.findings() {
 		all = append(all, health.Say(Source, g.UUID, f.check, f.message))
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 var (
@@ -18,7 +18,7 @@ var (
 
 // ParseLinks reads the output of nvidia-smi nvlink -s, which the XML lacks, and
 // sets how many links of each GPU are up. An inactive link prints no speed.
-func ParseLinks(r io.Reader, gpus []wire.GPU) error {
+func ParseLinks(r io.Reader, gpus []protocol.GPU) error {
 	links, err := readLinks(r)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func ParseLinks(r io.Reader, gpus []wire.GPU) error {
 	return nil
 }
 
-func count(links map[string][]wire.NVLink, gpus []wire.GPU) {
+func count(links map[string][]protocol.NVLink, gpus []protocol.GPU) {
 	for i, g := range gpus {
 		gpus[i].NVLinks = 0
 		for _, l := range links[g.UUID] {
@@ -38,8 +38,8 @@ func count(links map[string][]wire.NVLink, gpus []wire.GPU) {
 	}
 }
 
-func readLinks(r io.Reader) (map[string][]wire.NVLink, error) {
-	owner, all := "", map[string][]wire.NVLink{}
+func readLinks(r io.Reader) (map[string][]protocol.NVLink, error) {
+	owner, all := "", map[string][]protocol.NVLink{}
 	lines := bufio.NewScanner(io.LimitReader(r, maxOutput))
 	for lines.Scan() {
 		line := strings.TrimSpace(lines.Text())
@@ -49,7 +49,7 @@ func readLinks(r io.Reader) (map[string][]wire.NVLink, error) {
 			number, _ := strconv.Atoi(m[1])
 			whole, _ := strconv.Atoi(m[2])
 			part, _ := strconv.Atoi((m[3] + "000")[:3])
-			all[owner] = append(all[owner], wire.NVLink{Link: number, Up: m[2] != "", MBps: whole*1000 + part})
+			all[owner] = append(all[owner], protocol.NVLink{Link: number, Up: m[2] != "", MBps: whole*1000 + part})
 		}
 	}
 	if err := lines.Err(); err != nil {

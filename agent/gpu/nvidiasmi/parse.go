@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -82,13 +82,13 @@ type process struct {
 }
 
 // Parse reads the output of nvidia-smi -q -x.
-func Parse(r io.Reader) (wire.Inventory, error) {
+func Parse(r io.Reader) (protocol.Inventory, error) {
 	seen, err := Read(r)
 	return seen.Inventory, err
 }
 
-func parse(d *xml.Decoder, each func(device, wire.GPU)) (wire.Inventory, error) {
-	inventory := wire.Inventory{GPUs: []wire.GPU{}}
+func parse(d *xml.Decoder, each func(device, protocol.GPU)) (protocol.Inventory, error) {
+	inventory := protocol.Inventory{GPUs: []protocol.GPU{}}
 	attached, closed, seen := "", false, map[string]bool{}
 	if err := root(d); err != nil {
 		return inventory, err
@@ -140,7 +140,7 @@ func root(d *xml.Decoder) error {
 	}
 }
 
-func addDevice(d *xml.Decoder, start *xml.StartElement, inventory *wire.Inventory, seen map[string]bool, each func(device, wire.GPU)) error {
+func addDevice(d *xml.Decoder, start *xml.StartElement, inventory *protocol.Inventory, seen map[string]bool, each func(device, protocol.GPU)) error {
 	if len(inventory.GPUs) == maxGPUs {
 		return fmt.Errorf("more than %d GPUs", maxGPUs)
 	}
@@ -164,14 +164,14 @@ func addDevice(d *xml.Decoder, start *xml.StartElement, inventory *wire.Inventor
 
 var uuid = regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-func (dev device) gpu(index int) (wire.GPU, error) {
+func (dev device) gpu(index int) (protocol.GPU, error) {
 	id := strings.TrimSpace(dev.UUID)
 	if !uuid.MatchString(id) {
-		return wire.GPU{}, fmt.Errorf("GPU %d has no UUID but %.60q", index, id)
+		return protocol.GPU{}, fmt.Errorf("GPU %d has no UUID but %.60q", index, id)
 	}
-	g := wire.GPU{
+	g := protocol.GPU{
 		Index: index, UUID: id, Serial: known(dev.Serial), Model: known(dev.Product),
-		VBIOS: known(dev.VBIOS), MIG: migMode(dev.MIG), Health: wire.Healthy,
+		VBIOS: known(dev.VBIOS), MIG: migMode(dev.MIG), Health: protocol.Healthy,
 	}
 	if minor, ok := integer(dev.Minor); ok {
 		g.Index = int(minor)

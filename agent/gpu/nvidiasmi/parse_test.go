@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // captures is the folder of outputs of real machines. They are not ours to copy,
@@ -37,37 +37,37 @@ func TestCapturesOfRealMachines(t *testing.T) {
 	type expect struct {
 		driver, cuda string
 		count        int
-		first        wire.GPU
+		first        protocol.GPU
 		unhealthy    []string // reasons of the first
 	}
 	for name, want := range map[string]expect{
-		"h100.xml": {"580.105.08", "13.0", 8, wire.GPU{
+		"h100.xml": {"580.105.08", "13.0", 8, protocol.GPU{
 			UUID: "GPU-00000000-0000-0000-0000-000000000000", Serial: "1650000000001", Model: "NVIDIA H100 80GB HBM3", PCI: "0000:53:00.0",
-			MemoryMiB: 81559, VBIOS: "96.00.99.00.01", MIG: "disabled", PowerLimitMW: 700000, PowerMW: 68920, Celsius: 29, Health: wire.Healthy,
+			MemoryMiB: 81559, VBIOS: "96.00.99.00.01", MIG: "disabled", PowerLimitMW: 700000, PowerMW: 68920, Celsius: 29, Health: protocol.Healthy,
 		}, nil},
-		"a100.xml": {"570.148.08", "12.8", 1, wire.GPU{
+		"a100.xml": {"570.148.08", "12.8", 1, protocol.GPU{
 			UUID: "GPU-00000000-0000-0000-0000-000000000000", Serial: "1650000000001", Model: "NVIDIA A100-SXM4-40GB", PCI: "0000:06:00.0",
-			MemoryMiB: 40960, VBIOS: "92.00.45.00.03", MIG: "disabled", PowerLimitMW: 400000, Health: wire.Healthy,
+			MemoryMiB: 40960, VBIOS: "92.00.45.00.03", MIG: "disabled", PowerLimitMW: 400000, Health: protocol.Healthy,
 		}, nil},
-		"l40s.xml": {"595.91.07", "13.2", 1, wire.GPU{
+		"l40s.xml": {"595.91.07", "13.2", 1, protocol.GPU{
 			UUID: "GPU-00000000-0000-0000-0000-000000000000", Serial: "1650000000001", Model: "NVIDIA L40S", PCI: "0000:30:00.0",
-			MemoryMiB: 46068, VBIOS: "95.02.66.00.15", PowerLimitMW: 350000, Health: wire.Healthy,
+			MemoryMiB: 46068, VBIOS: "95.02.66.00.15", PowerLimitMW: 350000, Health: protocol.Healthy,
 		}, nil},
-		"t4.xml": {"595.91.07", "13.2", 1, wire.GPU{
+		"t4.xml": {"595.91.07", "13.2", 1, protocol.GPU{
 			UUID: "GPU-00000000-0000-0000-0000-000000000000", Serial: "1650000000001", Model: "Tesla T4", PCI: "0000:00:1e.0",
-			MemoryMiB: 15360, VBIOS: "90.04.96.00.02", PowerLimitMW: 70000, Health: wire.Healthy,
+			MemoryMiB: 15360, VBIOS: "90.04.96.00.02", PowerLimitMW: 70000, Health: protocol.Healthy,
 		}, nil},
-		"a100-healthy.xml": {"550.163.01", "12.4", 2, wire.GPU{
+		"a100-healthy.xml": {"550.163.01", "12.4", 2, protocol.GPU{
 			UUID: "GPU-12345678-1234-1234-1234-123456780000", Serial: "1324821083800", Model: "NVIDIA A100-SXM4-40GB", PCI: "0000:07:00.0",
-			MemoryMiB: 40960, VBIOS: "92.00.45.00.03", MIG: "disabled", PowerLimitMW: 400000, PowerMW: 259170, Celsius: 63, Utilisation: 50, Health: wire.Healthy,
+			MemoryMiB: 40960, VBIOS: "92.00.45.00.03", MIG: "disabled", PowerLimitMW: 400000, PowerMW: 259170, Celsius: 63, Utilisation: 50, Health: protocol.Healthy,
 		}, nil},
-		"gb200-healthy.xml": {"580.65.06", "13.0", 2, wire.GPU{
+		"gb200-healthy.xml": {"580.65.06", "13.0", 2, protocol.GPU{
 			UUID: "GPU-b200b200-0000-0000-0000-000000000000", Serial: "1562849103700", Model: "NVIDIA GB200", PCI: "0000:0a:00.0",
-			MemoryMiB: 196608, VBIOS: "96.00.9E.00.01", MIG: "disabled", PowerLimitMW: 1000000, Utilisation: 50, Health: wire.Healthy,
+			MemoryMiB: 196608, VBIOS: "96.00.9E.00.01", MIG: "disabled", PowerLimitMW: 1000000, Utilisation: 50, Health: protocol.Healthy,
 		}, nil},
-		"gb200-ecc-injected.xml": {"580.65.06", "13.0", 2, wire.GPU{
+		"gb200-ecc-injected.xml": {"580.65.06", "13.0", 2, protocol.GPU{
 			UUID: "GPU-b200b200-0000-0000-0000-000000000000", Serial: "1562849103700", Model: "NVIDIA GB200", PCI: "0000:0a:00.0",
-			MemoryMiB: 196608, VBIOS: "96.00.9E.00.01", MIG: "disabled", PowerLimitMW: 1000000, Utilisation: 50, Health: wire.Unhealthy,
+			MemoryMiB: 196608, VBIOS: "96.00.9E.00.01", MIG: "disabled", PowerLimitMW: 1000000, Utilisation: 50, Health: protocol.Unhealthy,
 		}, []string{"row remap failed", "5 uncorrected memory errors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestCapturesOfRealMachines(t *testing.T) {
 				if g.Index != i || g.Celsius <= 0 || g.PowerMW <= 0 || g.PCI == "" {
 					t.Errorf("GPU %d: %+v", i, g)
 				}
-				if i > 0 && g.Health != wire.Healthy {
+				if i > 0 && g.Health != protocol.Healthy {
 					t.Errorf("GPU %d is %s: %v", i, g.Health, g.Reasons)
 				}
 			}
@@ -120,7 +120,7 @@ func TestALostGPUOfARealMachine(t *testing.T) {
 	}
 	var lost int
 	for _, g := range got.GPUs {
-		if g.Health == wire.Unhealthy && len(g.Reasons) > 0 && g.Reasons[0] == "lost: fallen off the bus" && g.MemoryMiB == 0 {
+		if g.Health == protocol.Unhealthy && len(g.Reasons) > 0 && g.Reasons[0] == "lost: fallen off the bus" && g.MemoryMiB == 0 {
 			lost++
 		}
 	}
@@ -141,11 +141,11 @@ func TestValuesThatAreMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []wire.GPU{{
+	want := []protocol.GPU{{
 		Index: 3, UUID: "GPU-0000aaaa-0000-0000-0000-000000000001", Serial: "1", Model: "NVIDIA A100-SXM4-40GB", PCI: "0000:1b:00.0",
-		MemoryMiB: 40960, UsedMiB: 12, VBIOS: "92.00.45.00.03", MIG: "enabled", PowerLimitMW: 400000, PowerMW: 61250, Celsius: 41, Processes: 2, Health: wire.Healthy,
+		MemoryMiB: 40960, UsedMiB: 12, VBIOS: "92.00.45.00.03", MIG: "enabled", PowerLimitMW: 400000, PowerMW: 61250, Celsius: 41, Processes: 2, Health: protocol.Healthy,
 	}, {
-		Index: 1, UUID: "GPU-0000aaaa-0000-0000-0000-000000000002", Health: wire.Unhealthy,
+		Index: 1, UUID: "GPU-0000aaaa-0000-0000-0000-000000000002", Health: protocol.Unhealthy,
 		Reasons: []string{"driver asks for recovery: drain and reset", "3 uncorrected memory errors", "row remap waits for a reset", "slowed down by heat"},
 	}}
 	if d := cmp.Diff(want, got.GPUs); d != "" {
@@ -162,7 +162,7 @@ func TestSilentGPUIsNotHealthy(t *testing.T) {
 	t.Parallel()
 
 	got, err := nvidiasmi.Parse(strings.NewReader(one("")))
-	if err != nil || got.GPUs[0].Health != wire.Unknown {
+	if err != nil || got.GPUs[0].Health != protocol.Unknown {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 func TestLinks(t *testing.T) {
 	t.Parallel()
 
-	gpus := []wire.GPU{{UUID: "GPU-0000aaaa-0000-0000-0000-000000000001"}, {UUID: "GPU-0000aaaa-0000-0000-0000-000000000002"}}
+	gpus := []protocol.GPU{{UUID: "GPU-0000aaaa-0000-0000-0000-000000000001"}, {UUID: "GPU-0000aaaa-0000-0000-0000-000000000002"}}
 	text := `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0000aaaa-0000-0000-0000-000000000001)
 	 Link 0: 26.562 GB/s
 	 Link 1: 26.562 GB/s
@@ -298,7 +298,7 @@ func TestToolThatWorks(t *testing.T) {
 X
 `)
 	got, err := smi.Inventory(t.Context())
-	if err != nil || len(got.GPUs) != 1 || got.Hostname == "" || got.GPUs[0].Health != wire.Healthy {
+	if err != nil || len(got.GPUs) != 1 || got.Hostname == "" || got.GPUs[0].Health != protocol.Healthy {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

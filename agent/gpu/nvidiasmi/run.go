@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const (
@@ -37,7 +37,7 @@ type Tool struct {
 
 // Inventory asks the tool. A child that hangs is left behind and its answer is an
 // error: not known.
-func (t *Tool) Inventory(ctx context.Context) (wire.Inventory, error) {
+func (t *Tool) Inventory(ctx context.Context) (protocol.Inventory, error) {
 	seen, err := t.See(ctx)
 	return seen.Inventory, err
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Read reads all that nvidia-smi -q -x says: the inventory, each card in its slot,
@@ -19,7 +19,7 @@ import (
 func Read(r io.Reader) (gpu.Seen, error) {
 	limited := &io.LimitedReader{R: r, N: maxOutput + 1}
 	seen := gpu.Seen{Replays: map[string]int64{}}
-	inventory, err := parse(xml.NewDecoder(limited), func(dev device, g wire.GPU) {
+	inventory, err := parse(xml.NewDecoder(limited), func(dev device, g protocol.GPU) {
 		seen.Cards = append(seen.Cards, dev.card(g))
 		seen.Health = append(seen.Health, dev.reports(g)...)
 		if n, ok := integer(dev.Replays); ok {
@@ -37,10 +37,10 @@ func Read(r io.Reader) (gpu.Seen, error) {
 }
 
 // card is the device in its slot, as far as its driver knows.
-func (dev device) card(g wire.GPU) wire.Card {
-	c := wire.Card{
+func (dev device) card(g protocol.GPU) protocol.Card {
+	c := protocol.Card{
 		UUID: g.UUID, Serial: g.Serial, Model: g.Model, VBIOS: g.VBIOS, MemoryMiB: g.MemoryMiB, Minor: -1, PCI: g.PCI, NUMA: -1, Group: -1,
-		Link: dev.link(), MIG: wire.MIG{State: g.MIG},
+		Link: dev.link(), MIG: protocol.MIG{State: g.MIG},
 	}
 	if minor, ok := integer(dev.Minor); ok {
 		c.Minor = int(minor)
@@ -57,8 +57,8 @@ func (dev device) card(g wire.GPU) wire.Card {
 // speeds of the PCIe generations, in thousandths of GT/s.
 var speeds = []int{0, 2500, 5000, 8000, 16000, 32000, 64000}
 
-func (dev device) link() wire.Link {
-	return wire.Link{Width: lanes(dev.Width), MaxWidth: lanes(dev.MaxWidth), Speed: generation(dev.Gen), MaxSpeed: generation(dev.MaxGen)}
+func (dev device) link() protocol.Link {
+	return protocol.Link{Width: lanes(dev.Width), MaxWidth: lanes(dev.MaxWidth), Speed: generation(dev.Gen), MaxSpeed: generation(dev.MaxGen)}
 }
 
 func lanes(s string) int {
@@ -81,7 +81,7 @@ var cell = regexp.MustCompile(`^(X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS)$`)
 
 // ParseMatrix reads the output of nvidia-smi topo -m: the nearest way between each
 // two GPUs. addresses are those of GPU0, GPU1 and so on.
-func ParseMatrix(r io.Reader, addresses []string) (peers []wire.Peer, err error) {
+func ParseMatrix(r io.Reader, addresses []string) (peers []protocol.Peer, err error) {
 	lines := bufio.NewScanner(io.LimitReader(r, maxOutput))
 	for lines.Scan() {
 		fields := strings.Fields(underline.ReplaceAllString(lines.Text(), ""))
@@ -94,7 +94,7 @@ func ParseMatrix(r io.Reader, addresses []string) (peers []wire.Peer, err error)
 		}
 		for column := row + 1; column < len(addresses); column++ {
 			if way := fields[1+column]; cell.MatchString(way) {
-				peers = append(peers, wire.Peer{A: addresses[row], B: addresses[column], Way: way})
+				peers = append(peers, protocol.Peer{A: addresses[row], B: addresses[column], Way: way})
 			}
 		}
 	}
@@ -109,7 +109,7 @@ var underline = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // addNVLinks adds which links of each card are up, and says which are not where some
 // are. A board without a single one up may have none connected.
-func addNVLinks(seen *gpu.Seen, links map[string][]wire.NVLink) {
+func addNVLinks(seen *gpu.Seen, links map[string][]protocol.NVLink) {
 	for i, c := range seen.Cards {
 		seen.Cards[i].NVLinks = links[c.UUID]
 		up := 0

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Every capture of a real machine gives each card its slot, its MIG capability and
@@ -23,14 +23,14 @@ func TestCapturesShowTheirCards(t *testing.T) {
 		t.Fatalf("%d captures, %v", len(files), err)
 	}
 	want := map[string]struct {
-		link wire.Link
+		link protocol.Link
 		mig  string
 		says string
 	}{
-		"h100.xml":               {wire.Link{Width: 16, MaxWidth: 16, Speed: 32000, MaxSpeed: 32000}, "disabled", ""},
-		"a100.xml":               {wire.Link{Width: 16, MaxWidth: 16, Speed: 16000, MaxSpeed: 16000}, "disabled", ""},
-		"l40s.xml":               {wire.Link{Width: 8, MaxWidth: 16, Speed: 16000, MaxSpeed: 16000}, "unsupported", ""},
-		"t4.xml":                 {wire.Link{Width: 8, MaxWidth: 16, Speed: 8000, MaxSpeed: 8000}, "unsupported", ""},
+		"h100.xml":               {protocol.Link{Width: 16, MaxWidth: 16, Speed: 32000, MaxSpeed: 32000}, "disabled", ""},
+		"a100.xml":               {protocol.Link{Width: 16, MaxWidth: 16, Speed: 16000, MaxSpeed: 16000}, "disabled", ""},
+		"l40s.xml":               {protocol.Link{Width: 8, MaxWidth: 16, Speed: 16000, MaxSpeed: 16000}, "unsupported", ""},
+		"t4.xml":                 {protocol.Link{Width: 8, MaxWidth: 16, Speed: 8000, MaxSpeed: 8000}, "unsupported", ""},
 		"gb200-ecc-injected.xml": {mig: "disabled", says: "row_remap_failed ecc_uncorrected"},
 		"gb200-lost.xml":         {says: "row_remap_failed ecc_uncorrected gpu_lost"},
 	}
@@ -58,12 +58,12 @@ func TestCapturesShowTheirCards(t *testing.T) {
 					t.Errorf("card %d: %+v", i, c)
 				}
 			}
-			one := gpu.Merge(wire.Topology{}, seen).Hardware().Fingerprint()
-			if again := gpu.Merge(wire.Topology{}, read()).Hardware().Fingerprint(); one != again || len(one) != 64 {
+			one := gpu.Merge(protocol.Topology{}, seen).Hardware().Fingerprint()
+			if again := gpu.Merge(protocol.Topology{}, read()).Hardware().Fingerprint(); one != again || len(one) != 64 {
 				t.Errorf("fingerprints %s and %s", one, again)
 			}
 			c := want[filepath.Base(path)]
-			if c.link != (wire.Link{}) && seen.Cards[0].Link != c.link || c.mig != "" && seen.Cards[0].MIG.State != c.mig {
+			if c.link != (protocol.Link{}) && seen.Cards[0].Link != c.link || c.mig != "" && seen.Cards[0].MIG.State != c.mig {
 				t.Errorf("link %+v, MIG %q", seen.Cards[0].Link, seen.Cards[0].MIG.State)
 			}
 			var said []string
@@ -84,7 +84,7 @@ func TestMatrixOfGPUs(t *testing.T) {
 	text := "\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n" +
 		"GPU0\t X \tNV18\tSYS\tPIX\t0-31\t0\nGPU1\tNV18\t X \tNODE\tSYS\t0-31\t0\nGPU2\tSYS\tNODE\t X \tSYS\t32-63\t1\nNIC0\tPIX\tSYS\tSYS\t X \n\nLegend:\n  X = Self\n"
 	peers, err := nvidiasmi.ParseMatrix(strings.NewReader(text), []string{"a", "b", "c"})
-	if d := cmp.Diff([]wire.Peer{{A: "a", B: "b", Way: "NV18"}, {A: "a", B: "c", Way: "SYS"}, {A: "b", B: "c", Way: "NODE"}}, peers); d != "" || err != nil {
+	if d := cmp.Diff([]protocol.Peer{{A: "a", B: "b", Way: "NV18"}, {A: "a", B: "c", Way: "SYS"}, {A: "b", B: "c", Way: "NODE"}}, peers); d != "" || err != nil {
 		t.Errorf("%s%v", d, err)
 	}
 	for _, hostile := range []string{"", "GPU", "GPU9\tX", "GPUx X", strings.Repeat("GPU0\t", 1000), "GPU0 X ../../etc"} {
@@ -119,7 +119,7 @@ X
 	if d := cmp.Diff([]string{a + " nvlink_down", b + " "}, said); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]wire.NVLink{{Link: 0, Up: true, MBps: 26562}, {Link: 1}}, seen.Cards[0].NVLinks); d != "" {
+	if d := cmp.Diff([]protocol.NVLink{{Link: 0, Up: true, MBps: 26562}, {Link: 1}}, seen.Cards[0].NVLinks); d != "" {
 		t.Error(d)
 	}
 	if err := smi.Reset(t.Context(), a); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
 // Built says whether this build can.

@@ -11,7 +11,6 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/nvml"
-	"github.com/gpuaas/gpuaas/agent/wire"
 )
 
 // ill is the mock's device with what the mock lacks, and the faults of a test: a

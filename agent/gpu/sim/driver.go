@@ -15,10 +15,10 @@ import (
 	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/agent/hook"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/policies/fault"
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
 // Driver works on one simulated host.
@@ -26,7 +26,7 @@ type Driver struct {
 	path string
 
 	mu    sync.Mutex
-	known wire.Inventory // of version, so that an idle host costs no parsing
+	known protocol.Inventory // of version, so that an idle host costs no parsing
 	at    int64
 	seen  gpu.Seen // of version
 }
@@ -76,15 +76,15 @@ func (d *Driver) BootID() (string, error) {
 }
 
 // Inventory reads the hardware through the parser of nvidia-smi.
-func (d *Driver) Inventory(ctx context.Context) (wire.Inventory, error) {
+func (d *Driver) Inventory(ctx context.Context) (protocol.Inventory, error) {
 	h, err := d.attempt(ctx, "inventory")
 	if err != nil {
-		return wire.Inventory{}, err
+		return protocol.Inventory{}, err
 	}
 	return d.inventory(h)
 }
 
-func (d *Driver) inventory(h *Host) (wire.Inventory, error) {
+func (d *Driver) inventory(h *Host) (protocol.Inventory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.at == h.Version {
@@ -92,48 +92,48 @@ func (d *Driver) inventory(h *Host) (wire.Inventory, error) {
 	}
 	text, err := h.SMI()
 	if err != nil {
-		return wire.Inventory{}, err
+		return protocol.Inventory{}, err
 	}
 	seen, err := nvidiasmi.Read(strings.NewReader(text))
 	if err != nil {
-		return wire.Inventory{}, err
+		return protocol.Inventory{}, err
 	}
 	inventory := seen.Inventory
 	if err := nvidiasmi.ParseLinks(strings.NewReader(h.Links()), inventory.GPUs); err != nil {
-		return wire.Inventory{}, err
+		return protocol.Inventory{}, err
 	}
 	events, err := health.Events(strings.NewReader(h.KernelLog()))
 	if err != nil {
-		return wire.Inventory{}, fmt.Errorf("reading kernel log: %w", err)
+		return protocol.Inventory{}, fmt.Errorf("reading kernel log: %w", err)
 	}
 	health.Apply(inventory.GPUs, events)
 	inventory.Hostname, inventory.Simulated = h.Hostname, true
 	for _, e := range events {
-		if i := slices.IndexFunc(inventory.GPUs, func(g wire.GPU) bool { return g.PCI == e.PCI }); i >= 0 {
-			if r := health.SayXID(inventory.GPUs[i].UUID, e.XID); r.Level != wire.Healthy && !slices.ContainsFunc(seen.Health, func(o wire.HealthReport) bool { return o.Target == r.Target && o.Check == r.Check }) {
+		if i := slices.IndexFunc(inventory.GPUs, func(g protocol.GPU) bool { return g.PCI == e.PCI }); i >= 0 {
+			if r := health.SayXID(inventory.GPUs[i].UUID, e.XID); r.Level != protocol.Healthy && !slices.ContainsFunc(seen.Health, func(o protocol.HealthReport) bool { return o.Target == r.Target && o.Check == r.Check }) {
 				seen.Health = append(seen.Health, r)
 			}
 		}
 	}
-	wire.SortHealth(seen.Health)
+	protocol.SortHealth(seen.Health)
 	d.known, d.at, d.seen = inventory, h.Version, seen
 	return d.copy(), nil
 }
 
 // Examine says how the simulated host fares. Its machine is one of two sockets, with
 // the boards shared out between them.
-func (d *Driver) Examine(_ context.Context, inventory wire.Inventory, err error) gpu.Examination {
+func (d *Driver) Examine(_ context.Context, inventory protocol.Inventory, err error) gpu.Examination {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		return gpu.Examination{Health: []wire.HealthReport{health.Say(nvidiasmi.Source, "", "driver_silent", "")}}
+		return gpu.Examination{Health: []protocol.HealthReport{health.Say(nvidiasmi.Source, "", "driver_silent", "")}}
 	}
-	host := wire.Topology{
-		Machine: wire.Machine{Vendor: "GPUaaS", Product: "simulated host", Serial: inventory.Hostname},
-		NUMA:    []wire.NUMA{{ID: 0, CPUs: "0-31", MemoryMiB: 512 << 10, Distances: []int{10, 21}}, {ID: 1, CPUs: "32-63", MemoryMiB: 512 << 10, Distances: []int{21, 10}}},
+	host := protocol.Topology{
+		Machine: protocol.Machine{Vendor: "GPUaaS", Product: "simulated host", Serial: inventory.Hostname},
+		NUMA:    []protocol.NUMA{{ID: 0, CPUs: "0-31", MemoryMiB: 512 << 10, Distances: []int{10, 21}}, {ID: 1, CPUs: "32-63", MemoryMiB: 512 << 10, Distances: []int{21, 10}}},
 	}
 	for i, c := range d.seen.Cards {
-		at := wire.Card{PCI: c.PCI, Minor: c.Minor, Group: i + 1, Root: "pci" + c.PCI[:len("0000:00")], Resets: []string{"flr", "bus"}, Link: wire.Link{Width: 16, MaxWidth: 16, Speed: 32000, MaxSpeed: 32000}}
+		at := protocol.Card{PCI: c.PCI, Minor: c.Minor, Group: i + 1, Root: "pci" + c.PCI[:len("0000:00")], Resets: []string{"flr", "bus"}, Link: protocol.Link{Width: 16, MaxWidth: 16, Speed: 32000, MaxSpeed: 32000}}
 		if c.PCI >= "0000:80" {
 			at.NUMA = 1
 		}
@@ -145,7 +145,7 @@ func (d *Driver) Examine(_ context.Context, inventory wire.Inventory, err error)
 }
 
 // Reset makes a device as new, as far as a reset can.
-func (d *Driver) Reset(ctx context.Context, g wire.GPU) error {
+func (d *Driver) Reset(ctx context.Context, g protocol.GPU) error {
 	return d.act(ctx, "reset", func(h *Host) error {
 		i := slices.IndexFunc(h.GPUs, func(o *GPU) bool { return o.UUID == g.UUID })
 		if i < 0 {
@@ -159,39 +159,39 @@ func (d *Driver) Reset(ctx context.Context, g wire.GPU) error {
 	})
 }
 
-func (d *Driver) copy() wire.Inventory {
+func (d *Driver) copy() protocol.Inventory {
 	i := d.known
 	i.GPUs = slices.Clone(i.GPUs)
 	return i
 }
 
 // Look implements hook.Looker.
-func (d *Driver) Look(ctx context.Context) (hook.State, error) {
+func (d *Driver) Look(ctx context.Context) (step.State, error) {
 	h, err := d.attempt(ctx, "look")
 	if err != nil {
-		return hook.State{}, err
+		return step.State{}, err
 	}
 	inventory, err := d.inventory(h)
 	if err != nil {
-		return hook.State{}, err
+		return step.State{}, err
 	}
-	s := hook.State{Settings: h.Settings}
+	s := step.State{Settings: h.Settings}
 	for _, name := range slices.Sorted(maps.Keys(h.Accounts)) {
 		a := h.Accounts[name]
-		s.Accounts = append(s.Accounts, hook.Account{
+		s.Accounts = append(s.Accounts, step.Account{
 			Name: name, UID: a.UID, Keys: a.Keys, Principals: a.Principals, Limits: a.Limits, Net: a.Net,
-			Home: hook.Home{GiB: a.HomeGiB, Open: a.HomeGiB > 0},
+			Home: step.Home{GiB: a.HomeGiB, Open: a.HomeGiB > 0},
 		})
 	}
 	for i, g := range h.GPUs {
 		seen := inventory.GPUs[i]
-		s.GPUs = append(s.GPUs, hook.Device{UUID: g.UUID, Users: g.Users, Dirty: g.Dirty, Off: g.Off, Health: seen.Health, Reasons: seen.Reasons})
+		s.GPUs = append(s.GPUs, step.Device{UUID: g.UUID, Users: g.Users, Dirty: g.Dirty, Off: g.Off, Health: seen.Health, Reasons: seen.Reasons})
 	}
 	for _, p := range h.Processes {
-		s.Processes = append(s.Processes, hook.Process(p))
+		s.Processes = append(s.Processes, step.Process(p))
 	}
 	for _, path := range slices.Sorted(maps.Keys(h.Files)) {
-		s.Files = append(s.Files, hook.File{Path: path, UID: h.Files[path]})
+		s.Files = append(s.Files, step.File{Path: path, UID: h.Files[path]})
 	}
 	return s, nil
 }

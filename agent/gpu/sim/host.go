@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Host is the content of the file.
@@ -49,12 +49,12 @@ type Host struct {
 
 // Account is a user of the simulated host.
 type Account struct {
-	UID        int         `json:"uid"`
-	Keys       []string    `json:"keys"`
-	Principals []string    `json:"principals,omitempty"`
-	HomeGiB    int64       `json:"home_gib,omitempty"`
-	Limits     wire.Limits `json:"limits,omitzero"`
-	Net        bool        `json:"net,omitempty"` // its rules stand
+	UID        int             `json:"uid"`
+	Keys       []string        `json:"keys"`
+	Principals []string        `json:"principals,omitempty"`
+	HomeGiB    int64           `json:"home_gib,omitempty"`
+	Limits     protocol.Limits `json:"limits,omitzero"`
+	Net        bool            `json:"net,omitempty"` // its rules stand
 }
 
 // GPU is a device of the simulated host.

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gpuaas/gpuaas/agent/hook"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // PutSettings implements hook.Settings.
@@ -75,7 +75,7 @@ func (d *Driver) RemoveHome(ctx context.Context, name string, _ int) error {
 }
 
 // PutLogin implements hook.Logins.
-func (d *Driver) PutLogin(ctx context.Context, l hook.Login) error {
+func (d *Driver) PutLogin(ctx context.Context, l step.Login) error {
 	return d.act(ctx, "keys", func(h *Host) error {
 		a := h.Accounts[l.User]
 		if a == nil {
@@ -106,7 +106,7 @@ func (d *Driver) RemoveLogin(ctx context.Context, name string, uid int) error {
 
 // PutSlice implements hook.Slices. A device that somebody could open is dirty from
 // then on, used or not.
-func (d *Driver) PutSlice(ctx context.Context, s hook.Slice) error {
+func (d *Driver) PutSlice(ctx context.Context, s step.Slice) error {
 	return d.act(ctx, "grant", func(h *Host) error {
 		for _, uuid := range s.GPUs {
 			if _, err := h.gpu(uuid); err != nil {
@@ -131,7 +131,7 @@ func (d *Driver) RemoveSlice(ctx context.Context, name string, _ int) error {
 	return d.act(ctx, "grant", func(h *Host) error {
 		h.close(name, nil)
 		if a := h.Accounts[name]; a != nil {
-			a.Limits = wire.Limits{}
+			a.Limits = protocol.Limits{}
 		}
 		return nil
 	})
@@ -211,7 +211,7 @@ func (d *Driver) Scan(ctx context.Context, _ string, _ int, _ []string) ([]strin
 }
 
 // ProbeInside implements hook.Prober: what a login would find is what the file says.
-func (d *Driver) ProbeInside(ctx context.Context, o wire.Order) (results []wire.ProbeResult, err error) {
+func (d *Driver) ProbeInside(ctx context.Context, o protocol.Order) (results []protocol.ProbeResult, err error) {
 	h, err := d.attempt(ctx, "probe")
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (d *Driver) ProbeInside(ctx context.Context, o wire.Order) (results []wire.
 		if slices.Contains(g.Users, o.User) {
 			got = "open"
 		}
-		results = append(results, wire.ProbeResult{Name: fmt.Sprintf("device /dev/nvidia%d", i), Want: want, Got: got})
+		results = append(results, protocol.ProbeResult{Name: fmt.Sprintf("device /dev/nvidia%d", i), Want: want, Got: got})
 	}
 	return results, nil
 }

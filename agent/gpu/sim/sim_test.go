@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 func open(t *testing.T, profile string) (*sim.Driver, string, ids.Node) {
@@ -48,7 +48,7 @@ func TestProfilesReadBackThroughTheRealParser(t *testing.T) {
 		}
 		for i, g := range got.GPUs {
 			if g.UUID != uuids[i] || g.Model != want.model || g.MemoryMiB != want.memory || g.PowerLimitMW != want.watts*1000 ||
-				g.NVLinks != want.links || g.Health != wire.Healthy || g.Serial == "" || g.Index != i {
+				g.NVLinks != want.links || g.Health != protocol.Healthy || g.Serial == "" || g.Index != i {
 				t.Errorf("%s: GPU %d is %+v", profile, i, g)
 			}
 		}
@@ -120,14 +120,14 @@ func TestFaultsShowAndHeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []struct {
-		health wire.Health
+		health protocol.Health
 		reason string
 	}{
-		{wire.Unhealthy, "xid 79: fallen off the bus"},
-		{wire.Unhealthy, "xid 48: double-bit memory error"},
-		{wire.Degraded, "xid 31: application memory fault"},
-		{wire.Healthy, ""},
-		{wire.Healthy, ""},
+		{protocol.Unhealthy, "xid 79: fallen off the bus"},
+		{protocol.Unhealthy, "xid 48: double-bit memory error"},
+		{protocol.Degraded, "xid 31: application memory fault"},
+		{protocol.Healthy, ""},
+		{protocol.Healthy, ""},
 	} {
 		if g := got.GPUs[i]; g.Health != want.health || !strings.Contains(strings.Join(g.Reasons, ";"), want.reason) {
 			t.Errorf("GPU %d: %s %v", i, g.Health, g.Reasons)
@@ -139,7 +139,7 @@ func TestFaultsShowAndHeal(t *testing.T) {
 	if err := sim.Heal(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = d.Inventory(t.Context()); err != nil || got.GPUs[0].Health != wire.Healthy {
+	if got, err = d.Inventory(t.Context()); err != nil || got.GPUs[0].Health != protocol.Healthy {
 		t.Errorf("%+v, %v", got.GPUs[0], err)
 	}
 }

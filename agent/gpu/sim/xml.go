@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/health"
-	"github.com/gpuaas/gpuaas/policies/fault"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
 // SMI prints the host as nvidia-smi -q -x prints a real one, with the elements

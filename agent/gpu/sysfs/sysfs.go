@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Tree is the kernel's files of one host.
@@ -25,11 +25,11 @@ type Tree struct {
 
 // Read reads the whole. What cannot be read is named in Missing: a tree that is half
 // there proves nothing about the other half.
-func (t Tree) Read() wire.Topology {
-	var h wire.Topology
+func (t Tree) Read() protocol.Topology {
+	var h protocol.Topology
 	for _, part := range []struct {
 		name string
-		read func(*wire.Topology) error
+		read func(*protocol.Topology) error
 	}{
 		{"machine", t.machine}, {"numa", t.numa}, {"pci", t.cards}, {"network", t.nics}, {"disks", t.disks},
 	} {
@@ -77,8 +77,8 @@ func (t Tree) list(elements ...string) ([]string, error) {
 const dmi = "sys/class/dmi/id"
 
 // machine: a virtual machine, or a board without firmware tables, has none.
-func (t Tree) machine(h *wire.Topology) error {
-	h.Machine = wire.Machine{
+func (t Tree) machine(h *protocol.Topology) error {
+	h.Machine = protocol.Machine{
 		Vendor: t.text(dmi, "sys_vendor"), Product: t.text(dmi, "product_name"), Serial: t.text(dmi, "product_serial"),
 		UUID: t.text(dmi, "product_uuid"), BIOS: t.text(dmi, "bios_version"),
 	}
@@ -89,8 +89,8 @@ const nodes = "sys/devices/system/node"
 
 var memTotal = regexp.MustCompile(`MemTotal:\s+([0-9]+) kB`)
 
-func (t Tree) numa(h *wire.Topology) error {
-	h.NUMA = []wire.NUMA{}
+func (t Tree) numa(h *protocol.Topology) error {
+	h.NUMA = []protocol.NUMA{}
 	names, err := t.list(nodes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a kernel without NUMA
@@ -103,7 +103,7 @@ func (t Tree) numa(h *wire.Topology) error {
 		if err != nil || !strings.HasPrefix(name, "node") {
 			continue
 		}
-		n := wire.NUMA{ID: id, CPUs: t.text(nodes, name, "cpulist")}
+		n := protocol.NUMA{ID: id, CPUs: t.text(nodes, name, "cpulist")}
 		if m := memTotal.FindStringSubmatch(t.text(nodes, name, "meminfo")); m != nil {
 			kib, _ := strconv.ParseInt(m[1], 10, 64)
 			n.MemoryMiB = kib / 1024
@@ -114,7 +114,7 @@ func (t Tree) numa(h *wire.Topology) error {
 		}
 		h.NUMA = append(h.NUMA, n)
 	}
-	slices.SortFunc(h.NUMA, func(a, b wire.NUMA) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(h.NUMA, func(a, b protocol.NUMA) int { return cmp.Compare(a.ID, b.ID) })
 	return nil
 }
 
@@ -127,8 +127,8 @@ const (
 	vendorGPU = "0x10de"
 )
 
-func (t Tree) cards(h *wire.Topology) error {
-	h.GPUs = []wire.Card{}
+func (t Tree) cards(h *protocol.Topology) error {
+	h.GPUs = []protocol.Card{}
 	names, err := t.list(devices)
 	if err != nil {
 		return err
@@ -144,14 +144,14 @@ func (t Tree) cards(h *wire.Topology) error {
 		}
 		h.GPUs = append(h.GPUs, c)
 	}
-	slices.SortFunc(h.GPUs, func(a, b wire.Card) int { return cmp.Compare(a.PCI, b.PCI) })
+	slices.SortFunc(h.GPUs, func(a, b protocol.Card) int { return cmp.Compare(a.PCI, b.PCI) })
 	return nil
 }
 
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-func (t Tree) card(pci string) (wire.Card, error) {
-	c := wire.Card{
+func (t Tree) card(pci string) (protocol.Card, error) {
+	c := protocol.Card{
 		PCI: pci, Minor: -1, NUMA: t.number(devices, pci, "numa_node"), CPUs: t.text(devices, pci, "local_cpulist"),
 		Device: strings.TrimPrefix(t.text(devices, pci, "vendor"), "0x") + ":" + strings.TrimPrefix(t.text(devices, pci, "device"), "0x"),
 		Group:  -1, Resets: strings.Fields(t.text(devices, pci, "reset_method")), SRIOV: max(t.number(devices, pci, "sriov_totalvfs"), 0),
@@ -175,8 +175,8 @@ func (t Tree) card(pci string) (wire.Card, error) {
 }
 
 // link: what it could ever be is the lesser of what card and slot can.
-func (t Tree) link(pci string, above []string) wire.Link {
-	l := wire.Link{
+func (t Tree) link(pci string, above []string) protocol.Link {
+	l := protocol.Link{
 		Width: max(t.number(devices, pci, "current_link_width"), 0), MaxWidth: max(t.number(devices, pci, "max_link_width"), 0),
 		Speed: speed(t.text(devices, pci, "current_link_speed")), MaxSpeed: speed(t.text(devices, pci, "max_link_speed")),
 	}
@@ -204,7 +204,7 @@ func speed(text string) int {
 	return n
 }
 
-func (t Tree) group(c *wire.Card) {
+func (t Tree) group(c *protocol.Card) {
 	to, err := os.Readlink(t.path(devices, c.PCI, "iommu_group"))
 	if err != nil {
 		return
@@ -227,7 +227,7 @@ func (t Tree) group(c *wire.Card) {
 
 // driver reads what NVIDIA's kernel module says, which answers where its tools hang:
 // the number of the device file, and the UUID.
-func (t Tree) driver(c *wire.Card) {
+func (t Tree) driver(c *protocol.Card) {
 	for line := range strings.Lines(t.text("proc/driver/nvidia/gpus", c.PCI, "information")) {
 		name, value, _ := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
@@ -253,7 +253,7 @@ func (t Tree) driver(c *wire.Card) {
 const networks = "sys/class/net"
 
 // nics are those on a bus: bridges, tunnels and the like have no device.
-func (t Tree) nics(h *wire.Topology) error {
+func (t Tree) nics(h *protocol.Topology) error {
 	names, err := t.list(networks)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -267,7 +267,7 @@ func (t Tree) nics(h *wire.Topology) error {
 			continue
 		}
 		pci := filepath.Base(at)
-		n := wire.NIC{
+		n := protocol.NIC{
 			Name: name, PCI: pci, MAC: t.text(networks, name, "address"), NUMA: t.number(devices, pci, "numa_node"), Mbps: max(t.number(networks, name, "speed"), 0),
 		}
 		if driver, err := os.Readlink(t.path(devices, pci, "driver")); err == nil {
@@ -284,7 +284,7 @@ func (t Tree) nics(h *wire.Topology) error {
 const blocks = "sys/block"
 
 // disks leaves out what is made of others, and what is only in memory.
-func (t Tree) disks(h *wire.Topology) error {
+func (t Tree) disks(h *protocol.Topology) error {
 	names, err := t.list(blocks)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -297,7 +297,7 @@ func (t Tree) disks(h *wire.Topology) error {
 		if err != nil {
 			continue
 		}
-		d := wire.Disk{Name: name, Model: t.text(blocks, name, "device", "model"), Serial: t.text(blocks, name, "device", "serial"), Spins: t.text(blocks, name, "queue/rotational") == "1"}
+		d := protocol.Disk{Name: name, Model: t.text(blocks, name, "device", "model"), Serial: t.text(blocks, name, "device", "serial"), Spins: t.text(blocks, name, "queue/rotational") == "1"}
 		if sectors, err := strconv.ParseInt(t.text(blocks, name, "size"), 10, 64); err == nil {
 			d.GiB = sectors / (2 << 20) // of 512 bytes, whatever the disk's own are
 		}
@@ -313,7 +313,7 @@ func (t Tree) disks(h *wire.Topology) error {
 
 // Minors finds the numbers of the device files by UUID: GPU-… is /dev/nvidiaN.
 func (t Tree) Minors() (map[string]int, error) {
-	var h wire.Topology
+	var h protocol.Topology
 	if err := t.cards(&h); err != nil {
 		return nil, fmt.Errorf("looking for GPUs: %w", err)
 	}

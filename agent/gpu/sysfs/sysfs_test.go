@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/gpu/sysfs"
-	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // plant makes a host's files below a folder of the test's. Each line of the
@@ -60,24 +60,24 @@ func TestAMachineOfTwoSockets(t *testing.T) {
 	if len(h.Missing) > 0 || len(h.GPUs) != 8 || len(h.NUMA) != 2 || len(h.NICs) != 2 || len(h.Disks) != 1 {
 		t.Fatalf("%d GPUs, %d NUMA nodes, %d NICs, %d disks, missing %v", len(h.GPUs), len(h.NUMA), len(h.NICs), len(h.Disks), h.Missing)
 	}
-	want := wire.Card{
+	want := protocol.Card{
 		UUID: "GPU-00000000-0000-0000-0000-000000000005", Model: "NVIDIA H100 80GB HBM3", VBIOS: "96.00.99.00.01", Minor: 5,
 		PCI: "0000:9b:00.0", Device: "10de:2330", NUMA: 1, CPUs: "32-63", Root: "pci0000:97", Switches: []string{"0000:97:01.0", "0000:98:00.0", "0000:99:01.0"},
-		Group: 45, Link: wire.Link{Width: 16, MaxWidth: 16, Speed: 2500, MaxSpeed: 32000}, Resets: []string{"flr", "bus"}, SRIOV: 16,
+		Group: 45, Link: protocol.Link{Width: 16, MaxWidth: 16, Speed: 2500, MaxSpeed: 32000}, Resets: []string{"flr", "bus"}, SRIOV: 16,
 	}
 	if d := cmp.Diff(want, h.GPUs[5]); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(wire.Machine{Vendor: "Supermicro", Product: "SYS-821GE-TNHR", Serial: "S1", UUID: "u-1", BIOS: "2.1"}, h.Machine); d != "" {
+	if d := cmp.Diff(protocol.Machine{Vendor: "Supermicro", Product: "SYS-821GE-TNHR", Serial: "S1", UUID: "u-1", BIOS: "2.1"}, h.Machine); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(wire.NUMA{ID: 1, CPUs: "32-63", MemoryMiB: 1032192, Distances: []int{21, 10}}, h.NUMA[1]); d != "" {
+	if d := cmp.Diff(protocol.NUMA{ID: 1, CPUs: "32-63", MemoryMiB: 1032192, Distances: []int{21, 10}}, h.NUMA[1]); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(wire.NIC{Name: "ens1", PCI: "0000:1e:00.0", MAC: "aa:bb:cc:00:00:01", NUMA: 0, Mbps: 400000, Driver: "mlx5_core", RDMA: "mlx5_0"}, h.NICs[0]); d != "" {
+	if d := cmp.Diff(protocol.NIC{Name: "ens1", PCI: "0000:1e:00.0", MAC: "aa:bb:cc:00:00:01", NUMA: 0, Mbps: 400000, Driver: "mlx5_core", RDMA: "mlx5_0"}, h.NICs[0]); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(wire.Disk{Name: "nvme0n1", Model: "SAMSUNG", Serial: "D1", GiB: 1788, PCI: "0000:02:00.0"}, h.Disks[0]); d != "" {
+	if d := cmp.Diff(protocol.Disk{Name: "nvme0n1", Model: "SAMSUNG", Serial: "D1", GiB: 1788, PCI: "0000:02:00.0"}, h.Disks[0]); d != "" {
 		t.Error(d)
 	}
 	// What shares a group with a GPU can reach what it reaches.
@@ -109,14 +109,14 @@ func TestBusAndDriverMustAgree(t *testing.T) {
 	seen := gpu.Seen{}
 	for _, c := range host.GPUs {
 		if c.PCI != "0000:9b:00.0" {
-			seen.Cards = append(seen.Cards, wire.Card{PCI: c.PCI, UUID: c.UUID, Serial: "s" + c.UUID, Minor: c.Minor, MIG: wire.MIG{State: "disabled"}})
+			seen.Cards = append(seen.Cards, protocol.Card{PCI: c.PCI, UUID: c.UUID, Serial: "s" + c.UUID, Minor: c.Minor, MIG: protocol.MIG{State: "disabled"}})
 		}
 	}
 	whole := gpu.Merge(host, seen)
 	if d := cmp.Diff([]string{"gpu 0000:9b:00.0: its driver says nothing"}, whole.Missing); d != "" || len(whole.GPUs) != 8 {
 		t.Error(d)
 	}
-	seen.Cards = append(seen.Cards, wire.Card{PCI: "0000:ff:00.0", UUID: "x", Minor: -1}, wire.Card{PCI: "0000:9b:00.0", UUID: "y", Minor: -1})
+	seen.Cards = append(seen.Cards, protocol.Card{PCI: "0000:ff:00.0", UUID: "x", Minor: -1}, protocol.Card{PCI: "0000:9b:00.0", UUID: "y", Minor: -1})
 	if whole = gpu.Merge(host, seen); !cmp.Equal(whole.Missing, []string{"gpu 0000:ff:00.0: not on the bus"}) || len(whole.GPUs) != 9 {
 		t.Errorf("%v", whole.Missing)
 	}

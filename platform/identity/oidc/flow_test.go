@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	devoidc "github.com/gpuaas/gpuaas/dev/oidc"
+	"github.com/gpuaas/gpuaas/dev/oidc/oidctest"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/issuer"
-	"github.com/gpuaas/gpuaas/internal/issuer/issuertest"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 )
@@ -14,12 +14,12 @@ import (
 const redirect = "http://127.0.0.1:1/auth/callback"
 
 // flow is a provider of ours that speaks with a running issuer.
-func flow(t *testing.T, secret string) (*oidc.Provider, *issuertest.Issuer) {
+func flow(t *testing.T, secret string) (*oidc.Provider, *oidctest.Issuer) {
 	t.Helper()
-	at := issuertest.Start(t, issuer.Config{
+	at := oidctest.Start(t, devoidc.Config{
 		Audience: "gpuaas-api",
-		Clients:  []issuer.Client{{ID: "gpuaas", Secret: secret, Redirects: []string{redirect}}, {ID: "gpuaas-cli", Loopback: true, Device: true}},
-		People:   []issuer.Person{{Subject: "s-1", Email: "Dev@dev.localhost", Name: "Dev", Roles: []string{"gpuaas-admin"}}},
+		Clients:  []devoidc.Client{{ID: "gpuaas", Secret: secret, Redirects: []string{redirect}}, {ID: "gpuaas-cli", Loopback: true, Device: true}},
+		People:   []devoidc.Person{{Subject: "s-1", Email: "Dev@dev.localhost", Name: "Dev", Roles: []string{"gpuaas-admin"}}},
 	})
 	return oidc.New(oidc.Config{
 		Issuer: at.URL, ClientID: "gpuaas", ClientSecret: secret, CLIClientID: "gpuaas-cli", Audience: "gpuaas-api",
@@ -35,7 +35,7 @@ func TestCodeBecomesAPerson(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		back := issuertest.SignIn(t, to, "s-1")
+		back := oidctest.SignIn(t, to, "s-1")
 		if back.Query().Get("state") != "state" {
 			t.Errorf("%s: back at %s", name, back)
 		}
@@ -81,7 +81,7 @@ func TestCodeIsBoundToTheQuestion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		code := issuertest.SignIn(t, to, "s-1").Query().Get("code")
+		code := oidctest.SignIn(t, to, "s-1").Query().Get("code")
 		if _, err := p.Exchange(t.Context(), redirect, code, c.nonce, c.verifier); errs.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}

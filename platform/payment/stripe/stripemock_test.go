@@ -57,7 +57,7 @@ func mock(t *testing.T) string {
 // Every call of the port, against Stripe's own description. It keeps nothing: its
 // answers are samples, whatever was asked, and it knows no idempotency key. So
 // this shows that paths, parameters and answers have Stripe's shape, and no more;
-// internal/checkout shows the rest.
+// dev/stripe shows the rest.
 func TestShapesAreStripes(t *testing.T) {
 	t.Parallel()
 	c, err := stripe.New(stripe.Config{Key: "sk_test_123", WebhookSecret: "whsec_x", URL: mock(t)})

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -23,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // SKU is what the world sells, at Price cents per GPU and hour.
@@ -113,10 +113,10 @@ func (w *World) Node(t testing.TB, name string, n int) ids.Node {
 }
 
 // Report is what a healthy node says of itself.
-func Report(node ids.Node, n int) wire.Report {
-	r := wire.Report{Capability: 1, Agent: "1.0.0", BootID: "b", Boot: 1, Sequence: 1, Complete: true, Allocations: []wire.AllocationSeen{}}
+func Report(node ids.Node, n int) protocol.Report {
+	r := protocol.Report{Capability: 1, Agent: "1.0.0", BootID: "b", Boot: 1, Sequence: 1, Complete: true, Allocations: []protocol.AllocationSeen{}}
 	for i := range n {
-		r.Inventory.GPUs = append(r.Inventory.GPUs, wire.GPU{Index: i, UUID: GPU(node, i), Model: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559, Health: wire.Healthy})
+		r.Inventory.GPUs = append(r.Inventory.GPUs, protocol.GPU{Index: i, UUID: GPU(node, i), Model: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559, Health: protocol.Healthy})
 	}
 	return r
 }
@@ -183,6 +183,6 @@ func (w *World) Declared(t testing.TB, id ids.Allocation) (o desired.Object) {
 }
 
 // Proof is a host's proof that every device of the world's nodes is clean.
-func Proof(fence int64, gpus ...string) wire.Proof {
-	return wire.Proof{Fence: fence, Checks: []string{"no_account"}, Leftovers: []string{}, Scrubbed: gpus}
+func Proof(fence int64, gpus ...string) protocol.Proof {
+	return protocol.Proof{Fence: fence, Checks: []string{"no_account"}, Leftovers: []string{}, Scrubbed: gpus}
 }

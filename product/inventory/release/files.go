@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Files keeps the builds themselves, each under its digest.
@@ -46,14 +46,14 @@ func (f Files) Put(path string) (b Build, err error) {
 		return b, fmt.Errorf("keeping build: %w", err)
 	}
 	sum := sha256.New()
-	b.Size, err = io.Copy(io.MultiWriter(into, sum), io.LimitReader(from, wire.MaxBinary+1))
+	b.Size, err = io.Copy(io.MultiWriter(into, sum), io.LimitReader(from, protocol.MaxBinary+1))
 	err = errors.Join(err, into.Sync(), into.Close())
 	b.Digest = hex.EncodeToString(sum.Sum(nil))
 	switch {
 	case err != nil:
 		return b, errors.Join(fmt.Errorf("keeping build: %w", err), os.Remove(into.Name()))
-	case b.Size > wire.MaxBinary:
-		return b, errors.Join(errs.New(errs.BodyTooLarge, "a build has at most %d bytes", wire.MaxBinary), os.Remove(into.Name()))
+	case b.Size > protocol.MaxBinary:
+		return b, errors.Join(errs.New(errs.BodyTooLarge, "a build has at most %d bytes", protocol.MaxBinary), os.Remove(into.Name()))
 	}
 	if err := os.Rename(into.Name(), filepath.Join(f.Dir, b.Digest)); err != nil {
 		return b, errors.Join(fmt.Errorf("keeping build: %w", err), os.Remove(into.Name()))

@@ -15,12 +15,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Signer signs releases with a release key.
@@ -67,8 +67,8 @@ type Release struct {
 }
 
 // Params is what a node is asked with.
-func (r Release) Params() wire.AgentUpdateParams {
-	return wire.AgentUpdateParams{Version: r.Version, Digest: r.Digest, Size: r.Size, Metadata: r.Metadata, Signature: r.Signature}
+func (r Release) Params() protocol.AgentUpdateParams {
+	return protocol.AgentUpdateParams{Version: r.Version, Digest: r.Digest, Size: r.Size, Metadata: r.Metadata, Signature: r.Signature}
 }
 
 // Publish signs a build and stores what was promised of it. The same build again
@@ -76,14 +76,14 @@ func (r Release) Params() wire.AgentUpdateParams {
 func (s *Store) Publish(ctx context.Context, p Build) (Release, error) {
 	ctx = pg.WithScope(ctx, pg.Platform) // what belongs to no tenant is audited so
 	now := s.Clock.Now().Truncate(time.Second)
-	r := wire.Release{
-		V: wire.ReleaseVersion, Kid: s.Signer.Active(), Version: p.Version, Platform: p.Platform, Digest: p.Digest, Size: p.Size,
+	r := protocol.Release{
+		V: protocol.ReleaseVersion, Kid: s.Signer.Active(), Version: p.Version, Platform: p.Platform, Digest: p.Digest, Size: p.Size,
 		Minimum: p.Minimum, IssuedAt: now, ExpiresAt: now.Add(cmp.Or(p.Life, Life)),
 	}
 	if err := r.Sound(); err != nil {
 		return Release{}, errs.New(errs.ValidationError, "this build cannot be published").Because(err).With("reason", err.Error())
 	}
-	if p.Minimum != "" && !wire.Ordered(p.Version) {
+	if p.Minimum != "" && !protocol.Ordered(p.Version) {
 		return Release{}, errs.New(errs.ValidationError, "a version without an order has no minimum").At("minimum").Try("name versions as v1.2.3")
 	}
 	metadata, err := r.Canonical()

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -16,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 func setup(t *testing.T) (*release.Store, secret.LocalSigner) {
@@ -45,7 +45,7 @@ func TestINV49Published(t *testing.T) {
 	b.Minimum, b.Life = "v1.0.0", time.Hour
 	r, err := s.Publish(t.Context(), b)
 	must(t, err)
-	promised, err := wire.OpenRelease(r.Metadata, r.Signature, keys.Public())
+	promised, err := protocol.OpenRelease(r.Metadata, r.Signature, keys.Public())
 	must(t, err)
 	if promised.Version != "v1.1.0" || promised.Digest != b.Digest || promised.Size != 7 || promised.Minimum != "v1.0.0" || promised.ExpiresAt.Sub(promised.IssuedAt) != time.Hour {
 		t.Errorf("%+v", promised)
@@ -53,11 +53,11 @@ func TestINV49Published(t *testing.T) {
 	for i := range r.Metadata {
 		bad := append([]byte{}, r.Metadata...)
 		bad[i] ^= 1
-		if _, err := wire.OpenRelease(bad, r.Signature, keys.Public()); wire.CodeOf(err) != wire.SignatureInvalid {
+		if _, err := protocol.OpenRelease(bad, r.Signature, keys.Public()); protocol.CodeOf(err) != protocol.SignatureInvalid {
 			t.Fatalf("byte %d turned: %v", i, err)
 		}
 	}
-	if _, err := wire.OpenRelease(r.Metadata, r.Signature, map[string][]byte{r.Kid: make([]byte, ed25519.PublicKeySize)}); wire.CodeOf(err) != wire.SignatureInvalid {
+	if _, err := protocol.OpenRelease(r.Metadata, r.Signature, map[string][]byte{r.Kid: make([]byte, ed25519.PublicKeySize)}); protocol.CodeOf(err) != protocol.SignatureInvalid {
 		t.Errorf("another key: %v", err)
 	}
 }
@@ -102,7 +102,7 @@ func TestPublishRefused(t *testing.T) {
 		"no platform":             func(b *release.Build) { b.Platform = "amd64" },
 		"no digest":               func(b *release.Build) { b.Digest = "AB" },
 		"empty":                   func(b *release.Build) { b.Size = 0 },
-		"too large":               func(b *release.Build) { b.Size = wire.MaxBinary + 1 },
+		"too large":               func(b *release.Build) { b.Size = protocol.MaxBinary + 1 },
 		"over already":            func(b *release.Build) { b.Life = -time.Hour },
 		"below its own minimum":   func(b *release.Build) { b.Minimum = "v2.0.0" },
 		"a minimum without order": func(b *release.Build) { b.Minimum = "newest" },

@@ -8,13 +8,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/product/inventory/rollout"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // SubjectStopped is the fact that a version goes no further by itself.
@@ -36,7 +36,7 @@ type Member struct {
 	Name      string
 	Version   string
 	Platform  string
-	Health    wire.Health
+	Health    protocol.Health
 	Held      bool
 	Reachable bool
 }
@@ -47,7 +47,7 @@ type Update struct {
 	Version   string
 	Ring      int
 	Fence     int64
-	Before    wire.Health
+	Before    protocol.Health
 	Status    rollout.Status
 	Message   string
 	Deadline  *time.Time

@@ -18,8 +18,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Node is one node of the fleet.
@@ -28,7 +28,7 @@ type Node struct {
 	Wants     string // declared; empty: as it is
 	Has       string // as last reported
 	Platform  string // linux/amd64; empty where the agent does not replace itself
-	Health    wire.Health
+	Health    protocol.Health
 	Held      bool
 	Reachable bool
 }
@@ -55,14 +55,14 @@ type Row struct {
 	Version   string
 	Ring      int
 	Status    Status
-	Before    wire.Health // of the node, when it was asked
+	Before    protocol.Health // of the node, when it was asked
 	Deadline  time.Time
 	UpdatedAt time.Time // when it got its status
 
-	Fetched bool         // the node has the task
-	Lapsed  bool         // the task ended without having been worked on
-	Outcome wire.Outcome // of the task; empty while it has none
-	Code    wire.Refusal
+	Fetched bool             // the node has the task
+	Lapsed  bool             // the task ended without having been worked on
+	Outcome protocol.Outcome // of the task; empty while it has none
+	Code    protocol.Refusal
 	Message string
 }
 
@@ -94,7 +94,7 @@ type Ask struct {
 	Build    Build
 	Previous string
 	Ring     int
-	Before   wire.Health
+	Before   protocol.Health
 }
 
 // Move is a row that gets another status.
@@ -322,7 +322,7 @@ func replacing(nodes []Node) (n int) {
 
 // able says whether a node may be asked now.
 func able(n Node) bool {
-	return n.Reachable && !n.Held && grade(n.Health) <= grade(wire.Degraded) && n.Platform != ""
+	return n.Reachable && !n.Held && grade(n.Health) <= grade(protocol.Degraded) && n.Platform != ""
 }
 
 // blocked says why a node can never become a version as things are.
@@ -337,7 +337,7 @@ func (in Input) blocked(n Node, version string) string {
 		return "nobody published " + version + " for " + n.Platform
 	case !in.Now.Before(release.ExpiresAt):
 		return "its release for " + n.Platform + " expired at " + release.ExpiresAt.Format(time.RFC3339)
-	case known && !wire.AtLeast(version, has.Minimum):
+	case known && !protocol.AtLeast(version, has.Minimum):
 		return n.Has + " goes back to " + has.Minimum + " at the lowest"
 	}
 	return ""
@@ -345,8 +345,8 @@ func (in Input) blocked(n Node, version string) string {
 
 // grade orders health from good to bad. A node that says nothing of itself is
 // trusted less than one that says that a device is bad.
-func grade(h wire.Health) int {
-	return slices.Index([]wire.Health{wire.Healthy, wire.Degraded, wire.Unknown, wire.Unhealthy}, h)
+func grade(h protocol.Health) int {
+	return slices.Index([]protocol.Health{protocol.Healthy, protocol.Degraded, protocol.Unknown, protocol.Unhealthy}, h)
 }
 
 func rowOf(rows []Row, version string) Row {

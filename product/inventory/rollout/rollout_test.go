@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/inventory/rollout"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -51,7 +51,7 @@ func newWorld(nodes, percent int) *world {
 
 func node(i int) rollout.Node {
 	id := ids.From[ids.Node](uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)))
-	return rollout.Node{ID: id, Has: "v1.0.0", Wants: "v2.0.0", Platform: linux, Health: wire.Healthy, Reachable: true}
+	return rollout.Node{ID: id, Has: "v1.0.0", Wants: "v2.0.0", Platform: linux, Health: protocol.Healthy, Reachable: true}
 }
 
 func (w *world) node(id ids.Node) *rollout.Node {
@@ -95,10 +95,10 @@ func (w *world) work(fetches func(ids.Node) bool) {
 		}
 		w.asked[r.Version][r.Node], r.Fetched = true, true
 		if w.sick[r.Version] {
-			r.Outcome, r.Code, r.Message = wire.Failed, wire.RolledBack, "no report was accepted"
+			r.Outcome, r.Code, r.Message = protocol.Failed, protocol.RolledBack, "no report was accepted"
 			continue
 		}
-		r.Outcome, w.node(r.Node).Has = wire.Succeeded, r.Version
+		r.Outcome, w.node(r.Node).Has = protocol.Succeeded, r.Version
 	}
 }
 
@@ -168,7 +168,7 @@ func TestBreaker(t *testing.T) {
 		w.tick(always)
 		for i := range lost {
 			r := &w.in.Rows[i]
-			r.Outcome, r.Code, w.node(r.Node).Has = wire.Failed, wire.RolledBack, "v1.0.0"
+			r.Outcome, r.Code, w.node(r.Node).Has = protocol.Failed, protocol.RolledBack, "v1.0.0"
 		}
 		p := w.run(3)
 		if v := p.Versions[0]; v.State != want || (v.Ring > 0) != (want == rollout.Rolling) {
@@ -187,24 +187,30 @@ func TestJudge(t *testing.T) {
 	}{
 		"nothing heard":      {func(*world, *rollout.Row, *rollout.Node) {}, rollout.Asked},
 		"fetched":            {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Fetched = true }, rollout.Running},
-		"done, and reported": {func(_ *world, r *rollout.Row, n *rollout.Node) { r.Outcome, n.Has = wire.Succeeded, "v2.0.0" }, rollout.Healthy},
-		"done, not reported": {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Fetched, r.Outcome = true, wire.Succeeded }, rollout.Running},
+		"done, and reported": {func(_ *world, r *rollout.Row, n *rollout.Node) { r.Outcome, n.Has = protocol.Succeeded, "v2.0.0" }, rollout.Healthy},
+		"done, not reported": {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Fetched, r.Outcome = true, protocol.Succeeded }, rollout.Running},
 		"reported, not done": {func(_ *world, r *rollout.Row, n *rollout.Node) { r.Fetched, n.Has = true, "v2.0.0" }, rollout.Running},
 		"reported, and sicker": {func(_ *world, r *rollout.Row, n *rollout.Node) {
-			r.Fetched, r.Outcome, n.Has, n.Health = true, wire.Succeeded, "v2.0.0", wire.Degraded
+			r.Fetched, r.Outcome, n.Has, n.Health = true, protocol.Succeeded, "v2.0.0", protocol.Degraded
 		}, rollout.Running},
 		"sicker for too long": {func(w *world, r *rollout.Row, n *rollout.Node) {
-			r.Fetched, r.Outcome, n.Has, n.Health = true, wire.Succeeded, "v2.0.0", wire.Degraded
+			r.Fetched, r.Outcome, n.Has, n.Health = true, protocol.Succeeded, "v2.0.0", protocol.Degraded
 			w.late()
 		}, rollout.Failed},
-		"gone back":            {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Outcome, r.Code = wire.Failed, wire.RolledBack }, rollout.RolledBack},
-		"refused":              {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Outcome, r.Code = wire.Refused, wire.DigestMismatch }, rollout.Failed},
-		"refused as too late":  {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Outcome, r.Code = wire.Refused, wire.Expired }, rollout.Waiting},
+		"gone back": {func(_ *world, r *rollout.Row, _ *rollout.Node) {
+			r.Outcome, r.Code = protocol.Failed, protocol.RolledBack
+		}, rollout.RolledBack},
+		"refused": {func(_ *world, r *rollout.Row, _ *rollout.Node) {
+			r.Outcome, r.Code = protocol.Refused, protocol.DigestMismatch
+		}, rollout.Failed},
+		"refused as too late": {func(_ *world, r *rollout.Row, _ *rollout.Node) {
+			r.Outcome, r.Code = protocol.Refused, protocol.Expired
+		}, rollout.Waiting},
 		"lapsed":               {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Lapsed = true }, rollout.Waiting},
 		"never fetched":        {func(w *world, _ *rollout.Row, _ *rollout.Node) { w.late() }, rollout.Waiting},
 		"fetched, then silent": {func(w *world, r *rollout.Row, n *rollout.Node) { r.Fetched, n.Reachable = true, false; w.late() }, rollout.Failed},
 		"done, but the report is stale": {func(_ *world, r *rollout.Row, n *rollout.Node) {
-			r.Fetched, r.Outcome, n.Has, n.Reachable = true, wire.Succeeded, "v2.0.0", false
+			r.Fetched, r.Outcome, n.Has, n.Reachable = true, protocol.Succeeded, "v2.0.0", false
 		}, rollout.Running},
 		"failed, and healthy after all":  {func(_ *world, r *rollout.Row, n *rollout.Node) { r.Status, n.Has = rollout.Failed, "v2.0.0" }, rollout.Healthy},
 		"healthy stays, whatever it has": {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Status = rollout.Healthy }, rollout.Healthy},
@@ -232,7 +238,7 @@ func TestWaits(t *testing.T) {
 		"silent": func(n *rollout.Node, yes bool) { n.Reachable = !yes },
 		"held":   func(n *rollout.Node, yes bool) { n.Held = yes },
 		"sick": func(n *rollout.Node, yes bool) {
-			n.Health = map[bool]wire.Health{true: wire.Unhealthy, false: wire.Healthy}[yes]
+			n.Health = map[bool]protocol.Health{true: protocol.Unhealthy, false: protocol.Healthy}[yes]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +266,7 @@ func TestSoak(t *testing.T) {
 	t.Parallel()
 	for name, fall := range map[string]func(*rollout.Node){
 		"silent": func(n *rollout.Node) { n.Reachable = false },
-		"sicker": func(n *rollout.Node) { n.Health = wire.Degraded },
+		"sicker": func(n *rollout.Node) { n.Health = protocol.Degraded },
 		"old":    func(n *rollout.Node) { n.Has = "v1.0.0" },
 	} {
 		w := newWorld(20, 5)
@@ -315,7 +321,7 @@ func TestCallOff(t *testing.T) {
 	w = newWorld(100, 5)
 	w.carry(w.in.Plan())
 	for i := range 2 {
-		w.in.Rows[i].Outcome, w.in.Rows[i].Code = wire.Failed, wire.RolledBack
+		w.in.Rows[i].Outcome, w.in.Rows[i].Code = protocol.Failed, protocol.RolledBack
 	}
 	if p := w.in.Plan(); len(p.CallOff) != 3 || p.Versions[0].State != rollout.Stopped {
 		t.Errorf("%+v", p)

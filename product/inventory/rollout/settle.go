@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // settle judges what is under way by what was heard of it, and returns the rows as
@@ -36,13 +36,13 @@ func (in Input) judge(r Row, n Node) (Status, string) {
 		return Healthy, "" // later than it had time for
 	case !r.Status.underWay():
 		return r.Status, r.Message
-	case r.Outcome == wire.Succeeded && has:
+	case r.Outcome == protocol.Succeeded && has:
 		return Healthy, ""
-	case r.Code == wire.Expired || r.Code == wire.StaleFence || r.Lapsed && r.Outcome == "":
+	case r.Code == protocol.Expired || r.Code == protocol.StaleFence || r.Lapsed && r.Outcome == "":
 		return Waiting, "the task was not worked on in time"
-	case r.Code == wire.RolledBack:
+	case r.Code == protocol.RolledBack:
 		return RolledBack, r.Message
-	case r.Outcome == wire.Failed || r.Outcome == wire.Refused:
+	case r.Outcome == protocol.Failed || r.Outcome == protocol.Refused:
 		return Failed, cmp.Or(r.Message, string(r.Code))
 	case !late && r.Fetched:
 		return Running, ""

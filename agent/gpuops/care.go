@@ -1,0 +1,179 @@
+// Package care is a machine with NVIDIA devices as the agent looks after it: it reads
+// the devices and the bus, watches over what may break, checks and resets. Whatever
+// may hang runs in a child of its own, and what does not answer reads unknown. It
+// gives nothing to tenants; that is agent/linux's.
+package gpuops
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gpuaas/gpuaas/agent/gpu"
+	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
+	"github.com/gpuaas/gpuaas/agent/gpu/sysfs"
+	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// Tool asks the driver for all that it knows.
+type Tool interface {
+	See(ctx context.Context) (gpu.Seen, error)
+	// Reset resets one device; it fails where anything uses it.
+	Reset(ctx context.Context, uuid string) error
+}
+
+var _, _ Tool = (*nvidiasmi.Tool)(nil), (*Library)(nil)
+
+// Options are what a Machine is opened with.
+type Options struct {
+	Tool Tool
+	// Self is this program, which children run to probe; empty: probes run in this
+	// process, and one that hangs leaves a thread behind.
+	Self string
+	Root string // before /sys, /proc and /dev; empty but in tests
+	// StateDir keeps the kernel's events through a restart; empty: they are not kept.
+	StateDir string
+	Log      *slog.Logger
+	Clock    clock.Clock
+}
+
+// Machine is this host.
+type Machine struct {
+	Options
+
+	watch *health.Watch
+
+	mu   sync.Mutex
+	seen gpu.Seen // of the last look that succeeded
+}
+
+// topologyProbe is the name of the child that reads the bus.
+const topologyProbe = "topology"
+
+// Open opens the kernel log and what was kept of it.
+func Open(ctx context.Context, o Options) (*Machine, error) {
+	m := &Machine{Options: o}
+	m.watch = &health.Watch{Run: m.run, Log: o.Log, Clock: m.Clock, Extra: []string{topologyProbe}}
+	if o.StateDir == "" {
+		return m, nil
+	}
+	boot, err := m.BootID()
+	if err != nil {
+		return nil, err
+	}
+	if m.watch.Ledger, err = health.OpenLedger(filepath.Join(o.StateDir, "health.json"), boot); err != nil {
+		return nil, err
+	}
+	if m.watch.Kernel, err = health.OpenKernelLog(m.path("/dev/kmsg")); err != nil {
+		// A container may have none. What the driver says of itself is left.
+		o.Log.WarnContext(ctx, "no kernel log: XID events are not seen", "err", err)
+		m.watch.Kernel = nil
+	}
+	return m, nil
+}
+
+func (m *Machine) path(p string) string { return filepath.Join(m.Root, p) }
+
+// run starts a probe.
+func (m *Machine) run(ctx context.Context, probe string) (text []byte, err error) {
+	if m.Self != "" {
+		return health.Start(ctx, m.Self, "probe", probe)
+	}
+	out := &bytes.Buffer{}
+	err = Child(ctx, probe, m.Root, func(text []byte) error {
+		_, err := out.Write(text)
+		return err
+	})
+	return out.Bytes(), err
+}
+
+// Child is what a child process does for a probe.
+func Child(ctx context.Context, probe, root string, out func([]byte) error) error {
+	if probe == nvmlProbe {
+		return printNVML(out)
+	}
+	if probe == topologyProbe {
+		t := sysfs.Tree{Root: root}.Read()
+		return health.Print(health.Answer{Topology: &t}, out)
+	}
+	return health.Child(ctx, probe, root, out)
+}
+
+// Inventory asks the driver.
+func (m *Machine) Inventory(ctx context.Context) (protocol.Inventory, error) {
+	seen, err := m.Tool.See(ctx)
+	if err != nil {
+		return protocol.Inventory{}, err
+	}
+	m.mu.Lock()
+	m.seen = seen
+	m.mu.Unlock()
+	return seen.Inventory, nil
+}
+
+// Examine says how the host fares, without waiting for what may hang.
+func (m *Machine) Examine(ctx context.Context, inventory protocol.Inventory, err error) gpu.Examination {
+	m.mu.Lock()
+	seen := m.seen
+	m.mu.Unlock()
+	if err != nil { // half of it would look like hardware that is gone
+		return gpu.Examination{Health: m.watch.Look(ctx, nil, nil, err)}
+	}
+	m.watch.Ask(ctx)
+	host, cards := m.watch.Topology(topologyProbe), seen.Cards
+	var found gpu.Examination
+	if host != nil {
+		whole := gpu.Merge(*host, seen)
+		cards, found.Topology, found.Whole = whole.GPUs, &whole, len(whole.Missing) == 0
+	}
+	said := append(slices.Clone(seen.Health), m.watch.Links(cards, seen.Replays)...)
+	found.Health = m.watch.Look(ctx, inventory.GPUs, said, nil)
+	return found
+}
+
+// Judge corrects what the driver alone says of devices by all that is known: what is
+// handed out is judged by the same words that are reported.
+func (m *Machine) Judge(ctx context.Context, gpus []protocol.GPU) {
+	m.mu.Lock()
+	said := slices.Clone(m.seen.Health)
+	m.mu.Unlock()
+	if len(said) > 0 {
+		health.Judge(gpus, m.watch.Look(ctx, gpus, said, nil))
+	}
+}
+
+// Reset resets one device, and forgets what a reset clears.
+func (m *Machine) Reset(ctx context.Context, g protocol.GPU) error {
+	if err := m.Tool.Reset(ctx, g.UUID); err != nil {
+		return err
+	}
+	return m.watch.WasReset(g.PCI)
+}
+
+// Stamp is constant: nothing cheap tells when a device changed, so it is read for
+// each report.
+func (*Machine) Stamp() (string, error) { return "", nil }
+
+// Partitioned is what only simulated hosts are.
+func (*Machine) Partitioned() (bool, error) { return false, nil }
+
+// BootID changes when the host starts.
+func (m *Machine) BootID() (string, error) {
+	text, err := os.ReadFile(m.path("/proc/sys/kernel/random/boot_id"))
+	if err != nil {
+		return "", fmt.Errorf("reading boot id: %w", err)
+	}
+	if id := strings.TrimSpace(string(text)); id != "" {
+		return id, nil
+	}
+	return "", errors.New("the kernel gave no boot id")
+}

@@ -1,0 +1,56 @@
+package gpuops
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/gpuaas/gpuaas/agent/gpu"
+	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
+	"github.com/gpuaas/gpuaas/agent/gpu/nvml"
+	"github.com/gpuaas/gpuaas/agent/health"
+)
+
+// nvmlProbe is the name of the child that calls into the driver's library.
+const nvmlProbe = "nvml"
+
+// Library asks the driver's library, in a child, and its tool where the library does
+// not answer or this build has none.
+type Library struct {
+	*nvidiasmi.Tool
+
+	Self string // this program
+}
+
+// See asks for all that the driver knows.
+func (l *Library) See(ctx context.Context) (gpu.Seen, error) {
+	if !nvml.Built || l.Self == "" {
+		return l.Tool.See(ctx)
+	}
+	text, err := health.Start(ctx, l.Self, "probe", nvmlProbe)
+	var seen gpu.Seen
+	if err == nil {
+		err = json.Unmarshal(text, &seen)
+	}
+	if err != nil {
+		l.Log.WarnContext(ctx, "NVML does not answer; asking nvidia-smi", "err", err)
+		return l.Tool.See(ctx)
+	}
+	if seen.Hostname, err = os.Hostname(); err != nil {
+		return gpu.Seen{}, fmt.Errorf("reading host name: %w", err)
+	}
+	return seen, nil
+}
+
+func printNVML(out func([]byte) error) error {
+	seen, err := nvml.See()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(seen)
+	if err != nil {
+		return fmt.Errorf("encoding devices: %w", err)
+	}
+	return out(text)
+}

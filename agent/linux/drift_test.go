@@ -1,0 +1,222 @@
+package linux_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// What root does behind our back is seen, and put right by the same order again,
+// without a scrub: the tenant's work is on the device.
+func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
+	h := node(t)
+	o := order(t, h, 2)
+	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
+		t.Fatal(err)
+	}
+	scrubs := &scrubCounter{Host: h}
+	for _, c := range []struct{ way, script, says string }{
+		{"a foreign key", `echo "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl x" >>/run/gpuaas/keys/$N`, "keys: 2 login keys open $N and 1 of them are others'"},
+		{"a key with an option", `sed -i 's/^/command="id" /' /run/gpuaas/keys/$N`, "keys: 1 login keys open $N and 1 of them are others'"},
+		{"another principal", `echo somebody >>/run/gpuaas/principals/$N`, "principals: certificates for 2 names open $N and 1 of them are others'"},
+		{"a widened slice", `systemctl set-property user-$U.slice "DeviceAllow=/dev/nvidia0 rw"`, "is bound by /etc/systemd/system.control"},
+		{"a slice that is widened until the next start", `systemctl set-property --runtime user-$U.slice MemoryMax=infinity`, "is bound by /run/systemd/system.control"},
+		{"a slice without a policy", `sed -i s/DevicePolicy=closed/DevicePolicy=auto/ /etc/systemd/system/user-$U.slice.d/50-gpu.conf; systemctl daemon-reload`, "device policy auto, ordered closed"},
+		{"a slice that is written and not loaded yet", `echo "DeviceAllow=/dev/nvidia3 rw" >>/etc/systemd/system/user-$U.slice.d/50-gpu.conf`, "access: $N opens 2 GPUs"},
+		{"a device of another kind", `echo "DeviceAllow=/dev/kvm rw" >>/etc/systemd/system/user-$U.slice.d/50-gpu.conf; systemctl daemon-reload`, "may open /dev/kvm rw, ordered not"},
+		{"no slice", `rm -r /etc/systemd/system/user-$U.slice.d; systemctl daemon-reload`, "device policy auto, ordered closed"},
+		{"a systemd of the tenant's own", `rm /etc/systemd/system/user@$U.service; systemctl daemon-reload`, "may run a systemd of its own, ordered none"},
+		{"a group", `groupadd -f docker; usermod -aG docker $N`, "is in group docker, ordered in gpuaas only"},
+		{"changed login rules", `sed -i s/AllowTcpForwarding.no/AllowTcpForwarding\ yes/ /etc/ssh/sshd_config.d/50-gpuaas.conf`, "50-gpuaas.conf is not as this agent writes it"},
+		{"login rules of somebody else's", `echo "LoginGraceTime 30" >/etc/ssh/sshd_config.d/60-other.conf`, "sshd has not taken its configuration since it changed"},
+		{"no PAM block", `sed -i /pam_namespace/d /etc/pam.d/sshd`, "/etc/pam.d/sshd does not end with the tenants' block"},
+		{"no network rules", `nft delete table inet gpuaas`, "network: no rules stand for $N"},
+		{"a network rule less", `nft flush chain inet gpuaas output`, "network: no rules stand for $N"},
+		{"shared /tmp", `echo >/etc/security/namespace.d/gpuaas.conf`, "namespace.d/gpuaas.conf is not as this agent writes it"},
+		{"a home that is not there", `systemctl stop var-lib-gpuaas-homes-$N.mount`, "home: the key of $N died"},
+		{"no account", `userdel $N`, "account: $N is gone"},
+	} {
+		fill := strings.NewReplacer("$N", o.User, "$U", fmt.Sprint(o.UID)).Replace
+		if out, err := exec.Command("bash", "-euc", fill(c.script)).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", c.way, err, out)
+		}
+		s, err := h.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrong := step.Differences(s, o); !slices.ContainsFunc(wrong, func(w string) bool { return strings.Contains(w, fill(c.says)) }) {
+			t.Errorf("%s: found %q, want %q", c.way, wrong, fill(c.says))
+		}
+		if _, err := carry(t.Context(), scrubs, protocol.ProvisionUser, o); err != nil {
+			t.Errorf("%s is not put right: %v", c.way, err)
+		}
+		if s, err = h.Look(t.Context()); err != nil || len(step.Differences(s, o)) > 0 {
+			t.Errorf("%s: afterwards %q, %v", c.way, step.Differences(s, o), err)
+		}
+	}
+	if scrubs.count > 0 {
+		t.Errorf("%d scrubs of a device that its tenant works on", scrubs.count)
+	}
+}
+
+type scrubCounter struct {
+	*linux.Host
+
+	count int
+}
+
+// A configuration that sshd refuses is taken back: with it sshd would not start
+// again, for nobody.
+func TestSSHDKeepsWhatItHas(t *testing.T) { //nolint:paralleltest // one host
+	h := node(t)
+	o := order(t, h, 3)
+	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
+		t.Fatal(err)
+	}
+	const old = "# an older one\nMatch Group gpuaas\n\tAuthorizedKeysFile none\nMatch all\n"
+	const bad = "/etc/ssh/sshd_config.d/40-bad.conf"
+	for path, text := range map[string]string{linux.SSHDFile: old, bad: "NoSuchOption yes\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := h.PutSettings(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "sshd refuses its configuration") {
+		t.Errorf("%v", err)
+	}
+	if text, _ := os.ReadFile(linux.SSHDFile); string(text) != old {
+		t.Errorf("the old file is not kept:\n%s", text)
+	}
+	if err := os.Remove(bad); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.PutSettings(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if text, _ := os.ReadFile(linux.SSHDFile); string(text) != linux.SSHDConf {
+		t.Errorf("not put right:\n%s", text)
+	}
+}
+
+// Done twice is done once, undone twice too, and nothing is left.
+func TestStepsAreLevels(t *testing.T) { //nolint:paralleltest // one host
+	h := node(t)
+	o := order(t, h, 0, 3)
+	if err := h.PutSettings(t.Context()); err != nil { // they stay
+		t.Fatal(err)
+	}
+	before := traces(t, o)
+	steps := step.Steps(protocol.ProvisionUser)
+	for _, step := range steps {
+		for range 2 {
+			if step.Do == nil {
+				continue
+			}
+			if err := step.Do(t.Context(), h, o); err != nil {
+				t.Errorf("%s: %v", step.Name, err)
+			}
+			if step.Verify != nil {
+				if err := step.Verify(t.Context(), h, o); err != nil {
+					t.Errorf("%s: %v", step.Name, err)
+				}
+			}
+		}
+		if done, err := step.Check(t.Context(), h, o); err != nil || !done {
+			t.Errorf("%s: not there after it was done twice: %v", step.Name, err)
+		}
+	}
+	for _, step := range slices.Backward(steps) {
+		for range 2 {
+			if step.Undo != nil {
+				if err := step.Undo(t.Context(), h, o); err != nil {
+					t.Errorf("undoing %s: %v", step.Name, err)
+				}
+			}
+		}
+	}
+	if after := traces(t, o); after != before {
+		t.Errorf("left:\n%s\nbefore:\n%s", after, before)
+	}
+}
+
+// Whichever command fails, what was begun is taken back, and the next try works.
+func TestPlantedFailures(t *testing.T) { //nolint:paralleltest // one host
+	h := node(t)
+	if err := h.PutSettings(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o := order(t, h, 1)
+	before := traces(t, o)
+	for n := 1; ; n++ {
+		broken := node(t)
+		count := broken.Break(n)
+		_, err := provisionOrUnwind(t, broken, o)
+		if *count < n {
+			if err != nil {
+				t.Errorf("nothing was planted: %v", err)
+			}
+			t.Logf("%d commands", *count)
+			break
+		}
+		if err == nil || !strings.Contains(err.Error(), linux.ErrPlanted.Error()) {
+			t.Errorf("command %d: %v", n, err)
+		}
+		if after := traces(t, o); after != before {
+			t.Errorf("command %d (%v) left:\n%s\nbefore:\n%s", n, err, after, before)
+		}
+	}
+}
+
+// provisionOrUnwind is the runner's: what failed is undone from the last begun step.
+func provisionOrUnwind(t *testing.T, h *linux.Host, o protocol.Order) (*protocol.Proof, error) {
+	t.Helper()
+	proof, begun := &protocol.Proof{}, []step.Step{}
+	for _, step := range step.Steps(protocol.ProvisionUser) {
+		if step.Name == "verify_inside" {
+			break // it changes nothing, and takes longest
+		}
+		begun = append(begun, step)
+		if err := one(t.Context(), h, step, o, proof); err != nil {
+			for _, step := range slices.Backward(begun) {
+				if step.Undo != nil {
+					if err := step.Undo(t.Context(), h, o); err != nil {
+						t.Errorf("undoing %s: %v", step.Name, err)
+					}
+				}
+			}
+			return proof, fmt.Errorf("%s: %w", step.Name, err)
+		}
+	}
+	return proof, nil
+}
+
+// traces is what of the tenant can be seen on the host.
+func traces(t *testing.T, o protocol.Order) string {
+	t.Helper()
+	script := strings.NewReplacer("$N", o.User, "$U", fmt.Sprint(o.UID)).Replace(
+		`getent passwd $N; getent group $N; grep $N /etc/shadow /etc/gshadow /etc/subuid /etc/group; grep $N /proc/mounts
+		find / -xdev \( -path /proc -o -path /sys -o -path /var/log \) -prune -o \( -name '*$N*' -o -name '*$U*' -o -uid $U -o -gid $U \) -print
+		find /run /dev/shm /tmp \( -name '*$N*' -o -name '*$U*' -o -uid $U -o -gid $U \) -print; nft list ruleset | grep $U; losetup -a | grep $N; true`)
+	out, err := exec.Command("bash", "-c", script).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(filepath.Base(l), "tmp.") })
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
+}
+
+func (s *scrubCounter) Scrub(ctx context.Context, gpu string) error {
+	s.count++
+	return s.Host.Scrub(ctx, gpu)
+}

@@ -1,0 +1,157 @@
+package linux
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxFile is far above anything that this package writes or compares.
+const maxFile = 4 << 20
+
+// read returns a file's content; one that is not there has none.
+func (h *Host) read(name string) ([]byte, error) {
+	file, err := os.Open(h.path(name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // read only
+	return io.ReadAll(io.LimitReader(file, maxFile))
+}
+
+// text is a file's content without the space around it, empty where it cannot be
+// read: for the kernel's own files, which a tenant cannot write.
+func (h *Host) text(name string) string {
+	content, err := h.read(name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// put makes the file hold exactly the content, belong to root and the group, and
+// have the mode; it says whether it had to. Whoever reads it meanwhile sees the old
+// content or the new. It is on disk when put returns.
+func (h *Host) put(name string, content []byte, mode os.FileMode, gid int) (changed bool, err error) {
+	if h.holds(name, content, mode, gid) {
+		return false, nil
+	}
+	path := h.path(name)
+	dir := filepath.Dir(path)
+	if err := way(dir); err != nil {
+		return false, fmt.Errorf("writing %s: %w", name, err)
+	}
+	temp, err := os.CreateTemp(dir, ".gpuaas-")
+	if err != nil {
+		return false, fmt.Errorf("writing %s: %w", name, err)
+	}
+	defer func() { _ = os.Remove(temp.Name()) }() // where it was not renamed
+	err = fill(temp, content, mode, gid)
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return false, fmt.Errorf("writing %s: %w", name, err)
+	}
+	return true, nil
+}
+
+func (h *Host) holds(name string, content []byte, mode os.FileMode, gid int) bool {
+	info, err := os.Lstat(h.path(name))
+	if err != nil || info.Mode() != mode {
+		return false // a link in its place is not it either
+	}
+	if uid, group := ownerOf(info); h.Root == "" && (uid != 0 || group != gid) {
+		return false
+	}
+	have, err := h.read(name)
+	return err == nil && bytes.Equal(have, content)
+}
+
+func fill(file *os.File, content []byte, mode os.FileMode, gid int) error {
+	_, err := file.Write(content)
+	if os.Geteuid() == 0 && err == nil { // a test's own user cannot give files away
+		err = file.Chown(0, gid)
+	}
+	if err == nil {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// way makes the folders down to dir that are missing, open to everybody: daemons of
+// other users read below /etc, and tenants pass. This process's umask closes them.
+func way(dir string) error {
+	const open = 0o755
+	err := os.Mkdir(dir, open)
+	switch {
+	case err == nil:
+		return os.Chmod(dir, open)
+	case errors.Is(err, os.ErrExist):
+		return nil
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	if err := way(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return way(dir)
+}
+
+// remove removes a file, also one that is gone.
+func (h *Host) remove(name string) (changed bool, err error) {
+	err = os.Remove(h.path(name))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("removing %s: %w", name, err)
+	}
+	return true, syncDir(filepath.Dir(h.path(name)))
+}
+
+// folder makes a root-owned folder with the mode.
+func (h *Host) folder(name string, mode os.FileMode) error {
+	path := h.path(name)
+	if err := way(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("making %s: %w", name, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is no folder", name)
+	case info.Mode().Perm() == mode.Perm():
+		return nil
+	}
+	return os.Chmod(path, mode) // past the umask
+}
+
+func (h *Host) exists(name string) bool {
+	_, err := os.Lstat(h.path(name))
+	return err == nil
+}

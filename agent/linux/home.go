@@ -1,0 +1,410 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaas/agent/step"
+)
+
+// A home is an image with a file system of its own: its size is the quota. What is
+// in it is sealed where the kernel can, with a key that only the kernel has, so
+// that a home ends with the host's last second at the latest, and is erased by
+// forgetting the key. It holds, beside the home directory, the tenant's own /tmp
+// and /var/tmp: those end with it.
+//
+// PID 1 mounts it, by a unit in memory: a home outlives the agent, and no start of
+// the host begins with one that nobody has looked at.
+//
+// The tenant's home directory is a link into it, through a folder that is root's
+// and open to the tenant alone: a tenant may open its own directory to everybody,
+// and nobody else gets there.
+type homePaths struct {
+	image, plain       string // plain stands beside an image that is not sealed
+	disk, data, inside string // where it is mounted; the sealed folder; the home directory in it
+	home               string // the link
+}
+
+func homeFiles(name string) homePaths {
+	disk := filepath.Join(HomesDir, name)
+	return homePaths{
+		image: disk + ".img", plain: disk + ".plain",
+		disk: disk, data: filepath.Join(disk, "data"), inside: filepath.Join(disk, "data/home"), home: HomeOf(name),
+	}
+}
+
+const (
+	gib = 1 << 30
+	// homesShare is the part of the disk, in percent, that homes are given.
+	homesShare = 80
+)
+
+// lookHome says how the account's home is.
+func (h *Host) lookHome(name string, mounts map[string]mounted) (home step.Home, wrong []string) {
+	p := homeFiles(name)
+	info, err := os.Stat(h.path(p.image))
+	if err != nil {
+		return step.Home{}, nil
+	}
+	disk := mounts[p.disk]
+	target, err := readLink(h.path(p.home))
+	open := disk.kind == "ext4" && err == nil && target == p.inside
+	home = step.Home{GiB: info.Size() / gib, Open: open, Lost: !open && !h.exists(p.plain), Sealed: !h.exists(p.plain)}
+	if open && !disk.harmless() {
+		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, ordered nodev and nosuid", p.disk, disk.options))
+	}
+	return home, wrong
+}
+
+// PutHome implements hook.Homes.
+func (h *Host) PutHome(ctx context.Context, name string, uid int, size int64) error {
+	if err := tenant(name, uid); err != nil {
+		return err
+	}
+	h.shared.Lock()
+	defer h.shared.Unlock()
+	mounts, err := h.mounts()
+	if err != nil {
+		return err
+	}
+	have, wrong := h.lookHome(name, mounts)
+	if size == 0 {
+		if size, err = h.fairHome(ctx, have); err != nil {
+			return err
+		}
+	}
+	switch {
+	case have.Open && len(wrong) > 0:
+		return fmt.Errorf("%s: somebody mounted it anew", wrong[0])
+	case have.Open && have.GiB < size:
+		return h.growHome(ctx, name, mounts[homeFiles(name).disk].source, size)
+	case have.Open: // a home never shrinks
+		return nil
+	}
+	if err := h.makeHome(ctx, name, size); err != nil {
+		return err
+	}
+	return h.openHome(ctx, name, uid)
+}
+
+// fairHome is a home's size where none was ordered: its GPU's part of the disk.
+func (h *Host) fairHome(ctx context.Context, have step.Home) (int64, error) {
+	if have.GiB > 0 {
+		return have.GiB, nil
+	}
+	total, err := h.diskSize()
+	if err != nil {
+		return 0, err
+	}
+	board, err := h.board(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return max(1, total*homesShare/100/int64(max(1, len(board)))/gib), nil
+}
+
+func (h *Host) diskSize() (int64, error) {
+	if err := h.folder(HomesDir, dirMode); err != nil {
+		return 0, err
+	}
+	if err := h.passable(filepath.Dir(HomesDir)); err != nil {
+		return 0, err
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(h.path(HomesDir), &fs); err != nil {
+		return 0, fmt.Errorf("measuring the disk of homes: %w", err)
+	}
+	return int64(fs.Blocks) * fs.Frsize, nil //nolint:gosec // no disk has 2^63 blocks
+}
+
+// passable lets everybody through a folder, and nobody see what is in it by that.
+func (h *Host) passable(name string) error {
+	info, err := os.Stat(h.path(name))
+	if err != nil {
+		return err
+	}
+	return os.Chmod(h.path(name), info.Mode().Perm()|dirMode&0o011)
+}
+
+// makeHome makes the image, unless there is one that can still be read.
+func (h *Host) makeHome(ctx context.Context, name string, size int64) error {
+	p := homeFiles(name)
+	if err := h.closeHome(ctx, name); err != nil {
+		return err
+	}
+	if h.exists(p.image) && h.exists(p.plain) {
+		return nil
+	}
+	for _, file := range []string{p.image, p.plain} { // its key is gone, or it never was whole
+		if _, err := h.remove(file); err != nil {
+			return err
+		}
+	}
+	if err := h.room(p.image, size); err != nil {
+		return err
+	}
+	temp := p.image + ".new"
+	if _, err := h.remove(temp); err != nil {
+		return err
+	}
+	if err := blank(h.path(temp), size*gib); err != nil {
+		return fmt.Errorf("making the image of %s: %w", name, err)
+	}
+	// No blocks are kept for root: the tenant pays for them.
+	if _, err := h.command(ctx, mkfs, "-q", "-F", "-O", "encrypt", "-m", "0", h.path(temp)); err != nil {
+		return fmt.Errorf("making the file system of %s: %w", name, err)
+	}
+	return os.Rename(h.path(temp), h.path(p.image))
+}
+
+// room refuses a home that the disk could not hold beside the others when all are
+// full: a full disk would hit every tenant. The image that grows counts with its new
+// size only.
+func (h *Host) room(of string, size int64) error {
+	total, err := h.diskSize()
+	if err != nil {
+		return err
+	}
+	images, err := filepath.Glob(h.path(HomesDir, "*.img"))
+	if err != nil {
+		return err
+	}
+	promised := size * gib
+	for _, image := range images {
+		if info, err := os.Stat(image); err == nil && image != h.path(of) {
+			promised += info.Size()
+		}
+	}
+	const mostShare = 95 // percent; the rest is the host's
+	if promised > total/100*mostShare {
+		return fmt.Errorf("a home of %d GiB does not fit: %d GiB would be promised of %d", size, promised/gib, total/gib)
+	}
+	return nil
+}
+
+func blank(path string, bytes int64) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(bytes), file.Sync(), file.Close())
+}
+
+// openHome mounts the image and shows the tenant what is the tenant's of it.
+func (h *Host) openHome(ctx context.Context, name string, uid int) error {
+	p := homeFiles(name)
+	if err := h.folder(p.disk, ownMode); err != nil {
+		return err
+	}
+	unit := fmt.Sprintf("[Unit]\nDescription=Disk of tenant %s\n[Mount]\nWhat=%s\nWhere=%s\nType=ext4\nOptions=loop,nodev,nosuid,noatime,discard\n", name, p.image, p.disk)
+	if _, err := h.put(filepath.Join(RunUnitDir, mountUnit(p.disk)), []byte(unit), configMode, 0); err != nil {
+		return err
+	}
+	if err := h.reload(ctx); err != nil {
+		return err
+	}
+	if _, err := h.command(ctx, systemctl, "start", mountUnit(p.disk)); err != nil {
+		return fmt.Errorf("mounting the disk of %s: %w", name, err)
+	}
+	if err := h.furnish(p, uid); err != nil {
+		return fmt.Errorf("furnishing the home of %s: %w", name, err)
+	}
+	if target, err := readLink(h.path(p.home)); err == nil && target == p.inside {
+		return nil
+	}
+	if _, err := h.remove(p.home); err != nil { // an empty folder; what is in one is somebody's
+		return err
+	}
+	return makeLink(p.inside, h.path(p.home))
+}
+
+// furnish makes what is in a fresh image; in one that was used it finds all there.
+func (h *Host) furnish(p homePaths, uid int) error {
+	const ownGroup = 0o710 // the tenant passes, and sees nothing
+	if err := own(h.path(p.disk), 0, uid, ownGroup); err != nil {
+		return err
+	}
+	if err := h.folder(p.data, 0o711); err != nil {
+		return err
+	}
+	if !h.exists(p.plain) && !h.exists(p.inside) {
+		err := seal(h.path(p.data))
+		if errors.Is(err, errors.ErrUnsupported) {
+			_, err = h.put(p.plain, nil, 0o600, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, dir := range tmpDirs {
+		// pam_namespace makes the account's own folder in it, and demands this mode.
+		if err := h.folder(filepath.Join(p.data, dir), 0); err != nil {
+			return err
+		}
+	}
+	if h.exists(p.inside) {
+		return nil
+	}
+	temp := filepath.Join(p.data, ".home")
+	if err := os.RemoveAll(h.path(temp)); err != nil {
+		return err
+	}
+	if err := h.folder(temp, 0o700); err != nil {
+		return err
+	}
+	if err := h.copySkeleton(temp, uid); err != nil {
+		return err
+	}
+	return os.Rename(h.path(temp), h.path(p.inside))
+}
+
+// tmpDirs are what stands for /tmp and /var/tmp in a home's image.
+var tmpDirs = []string{"tmp", "vartmp"}
+
+// copySkeleton gives a home the host's first files, and to the tenant.
+func (h *Host) copySkeleton(dir string, uid int) error {
+	const skeleton = "/etc/skel"
+	entries, err := os.ReadDir(h.path(skeleton))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		text, err := h.read(filepath.Join(skeleton, e.Name()))
+		if err != nil {
+			return err
+		}
+		path := h.path(dir, e.Name())
+		const skeletonMode = 0o644
+		if err := errors.Join(os.WriteFile(path, text, skeletonMode), os.Chmod(path, skeletonMode)); err != nil {
+			return err
+		}
+		if err := give(path, uid); err != nil {
+			return err
+		}
+	}
+	return give(h.path(dir), uid)
+}
+
+// give makes a file the tenant's, where we may.
+func give(path string, uid int) error {
+	if os.Geteuid() != 0 {
+		return nil // a test's own user
+	}
+	return os.Lchown(path, uid, uid)
+}
+
+func own(path string, uid, gid int, mode os.FileMode) error {
+	if os.Geteuid() == 0 {
+		if err := os.Lchown(path, uid, gid); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(path, mode)
+}
+
+// growHome makes an open home larger. Its tenant may be at work in it.
+func (h *Host) growHome(ctx context.Context, name, loop string, size int64) error {
+	p := homeFiles(name)
+	if !strings.HasPrefix(loop, "/dev/loop") {
+		return fmt.Errorf("the disk of %s is %s and no image", name, loop)
+	}
+	if err := h.room(p.image, size); err != nil {
+		return err
+	}
+	if err := os.Truncate(h.path(p.image), size*gib); err != nil {
+		return fmt.Errorf("growing the image of %s: %w", name, err)
+	}
+	device, err := os.OpenFile(h.path(loop), os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("growing the disk of %s: %w", name, err)
+	}
+	err = errors.Join(unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_CAPACITY, 0), device.Close())
+	if err == nil {
+		_, err = h.command(ctx, resize2fs, loop)
+	}
+	if err != nil {
+		return fmt.Errorf("growing the disk of %s: %w", name, err)
+	}
+	return nil
+}
+
+// RemoveHome implements hook.Homes.
+func (h *Host) RemoveHome(ctx context.Context, name string, uid int) error {
+	if err := tenant(name, uid); err != nil {
+		return err
+	}
+	h.shared.Lock()
+	defer h.shared.Unlock()
+	p := homeFiles(name)
+	if err := unseal(h.path(p.data)); err != nil {
+		return err
+	}
+	if err := h.closeHome(ctx, name); err != nil {
+		return err
+	}
+	// It is memory, and so not in the image.
+	if err := os.RemoveAll(h.path(ShmDir, name)); err != nil {
+		return fmt.Errorf("removing what %s shared: %w", name, err)
+	}
+	if err := h.punch(p.image); err != nil {
+		return fmt.Errorf("erasing the image of %s: %w", name, err)
+	}
+	for _, file := range []string{p.image, p.image + ".new", p.plain, p.disk, p.home} {
+		if _, err := h.remove(file); err != nil { // a folder that is not empty stays, and fails this
+			return err
+		}
+	}
+	return nil
+}
+
+// punch gives an image's blocks back to the disk at once: whoever still holds it
+// open reads zeros.
+func (h *Host) punch(image string) error {
+	file, err := os.OpenFile(h.path(image), os.O_WRONLY, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(0), file.Close())
+}
+
+// closeHome unmounts it and removes its unit.
+func (h *Host) closeHome(ctx context.Context, name string) error {
+	p := homeFiles(name)
+	mounts, err := h.mounts()
+	if err != nil {
+		return err
+	}
+	if _, mounted := mounts[p.disk]; mounted {
+		if _, err := h.command(ctx, systemctl, "stop", mountUnit(p.disk)); err != nil {
+			return fmt.Errorf("unmounting %s: %w", p.disk, err)
+		}
+	}
+	gone, err := h.remove(filepath.Join(RunUnitDir, mountUnit(p.disk)))
+	if err != nil {
+		return err
+	}
+	if gone {
+		if err := h.reload(ctx); err != nil {
+			return err
+		}
+	}
+	if mounts, err = h.mounts(); err != nil {
+		return err
+	}
+	if _, mounted := mounts[p.disk]; mounted {
+		return fmt.Errorf("%s is still mounted: %w", p.disk, syscall.EBUSY)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package linux
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// InsideCommand is the agent's command that a probe's session runs. Its work comes
+// on standard input, its findings go to standard output.
+const InsideCommand = "probe-inside"
+
+// attempts is what a probe is to try, as the tenant.
+type attempts struct {
+	Devices []string `json:"devices"` // to open
+	Folders []string `json:"folders"` // to list
+	Files   []string `json:"files"`   // to see
+	Sockets []string `json:"sockets"` // to connect to
+	Dials   []string `json:"dials"`   // host:port to connect to
+}
+
+// findings are what became of them: "ok", or the name of the error.
+type findings struct {
+	UID        int               `json:"uid"`
+	Groups     []int             `json:"groups"`
+	Cgroup     string            `json:"cgroup"`
+	Strangers  int               `json:"strangers"` // processes of others that can be seen
+	Namespaces string            `json:"namespaces"`
+	Devices    map[string]string `json:"devices"`
+	Folders    map[string]string `json:"folders"`
+	Files      map[string]string `json:"files"`
+	Sockets    map[string]string `json:"sockets"`
+	Dials      map[string]string `json:"dials"`
+	Home       string            `json:"home"` // whether it can be written to
+}
+
+// Inside tries, in the session that it runs in, and tells what it found. It has the
+// tenant's rights and no others.
+func Inside(in io.Reader, out io.Writer) error {
+	var a attempts
+	if err := json.NewDecoder(io.LimitReader(in, maxFile)).Decode(&a); err != nil {
+		return fmt.Errorf("reading what to try: %w", err)
+	}
+	groups, err := os.Getgroups()
+	if err != nil {
+		return fmt.Errorf("reading groups: %w", err)
+	}
+	f := findings{
+		UID: os.Getuid(), Groups: groups, Cgroup: ownCgroup(), Strangers: strangers(), Namespaces: newNamespace(), Home: writes(os.Getenv("HOME")),
+		Devices: each(a.Devices, opens), Folders: each(a.Folders, lists), Files: each(a.Files, sees), Sockets: each(a.Sockets, connects("unix")),
+		Dials: each(a.Dials, connects("tcp")),
+	}
+	return json.NewEncoder(out).Encode(f)
+}
+
+func each(names []string, try func(string) error) map[string]string {
+	found := make(map[string]string, len(names))
+	for _, name := range names {
+		found[name] = outcome(try(name))
+	}
+	return found
+}
+
+// outcome is the error's name, as errno(3) has it.
+func outcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return unix.ErrnoName(errno)
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return "ETIMEDOUT"
+	}
+	return err.Error()
+}
+
+func opens(name string) error {
+	fd, err := unix.Open(name, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+func lists(name string) error {
+	_, err := os.ReadDir(name)
+	return err
+}
+
+func sees(name string) error {
+	_, err := os.Stat(name)
+	return err
+}
+
+// dialWithin is for a place on this host, or one that refuses at once.
+const dialWithin = 500 * time.Millisecond
+
+func connects(network string) func(string) error {
+	return func(address string) error {
+		c, err := net.DialTimeout(network, address, dialWithin) //nolint:noctx // of a process that lives for one answer
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}
+}
+
+func writes(dir string) string {
+	file, err := os.CreateTemp(dir, ".gpuaas-probe-")
+	if err != nil {
+		return outcome(err)
+	}
+	err = os.Remove(file.Name()) //nolint:gosec // made a line above, with the tenant's own rights
+	return outcome(errors.Join(file.Close(), err))
+}
+
+// ownCgroup is the group of the unified hierarchy.
+func ownCgroup() string {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return outcome(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// strangers counts the processes of others that can be seen.
+func strangers() (count int) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return -1
+	}
+	for _, dir := range dirs {
+		if _, err := strconv.Atoi(filepath.Base(dir)); err != nil {
+			continue
+		}
+		info, err := os.Stat(dir)
+		if err != nil {
+			continue // it has ended
+		}
+		if uid, _ := ownerOf(info); uid != os.Getuid() {
+			count++
+		}
+	}
+	return count
+}
+
+// newNamespace tries to become root of a namespace: whoever may reaches far more of
+// the kernel.
+func newNamespace() string {
+	cmd := exec.Command("/usr/bin/true") //nolint:noctx // ends at once
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	return outcome(cmd.Run())
+}

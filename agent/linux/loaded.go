@@ -1,0 +1,210 @@
+package linux
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+var (
+	pciAddress = regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+	numberList = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
+)
+
+// loaded is a slice as systemd has it now, which is what binds; the file is what
+// will bind after the next reload.
+type loaded struct {
+	uid     int
+	policy  string
+	devices []string
+	limits  protocol.Limits
+	swap    string
+	dropIns []string
+}
+
+// opens says whether the slice lets its processes open the file.
+func (l loaded) opens(file string) bool {
+	if l.policy != "closed" && l.policy != "strict" {
+		return true
+	}
+	return slices.ContainsFunc(l.devices, func(device string) bool {
+		name, _, _ := strings.Cut(device, " ")
+		return name == file || name == "char-*" || strings.HasPrefix(name, "char-nvidia") && strings.HasPrefix(file, "/dev/nvidia")
+	})
+}
+
+const properties = "Id,DevicePolicy,DeviceAllow,CPUWeight,MemoryMax,MemorySwapMax,TasksMax,DropInPaths"
+
+// slices asks systemd for the slices of the uids.
+func (h *Host) slices(ctx context.Context, uids []int) (map[int]loaded, error) {
+	found := map[int]loaded{}
+	if len(uids) == 0 {
+		return found, nil
+	}
+	args := []string{"show", "--property=" + properties}
+	for _, uid := range uids {
+		args = append(args, SliceOf(uid))
+	}
+	out, err := h.command(ctx, systemctl, args...)
+	if err != nil {
+		return nil, fmt.Errorf("asking systemd for slices: %w", err)
+	}
+	for block := range bytes.SplitSeq(out, []byte("\n\n")) {
+		if l, ok := parseSlice(string(block)); ok {
+			found[l.uid] = l
+		}
+	}
+	for _, uid := range uids {
+		if _, ok := found[uid]; !ok {
+			return nil, fmt.Errorf("systemd says nothing of %s", SliceOf(uid))
+		}
+	}
+	return found, nil
+}
+
+func parseSlice(block string) (l loaded, ok bool) {
+	for line := range strings.Lines(block) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "Id":
+			_, err := fmt.Sscanf(value, "user-%d.slice", &l.uid)
+			ok = err == nil
+		case "DevicePolicy":
+			l.policy = value
+		case "DeviceAllow":
+			if value != "" {
+				l.devices = append(l.devices, value)
+			}
+		case "CPUWeight":
+			l.limits.CPUWeight, _ = strconv.Atoi(value) // "[not set]" is none
+		case "MemoryMax":
+			bytes, _ := strconv.ParseInt(value, 10, 64) // "infinity" is none
+			l.limits.MemoryMiB = bytes >> 20
+		case "MemorySwapMax":
+			l.swap = value
+		case "TasksMax":
+			l.limits.Tasks, _ = strconv.ParseInt(value, 10, 64)
+		case "DropInPaths":
+			l.dropIns = strings.Fields(value)
+		}
+	}
+	slices.Sort(l.devices)
+	return l, ok
+}
+
+// wrong lists what binds the tenant otherwise than our drop-in says.
+func (h *Host) wrong(l loaded, name string, own []card) (found []string) {
+	if l.policy != "closed" {
+		found = append(found, fmt.Sprintf("slice: %s has device policy %s, ordered closed", name, l.policy))
+	}
+	want := h.allowed(own)
+	for _, device := range l.devices {
+		if !slices.Contains(want, device) {
+			found = append(found, fmt.Sprintf("slice: %s may open %s, ordered not", name, device))
+		}
+	}
+	for _, device := range want {
+		if !slices.Contains(l.devices, device) {
+			found = append(found, fmt.Sprintf("slice: %s may not open %s, ordered so", name, device))
+		}
+	}
+	if l.swap != "0" {
+		found = append(found, fmt.Sprintf("slice: %s may swap %s, ordered 0", name, l.swap))
+	}
+	for _, path := range l.dropIns {
+		if path != dropIn(l.uid) && !strings.HasPrefix(path, "/usr/lib/") && !strings.HasPrefix(path, "/lib/") {
+			found = append(found, fmt.Sprintf("slice: %s is bound by %s too, ordered by nothing else", name, path))
+		}
+	}
+	if target, err := readLink(h.path(manager(l.uid))); err != nil || target != nowhere {
+		found = append(found, fmt.Sprintf("slice: %s may run a systemd of its own, ordered none", name))
+	}
+	return found
+}
+
+// Shut implements hook.Devices. Whoever is no tenant of ours is bound by no slice
+// of ours: then nothing here can close the device.
+func (h *Host) Shut(ctx context.Context, user string, gpus []string) error {
+	if len(gpus) == 0 {
+		return nil
+	}
+	users, err := h.tenants()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(users, func(u tenantOf) bool { return u.name == user })
+	if i < 0 {
+		return fmt.Errorf("%s is no tenant of this host, and opens %s", user, gpus[0])
+	}
+	u := users[i]
+	bound, err := h.slices(ctx, []int{u.uid})
+	if err != nil {
+		return err
+	}
+	cards, err := h.board(ctx)
+	if err != nil {
+		return err
+	}
+	var keeps []string
+	for _, c := range cards {
+		if bound[u.uid].opens(c.file()) && !slices.Contains(gpus, c.UUID) && bound[u.uid].policy == "closed" {
+			keeps = append(keeps, c.UUID)
+		}
+	}
+	limits := bound[u.uid].limits
+	return h.PutSlice(ctx, step.Slice{User: u.name, UID: u.uid, GPUs: keeps, Limits: limits})
+}
+
+// tenantOf is a uid of a tenant that this host knows: by an account, or only by
+// what binds it.
+type tenantOf struct {
+	name string // "uid-200001" where nothing says it
+	uid  int
+}
+
+// boundName is whose slice it is by the slice alone.
+func (h *Host) boundName(uid int) string {
+	for line := range strings.Lines(h.text(dropIn(uid))) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), tenantLine); ok && userName.MatchString(name) {
+			return name
+		}
+	}
+	return "uid-" + strconv.Itoa(uid)
+}
+
+// tenants lists them by uid.
+func (h *Host) tenants() (found []tenantOf, err error) {
+	users, err := h.users()
+	if err != nil {
+		return nil, fmt.Errorf("reading accounts: %w", err)
+	}
+	known := map[int]bool{}
+	for _, u := range users {
+		if u.uid >= MinUID && u.uid <= maxUID && userName.MatchString(u.name) {
+			found, known[u.uid] = append(found, tenantOf{u.name, u.uid}), true
+		}
+	}
+	for _, dir := range append([]string{UnitDir}, "/etc/systemd/system.control", "/run/systemd/system.control") {
+		paths, err := filepath.Glob(h.path(dir, "user-*.slice.d"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			var uid int
+			if _, err := fmt.Sscanf(filepath.Base(path), "user-%d.slice.d", &uid); err != nil || uid < MinUID || uid > maxUID || known[uid] {
+				continue
+			}
+			found, known[uid] = append(found, tenantOf{h.boundName(uid), uid}), true
+		}
+	}
+	slices.SortFunc(found, func(a, b tenantOf) int { return a.uid - b.uid })
+	return found, nil
+}

@@ -1,0 +1,171 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/agent/step"
+)
+
+var principalName = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+const (
+	keyFileMode = 0o640 // root's, and readable by the tenant's own group: sshd reads as the tenant
+	dirMode     = 0o711
+	caFileMode  = 0o644
+)
+
+// maxSerials bounds the host's list: certificates live for five minutes, so the
+// oldest serials have long been of no use.
+const maxSerials = 10000
+
+// PutLogin implements hook.Logins. What refuses is written before what lets in.
+func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
+	if err := tenant(l.User, l.UID); err != nil {
+		return err
+	}
+	keys, err := keyLines(l.Keys)
+	if err != nil {
+		return err
+	}
+	authorities, err := keyLines(l.CAs)
+	if err != nil {
+		return err
+	}
+	principal := ""
+	if l.Principal != "" {
+		if !principalName.MatchString(l.Principal) {
+			return fmt.Errorf("%q is no principal", l.Principal)
+		}
+		principal = l.Principal + "\n"
+	}
+	h.shared.Lock()
+	defer h.shared.Unlock()
+	if err := h.putRevoked(l.Revoked); err != nil {
+		return err
+	}
+	if len(l.CAs) > 0 {
+		if _, err := h.put(UserCAFile, []byte(authorities), caFileMode, 0); err != nil {
+			return err
+		}
+	}
+	if err := h.loginDirs(); err != nil {
+		return err
+	}
+	if _, err := h.put(filepath.Join(PrincipalsDir, l.User), []byte(principal), keyFileMode, l.UID); err != nil {
+		return err
+	}
+	if _, err := h.put(filepath.Join(KeysDir, l.User), []byte(keys), keyFileMode, l.UID); err != nil {
+		return err
+	}
+	return h.setShell(ctx, l.User, loginShell)
+}
+
+// setShell gives the account a shell, where it is there and has another.
+func (h *Host) setShell(ctx context.Context, name, shell string) error {
+	users, err := h.users()
+	if err != nil {
+		return fmt.Errorf("reading accounts: %w", err)
+	}
+	i := slices.IndexFunc(users, func(u user) bool { return u.name == name })
+	if i < 0 || users[i].shell == shell {
+		return nil
+	}
+	if _, err := h.command(ctx, usermod, "--shell", shell, name); err != nil {
+		return fmt.Errorf("setting the shell of %s: %w", name, err)
+	}
+	return nil
+}
+
+// putRevoked adds serials to those that the host refuses: what one allocation has
+// revoked, another's task must not let in again.
+func (h *Host) putRevoked(serials []uint64) error {
+	list, err := h.read(RevokedFile)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", RevokedFile, err)
+	}
+	have, err := revoked(list)
+	if err != nil {
+		have = nil // somebody else's list lets in what ours refuses: it is written anew
+	}
+	all := slices.Compact(slices.Sorted(slices.Values(append(have, serials...))))
+	all = all[max(0, len(all)-maxSerials):]
+	_, err = h.put(RevokedFile, revocations(all), caFileMode, 0)
+	return err
+}
+
+func (h *Host) loginDirs() error {
+	for _, dir := range []string{filepath.Dir(KeysDir), KeysDir, PrincipalsDir, ProbeDir} {
+		if err := h.folder(dir, dirMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BlockLogin implements hook.Logins.
+func (h *Host) BlockLogin(ctx context.Context, name string, uid int) error {
+	if err := h.RemoveLogin(ctx, name, uid); err != nil {
+		return err
+	}
+	h.shared.Lock()
+	defer h.shared.Unlock()
+	return h.setShell(ctx, name, noShell)
+}
+
+// RemoveLogin implements hook.Logins.
+func (h *Host) RemoveLogin(_ context.Context, name string, uid int) error {
+	if err := tenant(name, uid); err != nil {
+		return err
+	}
+	h.shared.Lock()
+	defer h.shared.Unlock()
+	for _, dir := range []string{PrincipalsDir, KeysDir, ProbeDir} {
+		if _, err := h.remove(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyLines is a file of plain keys. An option such as command= is refused: it would
+// run outside what the tenant was given.
+func keyLines(keys []string) (string, error) {
+	var b strings.Builder
+	for i, line := range keys {
+		key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil || len(options) > 0 || len(rest) > 0 || strings.ContainsAny(line, "\r\n\x00") {
+			return "", fmt.Errorf("public key %d is not one key without options", i+1)
+		}
+		// Written from what was understood, so that nobody understands it otherwise.
+		b.Write(ssh.MarshalAuthorizedKey(key))
+	}
+	return b.String(), nil
+}
+
+// lookLogin reads who gets in, as sshd would.
+func (h *Host) lookLogin(name string) (keys, principals []string, err error) {
+	err = h.lines(filepath.Join(KeysDir, name), func(line string) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			keys = append(keys, line)
+		}
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading keys of %s: %w", name, err)
+	}
+	err = h.lines(filepath.Join(PrincipalsDir, name), func(line string) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			principals = append(principals, line)
+		}
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading principals of %s: %w", name, err)
+	}
+	return keys, principals, nil
+}

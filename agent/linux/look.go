@@ -1,0 +1,189 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/step"
+)
+
+// Look implements hook.Looker. It reads what binds now, not only what is written:
+// the slices that systemd has loaded, the rules that the kernel has, who holds a
+// device open.
+func (h *Host) Look(ctx context.Context) (s step.State, err error) {
+	cards, err := h.board(ctx)
+	if err != nil {
+		return s, err
+	}
+	tenants, err := h.tenants()
+	if err != nil {
+		return s, err
+	}
+	var uids []int
+	for _, t := range tenants {
+		uids = append(uids, t.uid)
+	}
+	bound, err := h.slices(ctx, uids)
+	if err != nil {
+		return s, err
+	}
+	if s.Processes, err = h.processes(cards); err != nil {
+		return s, err
+	}
+	if s.Accounts, err = h.accounts(ctx, bound, cards); err != nil {
+		return s, err
+	}
+	if s.GPUs, err = h.devices(cards, tenants, bound); err != nil {
+		return s, err
+	}
+	if s.Files, err = h.files(); err != nil {
+		return s, err
+	}
+	s.Settings, s.SSHD = h.offSettings(), h.sshdHash()
+	return s, nil
+}
+
+// accounts lists those whose uid is a tenant's.
+func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card) (found []step.Account, err error) {
+	users, err := h.users()
+	if err != nil {
+		return nil, fmt.Errorf("reading accounts: %w", err)
+	}
+	mounts, err := h.mounts()
+	if err != nil {
+		return nil, err
+	}
+	nets, err := h.lookNet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range users {
+		if u.uid < MinUID || u.uid > maxUID {
+			continue
+		}
+		a := step.Account{Name: u.name, UID: u.uid, Limits: bound[u.uid].limits, Net: nets[u.uid]}
+		if a.Keys, a.Principals, err = h.lookLogin(u.name); err != nil {
+			return nil, err
+		}
+		a.Home, a.Wrong = h.lookHome(u.name, mounts)
+		a.Wrong = append(a.Wrong, h.wrongUser(u)...)
+		a.Wrong = append(a.Wrong, h.wrong(bound[u.uid], u.name, opened(cards, bound[u.uid]))...)
+		found = append(found, a)
+	}
+	return found, nil
+}
+
+// opened lists the cards that a closed slice lets in.
+func opened(cards []card, l loaded) (own []card) {
+	for _, c := range cards {
+		if l.opens(c.file()) {
+			own = append(own, c)
+		}
+	}
+	return own
+}
+
+// wrongUser lists what the account itself has otherwise than we made it.
+func (h *Host) wrongUser(u user) (found []string) {
+	if u.gid != u.uid {
+		found = append(found, fmt.Sprintf("account: %s has group %d, ordered %d", u.name, u.gid, u.uid))
+	}
+	if u.home != HomeOf(u.name) {
+		found = append(found, fmt.Sprintf("account: %s is at home in %s, ordered %s", u.name, u.home, HomeOf(u.name)))
+	}
+	err := h.lines(groupFile, func(line string) {
+		f := strings.Split(line, ":")
+		const fields = 4
+		if len(f) != fields || f[0] == Group {
+			return
+		}
+		for member := range strings.SplitSeq(f[3], ",") {
+			if member == u.name {
+				found = append(found, fmt.Sprintf("account: %s is in group %s, ordered in %s only", u.name, f[0], Group))
+			}
+		}
+	})
+	if err != nil {
+		found = append(found, fmt.Sprintf("account: the groups of %s cannot be read, ordered %s", u.name, Group))
+	}
+	return found
+}
+
+// devices lists the GPUs with who can open them: by what is loaded, or will be with
+// the next reload.
+func (h *Host) devices(cards []card, tenants []tenantOf, bound map[int]loaded) (found []step.Device, err error) {
+	clean, err := h.clean()
+	if err != nil {
+		return nil, fmt.Errorf("reading which GPUs are clean: %w", err)
+	}
+	for _, c := range cards {
+		d := step.Device{UUID: c.UUID, Dirty: !clean[c.UUID], Health: c.Health, Reasons: c.Reasons, Off: c.off}
+		for _, t := range tenants {
+			text, err := h.read(dropIn(t.uid))
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", dropIn(t.uid), err)
+			}
+			if bound[t.uid].opens(c.file()) || strings.Contains(string(text), "DeviceAllow="+c.file()+" ") {
+				d.Users = append(d.Users, t.name)
+			}
+		}
+		found = append(found, d)
+	}
+	return found, nil
+}
+
+// files lists what of a tenant lies in places that only this package fills. What a
+// tenant leaves elsewhere is for the scan.
+func (h *Host) files() (found []step.File, err error) {
+	for _, dir := range []string{HomesDir, KeysDir, PrincipalsDir, ProbeDir} {
+		entries, err := os.ReadDir(h.path(dir))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			uid, err := h.uidOf(dir, e)
+			if err != nil {
+				return nil, err
+			}
+			if uid >= MinUID {
+				found = append(found, step.File{Path: filepath.Join(dir, e.Name()), UID: uid})
+			}
+		}
+	}
+	return found, nil
+}
+
+// uidOf is whose entry it is: by its number, by its group, or by the account of its
+// name. Somebody may have left since we listed the folder.
+func (h *Host) uidOf(dir string, e os.DirEntry) (int, error) {
+	if uid, err := strconv.Atoi(e.Name()); err == nil {
+		return uid, nil
+	}
+	info, err := e.Info()
+	if errors.Is(err, os.ErrNotExist) {
+		return -1, nil
+	} else if err != nil {
+		return -1, err
+	}
+	if _, gid := ownerOf(info); gid >= MinUID && dir != HomesDir {
+		return gid, nil
+	}
+	users, err := h.users()
+	if err != nil {
+		return -1, err
+	}
+	name, _, _ := strings.Cut(e.Name(), ".")
+	for _, u := range users {
+		if u.name == name {
+			return u.uid, nil
+		}
+	}
+	return -1, nil
+}

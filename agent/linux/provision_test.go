@@ -1,0 +1,144 @@
+package linux_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// TestMain turns this binary into the probe when a tenant's session starts it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == linux.InsideCommand {
+		if err := linux.Inside(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// node is this machine as one. The tests that need it run on hosts of the rig only,
+// one after the other.
+func node(t *testing.T) *linux.Host {
+	t.Helper()
+	disposable(t)
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &linux.Host{Agent: binary, Scrubber: "/usr/bin/true", Log: slog.New(slog.DiscardHandler)}
+}
+
+// uids are one for each order of the tests: what one leaves must not help another,
+// and keys in the kernel know no hosts.
+var uids = 310000 + 100*(os.Getpid()%1000)
+
+func order(t *testing.T, h *linux.Host, gpus ...int) protocol.Order {
+	t.Helper()
+	s, err := h.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids++
+	o := protocol.Order{User: fmt.Sprintf("u%d", uids), UID: uids, PublicKeys: []string{newKey(t)}, Principal: uuid.NewString(), Limits: protocol.Limits{HomeGiB: 1}}
+	for _, i := range gpus {
+		o.GPUs = append(o.GPUs, s.GPUs[i].UUID)
+	}
+	slices.Sort(o.GPUs)
+	t.Cleanup(func() { takeAway(h, o) })
+	return o
+}
+
+func newKey(t *testing.T) string {
+	t.Helper()
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+// takeAway takes the tenant away, whatever is left.
+func takeAway(h *linux.Host, o protocol.Order) {
+	ctx := context.Background()
+	_ = h.BlockLogin(ctx, o.User, o.UID)
+	_ = exec.Command("loginctl", "terminate-user", o.User).Run()
+	_ = exec.Command("pkill", "-9", "-U", fmt.Sprint(o.UID)).Run()
+	_ = h.RemoveHome(ctx, o.User, o.UID)
+	_ = h.RemoveAccount(ctx, o.User, o.UID)
+	_ = h.RemoveSlice(ctx, o.User, o.UID)
+	_ = h.RemoveNet(ctx, o.User, o.UID)
+	_ = h.RemoveLogin(ctx, o.User, o.UID)
+}
+
+// carry does what the runner does with a task.
+func carry(ctx context.Context, h step.Host, kind protocol.Type, o protocol.Order) (*protocol.Proof, error) {
+	proof := &protocol.Proof{}
+	for _, step := range step.Steps(kind) {
+		if err := one(ctx, h, step, o, proof); err != nil {
+			return proof, fmt.Errorf("%s: %w", step.Name, err)
+		}
+	}
+	return proof, nil
+}
+
+func one(ctx context.Context, h step.Host, step step.Step, o protocol.Order, proof *protocol.Proof) error {
+	done, err := step.Check(ctx, h, o)
+	if err != nil {
+		return err
+	}
+	if !done {
+		if err := step.Do(ctx, h, o); err != nil {
+			return err
+		}
+		if step.Verify != nil {
+			if err := step.Verify(ctx, h, o); err != nil {
+				return err
+			}
+		}
+	}
+	if step.Prove != nil {
+		return step.Prove(ctx, h, o, proof)
+	}
+	return nil
+}
+
+func TestProvision(t *testing.T) { //nolint:paralleltest // one host
+	h := node(t)
+	o := order(t, h, 1)
+	proof, err := carry(t.Context(), h, protocol.ProvisionUser, o)
+	for _, p := range proof.Probes {
+		t.Logf("%-60s want %-12s got %s", p.Name, p.Want, p.Got)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrong := step.Differences(s, o); len(wrong) > 0 {
+		t.Error(wrong)
+	}
+	t.Logf("%+v", proof.Keys)
+	t.Logf("%+v", s.Accounts)
+}

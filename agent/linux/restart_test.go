@@ -1,0 +1,79 @@
+package linux_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// These two run on one host with a pulled plug between them; e2e/host does that.
+const restartFile = "/var/lib/gpuaas-restart.json"
+
+func TestBeforeRestart(t *testing.T) { //nolint:paralleltest // one host
+	h := node(t)
+	if !slices.Contains(os.Args, "-test.run=TestBeforeRestart") {
+		t.Skip("e2e/host pulls the plug of a host")
+	}
+	o := order(t, h, 1)
+	o.UID, o.User = uids+50, fmt.Sprintf("u%d", uids+50) // so that it stays when this test has ended
+	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("/home/"+o.User+"/work", []byte("work"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(restartFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A start of the host lets nobody in; the device stays bound, and dirty. The home's
+// key died: the same order makes an empty one, and the tenant may come in.
+func TestAfterRestart(t *testing.T) { //nolint:paralleltest // one host
+	h := node(t)
+	text, err := os.ReadFile(restartFile)
+	if err != nil {
+		t.Skip("e2e/host pulls the plug of a host")
+	}
+	var o protocol.Order
+	if err := json.Unmarshal(text, &o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { takeAway(h, o) })
+	s, err := h.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := strings.Join(step.Differences(s, o), "\n")
+	for _, says := range []string{"keys: 0 login keys", "principals: certificates for 0", "home: the key of " + o.User + " died when the host started", "network: no rules stand"} {
+		if !strings.Contains(wrong, says) {
+			t.Errorf("%q is not among\n%s", says, wrong)
+		}
+	}
+	for _, says := range []string{"access:", "slice:", "account:"} {
+		if strings.Contains(wrong, says) {
+			t.Errorf("%s differs:\n%s", says, wrong)
+		}
+	}
+	for _, d := range s.GPUs {
+		if d.UUID == o.GPUs[0] && (!d.Dirty || len(d.Users) != 1) {
+			t.Errorf("the tenant's GPU: %+v", d)
+		}
+	}
+	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/home/" + o.User + "/work"); err == nil {
+		t.Error("a home whose key is gone still has what was in it")
+	}
+}

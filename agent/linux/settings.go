@@ -1,0 +1,224 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// setting is one file of the host's configuration that keeps tenants apart, with
+// what reads it. All is constant: nothing of a task comes into it.
+type setting struct {
+	name, text string
+	mode       os.FileMode
+	once       bool // only where there is none: an owner's own is as good
+}
+
+const (
+	configMode = 0o644
+	scriptMode = 0o755
+)
+
+func settingFiles() []setting {
+	return []setting{
+		{name: "/etc/security/namespace.d/gpuaas.conf", text: namespaceConf, mode: configMode},
+		{name: "/etc/security/namespace.d/gpuaas.init", text: namespaceInit, mode: scriptMode},
+		{name: "/etc/systemd/logind.conf.d/50-gpuaas.conf", text: logindConf, mode: configMode},
+		{name: "/etc/polkit-1/rules.d/00-gpuaas.rules", text: polkitRules, mode: configMode},
+		{name: "/etc/cron.allow", text: "root\n", mode: configMode, once: true},
+		{name: "/etc/at.allow", text: "root\n", mode: configMode, once: true},
+	}
+}
+
+const (
+	written = "# Written by gpuaas-agent, and written again when it is changed.\n"
+
+	// A tenant's /tmp and /var/tmp lie in its home's image, so that they are
+	// bounded and sealed like it. $USER is pam_namespace's. Root is not kept apart.
+	namespaceConf = written +
+		"/tmp " + HomesDir + "/$USER/data/tmp/ user:noinit root\n" +
+		"/var/tmp " + HomesDir + "/$USER/data/vartmp/ user:noinit root\n" +
+		"/dev/shm " + ShmDir + "/ user:iscript=gpuaas.init root\n"
+
+	// A proc of the session's own: hiding processes in the host's would hide them
+	// from its daemons too.
+	namespaceInit = "#!/bin/sh\n" + written +
+		"exec /usr/bin/mount -t proc -o nosuid,nodev,noexec,hidepid=invisible proc /proc\n"
+
+	// A release waits until logind has forgotten the tenant, which by default is ten
+	// seconds after the last session.
+	logindConf = written + "[Login]\nRemoveIPC=yes\nKillUserProcesses=no\nUserStopDelaySec=0\n"
+
+	polkitRules = "// Written by gpuaas-agent, and written again when it is changed.\n" +
+		"polkit.addRule(function (action, subject) {\n\tif (subject.isInGroup(\"" + Group + "\")) return polkit.Result.NO;\n});\n"
+
+	// The rule before jumps over it for everybody who is no tenant, so that a host
+	// without the module locks out its tenants and not its owner.
+	pamBlock = pamBegin +
+		"session [success=1 default=ignore] pam_succeed_if.so quiet user notingroup " + Group + "\n" +
+		"session required pam_namespace.so\n" + pamEnd
+	pamBegin = "# gpuaas-agent begin\n"
+	pamEnd   = "# gpuaas-agent end\n"
+)
+
+// ShmDir holds each tenant's own /dev/shm.
+const ShmDir = "/dev/shm/gpuaas"
+
+// offSettings lists what is not as PutSettings leaves it.
+func (h *Host) offSettings() (found []string) {
+	off := func(format string, args ...any) {
+		found = append(found, fmt.Sprintf("settings: "+format+", ordered so", args...))
+	}
+	for _, s := range append(settingFiles(), setting{name: SSHDFile, text: sshdConf, mode: configMode}) {
+		if s.once && h.exists(s.name) {
+			continue
+		}
+		if !h.holds(s.name, []byte(s.text), s.mode, 0) {
+			off("%s is not as this agent writes it", s.name)
+		}
+	}
+	if text, err := h.read(pamFile); err != nil || !strings.HasSuffix(string(text), pamBlock) {
+		off("%s does not end with the tenants' block", pamFile)
+	}
+	if info, err := os.Lstat(h.path(ShmDir)); err != nil || !info.IsDir() || info.Mode().Perm() != 0 {
+		off("%s is no closed folder", ShmDir)
+	}
+	if !h.exists(RevokedFile) {
+		off("%s is not there", RevokedFile)
+	}
+	if have := h.text(sshdStamp); have != h.sshdHash() {
+		off("sshd has not taken its configuration since it changed")
+	}
+	for _, s := range h.sysctls() {
+		if have := h.text(s.path()); have != s.value {
+			off("%s is %s and not %s", s.name, have, s.value)
+		}
+	}
+	return found
+}
+
+// PutSettings implements hook.Settings.
+func (h *Host) PutSettings(ctx context.Context) error {
+	h.shared.Lock()
+	defer h.shared.Unlock()
+	if err := h.addGroup(ctx, Group, 0); err != nil {
+		return err
+	}
+	changed := map[string]bool{}
+	for _, s := range settingFiles() {
+		if s.once && h.exists(s.name) {
+			continue
+		}
+		did, err := h.put(s.name, []byte(s.text), s.mode, 0)
+		if err != nil {
+			return err
+		}
+		changed[s.name] = did
+	}
+	if err := h.folder(ShmDir, 0); err != nil {
+		return err
+	}
+	if err := h.loginDirs(); err != nil {
+		return err
+	}
+	if changed["/etc/systemd/logind.conf.d/50-gpuaas.conf"] {
+		// It reads its configuration again and keeps its sessions.
+		if _, err := h.command(ctx, systemctl, "kill", "--signal=HUP", "systemd-logind.service"); err != nil {
+			return fmt.Errorf("reloading logind: %w", err)
+		}
+	}
+	if err := h.putPAM(); err != nil {
+		return err
+	}
+	if err := h.putSysctls(ctx); err != nil {
+		return err
+	}
+	if err := h.putRevoked(nil); err != nil {
+		return err
+	}
+	return h.putSSHD(ctx)
+}
+
+// putPAM puts the block at the end of sshd's file, and leaves the rest to its owner.
+func (h *Host) putPAM() error {
+	text, err := h.read(pamFile)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", pamFile, err)
+	}
+	if len(text) == 0 {
+		return errors.New(pamFile + " is not there: is sshd installed?")
+	}
+	rest := string(text)
+	if before, after, found := strings.Cut(rest, pamBegin); found {
+		_, after, _ = strings.Cut(after, pamEnd)
+		rest = before + after
+	}
+	if !strings.HasSuffix(rest, "\n") {
+		rest += "\n"
+	}
+	_, err = h.put(pamFile, []byte(rest+pamBlock), configMode, 0)
+	return err
+}
+
+// sysctl is one setting of the kernel.
+type sysctl struct{ name, value string }
+
+func (s sysctl) path() string { return "/proc/sys/" + strings.ReplaceAll(s.name, ".", "/") }
+
+// sysctlFile sets them at each start of the host.
+const sysctlFile = "/etc/sysctl.d/60-gpuaas.conf"
+
+// sysctls lists what this kernel has of what tenants must not do. In a container
+// there is none: the kernel is its host's.
+func (h *Host) sysctls() (found []sysctl) {
+	if h.exists("/run/systemd/container") {
+		return nil
+	}
+	// Distributions have their own ways to keep namespaces from users; the last is
+	// every kernel's, and keeps them from root too.
+	for _, s := range []sysctl{
+		{"kernel.unprivileged_userns_clone", "0"},
+		{"kernel.apparmor_restrict_unprivileged_userns", "1"},
+		{"user.max_user_namespaces", "0"},
+	} {
+		if h.exists(s.path()) {
+			found = append(found, s)
+			break
+		}
+	}
+	for _, s := range []sysctl{{"kernel.dmesg_restrict", "1"}, {"kernel.kptr_restrict", "1"}, {"kernel.perf_event_paranoid", "2"}, {"kernel.yama.ptrace_scope", "1"}} {
+		if have := h.text(s.path()); have == "" {
+			continue // a kernel without it
+		} else if have > s.value && len(have) == 1 {
+			s.value = have // stricter is right too
+		}
+		found = append(found, s)
+	}
+	return found
+}
+
+func (h *Host) putSysctls(ctx context.Context) error {
+	all := h.sysctls()
+	if len(all) == 0 {
+		return nil
+	}
+	text := []byte(written)
+	for _, s := range all {
+		text = fmt.Appendf(text, "%s = %s\n", s.name, s.value)
+	}
+	changed, err := h.put(sysctlFile, text, configMode, 0)
+	if err != nil {
+		return err
+	}
+	if !changed && !slices.ContainsFunc(all, func(s sysctl) bool { return h.text(s.path()) != s.value }) {
+		return nil
+	}
+	// By systemd: this process may not write the kernel's settings.
+	if _, err := h.command(ctx, systemctl, "restart", "systemd-sysctl.service"); err != nil {
+		return fmt.Errorf("applying %s: %w", sysctlFile, err)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// dropIn is what binds everything that the uid ever runs. It lies on disk: after a
+// start of the host the tenant is bound before anything of the tenant runs.
+func dropIn(uid int) string { return filepath.Join(UnitDir, SliceOf(uid)+".d", "50-gpu.conf") }
+
+// manager is the tenant's own systemd, which never starts: what it would run would
+// see the host's /tmp and processes, which only sshd's sessions are kept from.
+func manager(uid int) string { return filepath.Join(UnitDir, fmt.Sprintf("user@%d.service", uid)) }
+
+// elsewhere are the folders where systemctl keeps what somebody sets by hand.
+func elsewhere(uid int) []string {
+	return []string{filepath.Join("/etc/systemd/system.control", SliceOf(uid)+".d"), filepath.Join("/run/systemd/system.control", SliceOf(uid)+".d")}
+}
+
+// PutSlice implements hook.Slices.
+func (h *Host) PutSlice(ctx context.Context, s step.Slice) error {
+	if err := tenant(s.User, s.UID); err != nil {
+		return err
+	}
+	text, err := h.sliceText(ctx, s)
+	if err != nil {
+		return err
+	}
+	h.shared.Lock()
+	defer h.shared.Unlock()
+	// Before the device opens: a crash between the two leaves it dirty and closed.
+	if err := h.setClean(false, s.GPUs...); err != nil {
+		return err
+	}
+	return h.bind(ctx, s.UID, text)
+}
+
+// bind makes the text all that binds the uid. The caller holds h.shared.
+func (h *Host) bind(ctx context.Context, uid int, text string) error {
+	if err := h.mask(uid); err != nil {
+		return err
+	}
+	if err := h.dropOthers(uid); err != nil {
+		return err
+	}
+	if _, err := h.put(dropIn(uid), []byte(text), 0o644, 0); err != nil {
+		return err
+	}
+	// Also where nothing had to be written: a crash may have come between the two.
+	return h.reload(ctx)
+}
+
+// RemoveSlice implements hook.Slices.
+func (h *Host) RemoveSlice(ctx context.Context, name string, uid int) error {
+	if err := tenant(name, uid); err != nil {
+		return err
+	}
+	h.shared.Lock()
+	defer h.shared.Unlock()
+	return h.unbind(ctx, uid)
+}
+
+// unbind forgets the uid. The caller holds h.shared.
+func (h *Host) unbind(ctx context.Context, uid int) error {
+	if err := h.dropOthers(uid); err != nil {
+		return err
+	}
+	changed := false
+	for _, file := range []string{dropIn(uid), filepath.Dir(dropIn(uid)), manager(uid)} {
+		gone, err := h.remove(file)
+		if err != nil {
+			return err
+		}
+		changed = changed || gone
+	}
+	if !changed {
+		return nil
+	}
+	return h.reload(ctx)
+}
+
+// mask keeps the tenant's own systemd from starting.
+func (h *Host) mask(uid int) error {
+	link := manager(uid)
+	if target, err := readLink(h.path(link)); err == nil && target == nowhere {
+		return nil
+	}
+	if _, err := h.remove(link); err != nil {
+		return err
+	}
+	return makeLink(nowhere, h.path(link))
+}
+
+const nowhere = "/dev/null"
+
+// dropOthers removes every drop-in of the slice but ours: systemd adds them up.
+func (h *Host) dropOthers(uid int) error {
+	for _, dir := range append(elsewhere(uid), filepath.Dir(dropIn(uid))) {
+		files, err := filepath.Glob(h.path(dir, "*"))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			name := filepath.Join(dir, filepath.Base(file))
+			if name == dropIn(uid) {
+				continue
+			}
+			if _, err := h.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *Host) sliceText(ctx context.Context, s step.Slice) (string, error) {
+	cards, err := h.board(ctx)
+	if err != nil {
+		return "", err
+	}
+	var own []card
+	for _, uuid := range s.GPUs {
+		c, err := h.cardOf(ctx, uuid)
+		if err != nil {
+			return "", err
+		}
+		own = append(own, c)
+	}
+	return h.render(s.User, own, h.share(s.Limits, len(own), len(cards))), nil
+}
+
+// render is the drop-in of a tenant with these GPUs.
+func (h *Host) render(name string, own []card, l protocol.Limits) string {
+	var b strings.Builder
+	b.WriteString(written + tenantLine + name + "\n")
+	// The empty one forgets what an earlier drop-in has allowed.
+	b.WriteString("[Slice]\nDevicePolicy=closed\nDeviceAllow=\n")
+	for _, device := range h.allowed(own) {
+		fmt.Fprintf(&b, "DeviceAllow=%s\n", device)
+	}
+	fmt.Fprintf(&b, "CPUAccounting=yes\nCPUWeight=%d\nMemoryAccounting=yes\nMemoryMax=%dM\nMemorySwapMax=0\nTasksMax=%d\nIOWeight=%d\n",
+		l.CPUWeight, l.MemoryMiB, l.Tasks, fairWeight)
+	if cpus, nodes := h.near(own); cpus != "" {
+		fmt.Fprintf(&b, "AllowedCPUs=%s\nAllowedMemoryNodes=%s\n", cpus, nodes)
+	}
+	return b.String()
+}
+
+// allowed lists what the tenant may open beside what every program needs, as
+// systemd takes it, sorted.
+func (h *Host) allowed(own []card) []string {
+	devices := []string{"char-pts rw"}
+	if len(own) > 0 {
+		for _, file := range deviceFiles() {
+			devices = append(devices, file+" rw")
+		}
+	}
+	for _, c := range own {
+		devices = append(devices, c.file()+" rw")
+		for _, file := range h.capFiles(c.minor) {
+			devices = append(devices, file+" r")
+		}
+	}
+	slices.Sort(devices)
+	return devices
+}
+
+// tenantLine names whose slice it is, also when the account has gone.
+const tenantLine = "# Tenant "
+
+const (
+	// fairWeight is systemd's own for everybody.
+	fairWeight = 100
+	// tenantsMemory is the part of the memory, in percent, that tenants have together.
+	tenantsMemory = 90
+	// tasksPerGPU is what a training job with its loaders starts, several times over.
+	tasksPerGPU = 4096
+)
+
+// share fills what was not ordered with the part of the host that the GPUs are.
+func (h *Host) share(l protocol.Limits, own, all int) protocol.Limits {
+	own, all = max(own, 1), max(all, 1)
+	if l.CPUWeight == 0 {
+		l.CPUWeight = fairWeight
+	}
+	if l.Tasks == 0 {
+		l.Tasks = int64(tasksPerGPU * own)
+	}
+	if l.MemoryMiB == 0 {
+		l.MemoryMiB = max(h.memoryMiB()*tenantsMemory/100*int64(own)/int64(all), 1)
+	}
+	return l
+}
+
+func (h *Host) memoryMiB() int64 {
+	for line := range strings.Lines(h.text("/proc/meminfo")) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "MemTotal:" {
+			kib, _ := strconv.ParseInt(f[1], 10, 64)
+			return kib >> 10
+		}
+	}
+	return 0
+}
+
+// near lists the processors and the memory nodes beside the GPUs. Empty where the
+// host has one node, or does not say.
+func (h *Host) near(own []card) (cpus, nodes string) {
+	var lists, numbers []string
+	for _, c := range own {
+		if !pciAddress.MatchString(c.PCI) {
+			return "", ""
+		}
+		node, err := strconv.Atoi(h.text("/sys/bus/pci/devices/" + c.PCI + "/numa_node"))
+		if err != nil || node < 0 {
+			return "", ""
+		}
+		list := h.text("/sys/devices/system/node/node" + strconv.Itoa(node) + "/cpulist")
+		if !numberList.MatchString(list) {
+			return "", ""
+		}
+		if number := strconv.Itoa(node); !slices.Contains(numbers, number) {
+			lists, numbers = append(lists, list), append(numbers, number)
+		}
+	}
+	return strings.Join(lists, ","), strings.Join(numbers, ",")
+}

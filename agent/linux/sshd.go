@@ -1,0 +1,127 @@
+package linux
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// sshdConf is what sshd is told about tenants. Before the first Match it stands for
+// everybody, and says only what the rest relies on: pam_systemd puts a session into
+// its uid's slice, so without PAM nothing would bind a tenant.
+//
+// AuthorizedKeysFile names a second file for the key of a probe, which is there for
+// a second or two. Certificates of the authority let in nobody but tenants.
+const sshdConf = written + `UsePAM yes
+StrictModes yes
+PermitUserEnvironment no
+Match Group ` + Group + `
+	AuthenticationMethods publickey
+	PubkeyAuthentication yes
+	PasswordAuthentication no
+	KbdInteractiveAuthentication no
+	HostbasedAuthentication no
+	PermitEmptyPasswords no
+	AuthorizedKeysCommand none
+	AuthorizedKeysFile ` + KeysDir + `/%u ` + ProbeDir + `/%u
+	TrustedUserCAKeys ` + UserCAFile + `
+	AuthorizedPrincipalsCommand none
+	AuthorizedPrincipalsFile ` + PrincipalsDir + `/%u
+	RevokedKeys ` + RevokedFile + `
+	PermitUserRC no
+	AllowAgentForwarding no
+	AllowTcpForwarding no
+	AllowStreamLocalForwarding no
+	X11Forwarding no
+	GatewayPorts no
+	PermitTunnel no
+	ForceCommand none
+	ChrootDirectory none
+	MaxSessions 10
+	ClientAliveInterval 30
+	ClientAliveCountMax 4
+Match all
+`
+
+// sshdStamp holds the hash of the configuration that sshd last took.
+const sshdStamp = "/run/gpuaas/sshd"
+
+// sshdHash is over all that decides who logs in, but for the keys themselves.
+func (h *Host) sshdHash() string {
+	sum := sha256.New()
+	more, err := filepath.Glob(h.path("/etc/ssh/sshd_config.d/*.conf"))
+	if err != nil {
+		more = nil // the pattern is constant, and good
+	}
+	files := []string{"/etc/ssh/sshd_config", pamFile}
+	for _, file := range more {
+		files = append(files, filepath.Join("/etc/ssh/sshd_config.d", filepath.Base(file)))
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		text, err := h.read(file)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", file, len(text), text)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// putSSHD has sshd take the configuration, unless it has. A file that sshd refuses
+// is taken back before anybody has seen it: with it, sshd would not start again.
+func (h *Host) putSSHD(ctx context.Context) error {
+	before, err := h.read(SSHDFile)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", SSHDFile, err)
+	}
+	changed, err := h.put(SSHDFile, []byte(sshdConf), configMode, 0)
+	if err != nil {
+		return err
+	}
+	if !changed && h.text(sshdStamp) == h.sshdHash() {
+		return nil
+	}
+	if _, err := h.command(ctx, sshd, "-t"); err != nil {
+		return errors.Join(fmt.Errorf("sshd refuses its configuration: %w", err), h.restore(changed, before))
+	}
+	if _, err := h.command(ctx, systemctl, "reload", "ssh.service"); err != nil {
+		return fmt.Errorf("reloading sshd: %w", err)
+	}
+	_, err = h.put(sshdStamp, []byte(h.sshdHash()+"\n"), configMode, 0)
+	return err
+}
+
+func (h *Host) restore(changed bool, before []byte) error {
+	if !changed {
+		return nil
+	}
+	if len(before) == 0 {
+		_, err := h.remove(SSHDFile)
+		return err
+	}
+	_, err := h.put(SSHDFile, before, configMode, 0)
+	return err
+}
+
+// effective is what sshd would do with a login of the account.
+func (h *Host) effective(ctx context.Context, name string) (map[string]string, error) {
+	out, err := h.command(ctx, sshd, "-T", "-C", "user="+name+",host=localhost,addr=127.0.0.1,laddr=127.0.0.1")
+	if err != nil {
+		return nil, fmt.Errorf("asking sshd for its configuration: %w", err)
+	}
+	found := map[string]string{}
+	for line := range bytes.Lines(out) {
+		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if _, there := found[key]; !there {
+			found[key] = value
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,274 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// sweeps remove what a tenant leaves outside its home. What holds files goes before
+// the files; each takes nothing that is not the tenant's.
+var sweeps = []struct {
+	what string
+	do   func(leaver, context.Context) error
+}{
+	{"System V IPC", leaver.sweepIPC},
+	{"mounts", leaver.sweepMounts},
+	{"loop devices", leaver.sweepLoops},
+	{"keyrings", leaver.sweepKeyrings},
+	{"control groups", leaver.sweepGroups},
+	{"files by name", leaver.sweepNamed},
+	{"files by owner", leaver.sweepFiles},
+}
+
+// Sweep implements hook.Leftovers.
+func (h *Host) Sweep(ctx context.Context, name string, uid int) error {
+	if err := errors.Join(tenant(name, uid), sameMounts()); err != nil {
+		return err
+	}
+	return leaver{name, uid}.sweep(ctx)
+}
+
+func (t leaver) sweep(ctx context.Context) error {
+	err := t.unstart()
+	for _, s := range sweeps {
+		if failed := s.do(t, ctx); failed != nil { // the others are removed all the same
+			err = errors.Join(err, fmt.Errorf("sweeping %s: %w", s.what, failed))
+		}
+	}
+	return err
+}
+
+// sameMounts refuses to work in a mount namespace of our own: what is unmounted
+// there is still mounted for everybody else, and /tmp may be another folder.
+func sameMounts() error {
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return fmt.Errorf("reading our mount namespace: %w", err)
+	}
+	theirs, err := os.Readlink("/proc/1/ns/mnt")
+	if err != nil {
+		return fmt.Errorf("reading the host's mount namespace: %w", err)
+	}
+	if ours != theirs {
+		return errors.New("the agent's root half runs in a mount namespace of its own and does not see the host's files: take the sandbox options that make one out of its unit")
+	}
+	return nil
+}
+
+// ipcTables are the kernel's lists of System V objects: the columns that hold the
+// identifier and the owners, and the call that removes one.
+var ipcTables = []struct {
+	file       string
+	id         int
+	uid, maker int
+	call       uintptr
+}{
+	{"/proc/sysvipc/shm", 1, 7, 9, unix.SYS_SHMCTL},
+	{"/proc/sysvipc/msg", 1, 7, 9, unix.SYS_MSGCTL},
+	{"/proc/sysvipc/sem", 1, 4, 6, unix.SYS_SEMCTL},
+}
+
+func (t leaver) sweepIPC(context.Context) error {
+	var all error
+	for _, table := range ipcTables {
+		text, err := os.ReadFile(table.file)
+		if err != nil {
+			return fmt.Errorf("reading IPC objects: %w", err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			fields := strings.Fields(line)
+			if i == 0 || len(fields) <= table.maker {
+				continue
+			}
+			if uid := strconv.Itoa(t.uid); fields[table.uid] != uid && fields[table.maker] != uid {
+				continue
+			}
+			id, err := strconv.Atoi(fields[table.id])
+			if err != nil {
+				return fmt.Errorf("reading IPC objects: %w", err)
+			}
+			if err := removeIPC(table.call, id); err != nil {
+				all = errors.Join(all, fmt.Errorf("removing object %d of %s: %w", id, table.file, err))
+			}
+		}
+	}
+	return all
+}
+
+func removeIPC(call uintptr, id int) error {
+	const remove = 0 // IPC_RMID
+	command, third := uintptr(remove), uintptr(0)
+	if call == unix.SYS_SEMCTL { // a set, not one of its semaphores
+		command, third = 0, remove
+	}
+	if _, _, errno := unix.Syscall(call, uintptr(id), command, third); errno != 0 && errno != unix.EINVAL && errno != unix.EIDRM {
+		return errno
+	}
+	return nil
+}
+
+func (t leaver) sweepLoops(context.Context) error {
+	var all error
+	for _, name := range t.loops() {
+		all = errors.Join(all, detach(filepath.Join("/dev", name)))
+	}
+	return all
+}
+
+// loops are the loop devices on files of the tenant's, by name.
+func (t leaver) loops() (names []string) {
+	found, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return nil // the pattern is well formed
+	}
+	for _, file := range found {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // detached meanwhile
+		}
+		name := strings.Split(file, "/")[3]
+		if t.backs(filepath.Join("/dev", name), strings.TrimSpace(string(text))) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// backs says whether the device stands on a file of the tenant's. The name alone is
+// not believed: in a container it may be another host's file of the same name.
+func (t leaver) backs(device, backing string) bool {
+	backing, deleted := strings.CutSuffix(backing, " (deleted)")
+	if deleted {
+		return strings.HasPrefix(backing, HomeOf(t.name)+"/")
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(backing, &stat); err != nil || int(stat.Uid) != t.uid {
+		return false
+	}
+	f, err := os.Open(device)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	return err == nil && info.Inode == stat.Ino
+}
+
+func detach(device string) error {
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", device, err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.LOOP_CLR_FD, 0); errno != 0 && errno != unix.ENXIO {
+		return fmt.Errorf("detaching %s: %w", device, errno)
+	}
+	return nil
+}
+
+func (t leaver) sweepGroups(context.Context) error {
+	var all error
+	for _, dir := range deepest(groups, func(path string) bool {
+		return owner(path) == t.uid || strings.Contains(path+"/", "/"+SliceOf(t.uid)+"/")
+	}) {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EBUSY) {
+			all = errors.Join(all, fmt.Errorf("removing control group: %w", err))
+		}
+	}
+	return all
+}
+
+// deepest lists folders, those below others first.
+func deepest(top string, which func(path string) bool) (dirs []string) {
+	entries, err := os.ReadDir(top)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if path := filepath.Join(top, e.Name()); e.IsDir() {
+			dirs = append(dirs, deepest(path, which)...)
+			if which(path) {
+				dirs = append(dirs, path)
+			}
+		}
+	}
+	return dirs
+}
+
+// named are files of root's that are about one tenant, by its name or uid. The
+// memory of a program that crashed, and what the tenant's programs printed, are the
+// tenant's even though root owns the files.
+func (t leaver) named() (paths []string) {
+	uid := strconv.Itoa(t.uid)
+	for _, pattern := range []string{
+		"/var/lib/systemd/linger/" + t.name,
+		"/var/lib/systemd/coredump/core.*." + uid + ".*",
+		"/var/crash/*." + uid + ".crash",
+		"/var/log/journal/*/user-" + uid + ".journal", "/var/log/journal/*/user-" + uid + "@*.journal*",
+		"/run/log/journal/*/user-" + uid + ".journal", "/run/log/journal/*/user-" + uid + "@*.journal*",
+		"/var/mail/" + t.name, "/var/spool/cron/crontabs/" + t.name,
+		"/run/sudo/ts/" + t.name, "/run/sudo/ts/" + uid, "/var/lib/sudo/lectured/" + t.name, "/var/lib/sudo/lectured/" + uid,
+		"/etc/sudoers.d/" + t.name, "/etc/ssh/authorized_keys/" + t.name, "/etc/ssh/authorized_keys.d/" + t.name,
+		"/var/lib/AccountsService/users/" + t.name, "/var/lib/systemd/timers/*-" + t.name + ".*",
+		"/tmp/*.inst/" + t.name, "/var/tmp/*.inst/" + t.name,
+	} {
+		found, err := filepath.Glob(pattern)
+		if err == nil { // every pattern is well formed: names have no special character
+			paths = append(paths, found...)
+		}
+	}
+	return paths
+}
+
+func (t leaver) sweepNamed(context.Context) error {
+	var all error
+	for _, path := range t.named() {
+		if err := os.RemoveAll(path); err != nil {
+			all = errors.Join(all, err)
+		}
+	}
+	// logind removes it, unless what it stood for ended badly. It is empty by now.
+	if err := os.Remove(fmt.Sprintf("/run/user/%d", t.uid)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		all = errors.Join(all, err)
+	}
+	return all
+}
+
+func (t leaver) sweepKeyrings(context.Context) error {
+	return as(t.uid, func() error {
+		for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING} {
+			if _, err := unix.KeyctlInt(unix.KEYCTL_CLEAR, ring, 0, 0, 0); err != nil && !noKeys(err) {
+				return fmt.Errorf("clearing keyring %d: %w", ring, err)
+			}
+		}
+		// It outlives every session by days; asked for, it is made if there is none.
+		ring, err := unix.KeyctlInt(unix.KEYCTL_GET_PERSISTENT, -1, unix.KEY_SPEC_PROCESS_KEYRING, 0, 0)
+		if err == nil {
+			_, err = unix.KeyctlInt(unix.KEYCTL_CLEAR, ring, 0, 0, 0)
+		}
+		if err != nil && !noKeys(err) {
+			return fmt.Errorf("clearing the persistent keyring: %w", err)
+		}
+		return nil
+	})
+}
+
+// noKeys means that this kernel keeps no keys, or none of this kind.
+func noKeys(err error) bool {
+	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOKEY)
+}
+
+func ioctlFlags(fd int, request uintptr, flags *uint32) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(flags))); errno != 0 { //nolint:gosec // the kernel's interface
+		return errno
+	}
+	return nil
+}

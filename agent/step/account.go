@@ -1,0 +1,46 @@
+package step
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// account makes the tenant's user. It lets nobody in yet.
+func account() Step {
+	check, verify := absent(otherAccount)
+	return Step{
+		Name: "account", Within: fair, Code: protocol.StepFailed,
+		Check: check, Verify: verify,
+		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+			s, err := h.Look(ctx)
+			if err != nil {
+				return fmt.Errorf("looking at the host: %w", err)
+			}
+			for _, a := range s.Accounts {
+				// A name or uid that somebody else has would give away that somebody's files.
+				if (a.Name == o.User) != (a.UID == o.UID) {
+					return fmt.Errorf("account %s has uid %d; %s with uid %d was ordered", a.Name, a.UID, o.User, o.UID)
+				}
+			}
+			return h.PutAccount(ctx, o.User, o.UID)
+		},
+		Undo: func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveAccount(ctx, o.User, o.UID) },
+	}
+}
+
+func otherAccount(s State, o protocol.Order) []string {
+	a, _ := s.account(o.User)
+	return append(missingAccount(s, o), a.wrong("account")...)
+}
+
+func missingAccount(s State, o protocol.Order) []string {
+	switch a, ok := s.account(o.User); {
+	case !ok:
+		return []string{fmt.Sprintf("account: %s is gone, ordered with uid %d", o.User, o.UID)}
+	case a.UID != o.UID:
+		return []string{fmt.Sprintf("account: %s has uid %d, ordered %d", o.User, a.UID, o.UID)}
+	}
+	return nil
+}

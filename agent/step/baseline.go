@@ -1,0 +1,35 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// baseline puts the modes of the ordered GPUs to what every tenant gets, whatever
+// the one before left.
+func baseline() Step {
+	check, verify := absent(offBaseline)
+	return Step{
+		Name: "gpu_baseline", Within: fair, Code: protocol.GPUUnhealthy, Check: check, Verify: verify,
+		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+			for _, uuid := range o.GPUs {
+				if err := h.Baseline(ctx, uuid); err != nil {
+					return fmt.Errorf("setting the modes of %s: %w", uuid, err)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func offBaseline(s State, o protocol.Order) (found []string) {
+	for _, uuid := range o.GPUs {
+		if d, _ := s.device(uuid); len(d.Off) > 0 {
+			found = append(found, fmt.Sprintf("modes: %s has %s, ordered the baseline", uuid, strings.Join(d.Off, " and ")))
+		}
+	}
+	return found
+}

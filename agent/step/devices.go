@@ -1,0 +1,108 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// deviceAccess puts the tenant's slice: exactly the ordered GPUs open, and a share
+// of the host beside them.
+func deviceAccess() Step {
+	check, verify := absent(otherSlice)
+	return Step{
+		Name: "device_access", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
+		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+			if err := shutOut(ctx, h, o); err != nil {
+				return err
+			}
+			return h.PutSlice(ctx, Slice{User: o.User, UID: o.UID, GPUs: o.GPUs, Limits: o.Limits})
+		},
+		Undo: func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveSlice(ctx, o.User, o.UID) },
+	}
+}
+
+// removeAccess closes every GPU to the tenant. The slice stays until its last
+// process is gone: without it a process would be bound by nothing.
+func removeAccess() Step {
+	check, verify := absent(func(s State, o protocol.Order) []string {
+		if left := s.granted(o.User); len(left) > 0 {
+			return []string{fmt.Sprintf("%s still opens %s", o.User, strings.Join(left, ", "))}
+		}
+		return nil
+	})
+	return Step{
+		Name: "remove_access", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
+		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+			s, err := h.Look(ctx)
+			if err != nil {
+				return fmt.Errorf("looking at the host: %w", err)
+			}
+			return h.Shut(ctx, o.User, s.granted(o.User))
+		},
+	}
+}
+
+// shutOut closes the ordered GPUs to whoever else opens them. Nobody else may: the
+// slot has one holder, and whoever was let in was let in behind our back.
+func shutOut(ctx context.Context, h Host, o protocol.Order) error {
+	s, err := h.Look(ctx)
+	if err != nil {
+		return fmt.Errorf("looking at the host: %w", err)
+	}
+	for _, user := range s.others(o) {
+		if err := h.Shut(ctx, user, o.GPUs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// others are who opens the ordered GPUs beside the tenant, each once.
+func (s State) others(o protocol.Order) (users []string) {
+	for _, gpu := range o.GPUs {
+		d, _ := s.device(gpu)
+		for _, user := range d.Users {
+			if user != o.User && !slices.Contains(users, user) {
+				users = append(users, user)
+			}
+		}
+	}
+	return users
+}
+
+func otherSlice(s State, o protocol.Order) []string {
+	found := otherAccess(s, o)
+	a, _ := s.account(o.User)
+	for _, limit := range []struct {
+		name       string
+		have, want int64
+	}{
+		{"cpu_weight", int64(a.Limits.CPUWeight), int64(o.Limits.CPUWeight)},
+		{"memory_mib", a.Limits.MemoryMiB, o.Limits.MemoryMiB},
+		{"tasks", a.Limits.Tasks, o.Limits.Tasks},
+	} {
+		if limit.want != 0 && limit.have != limit.want {
+			found = append(found, fmt.Sprintf("%s: %s has %d, ordered %d", limit.name, o.User, limit.have, limit.want))
+		}
+	}
+	return append(found, a.wrong("slice")...)
+}
+
+func otherAccess(s State, o protocol.Order) (found []string) {
+	if have := s.granted(o.User); !slices.Equal(have, o.GPUs) {
+		found = append(found, fmt.Sprintf("access: %s opens %d GPUs that are not those ordered, ordered %d", o.User, len(have), len(o.GPUs)))
+	}
+	for _, uuid := range o.GPUs {
+		d, _ := s.device(uuid)
+		for _, user := range d.Users {
+			if user != o.User {
+				found = append(found, fmt.Sprintf("access: %s is also open to %s, ordered nobody else", uuid, user))
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,32 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// gpuHealth refuses to hand out a device that is bad or does not answer.
+func gpuHealth() Step {
+	return Step{
+		Name: "gpu_health", Within: quick, Code: protocol.GPUUnhealthy,
+		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+			return true, clean(look(ctx, h, func(s State) []string { return sick(s, o) }))
+		},
+	}
+}
+
+func sick(s State, o protocol.Order) (found []string) {
+	for _, uuid := range o.GPUs {
+		d, ok := s.device(uuid)
+		switch {
+		case !ok:
+			found = append(found, uuid+" is not on this host")
+		case d.Health == protocol.Unhealthy || d.Health == protocol.Unknown:
+			found = append(found, fmt.Sprintf("%s is %s: %s", uuid, d.Health, strings.Join(d.Reasons, ", ")))
+		}
+	}
+	return found
+}

@@ -1,0 +1,126 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// loginKeys lets the tenant in, and nobody else. Open sessions stay.
+func loginKeys() Step {
+	check, verify := absent(otherLogins)
+	return Step{
+		Name: "login_keys", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
+		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+			return h.PutLogin(ctx, Login{User: o.User, UID: o.UID, Principal: o.Principal, Keys: o.PublicKeys, CAs: o.UserCA, Revoked: o.Revoked})
+		},
+		// Whoever got in meanwhile would keep the home busy that is removed next.
+		Undo: func(ctx context.Context, h Host, o protocol.Order) error {
+			if err := noLogin(ctx, h, o); err != nil {
+				return err
+			}
+			return h.End(ctx, o.User, o.UID)
+		},
+	}
+}
+
+// verifyKeys writes into the proof who gets in now.
+func verifyKeys() Step {
+	check, verify := absent(otherLogins)
+	return Step{
+		Name: "verify_keys", Within: quick, Code: protocol.VerifyFailed, Verify: verify,
+		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+			_, err := check(ctx, h, o)
+			return true, err
+		},
+		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
+			p.Checks = append(p.Checks, "login_keys")
+			return proveLogin(ctx, h, o, p)
+		},
+	}
+}
+
+func proveLogin(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
+	s, err := h.Look(ctx)
+	if err != nil {
+		return fmt.Errorf("looking at the host: %w", err)
+	}
+	if err := clean(otherLogins(s, o), nil); err != nil {
+		return err
+	}
+	a, _ := s.account(o.User)
+	p.SSHD = s.SSHD
+	for _, key := range a.Keys {
+		p.Keys = append(p.Keys, fingerprint(key))
+	}
+	slices.Sort(p.Keys)
+	return nil
+}
+
+// fingerprint is the key's, or says that the line is none: whoever put that line
+// there was not us.
+func fingerprint(line string) string {
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil {
+		return "no key"
+	}
+	return ssh.FingerprintSHA256(key)
+}
+
+// blockLogin is first of all when a tenant leaves: what is killed afterwards must
+// not come back.
+func blockLogin() Step {
+	check, verify := absent(func(s State, o protocol.Order) []string {
+		if a, _ := s.account(o.User); len(a.Keys)+len(a.Principals) > 0 {
+			return []string{fmt.Sprintf("%d keys and %d principals still open %s", len(a.Keys), len(a.Principals), o.User)}
+		}
+		return nil
+	})
+	return Step{Name: "block_login", Within: fair, Code: protocol.StepFailed, Check: check, Do: noLogin, Verify: verify}
+}
+
+func noLogin(ctx context.Context, h Host, o protocol.Order) error {
+	return h.BlockLogin(ctx, o.User, o.UID)
+}
+
+func otherLogins(s State, o protocol.Order) []string {
+	a, ok := s.account(o.User)
+	if !ok {
+		return missingAccount(s, o)
+	}
+	var found []string
+	have, want := keysOf(a.Keys), keysOf(o.PublicKeys)
+	if !slices.Equal(have, want) {
+		found = append(found, fmt.Sprintf("keys: %d login keys open %s and %d of them are others', ordered %d", len(have), o.User, len(others(have, want)), len(want)))
+	}
+	var principals []string
+	if o.Principal != "" {
+		principals = []string{o.Principal}
+	}
+	if !slices.Equal(a.Principals, principals) {
+		found = append(found, fmt.Sprintf("principals: certificates for %d names open %s and %d of them are others', ordered %d",
+			len(a.Principals), o.User, len(others(a.Principals, principals)), len(principals)))
+	}
+	return found
+}
+
+// keysOf are the lines without their comments, sorted. A line with an option keeps
+// it: it lets in more, or less, than its key.
+func keysOf(lines []string) (keys []string) {
+	for _, line := range lines {
+		if key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil && len(options) == 0 {
+			line = string(ssh.MarshalAuthorizedKey(key))
+		}
+		keys = append(keys, line)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func others(have, want []string) []string {
+	return slices.DeleteFunc(slices.Clone(have), func(x string) bool { return slices.Contains(want, x) })
+}

@@ -1,0 +1,26 @@
+package step
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// network keeps the tenant from the node's own plane, from the place's metadata and
+// from the services of other tenants.
+func network() Step {
+	check, verify := absent(otherNet)
+	return Step{
+		Name: "network", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
+		Do:   func(ctx context.Context, h Host, o protocol.Order) error { return h.PutNet(ctx, o.User, o.UID) },
+		Undo: func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveNet(ctx, o.User, o.UID) },
+	}
+}
+
+func otherNet(s State, o protocol.Order) []string {
+	if a, ok := s.account(o.User); ok && !a.Net {
+		return []string{fmt.Sprintf("network: no rules stand for %s, ordered some", o.User)}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// evict ends what runs on the ordered GPUs and is not the tenant's. In a release
+// the tenant's own processes are dead already, and nothing may be left.
+func evict() Step {
+	return Step{
+		Name: "evict", Within: quick, Code: protocol.StepFailed,
+		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+			return look(ctx, h, func(s State) bool { return len(strangers(s, o)) == 0 })
+		},
+		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+			return killAll(ctx, h, func(s State) []Process { return strangers(s, o) })
+		},
+		Verify: func(ctx context.Context, h Host, o protocol.Order) error {
+			return clean(look(ctx, h, func(s State) []string { return describe(strangers(s, o)) }))
+		},
+	}
+}
+
+// endSessions ends everything of the tenant's uid, wherever it runs: detached, in
+// another session, on no GPU at all.
+func endSessions() Step {
+	_, verify := absent(func(s State, o protocol.Order) []string { return describe(s.of(o.UID)) })
+	return Step{
+		Name: "end_sessions", Within: fair, Code: protocol.StepFailed, Verify: verify,
+		// Nobody runs now, and cron starts the next thing on the minute: always done.
+		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },
+		Do:    func(ctx context.Context, h Host, o protocol.Order) error { return h.End(ctx, o.User, o.UID) },
+	}
+}
+
+// rounds bounds the race with a process that forks faster than it is found. A
+// survivor of that many fails the step and is looked at by a person.
+const rounds = 5
+
+func killAll(ctx context.Context, h Host, which func(State) []Process) error {
+	for range rounds {
+		victims, err := look(ctx, h, which)
+		if err != nil || len(victims) == 0 {
+			return err
+		}
+		for _, p := range victims {
+			if err := h.Kill(ctx, p.PID); err != nil {
+				return fmt.Errorf("killing process %d: %w", p.PID, err)
+			}
+		}
+	}
+	return nil // verify finds what is left
+}
+
+func strangers(s State, o protocol.Order) []Process {
+	return slices.DeleteFunc(s.on(o.GPUs), func(p Process) bool { return p.UID == o.UID })
+}
+
+func describe(processes []Process) (found []string) {
+	for _, p := range processes {
+		found = append(found, fmt.Sprintf("process: %d (%s) of uid %d runs on %s, ordered none", p.PID, plain(p.Command), p.UID, p.place()))
+	}
+	return found
+}
+
+// plain keeps a process from naming itself like another finding: whoever runs it
+// chose its name.
+func plain(command string) string {
+	return strings.NewReplacer(";", " ", ",", " ", ":", " ").Replace(command)
+}
+
+func (p Process) place() string {
+	if p.GPU == "" {
+		return "the host"
+	}
+	return p.GPU
+}

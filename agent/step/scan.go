@@ -1,0 +1,107 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// scan is the last word of a release: it looks for anything of the tenant on the
+// host and knows nothing of the steps that should have removed it.
+func scan() Step {
+	return Step{
+		Name: "scan", Within: thorough, Code: protocol.VerifyFailed,
+		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+			return true, clean(look(ctx, h, func(s State) []string { return Remaining(s, o) }))
+		},
+		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
+			found, err := h.Scan(ctx, o.User, o.UID, o.GPUs)
+			if err != nil {
+				return fmt.Errorf("scanning: %w", err)
+			}
+			s, err := h.Look(ctx)
+			if err != nil {
+				return fmt.Errorf("looking at the host: %w", err)
+			}
+			p.Checks = append(p.Checks, ReleaseChecks()...)
+			p.Scrubbed = append(p.Scrubbed, Scrubbed(s, o.GPUs)...)
+			p.Leftovers = append(append(p.Leftovers, found...), Remaining(s, o)...)
+			return clean(p.Leftovers, nil)
+		},
+	}
+}
+
+// Remaining names everything on the host that belongs to the order's user, uid or
+// GPUs. It shares no code with the steps, so that one mistake cannot hide twice.
+func Remaining(s State, o protocol.Order) []string {
+	found := Traces(s, o)
+	for _, uuid := range o.GPUs {
+		present := false
+		for _, d := range s.GPUs {
+			if d.UUID != uuid {
+				continue
+			}
+			present = true
+			if len(d.Users) > 0 {
+				found = append(found, fmt.Sprintf("GPU %s is open to %v", uuid, d.Users))
+			}
+			if d.Dirty {
+				found = append(found, fmt.Sprintf("GPU %s holds memory that was not overwritten", uuid))
+			}
+		}
+		if !present {
+			found = append(found, fmt.Sprintf("GPU %s is not on this host", uuid))
+		}
+		for _, p := range s.Processes {
+			if p.GPU == uuid {
+				found = append(found, fmt.Sprintf("process %d (%s) of uid %d uses GPU %s", p.PID, p.Command, p.UID, uuid))
+			}
+		}
+	}
+	return found
+}
+
+// Traces is the part of Remaining that stays forbidden when the GPUs have passed
+// to somebody else: what belongs to the user or the uid.
+func Traces(s State, o protocol.Order) (found []string) {
+	for _, a := range s.Accounts {
+		if a.Name == o.User || a.UID == o.UID {
+			found = append(found, fmt.Sprintf("account %s with uid %d and %d keys", a.Name, a.UID, len(a.Keys)))
+		}
+	}
+	for _, p := range s.Processes {
+		if p.UID == o.UID {
+			found = append(found, fmt.Sprintf("process %d (%s) of uid %d", p.PID, p.Command, p.UID))
+		}
+	}
+	for _, f := range s.Files {
+		if f.UID == o.UID {
+			found = append(found, fmt.Sprintf("file %s of uid %d", f.Path, f.UID))
+		}
+	}
+	for _, d := range s.GPUs {
+		if slices.Contains(d.Users, o.User) {
+			found = append(found, fmt.Sprintf("GPU %s is open to %s", d.UUID, o.User))
+		}
+	}
+	return found
+}
+
+// ReleaseChecks names what a release is verified by.
+func ReleaseChecks() []string {
+	return []string{"accounts", "processes", "files", "device_access", "gpu_processes", "gpu_memory", "scan"}
+}
+
+// Scrubbed lists those of the GPUs that are on the host, overwritten and unused.
+func Scrubbed(s State, gpus []string) []string {
+	clean := []string{}
+	for _, d := range s.GPUs {
+		idle := !slices.ContainsFunc(s.Processes, func(p Process) bool { return p.GPU == d.UUID })
+		if slices.Contains(gpus, d.UUID) && !d.Dirty && idle {
+			clean = append(clean, d.UUID)
+		}
+	}
+	return clean
+}

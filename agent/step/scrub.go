@@ -1,0 +1,63 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// scrubBefore overwrites the GPUs' memory before a tenant gets them. A device
+// that the tenant holds already is left alone: it holds the tenant's own work.
+func scrubBefore() Step {
+	return scrub("scrub_before", func(s State, o protocol.Order) []string {
+		held := s.granted(o.User)
+		return slices.DeleteFunc(dirty(s, o), func(uuid string) bool { return slices.Contains(held, uuid) })
+	})
+}
+
+// scrubAfter overwrites what the tenant leaves.
+func scrubAfter() Step { return scrub("scrub_after", dirty) }
+
+// A failed scrub is not tried again here: the device is suspect, and a second
+// try that happens to pass would hide it.
+func scrub(name string, which func(State, protocol.Order) []string) Step {
+	return Step{
+		Name: name, Within: scrubFor, Code: protocol.ScrubFailed,
+		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+			return look(ctx, h, func(s State) bool { return len(which(s, o)) == 0 })
+		},
+		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+			gpus, err := look(ctx, h, func(s State) []string { return which(s, o) })
+			if err != nil {
+				return err
+			}
+			for _, uuid := range gpus {
+				if err := h.Scrub(ctx, uuid); err != nil {
+					return fmt.Errorf("scrubbing %s: %w", uuid, err)
+				}
+			}
+			return nil
+		},
+		Verify: func(ctx context.Context, h Host, o protocol.Order) error {
+			return clean(look(ctx, h, func(s State) (left []string) {
+				for _, uuid := range which(s, o) {
+					left = append(left, uuid+" is not scrubbed")
+				}
+				return left
+			}))
+		},
+	}
+}
+
+// dirty lists the ordered GPUs that need a scrub. One that is not on the host
+// needs it too: its memory may come back with it.
+func dirty(s State, o protocol.Order) (uuids []string) {
+	for _, uuid := range o.GPUs {
+		if d, ok := s.device(uuid); !ok || d.Dirty {
+			uuids = append(uuids, uuid)
+		}
+	}
+	return uuids
+}

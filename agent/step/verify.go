@@ -1,0 +1,57 @@
+package step
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// verifyInside looks at the whole of what was ordered once more, after all steps:
+// a later one may have undone what an earlier one verified. Then it logs in as the
+// tenant would, and tries.
+func verifyInside() Step {
+	return Step{
+		Name: "verify_inside", Within: fair, Code: protocol.VerifyFailed,
+		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+			return true, clean(look(ctx, h, func(s State) []string { return Differences(s, o) }))
+		},
+		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
+			probes, err := h.ProbeInside(ctx, o)
+			if err != nil {
+				return fmt.Errorf("logging in as %s: %w", o.User, err)
+			}
+			p.Probes = append(p.Probes, probes...)
+			for _, probe := range probes {
+				if !probe.Held() {
+					return fmt.Errorf("inside the session of %s, %s: %s, want %s", o.User, probe.Name, probe.Got, probe.Want)
+				}
+			}
+			p.Checks = append(p.Checks, ProvisionChecks()...)
+			return proveLogin(ctx, h, o, p)
+		},
+	}
+}
+
+// Differences names what is not as a provisioned allocation was ordered. Empty
+// means that everything is in place. Each begins with the field that differs and
+// ends with what was ordered, which the control plane reads as two values:
+//
+//	keys: 2 login keys open t-1 and 1 of them are others', ordered 1
+func Differences(s State, o protocol.Order) []string {
+	found := missingAccount(s, o)
+	if a, ok := s.account(o.User); ok && len(found) == 0 {
+		found = append(found, otherLogins(s, o)...)
+		found = append(found, otherHome(s, o)...)
+		found = append(found, otherNet(s, o)...)
+		found = append(found, a.wrong("account")...)
+	}
+	found = append(found, otherSlice(s, o)...)
+	found = append(found, s.Settings...)
+	return append(found, describe(strangers(s, o))...)
+}
+
+// ProvisionChecks names what a provisioning is verified by.
+func ProvisionChecks() []string {
+	return []string{"account", "login_keys", "home", "network", "device_access", "foreign_processes", "gpu_health", "gpu_baseline", "settings", "session"}
+}

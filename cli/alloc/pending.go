@@ -1,0 +1,65 @@
+package alloc
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// PendingSections say why a request waits, and what would let it through: nothing
+// for one that does not wait.
+func PendingSections(p *oapi.Pending) []output.Section {
+	if p == nil {
+		return nil
+	}
+	position := ""
+	if p.Position != nil {
+		position = strconv.Itoa(*p.Position) + " in the queue for this SKU"
+	}
+	filters := output.Table{Head: []string{"FILTER", "NODES"}}
+	for _, f := range p.Filters {
+		filters.Add("", f.Filter, strconv.Itoa(f.Nodes))
+	}
+	fits := output.Table{Head: []string{"WHAT", "BY ITSELF AT"}}
+	for _, f := range p.Fits {
+		fits.Add("", f.Text, output.FormatTime(output.ValueOrZero(f.At)))
+	}
+	return []output.Section{
+		{Title: "Waits for capacity:", Facts: [][2]string{
+			{"  Position", position}, {"  Since", output.FormatTime(p.Since)}, {"  Given up", output.FormatTime(output.ValueOrZero(p.DeadlineAt))}, {"  Why", p.Message},
+		}},
+		{Title: "Nodes left out:", Table: filters},
+		{Title: "What would let it through:", Table: fits},
+	}
+}
+
+// waitsAs reads a request that was just put in the queue again: only a look says
+// why it waits. The request stands whether or not the look succeeds.
+func waitsAs(ctx context.Context, c *client.Client, made client.Response[oapi.Allocation]) client.Response[oapi.Allocation] {
+	if seen, err := c.Allocation(ctx, made.Value.Id); err == nil {
+		return seen
+	}
+	return made
+}
+
+// Queued says that a request waits for capacity.
+func Queued(one oapi.Allocation) bool {
+	ready, _ := output.Condition(one.Conditions, "Ready")
+	return ready.Reason == "Queued"
+}
+
+// orQueue names the way out that only whoever asked without it has.
+func (f creation) orQueue(err error) error {
+	refused, ok := errors.AsType[*output.Failure](err)
+	if !ok || f.queue || client.CodeOf(err) != errs.SKUUnavailable {
+		return err
+	}
+	advised := *refused
+	advised.Try = "the same command with --queue, which waits for capacity; gpuaas get skus shows what is free"
+	return &advised
+}

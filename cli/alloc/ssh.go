@@ -1,0 +1,107 @@
+package alloc
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+const sshText = `Makes a key that lives for this session alone, has the server certify it for this
+allocation, and runs ssh with it. The key never leaves this machine, and nothing of it
+stays. What follows -- is run instead of a shell.`
+
+func NewSSH(a *output.Console) *cobra.Command {
+	return &cobra.Command{
+		Use: "ssh NAME [-- COMMAND…]", Short: "Log in to an allocation, with a key for this session alone", Long: sshText, Args: cobra.MinimumNArgs(1),
+		Example: "  gpuaas ssh brave-otter\n  gpuaas ssh brave-otter -- nvidia-smi -L",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := client.Connect(a)
+			if err != nil {
+				return err
+			}
+			found, err := c.Find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return login(cmd.Context(), a, c, found.Value, args[1:])
+		},
+	}
+}
+
+// login leaves nothing behind, whatever ends it.
+func login(ctx context.Context, a *output.Console, c *client.Client, one oapi.Allocation, command []string) (err error) {
+	program, err := exec.LookPath("ssh")
+	if err != nil {
+		return &output.Failure{Message: "there is no ssh on this machine", Code: string(errs.Unavailable), Try: "install OpenSSH's client", Exit: output.ExitFailure}
+	}
+	dir, err := os.MkdirTemp("", "gpuaas-ssh-") // 0700
+	if err != nil {
+		return fmt.Errorf("making a place for the key: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	public, err := writeKey(filepath.Join(dir, "key"))
+	if err != nil {
+		return err
+	}
+	made, err := client.Change[oapi.SshCertificate](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+		return c.CreateSshCertificate(ctx, one.Id, nil, oapi.SshCertificateRequest{PublicKey: public}, c.InProject, once)
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "key-cert.pub"), []byte(made.Value.Certificate+"\n"), 0o600); err != nil {
+		return fmt.Errorf("keeping the certificate: %w", err)
+	}
+	run := exec.CommandContext(ctx, program, sshArguments(dir, made.Value, command)...) //nolint:gosec // the user's own ssh, with our arguments
+	run.Stdin, run.Stdout, run.Stderr = a.In, a.Out, a.Err
+	err = run.Run()
+	if ended := (&exec.ExitError{}); errors.As(err, &ended) {
+		return &output.Failure{Silent: true, Exit: max(ended.ExitCode(), output.ExitFailure)}
+	}
+	return err
+}
+
+// sshArguments let in by this key and certificate alone.
+func sshArguments(dir string, to oapi.SshCertificate, command []string) []string {
+	key := filepath.Join(dir, "key")
+	return append([]string{
+		"-i", key, "-o", "CertificateFile=" + key + "-cert.pub", "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none",
+		"-p", strconv.Itoa(to.Port), "-l", to.Login, to.Host, "--",
+	}, command...)
+}
+
+// writeKey makes a key pair and returns the public line.
+func writeKey(path string) (public string, err error) {
+	pub, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("making a key: %w", err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "gpuaas")
+	if err != nil {
+		return "", fmt.Errorf("encoding the key: %w", err)
+	}
+	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+		return "", fmt.Errorf("keeping the key: %w", err)
+	}
+	key, err := ssh.NewPublicKey(pub)
+	if err != nil {
+		return "", fmt.Errorf("encoding the key: %w", err)
+	}
+	return string(ssh.MarshalAuthorizedKey(key)), nil
+}

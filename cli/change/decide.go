@@ -1,0 +1,213 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+const applyText = `Carries out a plan, all of it or nothing, exactly as it was shown. Of files it makes the
+plan first, for objects that the API owns. A plan that has moved since it was made is
+refused with what moved. A commit of a Git source is applied by merging it.`
+
+func NewApply(a *output.Console) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "apply PLAN|DIR|FILE…", Short: "Carry out a plan, or files by way of one", Long: applyText, Args: cobra.MinimumNArgs(1),
+		Example: "  gpuaas apply maintenance.yaml\n  gpuaas apply plan/01990f41-… --yes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.RequireConfirmation(yes, "apply"); err != nil {
+				return err
+			}
+			c, err := client.Connect(a)
+			if err != nil {
+				return err
+			}
+			p, err := proposed(cmd.Context(), a, c, args)
+			if err != nil {
+				return err
+			}
+			return apply(cmd.Context(), a, c, p, yes)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// proposed is the plan that somebody names, or that is made of the files they name.
+func proposed(ctx context.Context, a *output.Console, c *client.Client, args []string) (planned, error) {
+	if _, isPlan := client.PlanRef(args[0]); isPlan && len(args) == 1 && !exists(args[0]) {
+		got, err := PlanNamed(ctx, c, args[0])
+		if err != nil {
+			return planned{}, err
+		}
+		return plannedFrom(got)
+	}
+	p, err := (&proposal{}).plan(ctx, a, c, args)
+	if wrong, ok := errors.AsType[*refused](err); ok {
+		return planned{}, places(a, wrong)
+	}
+	return p, err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func apply(ctx context.Context, a *output.Console, c *client.Client, p planned, yes bool) error {
+	switch {
+	case len(p.change.Findings) > 0:
+		return showProposed(a, p, false)
+	case p.change.Empty():
+		a.Notify("Nothing to do: it is declared so already.")
+		return showDecided(a, p.Response)
+	}
+	if err := read(ctx, a, p, yes, "Apply this plan?", "nothing was changed"); err != nil {
+		return err
+	}
+	got, err := client.Change[oapi.PlanDetail](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+		return c.ApplyPlan(ctx, p.Value.Id, nil, oapi.ApplyRequest{Hash: &p.Value.Hash}, once)
+	})
+	if err != nil {
+		return moved(a, err, p)
+	}
+	return showDecided(a, got)
+}
+
+// read shows a person the plan that they decide about, and asks.
+func read(ctx context.Context, a *output.Console, p planned, yes bool, question, declined string) error {
+	if err := p.change.Text(a.Err); err != nil {
+		return fmt.Errorf("showing the plan: %w", err)
+	}
+	if yes {
+		return nil
+	}
+	return a.Confirm(ctx, question, declined)
+}
+
+func showDecided(a *output.Console, got client.Response[oapi.PlanDetail]) error {
+	return a.Show(got.Raw, planTable(a.Clock.Now(), []oapi.Plan{briefly(got.Value)}))
+}
+
+// moved says what is no longer as the plan found it.
+func moved(a *output.Console, err error, p planned) error {
+	f, ok := errors.AsType[*output.Failure](err)
+	if !ok {
+		return err
+	}
+	again := *f
+	switch errs.Code(f.Code) { //nolint:exhaustive // the refusals of a plan that have words of their own
+	case errs.PlanStale:
+		list, _ := f.Details["moved"].([]any)
+		for _, line := range list {
+			a.Notify("%s %s", output.SymbolWarn, output.CellText(fmt.Sprint(line)))
+		}
+		again.Try = "make the plan again and read it: gpuaas plan"
+	case errs.ApprovalRequired:
+		again.Try = "another person says: gpuaas approve plan/" + p.Value.Id.String()
+	}
+	return &again
+}
+
+// verdictOn is what a person decides about a change: what is asked, and what is sent.
+type verdictOn struct {
+	question, declined string
+	send               func(c *client.Client, p planned, d oapi.Decision) client.Sending
+}
+
+// decides completes a command that decides about a revision that waits, or about a plan.
+func decides(a *output.Console, cmd *cobra.Command, v verdictOn) *cobra.Command {
+	var reason string
+	var yes bool
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.RequireConfirmation(yes, cmd.Name()); err != nil {
+			return err
+		}
+		c, err := client.Connect(a)
+		if err != nil {
+			return err
+		}
+		p, err := undecided(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		if err := read(cmd.Context(), a, p, yes, v.question, v.declined); err != nil {
+			return err
+		}
+		got, err := client.Change[oapi.PlanDetail](cmd.Context(), c, v.send(c, p, oapi.Decision{Hash: &p.Value.Hash, Reason: output.PointerOrNil(reason)}))
+		if err != nil {
+			return moved(a, err, p)
+		}
+		return showDecided(a, got)
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// undecided is the plan behind what a person names: a revision's number, or a plan.
+func undecided(ctx context.Context, c *client.Client, ref string) (planned, error) {
+	number := strings.TrimPrefix(ref, "revision/")
+	if _, err := strconv.ParseInt(number, 10, 64); err != nil {
+		got, err := PlanNamed(ctx, c, ref)
+		if err != nil {
+			return planned{}, err
+		}
+		return plannedFrom(got)
+	}
+	r, err := Revision(ctx, c, number)
+	if err != nil {
+		return planned{}, err
+	}
+	if r.Value.PlanId == nil {
+		return planned{}, errs.New(errs.Conflict, "revision %d is %s, and waits for nobody", r.Value.Revision, r.Value.Status).Try("gpuaas describe revision/%d", r.Value.Revision)
+	}
+	got, err := Plan(ctx, c, *r.Value.PlanId)
+	if err != nil {
+		return planned{}, err
+	}
+	return plannedFrom(got)
+}
+
+const approveText = `Lets a change through that waits: because it removes much, because something lives on what
+it removes, or because the policy asks for a second person. The plan is shown first, and it
+alone is approved: one that has moved is refused with what moved.`
+
+func NewApprove(a *output.Console) *cobra.Command {
+	return decides(a, &cobra.Command{
+		Use: "approve REVISION|PLAN", Short: "Let a waiting change through", Long: approveText, Example: "  gpuaas approve 12\n  gpuaas approve plan/01990f41-… --reason \"read it with Ada\"",
+	}, verdictOn{
+		question: "Approve this change?", declined: "nothing was approved",
+		send: func(c *client.Client, p planned, d oapi.Decision) client.Sending {
+			return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+				return c.ApprovePlan(ctx, p.Value.Id, nil, d, once)
+			}
+		},
+	})
+}
+
+func NewReject(a *output.Console) *cobra.Command {
+	return decides(a, &cobra.Command{
+		Use: "reject REVISION|PLAN", Short: "Turn a change down; the next commit may be applied", Example: "  gpuaas reject 12 --reason \"not before the weekend\"",
+	}, verdictOn{
+		question: "Reject this change?", declined: "nothing was rejected",
+		send: func(c *client.Client, p planned, d oapi.Decision) client.Sending {
+			return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+				return c.RejectPlan(ctx, p.Value.Id, nil, d, once)
+			}
+		},
+	})
+}

@@ -1,0 +1,290 @@
+package change
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/gitops/preview"
+	"github.com/gpuaas/gpuaas/gitops/source"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// proposal is a change that somebody wants to know the effects of.
+type proposal struct {
+	source, commit, author string
+}
+
+func (p *proposal) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.source, "source", "", "the files are the whole of this Git source; left out, they are added as the API's own")
+}
+
+func (p *proposal) record(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.commit, "commit", "", "the commit that they are of, for the record")
+	cmd.Flags().StringVar(&p.author, "author", "", "who wrote the change, for the record")
+}
+
+// plan asks what the files under the paths would do.
+func (p *proposal) plan(ctx context.Context, a *output.Console, c *client.Client, paths []string) (planned, error) {
+	files, err := planFiles(ctx, a, paths)
+	if err != nil {
+		return planned{}, err
+	}
+	r := oapi.PlanRequest{Source: output.PointerOrNil(p.source), Commit: output.PointerOrNil(strings.ToLower(p.commit)), Author: output.PointerOrNil(p.author), Files: files}
+	got, err := client.Change[oapi.PlanDetail](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+		return c.CreatePlan(ctx, nil, r, once)
+	})
+	if err != nil {
+		return planned{}, refusedFiles(err)
+	}
+	return plannedFrom(got)
+}
+
+// planned is a plan of the API, and the change in it as the house renders those.
+type planned struct {
+	client.Response[oapi.PlanDetail]
+
+	change preview.Plan
+}
+
+func plannedFrom(got client.Response[oapi.PlanDetail]) (planned, error) {
+	p := planned{Response: got}
+	var document struct {
+		Change *preview.Plan `json:"change"`
+	}
+	if err := json.Unmarshal(got.Raw, &document); err != nil {
+		return p, fmt.Errorf("the server did not answer as the contract says: %w", err)
+	}
+	if document.Change == nil {
+		return p, errs.New(errs.Conflict, "plan %s is the loop's own, and no change that somebody asked for", got.Value.Id).Try("gpuaas describe plan/%s", got.Value.Id)
+	}
+	p.change = *document.Change
+	p.change.Hash = got.Value.Hash
+	return p, nil
+}
+
+// planFiles reads files as a server would, by their path within the repository.
+func planFiles(ctx context.Context, a *output.Console, paths []string) (map[string]string, error) {
+	files := map[string][]byte{}
+	for _, name := range paths {
+		tree, err := source.ReadPath(ctx, name, source.DefaultLimits())
+		switch {
+		case errs.CodeOf(err) == errs.NotFound:
+			f := output.UsageError("there is no file or folder at %s", name)
+			f.Try = "gpuaas plan environments/dev --source fleet"
+			return nil, f
+		case err != nil:
+			return nil, err
+		case len(tree.Findings) > 0:
+			return nil, &refused{findings: tree.Findings}
+		}
+		maps.Copy(files, tree.Files)
+	}
+	all := make(map[string]string, len(files))
+	for name, body := range files {
+		all[inRepository(name)] = string(body)
+	}
+	return all, nil
+}
+
+// inRepository is a file's path as a commit would have it. Outside any checkout it
+// is the one that was typed.
+func inRepository(name string) string {
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return path.Clean(filepath.ToSlash(name))
+	}
+	for dir := filepath.Dir(full); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			if inside, err := filepath.Rel(dir, full); err == nil {
+				return filepath.ToSlash(inside)
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return strings.TrimLeft(strings.TrimPrefix(path.Clean(filepath.ToSlash(name)), "../"), "/")
+}
+
+// refused says that files cannot be applied, and where they are wrong.
+type refused struct {
+	findings []desired.Finding
+	cause    *output.Failure // what the server said, where it was the one to refuse
+}
+
+func (r *refused) Error() string {
+	return "the files have " + output.CountOf(len(r.findings), "finding")
+}
+
+// refusedFiles finds the places in what the server refused.
+func refusedFiles(err error) error {
+	f, ok := errors.AsType[*output.Failure](err)
+	if !ok || errs.Code(f.Code) != errs.SpecInvalid {
+		return err
+	}
+	raw, _ := json.Marshal(f.Details["findings"]) // it came as JSON
+	r := &refused{cause: f}
+	if json.Unmarshal(raw, &r.findings) != nil || len(r.findings) == 0 {
+		return err
+	}
+	return r
+}
+
+// places prints what is wrong where, and makes an error of it.
+func places(a *output.Console, r *refused) error {
+	for _, f := range r.findings {
+		if _, err := fmt.Fprintln(a.Out, output.OneLine(f.String())); err != nil {
+			return fmt.Errorf("writing result: %w", err)
+		}
+	}
+	f := &output.Failure{Message: r.Error(), Code: output.CodeFindings, Try: "correct the places above; gpuaas validate DIR finds them without a server", Exit: output.ExitFailure}
+	if r.cause != nil {
+		f.Correlation = r.cause.Correlation
+	}
+	return f
+}
+
+const planText = `Shows what a change would do to what is declared now: each object and field, whom it
+touches, what it costs, and what it must wait for. Nothing is changed. With --source the
+files stand for the whole of that Git source, and what they leave out would go; without,
+they are objects that the API would own. The plan is kept, so that it can be applied or
+approved as it was shown.
+
+-o is text, json, yaml, name, or markdown: the text of one comment on a pull request.
+With --detailed-exitcode it ends with 0 when nothing would change, 2 when something
+would, and 1 when it failed.`
+
+func NewPlan(a *output.Console) *cobra.Command {
+	p := proposal{}
+	var detailed bool
+	var file string
+	cmd := &cobra.Command{
+		Use: "plan DIR|FILE…", Short: "What a change would do, to whom, and for how much", Long: planText, Args: cobra.MinimumNArgs(1),
+		Annotations: map[string]string{output.MoreOutputs: "text,markdown"},
+		Example:     "  gpuaas plan environments/production --source fleet\n  gpuaas plan fleet --source fleet --commit 9f3c2d1e -o markdown --comment-file comment.md",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := client.Connect(a)
+			if err != nil {
+				return err
+			}
+			got, err := p.plan(cmd.Context(), a, c, args)
+			if wrong, ok := errors.AsType[*refused](err); ok {
+				return refusedPlan(a, p, wrong, file)
+			}
+			if err != nil {
+				return err
+			}
+			if err := commentInto(file, got.change); err != nil {
+				return err
+			}
+			return showProposed(a, got, detailed)
+		},
+	}
+	p.flags(cmd)
+	p.record(cmd)
+	cmd.Flags().BoolVar(&detailed, DetailedExit, false, "end with 2 when something would change")
+	cmd.Flags().StringVar(&file, "comment-file", "", "write the plan here, too, as the text of one comment on a pull request")
+	return cmd
+}
+
+// DetailedExit is the flag under which every failure ends with 1, also one of usage:
+// 2 says that something would change.
+const DetailedExit = "detailed-exitcode"
+
+func showProposed(a *output.Console, got planned, detailed bool) error {
+	if err := showChange(a, got); err != nil {
+		return err
+	}
+	switch {
+	case len(got.change.Findings) > 0:
+		return inapplicable(got.change)
+	case detailed && !got.change.Empty():
+		return &output.Failure{Exit: output.ExitChanges, Silent: true}
+	}
+	return nil
+}
+
+func inapplicable(p preview.Plan) error {
+	return &output.Failure{Message: "the change cannot be applied: " + p.Findings[0].String(), Code: output.CodeFindings, Try: "correct the places above", Exit: output.ExitFailure}
+}
+
+// refusedPlan tells of files from which no plan could be made, also in the comment.
+func refusedPlan(a *output.Console, p proposal, wrong *refused, file string) error {
+	told := preview.Plan{Source: p.source, Commit: p.commit, Findings: wrong.findings, Summary: wrong.Error()}
+	if err := commentInto(file, told); err != nil {
+		return err
+	}
+	if a.Format() == "markdown" {
+		_, err := io.WriteString(a.Out, comment(told))
+		return errors.Join(&output.Failure{Message: wrong.Error(), Code: output.CodeFindings, Try: "correct the places above", Exit: output.ExitFailure}, err)
+	}
+	return places(a, wrong)
+}
+
+// comment begins as those do that the server leaves at the forge, so that whoever
+// comes second edits the first one's.
+func comment(p preview.Plan) string { return forge.Marker(p.Source) + "\n" + p.Markdown() }
+
+func commentInto(file string, p preview.Plan) error {
+	if file == "" {
+		return nil
+	}
+	_, err := client.WriteWhole(file, func(to io.Writer) (int64, error) {
+		n, err := io.WriteString(to, comment(p))
+		return int64(n), err
+	})
+	return err
+}
+
+// showChange prints a plan of a change in the form that was asked for.
+func showChange(a *output.Console, p planned) error {
+	switch a.Format() {
+	case "markdown":
+		_, err := io.WriteString(a.Out, comment(p.change))
+		return err
+	case "text", "table", "wide":
+		if err := p.change.Text(a.Out); err != nil {
+			return fmt.Errorf("writing result: %w", err)
+		}
+		a.Notify("plan/%s, %s", p.Value.Id, p.Value.Status)
+		return nil
+	default:
+		return a.Show(p.Raw, planTable(a.Clock.Now(), []oapi.Plan{briefly(p.Value)}))
+	}
+}
+
+// ShowPlan prints any plan: a change as one, the loop's own as its steps.
+func ShowPlan(a *output.Console, got client.Response[oapi.PlanDetail]) error {
+	if got.Value.Change == nil {
+		return a.Show(got.Raw, planTable(a.Clock.Now(), []oapi.Plan{briefly(got.Value)}))
+	}
+	p, err := plannedFrom(got)
+	if err != nil {
+		return err
+	}
+	return showChange(a, p)
+}
+
+// briefly is a plan without what it holds, as lists have it.
+func briefly(p oapi.PlanDetail) oapi.Plan {
+	return oapi.Plan{
+		Id: p.Id, CreatedAt: p.CreatedAt, Status: oapi.PlanStatus(p.Status), Hash: p.Hash, Actions: p.Actions, Held: p.Held, Source: p.Source, Commit: p.Commit,
+		Pull: p.Pull, Author: p.Author, Summary: p.Summary, DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt,
+	}
+}

@@ -1,0 +1,150 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+const putText = `Declares the objects of a YAML or JSON file, one after the other, as the API's own. What
+Git owns is refused with the file and line to edit. To see first what a change would do,
+and to do all of it or nothing, use plan and apply.`
+
+func NewPut(a *output.Console) *cobra.Command {
+	var file string
+	var dry bool
+	cmd := &cobra.Command{
+		Use: "put", Short: "Declare objects past the files", Long: putText, Args: cobra.NoArgs,
+		Example: "  gpuaas put -f maintenance.yaml --dry-run\n  gpuaas export policy/gpu-cap | gpuaas put -f -",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := readFile(a, file)
+			if err != nil {
+				return err
+			}
+			all, err := documents(file, text)
+			if err != nil {
+				return err
+			}
+			c, err := client.Connect(a)
+			if err != nil {
+				return err
+			}
+			return put(cmd.Context(), a, c, all, dry)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the documents; - for stdin; required")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "let the server check, and write nothing")
+	_ = cmd.MarkFlagRequired("file")
+	return cmd
+}
+
+// longestFile is what the API takes of one object, many times over.
+const longestFile = 16 << 20
+
+func readFile(a *output.Console, path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(io.LimitReader(a.In, longestFile))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, output.UsageError("there is no file at %s", path)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, longestFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return text, nil
+}
+
+func put(ctx context.Context, a *output.Console, c *client.Client, all []document, dry bool) error {
+	made := client.Page{}
+	var objects []oapi.DesiredObject
+	for _, one := range all {
+		t := client.ResourceRef{Word: one.Kind, Name: one.Metadata.Name}
+		seen, err := c.Desired(ctx, t)
+		if err != nil && client.CodeOf(err) != errs.NotFound {
+			return err
+		}
+		isNew := err != nil
+		got, err := client.Change[oapi.DesiredObject](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			send := []oapi.RequestEditorFn{once}
+			if !isNew {
+				send = append(send, asSeen(seen.Value))
+			}
+			return c.PutDesired(ctx, t.Kind(), t.Name, &oapi.PutDesiredParams{DryRun: output.PointerOrNil(dry)}, write(one), send...)
+		})
+		if err != nil {
+			if len(objects) > 0 {
+				a.Notify("%s before it: %s put", output.SymbolWarn, output.CountOf(len(objects), "object"))
+			}
+			return err
+		}
+		objects, made.Items = append(objects, got.Value), append(made.Items, got.Raw)
+	}
+	if dry {
+		a.Notify("Nothing was changed: the server takes %s.", output.CountOf(len(objects), "object"))
+	}
+	raw, err := output.Encode(made)
+	if err != nil {
+		return err
+	}
+	return a.Show(raw, client.ObjectTable(a, objects...))
+}
+
+func write(d document) oapi.DesiredWrite {
+	w := oapi.DesiredWrite{Spec: d.Spec}
+	if d.Metadata.Labels != nil {
+		w.Labels = &d.Metadata.Labels
+	}
+	if d.Metadata.Annotations != nil {
+		w.Annotations = &d.Metadata.Annotations
+	}
+	if w.Spec == nil {
+		w.Spec = map[string]any{}
+	}
+	return w
+}
+
+func NewDelete(a *output.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete KIND/NAME", Short: "Declare an object no more; the loop lets go what stands for it", Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a),
+		Example: "  gpuaas delete policy/gpu-cap",
+	}
+	return client.ConfirmedCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
+		t, err := c.Object(ctx, args[0])
+		if err != nil {
+			return client.Effect{}, err
+		}
+		if t.Kind() == oapi.KindAllocation {
+			f := output.UsageError("an allocation is released, not deleted")
+			f.Try = "gpuaas alloc release " + t.Name
+			return client.Effect{}, f
+		}
+		seen, err := c.Desired(ctx, t)
+		if err != nil {
+			return client.Effect{}, err
+		}
+		return client.Effect{
+			Name: t.Name, What: fmt.Sprintf("%s is declared no more, and what stands for it is let go", t),
+			Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+				return c.DeleteDesired(ctx, t.Kind(), t.Name, nil, asSeen(seen.Value), once)
+			},
+		}, nil
+	}, func(e client.Effect, did client.Response[oapi.DesiredObject]) error {
+		a.Notify("%s done: %s", output.SymbolGood, e.What)
+		if a.Data() {
+			return a.Show(did.Raw, output.Table{})
+		}
+		return nil
+	})
+}

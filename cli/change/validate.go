@@ -1,0 +1,102 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/gitops/source"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+func NewValidate(a *output.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use: "validate DIR", Short: "Check the files of a fleet; needs no server", Args: cobra.ExactArgs(1),
+		Long: `Checks the files of a folder as a server would, without one and without a network: their
+names and sizes, their syntax, each object against its definition, and the rules between
+objects. Every finding has the place in your own file and the rule it breaks; the rules are
+in docs/reference/findings.md.
+
+For CI, -o ` + strings.Join(reportNames()[1:], ", -o ") + ` write what the forges show:
+annotations of GitHub, SARIF 2.1.0, Code Quality of GitLab, and JUnit.`,
+		Example:     "  gpuaas validate environments/dev\n  gpuaas validate environments/production -o sarif > findings.sarif",
+		Annotations: map[string]string{output.MoreOutputs: strings.Join(reportNames(), ",")},
+		RunE:        func(cmd *cobra.Command, args []string) error { return validateFiles(cmd.Context(), a, args[0]) },
+	}
+	return c
+}
+
+// validated is the answer as data.
+type validated struct {
+	Valid    bool              `json:"valid"`
+	Files    int               `json:"files"`
+	Objects  map[string]int    `json:"objects"`
+	Findings []desired.Finding `json:"findings"`
+}
+
+func validateFiles(ctx context.Context, a *output.Console, dir string) error {
+	// Read as a server would: what it refuses, a commit with it would be refused for.
+	tree, err := source.ReadPath(ctx, dir, source.DefaultLimits())
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+		f := output.UsageError("there is no file or folder at %s", dir)
+		f.Try = "gpuaas validate environments/dev"
+		return f
+	case err != nil:
+		return err
+	}
+	result := validate.Result{Findings: tree.Findings}
+	if len(tree.Findings) == 0 {
+		if result, err = validate.Run(ctx, tree.Files); err != nil {
+			return fmt.Errorf("validating %s: %w", dir, err)
+		}
+	}
+	v := validated{Valid: result.OK(), Files: len(tree.Files), Objects: map[string]int{}, Findings: result.Findings}
+	for _, o := range result.Objects {
+		v.Objects[string(o.Kind)]++
+	}
+	if v.Findings == nil {
+		v.Findings = []desired.Finding{}
+	}
+	if err := showValidated(a, dir, v, slices.Sorted(maps.Keys(tree.Files))); err != nil {
+		return err
+	}
+	if v.Valid {
+		return nil
+	}
+	return &output.Failure{
+		Message: fmt.Sprintf("%s has %s", dir, output.CountOf(len(v.Findings), "finding")), Code: output.CodeFindings,
+		Try: "correct the places above", Exit: output.ExitFailure,
+	}
+}
+
+func showValidated(a *output.Console, dir string, v validated, files []string) error {
+	if a.Data() {
+		document, err := output.Encode(v)
+		if err != nil {
+			return err
+		}
+		return a.Show(document, output.Table{})
+	}
+	var kinds []string
+	for _, kind := range desired.Kinds() {
+		if n := v.Objects[string(kind)]; n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	write := Reports[a.Format()]
+	if write == nil {
+		write = writeText
+	}
+	return write(a.Out, FindingsReport{
+		Files: files, Findings: v.Findings, Page: a.Env("GITHUB_STEP_SUMMARY"),
+		Summary: fmt.Sprintf("%s ok: %s in %s: %s", output.SymbolGood, dir, output.CountOf(v.Files, "file"), strings.Join(kinds, ", ")),
+	})
+}

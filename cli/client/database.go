@@ -1,0 +1,103 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgcluster"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// ReadKept reads what an earlier run of a command has printed. A file without
+// heads would find nothing, and say that all is well.
+func ReadKept(path, command string, into any, heads func() bool) error {
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return errs.Invalid("--heads", "cannot be read").Because(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return errs.Invalid("--heads", "%s is not what %s prints", path, command).Because(err)
+	}
+	if !heads() {
+		return errs.Invalid("--heads", "%s names no head", path).Try("%s prints them", command)
+	}
+	return nil
+}
+
+// Database opens the one of DATABASE_URL, or of gpuaas up on this machine.
+// PostgreSQL lists the connections under as.
+func Database(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool, error) {
+	url, err := secret(a, "DATABASE_URL")
+	if err != nil {
+		return nil, err
+	}
+	if url == "" {
+		s, err := ReadSettings(a)
+		if err != nil {
+			return nil, err
+		}
+		if s.DataDir == "" {
+			return nil, errs.New(errs.NotFound, "no database is known: DATABASE_URL is not set, and the profile names no data directory").
+				Try("set DATABASE_URL, or use the profile of gpuaas up on this machine")
+		}
+		if url, err = pgcluster.URLOf(filepath.Join(s.DataDir, "postgres")); err != nil {
+			return nil, err
+		}
+	}
+	const connections = 2
+	db, err := pg.Open(ctx, url, as, connections)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Ping(ctx); err != nil {
+		db.Close()
+		return nil, errs.New(errs.Unavailable, "the database does not answer").Try("is the server or gpuaas up running?").Because(err)
+	}
+	return db, nil
+}
+
+func TenantNames(ctx context.Context, db pg.Pool) (map[ids.Tenant]string, error) {
+	const page = 1000
+	names := map[ids.Tenant]string{{}: "(platform)"}
+	who := &identity.Service{DB: db}
+	for after := ""; ; {
+		list, err := who.Tenants(ctx, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range list {
+			names[t.ID], after = t.Name, t.Name
+		}
+		if len(list) < page {
+			return names, nil
+		}
+	}
+}
+
+// TenantNamed also takes an id that names nothing: its rows outlive a tenant.
+func TenantNamed(names map[ids.Tenant]string, asked string) (ids.Tenant, error) {
+	if asked == "" {
+		return ids.Tenant{}, nil
+	}
+	for id, name := range names {
+		if name == asked && id != (ids.Tenant{}) {
+			return id, nil
+		}
+	}
+	id, err := ids.Parse[ids.Tenant](asked)
+	if err != nil {
+		return id, errs.New(errs.NotFound, "there is no tenant %q", asked).Try("without --tenant all are shown")
+	}
+	return id, nil
+}

@@ -1,0 +1,112 @@
+package client
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/profile"
+	"github.com/gpuaas/gpuaas/internal/secretref"
+)
+
+// Settings is what a command talks to: a profile with flags and environment laid
+// over it.
+type Settings struct {
+	profile.Profile
+	Name  string // empty when no profile is used
+	Store profile.Store
+}
+
+// ReadSettings resolves in the order flag, environment, profile.
+func ReadSettings(a *output.Console) (Settings, error) {
+	store, err := profile.Find(a.Env)
+	if err != nil {
+		return Settings{}, err
+	}
+	file, err := store.Read()
+	if err != nil {
+		return Settings{}, err
+	}
+	asked := cmp.Or(a.Profile, a.Env("GPUAAS_PROFILE"))
+	s := Settings{Name: cmp.Or(asked, file.Current), Store: store}
+	found, ok := file.Profiles[s.Name]
+	switch {
+	case ok:
+		s.Profile = found
+	case asked != "":
+		return Settings{}, errs.New(errs.NotFound, "there is no profile %q in %s", asked, store.Path).
+			Try("one of: %s", strings.Join(slices.Sorted(maps.Keys(file.Profiles)), ", "))
+	default:
+		s.Name = ""
+	}
+
+	s.URL = strings.TrimRight(cmp.Or(a.Url, a.Env("GPUAAS_URL"), found.URL), "/")
+	s.Project = cmp.Or(a.Project, a.Env("GPUAAS_PROJECT"), found.Project)
+	if !SameOrigin(s.URL, found.URL) {
+		// The rest of the profile is about another installation: its token must
+		// not travel there, and its data is not what is being looked at.
+		s.Profile = profile.Profile{URL: s.URL}
+		s.Project = cmp.Or(a.Project, a.Env("GPUAAS_PROJECT"))
+	}
+	token, err := secret(a, "GPUAAS_TOKEN")
+	if err != nil {
+		return Settings{}, err
+	}
+	if token != "" {
+		s.Token, s.RefreshToken, s.ExpiresAt = token, "", time.Time{}
+		if strings.HasPrefix(token, secretPrefix) {
+			// A program is in its own project, whatever the person's profile is about.
+			s.Project = cmp.Or(a.Project, a.Env("GPUAAS_PROJECT"))
+		}
+	}
+	return s, nil
+}
+
+// OperatorProfile is the profile of an operator of the same installation, which
+// up writes beside a tenant's; empty when there is none.
+func OperatorProfile(a *output.Console) string {
+	s, err := ReadSettings(a)
+	if err != nil || s.Name == "" {
+		return ""
+	}
+	file, err := s.Store.Read()
+	name := s.Name + "-operator"
+	if other, ok := file.Profiles[name]; err == nil && ok && other.URL == s.URL {
+		return name
+	}
+	return ""
+}
+
+func secret(a *output.Console, name string) (string, error) { return secretref.FromEnv(a.Env, name) }
+
+func SameOrigin(x, y string) bool {
+	a, errA := url.Parse(x)
+	b, errB := url.Parse(y)
+	return errA == nil && errB == nil && a.Scheme == b.Scheme && a.Host == b.Host
+}
+
+// Address checks that there is one and that a token may be sent there.
+func (s Settings) Address() error {
+	if s.URL == "" {
+		return errs.New(errs.TokenMissing, "no installation is known: there is no profile, and GPUAAS_URL is not set").
+			Try("gpuaas up, or gpuaas login --url ADDRESS")
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errs.Invalid("url", "%q is no http or https address", s.URL).Try("like https://gpuaas.example or http://127.0.0.1:8080")
+	}
+	return nil
+}
+
+// OperatorHint is a hint in brackets, where there is somebody to be instead.
+func OperatorHint(a *output.Console) string {
+	if name := OperatorProfile(a); name != "" {
+		return " (--profile " + name + ")"
+	}
+	return ""
+}

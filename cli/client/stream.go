@@ -1,0 +1,105 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+)
+
+// Fact is one event of the stream: its envelope, and the bytes of it.
+type Fact struct {
+	ID            string          `json:"event_id"`
+	Type          string          `json:"event_type"`
+	At            time.Time       `json:"occurred_at"`
+	CorrelationID string          `json:"correlation_id"`
+	Payload       json.RawMessage `json:"payload"`
+	Raw           json.RawMessage
+}
+
+// Longer than the 15 s between heartbeats: silence beyond means that the
+// connection is gone without having said so.
+const streamSilence = 40 * time.Second
+
+// Stream reads one connection until it ends, or until each returns an error.
+// opened is called once the server has answered.
+func (c *Client) Stream(ctx context.Context, params oapi.ListEventsParams, opened func(), each func(Fact) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := c.ListEvents(ctx, &params)
+	if hasCode(err) {
+		return err
+	}
+	if err != nil {
+		return c.Unreachable(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, BodyLimit))
+		return c.Problem(resp, body)
+	}
+	opened()
+	silent := time.AfterFunc(streamSilence, cancel)
+	defer silent.Stop()
+	return ReadStream(resp.Body, func() { silent.Reset(streamSilence) }, each)
+}
+
+// ReadStream parses server-sent events. heard is called for every line, also for
+// the comments that only say that the connection lives.
+func ReadStream(body io.Reader, heard func(), each func(Fact) error) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 1<<20) // an event's payload is far below the API's body limit
+	var id string
+	var data []string
+	for lines.Scan() {
+		heard()
+		field, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case lines.Text() == "" && len(data) > 0:
+			f := Fact{Raw: json.RawMessage(strings.Join(data, "\n"))}
+			if err := json.Unmarshal(f.Raw, &f); err != nil {
+				return fmt.Errorf("reading event %s: %w", id, err)
+			}
+			if id != "" {
+				f.ID = id
+			}
+			data = nil
+			if err := each(f); err != nil {
+				return err
+			}
+		case field == "id":
+			id = value
+		case field == "data":
+			data = append(data, value)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading events: %w", err)
+	}
+	return io.EOF
+}
+
+// WakeUp pokes whenever anything happened, until ctx ends. It is a hint: what it
+// misses, the next look finds.
+func (c *Client) WakeUp(ctx context.Context, wake chan<- struct{}) {
+	poke := func() {
+		select {
+		case wake <- struct{}{}:
+		default: // already poked
+		}
+	}
+	for ctx.Err() == nil {
+		// What happened before the connection stood is found by looking once now.
+		_ = c.Stream(ctx, oapi.ListEventsParams{}, poke, func(Fact) error { poke(); return nil })
+		if Sleep(ctx, 2*time.Second) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+)
+
+// secretPrefix begins the credentials of service accounts.
+const secretPrefix = "gps_"
+
+// tradeBefore the end: longer than a request may take to be looked at.
+const tradeBefore = 30 * time.Second
+
+// traded is the token that was last got for a credential.
+type traded struct {
+	mu    sync.Mutex
+	token string
+	until time.Time
+}
+
+// trade turns a service account's credential into a token of at most an hour: the
+// credential itself opens nothing, and travels once for each. Other tokens stay
+// what they are.
+func (c *Client) trade(ctx context.Context, token string) (string, error) {
+	if !strings.HasPrefix(token, secretPrefix) {
+		return token, nil
+	}
+	c.traded.mu.Lock()
+	defer c.traded.mu.Unlock()
+	if c.traded.token != "" && c.clock.Now().Add(tradeBefore).Before(c.traded.until) {
+		return c.traded.token, nil
+	}
+	asked := c.clock.Now()
+	got, err := c.Mint(ctx, oapi.TokenRequest{Secret: token})
+	if err != nil {
+		return "", err
+	}
+	c.traded.token, c.traded.until = got.Value.AccessToken, asked.Add(time.Duration(got.Value.ExpiresIn)*time.Second)
+	return c.traded.token, nil
+}
+
+func (c *Client) Mint(ctx context.Context, r oapi.TokenRequest) (Response[oapi.MintedToken], error) {
+	return Change[oapi.MintedToken](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+		return c.plain.MintServiceAccountToken(ctx, nil, r, once)
+	})
+}

@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/openapi"
+)
+
+// fake is an installation that behaves as the names in the scripts say. What it
+// is asked and what it answers is held against the contract, so that it cannot
+// teach the command line a wrong one.
+type fake struct {
+	t      reporter
+	router routers.Router
+
+	mu      sync.Mutex
+	items   []*oapi.Allocation // newest first
+	looks   map[string]int     // how often an allocation was read
+	keys    []oapi.SshKey
+	replies map[string]oapi.Allocation // by idempotency key
+	down    bool                       // NATS is down
+	broken  int                        // calls to refuse with 503
+	changed chan struct{}
+	people  tenancyFake
+	purse   purse
+	changes changes
+
+	provider provider
+}
+
+const (
+	goodToken = "gpk_good" // an operator's
+	userToken = "gpk_user"
+)
+
+// birth is when everything of the fake was made: ages are relative, so scripts
+// match them loosely.
+var birth = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+
+// reporter is the part of a test that a fake needs.
+type reporter interface {
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+}
+
+func newFake(t reporter) (*fake, *httptest.Server) {
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc.Servers = openapi3.Servers{}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{t: t, router: router, looks: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100), people: newPeople(), purse: newPurse(), changes: newChanges()}
+	return f, httptest.NewServer(f)
+}
+
+// ServeHTTP checks the request, answers, and checks the answer.
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	route, params, err := f.router.FindRoute(r)
+	if err != nil {
+		f.t.Errorf("%s %s is not in the contract: %v", r.Method, r.URL, err)
+		http.NotFound(w, r)
+		return
+	}
+	input := &openapi3filter.RequestValidationInput{
+		Request: r, Route: route, PathParams: params,
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},
+	}
+	if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
+		f.problem(w, r, http.StatusBadRequest, "validation_error", err.Error(), nil)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if r.URL.Path == "/api/v1/events" {
+		f.stream(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	f.answer(answer, r, route.Operation.OperationID, params)
+	if answer.Code == dropped {
+		// Half an answer: before its first byte Go's transport would repeat the
+		// call by itself, because of the key.
+		maps.Copy(w.Header(), answer.Header())
+		w.Header().Set("Content-Length", "1000")
+		status := http.StatusCreated
+		if r.Method == http.MethodGet {
+			status = http.StatusOK
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "{")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: answer.Code, Header: answer.Header(),
+		Body:    io.NopCloser(bytes.NewReader(answer.Body.Bytes())),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	if err != nil {
+		f.t.Errorf("%s %s: the fake breaks the contract: %v", r.Method, r.URL, err)
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// dropped stands for a connection that breaks after the work was done.
+const dropped = 599
+
+func (f *fake) answer(w http.ResponseWriter, r *http.Request, operation string, params map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if operation == "getHealthz" {
+		f.health(w)
+		return
+	}
+	if f.provider.answer(f, w, r, operation) {
+		return
+	}
+	if operation == "mintServiceAccountToken" {
+		f.mint(w, r)
+		return
+	}
+	token := bearer(r)
+	admin := strings.HasPrefix(r.URL.Path, "/api/v1/admin/")
+	switch {
+	case f.broken > 0:
+		f.broken--
+		w.Header().Set("Retry-After", "0")
+		f.problem(w, r, http.StatusServiceUnavailable, "unavailable", "the database is away", nil)
+	case token == "":
+		f.problem(w, r, http.StatusUnauthorized, "token_missing", "no token was sent", nil)
+	case token != goodToken && token != userToken && !f.provider.knows(r.Context(), token):
+		f.problem(w, r, http.StatusUnauthorized, "token_invalid", "the token is not good", nil)
+	case admin && token == userToken:
+		f.problem(w, r, http.StatusForbidden, "forbidden", "your role does not allow this", nil)
+	case r.Header.Get("X-Project-Id") == "elsewhere":
+		f.problem(w, r, http.StatusNotFound, "not_found", "there is no such project", nil)
+	default:
+		f.serve(w, r, operation, params)
+	}
+}
+
+func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, params map[string]string) {
+	if f.node(w, r, operation, params) {
+		return
+	}
+	switch operation {
+	case "listSkus":
+		f.page(w, r, toAny(fakeSkus()), 2)
+	case "getSku":
+		for _, s := range fakeSkus() {
+			if s.Name == params["sku"] {
+				reply(w, http.StatusOK, s)
+				return
+			}
+		}
+		f.problem(w, r, http.StatusNotFound, "not_found", "there is no such SKU", nil)
+	case "getNodeCapacity":
+		reply(w, http.StatusOK, oapi.CapacityList{Items: []oapi.Capacity{{Sku: "h100-80gb", Region: "eu-1", Nodes: 2, Total: 16, Free: 11}}})
+	case "getBalance":
+		if bearer(r) == userToken {
+			f.problem(w, r, http.StatusForbidden, "forbidden", "your role does not allow this", nil)
+			return
+		}
+		reply(w, http.StatusOK, f.purse.balance)
+	case "getUsage":
+		reply(w, http.StatusOK, oapi.UsageList{Items: []oapi.Usage{{AllocationId: id(1), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, Seconds: 600, Cost: eur(96)}}})
+	case "getMe":
+		reply(w, http.StatusOK, oapi.Me{
+			ActorType: oapi.MeActorTypeUser, User: &oapi.Person{Id: id(3), Email: "dev@gpuaas.local", Name: "Dev", Role: "operator"},
+			Tenant: &oapi.Membership{Id: id(4), Name: "dev", Role: "owner"}, Project: &oapi.Membership{Id: id(2), Name: "default", Role: "admin"},
+		})
+	case "listAdminNodes":
+		f.page(w, r, []any{fakeNode(false)}, 50)
+	case "getAdminNode":
+		if params["name"] != "sim-h100-01" {
+			f.problem(w, r, http.StatusNotFound, "not_found", "there is no such node", nil)
+			return
+		}
+		reply(w, http.StatusOK, fakeNode(true))
+	case "listPlans":
+		f.people.asked = append(f.people.asked, operation+"?"+r.URL.RawQuery)
+		f.page(w, r, []any{oapi.Plan{Id: id(7), CreatedAt: time.Now().UTC(), Status: "applied", Hash: "3f0a", Actions: 1}}, 50)
+	case "getPlan":
+		if p := f.planned(params); p != nil {
+			reply(w, http.StatusOK, p)
+			return
+		}
+		f.plan(w)
+	case "listSshKeys":
+		f.page(w, r, toAny(f.keys), 50)
+	case "createSshKey":
+		f.addKey(w, r)
+	case "deleteSshKey":
+		f.keys = nil
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		if !f.change(w, r, operation, params) && !f.manage(w, r, operation, params) {
+			f.allocations(w, r, operation, params)
+		}
+	}
+}
+
+func (f *fake) problem(w http.ResponseWriter, r *http.Request, status int, code, message string, details map[string]any) {
+	if details == nil {
+		details = map[string]any{}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	reply(w, status, oapi.Problem{
+		Code: oapi.ErrorCode(code), Message: message, CorrelationId: r.Header.Get("X-Correlation-Id"), Details: details,
+		Type: "/docs/reference/errors#" + code, Title: http.StatusText(status), Status: status, Instance: r.URL.Path,
+	})
+}
+
+func (f *fake) health(w http.ResponseWriter) {
+	h := oapi.Health{Status: "ok", Checks: []oapi.Check{{Name: "postgres", Status: "ok", Since: birth}, {Name: "nats", Status: "ok", Since: birth}}}
+	status := http.StatusOK
+	if f.down {
+		h.Status, h.Checks[1].Status, h.Checks[1].Message, status = "down", "down", "connection refused", http.StatusServiceUnavailable
+	}
+	reply(w, status, h)
+}
+
+// page serves at most so many items at once, whatever was asked for.
+func (f *fake) page(w http.ResponseWriter, r *http.Request, items []any, size int) {
+	from := 0
+	if c := r.URL.Query().Get("cursor"); c != "" {
+		_, _ = fmt.Sscanf(c, "c%d", &from)
+	}
+	var asked int
+	if _, err := fmt.Sscanf(r.URL.Query().Get("limit"), "%d", &asked); err == nil {
+		size = min(size, asked)
+	}
+	end := min(len(items), from+size)
+	body := map[string]any{"items": items[from:end]}
+	if end < len(items) {
+		body["next_cursor"] = fmt.Sprintf("c%d", end)
+	}
+	reply(w, http.StatusOK, body)
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func toAny[T any](items []T) []any {
+	all := make([]any, len(items))
+	for i := range items {
+		all[i] = items[i]
+	}
+	return all
+}
+
+// id is the nth id of the fake, a UUIDv7 like all.
+func id(n int) uuid.UUID {
+	return uuid.MustParse(fmt.Sprintf("01990f41-0000-7000-8000-%012d", n))
+}
+
+func eur(minor int64) oapi.Money { return oapi.Money{AmountMinor: minor, Currency: "EUR"} }

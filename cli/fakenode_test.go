@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/output"
+)
+
+// node answers the verbs of machines; false: it is none of them. The node gpu-held is
+// held by somebody else, and gpu-mute never answers.
+func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, params map[string]string) bool {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	n := fakeNode(false)
+	n.Name = params["name"]
+	switch operation {
+	case "createNode":
+		var asked oapi.NodeRequest
+		read(body, &asked)
+		if asked.Name == "sim-h100-01" {
+			f.problem(w, r, http.StatusConflict, "already_exists", "a node is named sim-h100-01 already", nil)
+			return true
+		}
+		w.Header().Set("Location", "/api/v1/admin/desired/Node/"+asked.Name)
+		reply(w, http.StatusCreated, fakeObject(oapi.KindNode, asked.Name, "api"))
+	case "createEnrolmentToken":
+		w.Header().Set("Location", "/api/v1/admin/nodes/"+n.Name)
+		token := oapi.EnrolmentToken{Node: n.Name, Token: "gpe_once", ExpiresAt: time.Now().Add(15 * time.Minute).UTC()}
+		if n.Name != "gpu-bare" {
+			token.Install = &oapi.InstallFacts{
+				Server: "https://door:8443", CaFingerprint: "ab12", Binaries: []oapi.AgentBinary{{Platform: "linux-amd64", Sha256: "cd34"}},
+				Command: "curl -fsSk https://door:8443/agent/linux-amd64 -o gpuaas-agent && echo 'cd34  gpuaas-agent' | sha256sum -c - && chmod +x gpuaas-agent && echo gpe_once | sudo ./gpuaas-agent install --server https://door:8443 --ca-fingerprint ab12",
+			}
+		}
+		reply(w, http.StatusCreated, token)
+	case "cordonNode":
+		var asked oapi.NodeCordon
+		read(body, &asked)
+		reply(w, http.StatusOK, held(n, oapi.HoldKindCordon, asked.Reason, asked.Until))
+	case "drainNode":
+		var asked oapi.NodeDrain
+		read(body, &asked)
+		by := birth.Add(time.Duration(output.ValueOrZero(asked.GraceMinutes)) * time.Minute)
+		reply(w, http.StatusAccepted, held(n, oapi.HoldKindDrain, asked.Reason, &by))
+	case "uncordonNode":
+		if n.Name == "gpu-held" && !strings.Contains(string(body), "true") {
+			f.problem(w, r, http.StatusConflict, "drain_owned_by_other", "gpu-held is held by user:ada: fans", nil)
+			return true
+		}
+		reply(w, http.StatusOK, n)
+	case "probeNode":
+		if n.Name == "gpu-mute" {
+			f.problem(w, r, http.StatusGatewayTimeout, "agent_timeout", "gpu-mute has not answered within 10s", nil)
+			return true
+		}
+		reply(w, http.StatusOK, n)
+	case "retireNode":
+		if n.Name == "gpu-used" {
+			f.problem(w, r, http.StatusConflict, "node_in_use", "1 allocation stands on it", nil)
+			return true
+		}
+		reply(w, http.StatusAccepted, fakeObject(oapi.KindNode, n.Name, "api"))
+	case "revokeNode", "acceptNodeHardware", "overrideNodeHealth":
+		reply(w, http.StatusOK, n)
+	case "quarantineSlot", "clearSlot":
+		slot := oapi.Slot{Id: id(9), Node: "sim-h100-01", Gpu: "GPU-1", Sku: "h100-80gb", Region: "eu-1", Status: oapi.Quarantined, Reason: "quarantined by an operator"}
+		if operation == "clearSlot" {
+			f.problem(w, r, http.StatusConflict, "proof_missing", "nothing proves that this slot may be sold", nil)
+			return true
+		}
+		reply(w, http.StatusOK, slot)
+	case "createSshCertificate":
+		w.Header().Set("Location", "/api/v1/allocations/"+params["id"])
+		reply(w, http.StatusCreated, oapi.SshCertificate{
+			Certificate: "ssh-ed25519-cert-v01@openssh.com AAAA", Serial: "1", ExpiresAt: birth, Host: "gpu-07.example", Port: 2222, Login: "u200017",
+		})
+	default:
+		return false
+	}
+	return true
+}
+
+func held(n oapi.Node, kind oapi.HoldKind, reason string, until *time.Time) oapi.Node {
+	n.Cordoned = true
+	name := "ada@dev.localhost"
+	n.Holds = &[]oapi.Hold{{Id: id(8), Kind: kind, Cause: oapi.HoldCauseOperator, Owner: "user:" + id(3).String(), OwnerName: &name, Reason: reason, Deadline: until, CreatedAt: birth}}
+	return n
+}

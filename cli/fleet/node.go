@@ -1,0 +1,350 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+)
+
+const nodeText = `A node is declared, enrols with a token of its own, and is then sold. Whatever takes
+it off the market is a hold with an owner, a reason and, where it has one, an end:
+several may stand at once, and only who set one lifts it.`
+
+func NewNode(a *output.Console) *cobra.Command {
+	cmd := output.Group("node", "Machines: bring them in, hold them, drain them, take them out",
+		newNodeAdd(a), newNodeList(a), newNodeCordon(a), newNodeUncordon(a), newNodeDrain(a), newNodeProbe(a), newNodeUpdate(a), newNodeRetire(a),
+		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a))
+	cmd.Long = nodeText
+	cmd.Example = "  gpuaas node drain gpu-07 --reason \"board swap\" --wait\n  gpuaas node uncordon gpu-07"
+	return cmd
+}
+
+func newNodeList(a *output.Console) *cobra.Command {
+	cmd := NewGetNodes(a)
+	cmd.Use, cmd.Aliases = "list", []string{"ls"}
+	return cmd
+}
+
+// onNode completes a command that changes one node and shows how it stands then.
+func onNode(a *output.Console, cmd *cobra.Command, send func(c *client.Client, name string) (client.Sending, error)) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
+	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
+		return send(c, nodeNamed(args[0]))
+	}, heldTable)
+}
+
+func nodeNamed(ref string) string { return strings.TrimPrefix(ref, "node/") }
+
+// heldTable is a node as a verb leaves it: how it stands, and what holds it.
+func heldTable(a *output.Console, all ...oapi.Node) output.Table {
+	t := output.Table{Head: []string{"NAME", "STATUS", "HEALTH", "REACHABLE", "FREE", "HELD BY", "UNTIL", "REASON"}}
+	for _, n := range all {
+		by, until, why := "-", "-", "-"
+		if holds := output.ValueOrZero(n.Holds); len(holds) > 0 {
+			h := holds[0]
+			by, why = string(h.Kind)+" of "+OwnerOf(h), h.Reason
+			if h.Deadline != nil {
+				until = output.FormatTime(*h.Deadline)
+			}
+			if more := len(holds) - 1; more > 0 {
+				why += fmt.Sprintf(" (and %d more)", more)
+			}
+		}
+		t.Add("node/"+n.Name, n.Name, nodeStatus(n), string(n.Health), string(n.Reachability), fmt.Sprintf("%d/%d", n.Free, n.Slots), by, until, output.CellText(why))
+	}
+	return t
+}
+
+func OwnerOf(h oapi.Hold) string {
+	if h.OwnerName != nil {
+		return *h.OwnerName
+	}
+	if h.Owner == "system" {
+		return "the platform"
+	}
+	return h.Owner
+}
+
+// nodeStatus is the lifecycle, and what keeps a node unsold beside it.
+func nodeStatus(n oapi.Node) string {
+	status := string(n.Lifecycle)
+	if n.Cordoned && n.Lifecycle != oapi.NodeLifecycleDraining && n.Lifecycle != oapi.NodeLifecycleDrained {
+		status += ",cordoned"
+	}
+	return status
+}
+
+func newNodeCordon(a *output.Console) *cobra.Command {
+	var reason, span string
+	cmd := &cobra.Command{Use: "cordon NODE", Short: "Place nothing new on a machine; what stands on it stays", Example: "  gpuaas node cordon gpu-07 --reason \"fans are loud\" --for 2h"}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd.Flags().StringVar(&span, "for", "", "for how long, like 2h or 7d; until it is lifted when left out")
+	_ = cmd.MarkFlagRequired("reason")
+	return onNode(a, cmd, func(c *client.Client, name string) (client.Sending, error) {
+		until, err := endOf(a, span, "--for")
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.CordonNode(ctx, name, nil, oapi.NodeCordon{Reason: reason, Until: until}, once)
+		}, err
+	})
+}
+
+// endOf is the end of a length of time that begins now; nil for none.
+func endOf(a *output.Console, span, flag string) (*time.Time, error) {
+	if span == "" {
+		return nil, nil //nolint:nilnil // no end was asked for
+	}
+	d, err := output.ParseSpan(span)
+	if err != nil {
+		return nil, output.UsageError("%s: %v", flag, err)
+	}
+	end := a.Clock.Now().Add(d).UTC().Truncate(time.Second)
+	return &end, nil
+}
+
+func newNodeUncordon(a *output.Console) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "uncordon NODE", Aliases: []string{"undrain"}, Short: "Lift your cordons and drains of a machine",
+		Example: "  gpuaas node uncordon gpu-07\n  gpuaas node uncordon gpu-07 --force   # also what others hold; for admins",
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "lift what others hold, too; for admins")
+	return onNode(a, cmd, func(c *client.Client, name string) (client.Sending, error) {
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.UncordonNode(ctx, name, nil, oapi.NodeUncordon{Force: output.PointerOrNil(force)}, once)
+		}, nil
+	})
+}
+
+func newNodeDrain(a *output.Console) *cobra.Command {
+	var reason, grace string
+	var wait bool
+	timeout := 2 * time.Hour
+	cmd := &cobra.Command{
+		Use: "drain NODE", Short: "Move work away: tenants are told, and released at the deadline", Args: cobra.ExactArgs(1),
+		Example: "  gpuaas node drain gpu-07 --reason \"board swap\" --grace 30m --wait",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := client.Connect(a)
+			if err != nil {
+				return err
+			}
+			body := oapi.NodeDrain{Reason: reason}
+			if cmd.Flags().Changed("grace") {
+				d, err := output.ParseSpan(grace)
+				if err != nil {
+					return output.UsageError("--grace: %v", err)
+				}
+				minutes := int(d / time.Minute)
+				body.GraceMinutes = &minutes
+			}
+			name := nodeNamed(args[0])
+			made, err := client.Change[oapi.Node](cmd.Context(), c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+				return c.DrainNode(ctx, name, nil, body, once)
+			})
+			if err != nil {
+				return err
+			}
+			if !wait {
+				return a.Show(made.Raw, heldTable(a, made.Value))
+			}
+			return awaitDrained(cmd.Context(), a, c, name, timeout)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&reason, "reason", "", "why, for the tenants and whoever finds it; required")
+	flags.StringVar(&grace, "grace", "", "how long tenants may stay, like 30m or 0m; by policy when left out")
+	flags.BoolVar(&wait, "wait", false, "wait until nobody stands on it")
+	flags.DurationVar(&timeout, "timeout", timeout, "how long to wait")
+	_ = cmd.MarkFlagRequired("reason")
+	return cmd
+}
+
+// drainLook is how often a drain is looked at: it goes on by itself.
+const drainLook = time.Second
+
+// awaitDrained says how many are left until nobody is.
+func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name string, timeout time.Duration) error {
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	last := ""
+	for {
+		got, err := client.Send[oapi.Node](within, c, func(ctx context.Context) (*http.Response, error) { return c.GetAdminNode(ctx, name) })
+		switch {
+		case ctx.Err() != nil:
+			return &output.Failure{Message: name + " drains on; only the waiting was stopped", Code: output.CodeInterrupted, Try: "gpuaas describe node/" + name, Correlation: c.Correlation, Exit: output.ExitInterrupted}
+		case within.Err() != nil:
+			return &output.Failure{Message: fmt.Sprintf("%s is not drained after %s", name, timeout), Code: output.CodeTimeout, Try: "gpuaas describe node/" + name, Correlation: c.Correlation, Exit: output.ExitTimeout}
+		case err != nil:
+			return err
+		}
+		n := got.Value
+		if n.Lifecycle == oapi.NodeLifecycleDrained {
+			a.Notify("%s %s is drained", output.SymbolGood, name)
+			return a.Show(got.Raw, heldTable(a, n))
+		}
+		if n.LeavesBy == nil {
+			return &output.Failure{Message: name + " does not drain any more: somebody has called it off", Code: output.CodeDeclined, Try: "gpuaas describe node/" + name, Exit: output.ExitFailure}
+		}
+		if now := DrainWaits(a, n); now != last {
+			a.Notify("%s %s", output.SymbolBusy, now)
+			last = now
+		}
+		if err := client.Sleep(within, drainLook); err != nil {
+			continue // which of the two is over is said above
+		}
+	}
+}
+
+// DrainWaits says what a drain waits for.
+func DrainWaits(a *output.Console, n oapi.Node) string {
+	switch {
+	case output.ValueOrZero(n.Held) == 0:
+		return n.Name + " is about to be drained"
+	case n.Reachability != oapi.NodeReachabilityReachable:
+		return fmt.Sprintf("%s is silent: %d slots wait for its proof", n.Name, output.ValueOrZero(n.Held))
+	}
+	return fmt.Sprintf("%s: %d slots are held; tenants leave by %s", n.Name, output.ValueOrZero(n.Held), output.FormatTime(output.ValueOrZero(n.LeavesBy)))
+}
+
+func newNodeProbe(a *output.Console) *cobra.Command {
+	return onNode(a, &cobra.Command{Use: "probe NODE", Short: "Ask a machine how it is, and wait for the answer"}, func(c *client.Client, name string) (client.Sending, error) {
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.ProbeNode(ctx, name, nil, oapi.Nothing{}, once)
+		}, nil
+	})
+}
+
+func newNodeRetire(a *output.Console) *cobra.Command {
+	cmd := &cobra.Command{Use: "retire NODE", Short: "Take a machine out of the fleet; drain it first", Args: cobra.ExactArgs(1)}
+	return client.DeleteCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Effect, error) {
+		name := nodeNamed(args[0])
+		return client.Effect{Name: name, What: name + " leaves the fleet", Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.RetireNode(ctx, name, nil, once)
+		}}, nil
+	})
+}
+
+func newNodeRevoke(a *output.Console) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{Use: "revoke NODE", Short: "End a machine's certificates: it is believed no more until it is enrolled anew", Args: cobra.ExactArgs(1)}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	_ = cmd.MarkFlagRequired("reason")
+	return client.DeleteCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Effect, error) {
+		name := nodeNamed(args[0])
+		return client.Effect{Name: name, What: name + " is believed no more", Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.RevokeNode(ctx, name, nil, oapi.Reason{Reason: reason}, once)
+		}}, nil
+	})
+}
+
+// onSlot completes a command about one slot, which is named by its node and the
+// index of its GPU, or by its id.
+func onSlot(a *output.Console, cmd *cobra.Command, send func(c *client.Client, id uuid.UUID, reason string) client.Sending) *cobra.Command {
+	var reason string
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	_ = cmd.MarkFlagRequired("reason")
+	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
+		id, err := slotOf(ctx, c, args[0])
+		return send(c, id, reason), err
+	}, slotTable)
+}
+
+func slotOf(ctx context.Context, c *client.Client, ref string) (uuid.UUID, error) {
+	if id, err := uuid.Parse(strings.TrimPrefix(ref, "slot/")); err == nil {
+		return id, nil
+	}
+	name, index, found := strings.Cut(nodeNamed(ref), ":")
+	if !found {
+		f := output.UsageError("%q names no slot", ref)
+		f.Try = "like gpu-07:3, the node and the index of the GPU, or the slot's id"
+		return uuid.UUID{}, f
+	}
+	got, err := client.Send[oapi.Node](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.GetAdminNode(ctx, name) })
+	if err != nil {
+		return uuid.UUID{}, err
+	}
+	for _, g := range output.ValueOrZero(got.Value.Gpus) {
+		if fmt.Sprint(g.Index) == index && g.SlotId != nil {
+			return *g.SlotId, nil
+		}
+	}
+	return uuid.UUID{}, output.UsageError("%s has no slot of GPU %s", name, index)
+}
+
+func slotTable(_ *output.Console, all ...oapi.Slot) output.Table {
+	t := output.Table{Head: []string{"NODE", "GPU", "STATUS", "REASON", "HOLDER"}, Wide: []string{"SKU", "REGION", "ID"}}
+	for _, s := range all {
+		holder := "-"
+		if s.AllocationId != nil {
+			holder = s.AllocationId.String()
+		}
+		t.Add("slot/"+s.Id.String(), s.Node, s.Gpu, string(s.Status), output.OrDash(s.Reason), holder, s.Sku, s.Region, s.Id.String())
+	}
+	return t
+}
+
+func newNodeQuarantine(a *output.Console) *cobra.Command {
+	return onSlot(a, &cobra.Command{
+		Use: "quarantine NODE:GPU|SLOT", Short: "Keep one slot for inspection; whoever has it stays", Example: "  gpuaas node quarantine gpu-07:3 --reason \"ECC errors\"",
+	}, func(c *client.Client, id uuid.UUID, reason string) client.Sending {
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.QuarantineSlot(ctx, id, nil, oapi.Reason{Reason: reason}, once)
+		}
+	})
+}
+
+func newNodeClear(a *output.Console) *cobra.Command {
+	return onSlot(a, &cobra.Command{
+		Use: "clear NODE:GPU|SLOT", Short: "Give a slot back to the market, where its last release was proved", Example: "  gpuaas node clear gpu-07:3 --reason \"replaced and burnt in\"",
+	}, func(c *client.Client, id uuid.UUID, reason string) client.Sending {
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.ClearSlot(ctx, id, nil, oapi.Reason{Reason: reason}, once)
+		}
+	})
+}
+
+func newNodeAccept(a *output.Console) *cobra.Command {
+	var fingerprint, reason string
+	cmd := &cobra.Command{
+		Use: "accept NODE", Short: "Accept the hardware that a machine reports now", Long: "Lifts the hold of a machine whose hardware has changed. \"gpuaas describe node/NODE\" says how, and the fingerprint to name.",
+	}
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "of what you have looked at, or its beginning; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	_ = cmd.MarkFlagRequired("fingerprint")
+	_ = cmd.MarkFlagRequired("reason")
+	return onNode(a, cmd, func(c *client.Client, name string) (client.Sending, error) {
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.AcceptNodeHardware(ctx, name, nil, oapi.AcceptHardware{Fingerprint: fingerprint, Reason: reason}, once)
+		}, nil
+	})
+}
+
+func newNodeHealth(a *output.Console) *cobra.Command {
+	var gpu, reason, span string
+	cmd := &cobra.Command{
+		Use: "health NODE LEVEL", Short: "Say how healthy a machine is, beside what it reports", Args: cobra.ExactArgs(2),
+		Long:    "LEVEL is healthy, degraded, unhealthy, or unknown to take your word back.",
+		Example: "  gpuaas node health gpu-07 unhealthy --reason \"coolant leak\" --for 1d",
+	}
+	cmd.Flags().StringVar(&gpu, "gpu", "", "UUID of one GPU; the node when left out")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd.Flags().StringVar(&span, "for", "", "for how long, like 2h or 7d")
+	_ = cmd.MarkFlagRequired("reason")
+	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
+		until, err := endOf(a, span, "--for")
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.OverrideNodeHealth(ctx, nodeNamed(args[0]), nil, oapi.HealthOverride{
+				Level: oapi.HealthOverrideLevel(args[1]), Target: output.PointerOrNil(gpu), Reason: reason, Until: until,
+			}, once)
+		}, err
+	}, heldTable)
+}

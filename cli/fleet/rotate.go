@@ -1,0 +1,280 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/keystore"
+)
+
+const rotateText = `Works on the keys themselves, on a machine of the servers: those of --state-dir, or
+Vault by the same variables as the server. Servers go on running and notice within a
+second; nodes are asked to renew and hear of the new beside the old.
+
+It also reads the database, of DATABASE_URL or of gpuaas up by the profile: who
+believes what stands there, and what was done is audited there.`
+
+// rotated is a set of keys that rolls over.
+type rotated struct {
+	name string // in the record: ca, task_keys, login_keys
+	what string
+	// nodes says that nodes must hear of the new before the old may go.
+	nodes bool
+	of    func(keystore.KeyStores) any
+	again string // the command, for people
+}
+
+func rotates(name string) rotated {
+	return map[string]rotated{
+		"ca":     {"ca", "authority", true, func(c keystore.KeyStores) any { return c.Authority }, "gpuaas ca rotate"},
+		"tasks":  {"task_keys", "key that signs tasks", true, func(c keystore.KeyStores) any { return c.Signer }, "gpuaas keys rotate"},
+		"logins": {"login_keys", "key that signs logins over SSH", false, func(c keystore.KeyStores) any { return c.Users }, "gpuaas keys rotate --of logins"},
+	}[name]
+}
+
+func NewCA(a *output.Console) *cobra.Command {
+	return output.Group("ca", "The authority that certifies nodes", newRotate(a, "Roll the authority over, while old certificates go on working", "ca"))
+}
+
+func NewKeysRotate(a *output.Console) *cobra.Command {
+	return newRotate(a, "Roll over the keys of the servers that sign tasks, or logins over SSH", "tasks", "logins")
+}
+
+// rotation is what the three commands share.
+type rotation struct {
+	a        *output.Console
+	of       string
+	stateDir string
+	force    bool
+}
+
+func newRotate(a *output.Console, short string, of ...string) *cobra.Command {
+	r := &rotation{a: a, of: of[0]}
+	begin := &cobra.Command{
+		Use: "begin", Short: "Make the new one; both are believed from now on", Long: rotateText, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.begin) },
+	}
+	status := &cobra.Command{
+		Use: "status", Short: "Say which there are, and how many nodes have heard", Long: rotateText, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.show) },
+	}
+	finish := &cobra.Command{
+		Use: "finish", Short: "Forget the old one, once every node has heard of the new", Long: rotateText, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.finish) },
+	}
+	finish.Flags().BoolVar(&r.force, "force", false, "also where nodes have not heard; an operator must enrol those again")
+	g := output.Group("rotate", short, begin, status, finish)
+	for _, c := range g.Commands() {
+		c.Flags().StringVar(&r.stateDir, "state-dir", "", "keys of the servers (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
+	}
+	if len(of) > 1 {
+		for _, c := range g.Commands() {
+			c.Flags().StringVar(&r.of, "of", of[0], "which keys: tasks or logins")
+		}
+	}
+	return g
+}
+
+// desk is what a rotation works on.
+type desk struct {
+	rotated
+
+	db      *pgxpool.Pool
+	custody keystore.KeyStores
+	fleet   *secret.Certificates
+}
+
+func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error) error {
+	d := desk{rotated: rotates(r.of)}
+	if d.name == "" {
+		return output.UsageError("there are no keys %q; --of tasks|logins", r.of)
+	}
+	keys, err := keystore.ConfigFromEnv(r.a.Env)
+	if err != nil {
+		return err
+	}
+	dir, err := r.dir()
+	if err != nil {
+		return err
+	}
+	if d.db, err = client.Database(ctx, r.a, "gpuaas-rotate"); err != nil {
+		return err
+	}
+	defer d.db.Close()
+	if d.custody, err = keystore.Open(ctx, keys, dir, r.a.Clock); err != nil {
+		return err
+	}
+	d.fleet = &secret.Certificates{DB: d.db}
+	return do(ctx, d)
+}
+
+// serverDir is where gpuaas server keeps its keys by default.
+const serverDir = "/var/lib/gpuaas-server"
+
+// dir is the state directory. One that holds no keys is refused: opening it would
+// make some, and everybody would wonder.
+func (r *rotation) dir() (string, error) {
+	dir := r.stateDir
+	if dir == "" {
+		dir = serverDir
+		if s, err := client.ReadSettings(r.a); err == nil && s.DataDir != "" {
+			dir = filepath.Join(s.DataDir, "secrets")
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "keys")); err != nil {
+		return "", errs.Invalid("--state-dir", "%s holds no keys of a server", dir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
+	}
+	return dir, nil
+}
+
+func (r *rotation) begin(ctx context.Context, d desk) error {
+	if err := r.act(ctx, d, "begin", secret.Rotator.Begin); err != nil {
+		return err
+	}
+	if err := r.show(ctx, d); err != nil {
+		return err
+	}
+	if d.nodes {
+		r.a.Notify("Nodes hear of it within minutes: %s status", d.again)
+	}
+	return nil
+}
+
+func (r *rotation) finish(ctx context.Context, d desk) error {
+	behind, _, err := d.behind(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !d.nodes && !r.force:
+		return errs.New(errs.Conflict, "hosts hear of a new key with the next allocation or change of keys, and nobody counts them").
+			Try("once every running allocation is newer than the new key: %s finish --force", d.again)
+	case d.nodes && behind > 0 && !r.force:
+		return errs.New(errs.Conflict, "%s not heard of the new %s", has(behind), d.what).
+			Try("look again with %s status; --force leaves them behind, and an operator must enrol them again", d.again)
+	case d.nodes && behind > 0:
+		r.a.Notify("%s %s left behind and must be enrolled again.", output.SymbolWarn, output.CountOf(behind, "node"))
+	}
+	if err := r.act(ctx, d, "finish", secret.Rotator.Finish); err != nil {
+		return err
+	}
+	return r.show(ctx, d)
+}
+
+func has(n int) string {
+	if n == 1 {
+		return "1 node has"
+	}
+	return fmt.Sprintf("%d nodes have", n)
+}
+
+// act rolls over inside the transaction that audits it, last: what failed is not
+// recorded, and what could not be recorded was hardly ever done.
+func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.Rotator, context.Context) error) error {
+	rotator, ok := d.of(d.custody).(secret.Rotator)
+	if !ok {
+		return errs.New(errs.Conflict, "this %s is rolled over where it is kept", d.what).Try("docs/guides/rotate-ca-and-keys.md says how; status works here")
+	}
+	return pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		audit.Queue(b, audit.Entry{
+			Actor: "system:operator", Action: d.name + ".rotate_" + verb, Target: ids.DefaultNaming.Name("", "", "keys", d.name).String(),
+		})
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		return do(rotator, ctx)
+	})
+}
+
+// behind counts the nodes that were not told of all that is to be believed.
+func (d desk) behind(ctx context.Context) (behind, all int, err error) {
+	beliefs, err := d.fleet.Beliefs(ctx)
+	now := secret.Stamp(d.custody.Authority.Bundle(), d.custody.Signer.Public())
+	for _, b := range beliefs {
+		all += b.Nodes
+		if b.Trust != now {
+			behind += b.Nodes
+		}
+	}
+	return behind, all, err
+}
+
+// rotating is a key as data.
+type rotating struct {
+	Kind  string     `json:"kind"`
+	ID    string     `json:"id"`
+	Role  string     `json:"role"`
+	Until *time.Time `json:"until,omitempty"`
+}
+
+func (r *rotation) show(ctx context.Context, d desk) error {
+	keys := d.keys()
+	behind, all, err := d.behind(ctx)
+	if err != nil {
+		return err
+	}
+	document, err := output.Encode(map[string]any{"keys": keys, "nodes": all, "behind": behind})
+	if err != nil {
+		return err
+	}
+	t := output.Table{Head: []string{"KIND", "ID", "ROLE", "UNTIL"}}
+	for _, k := range keys {
+		until := "-"
+		if k.Until != nil {
+			until = output.FormatTime(*k.Until)
+		}
+		t.Add(k.Kind+"/"+k.ID, k.Kind, k.ID, k.Role, until)
+	}
+	if err := r.a.Show(document, t); err != nil {
+		return err
+	}
+	if d.nodes && !r.a.Data() {
+		r.a.Notify("%d of %s believe what is to be believed.", all-behind, output.CountOf(all, "node"))
+	}
+	return nil
+}
+
+func (d desk) keys() (list []rotating) {
+	switch of := d.of(d.custody).(type) {
+	case *pki.Local:
+		gens := of.Generations()
+		for i, g := range gens {
+			role := map[bool]string{true: "certifies nodes and the door", false: "certifies the door; nodes have been certified by it"}[len(gens) == 1]
+			if i > 0 {
+				role = "certifies nodes; the door follows"
+			}
+			list = append(list, rotating{"root", g.Fingerprint, role, &g.Root.NotAfter}, rotating{"issuing", g.Issuer, role, &g.Issuing.NotAfter})
+		}
+	case secret.Authority:
+		for _, root := range pki.BundleFingerprints(of.Bundle()) {
+			list = append(list, rotating{Kind: "root", ID: root, Role: "believed"})
+		}
+	case secret.Signer:
+		for kid := range of.Public() {
+			list = append(list, rotating{Kind: "key", ID: kid, Role: map[bool]string{true: "signs", false: "believed; signs after finish"}[kid == of.Active()]})
+		}
+		slices.SortFunc(list, func(a, b rotating) int { return cmp.Compare(a.ID, b.ID) })
+	case secret.UserCA:
+		for i, line := range of.Public() {
+			list = append(list, rotating{Kind: "key", ID: line, Role: map[bool]string{true: "signs", false: "believed; signs after finish"}[i == 0]})
+		}
+	}
+	return list
+}

@@ -1,0 +1,243 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/alloc"
+	"github.com/gpuaas/gpuaas/cli/change"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// sight is something with conditions, as it was last seen.
+type sight struct {
+	conditions []oapi.Condition
+	raw        json.RawMessage
+	table      output.Table
+	// since is when a source was last looked at.
+	since time.Time
+}
+
+type readCondition func(ctx context.Context) (sight, error)
+
+const waitText = `Looks again and again until the condition is as asked for, and prints it. Stalled, it
+ends with 1: waiting longer is of no use. A wait that is over or interrupted changes nothing.`
+
+// Longer than a node takes to be told, to act and to report.
+const defaultWait = 10 * time.Minute
+
+func NewWait(a *output.Console) *cobra.Command {
+	wanted, timeout := "condition=Ready", defaultWait
+	cmd := &cobra.Command{
+		Use: "wait KIND/NAME|source/NAME", Short: "Wait for a condition", Long: waitText, Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a, client.WordSource),
+		Example: "  gpuaas wait node/gpu-07 --for condition=Ready\n  gpuaas wait source/fleet --for condition=Suspended=False --timeout 2h",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, status, err := conditionWanted(wanted)
+			if err != nil {
+				return err
+			}
+			t, err := client.ParseResourceRef(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := client.Connect(a)
+			if err != nil {
+				return err
+			}
+			look, err := conditionReader(cmd.Context(), a, c, t)
+			if err != nil {
+				return err
+			}
+			return awaitCondition(cmd.Context(), a, c, t, timeout, look, func(s sight) bool {
+				got, ok := output.Condition(s.conditions, name)
+				// What only stands while it is true is false when it is not there.
+				return ok && got.Status == status || !ok && status == oapi.ConditionStatusFalse
+			})
+		},
+	}
+	cmd.Flags().StringVar(&wanted, "for", wanted, "condition=NAME, or condition=NAME=False")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "give the waiting up after this")
+	return cmd
+}
+
+func conditionWanted(text string) (name string, status oapi.ConditionStatus, err error) {
+	name, found := strings.CutPrefix(text, "condition=")
+	name, value, valued := strings.Cut(name, "=")
+	if !valued {
+		value = string(oapi.ConditionStatusTrue)
+	}
+	for _, s := range []oapi.ConditionStatus{oapi.ConditionStatusTrue, oapi.ConditionStatusFalse, oapi.ConditionStatusUnknown} {
+		if strings.EqualFold(value, string(s)) {
+			status = s
+		}
+	}
+	if !found || name == "" || status == "" {
+		return "", "", output.UsageError("--for %q is not understood: condition=NAME, or condition=NAME=False", text)
+	}
+	return name, status, nil
+}
+
+// conditionReader finds how to look at what KIND/NAME names.
+func conditionReader(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef) (readCondition, error) {
+	switch t.Word {
+	case client.WordSource:
+		return func(ctx context.Context) (sight, error) {
+			got, err := c.Source(ctx, t.Name)
+			return sight{got.Value.Conditions, got.Raw, change.SourceTable(a, got.Value), output.ValueOrZero(got.Value.CheckedAt)}, err
+		}, nil
+	case string(oapi.KindAllocation):
+		found, err := c.Find(ctx, t.Name)
+		return func(ctx context.Context) (sight, error) {
+			got, err := c.Allocation(ctx, found.Value.Id)
+			return sight{conditions: got.Value.Conditions, raw: got.Raw, table: alloc.AllocationTable(a.Clock.Now(), got.Value)}, err
+		}, err
+	}
+	if _, err := client.KindNamed(t.Word); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (sight, error) {
+		got, err := c.Desired(ctx, t)
+		s := sight{raw: got.Raw, table: client.ObjectTable(a, got.Value)}
+		// A condition of an older generation says nothing about this one.
+		if status := got.Value.Status; status != nil && status.ObservedGeneration >= got.Value.Metadata.Generation {
+			s.conditions = status.Conditions
+		}
+		return s, err
+	}, nil
+}
+
+// awaitCondition looks until it is as it should be. It only watches.
+func awaitCondition(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef, timeout time.Duration, look readCondition, reached func(sight) bool) error {
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	w := alloc.Watch{App: a, Began: a.Clock.Now(), Printed: map[string]string{}}
+	for {
+		now, err := look(within)
+		switch {
+		case ctx.Err() != nil:
+			return &output.Failure{
+				Message: t.String() + " goes on; only the waiting was stopped", Code: output.CodeInterrupted, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitInterrupted,
+			}
+		case within.Err() != nil:
+			return &output.Failure{
+				Message: fmt.Sprintf("%s is not as asked for after %s; it goes on", t, timeout), Code: output.CodeTimeout, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitTimeout,
+			}
+		case client.CodeOf(err) == errs.Unavailable: // the server restarts, perhaps; the deadline bounds the hope
+		case err != nil:
+			return err
+		}
+		w.Conditions(now.conditions)
+		if err == nil && reached(now) {
+			return a.Show(now.raw, now.table)
+		}
+		if why, ok := output.Condition(now.conditions, "Stalled"); ok && why.Status == oapi.ConditionStatusTrue {
+			return &output.Failure{
+				Message: fmt.Sprintf("%s is stalled: %s", t, why.Message), Code: output.CodeStalled, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitFailure,
+			}
+		}
+		// Cut short, the look above says why.
+		_ = client.Sleep(within, client.PollEvery)
+	}
+}
+
+const reconcileText = `An object: the same generation is carried out again, as though nothing had been done
+for it. A source: the server looks at it now, and not at its next poll.`
+
+func NewReconcile(a *output.Console) *cobra.Command {
+	var reason string
+	var wait bool
+	timeout := defaultWait
+	cmd := &cobra.Command{
+		Use: "reconcile KIND/NAME|source/NAME", Short: "Work an object anew, or look at a source now", Long: reconcileText,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a, client.WordSource),
+		Example: "  gpuaas reconcile source/fleet --wait\n  gpuaas reconcile node/gpu-07 --reason \"card was changed\"",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			t, err := client.ParseResourceRef(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := client.Connect(a)
+			if err != nil {
+				return err
+			}
+			if t.Word == client.WordSource {
+				return syncSource(ctx, a, c, t, wait, timeout)
+			}
+			if t, err = c.Object(ctx, args[0]); err != nil {
+				return err
+			}
+			got, err := client.Change[oapi.DesiredObject](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+				return c.ReconcileDesired(ctx, t.Kind(), t.Name, &oapi.ReconcileDesiredParams{Scope: output.PointerOrNil(t.Scope)}, oapi.ReconcileRequest{Reason: reason}, once)
+			})
+			switch {
+			case err != nil:
+				return err
+			case !wait:
+				return a.Show(got.Raw, client.ObjectTable(a, got.Value))
+			}
+			look, err := conditionReader(ctx, a, c, t)
+			if err != nil {
+				return err
+			}
+			return awaitCondition(ctx, a, c, t, timeout, look, func(s sight) bool {
+				return output.IsTrue(s.conditions, "Ready") && !output.IsTrue(s.conditions, "Reconciling")
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "asked for by hand", "why, for the record")
+	cmd.Flags().BoolVar(&wait, "wait", false, "until it is Ready; a source: until it was looked at")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "with --wait: give the waiting up after this")
+	return cmd
+}
+
+func syncSource(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef, wait bool, timeout time.Duration) error {
+	before, err := c.Source(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	got, err := client.Change[oapi.GitSource](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+		return c.SyncGitSource(ctx, t.Name, nil, once)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !wait:
+		return a.Show(got.Raw, change.SourceTable(a, got.Value))
+	}
+	look, err := conditionReader(ctx, a, c, t)
+	if err != nil {
+		return err
+	}
+	seen := output.ValueOrZero(before.Value.CheckedAt)
+	var last sight
+	err = awaitCondition(ctx, a, c, t, timeout, look, func(s sight) bool { last = s; return s.since.After(seen) })
+	if err != nil {
+		return err
+	}
+	return unready(t, last, c.Correlation)
+}
+
+// unready says that the branch is not what is applied, and why.
+func unready(t client.ResourceRef, s sight, correlation string) error {
+	why, ok := output.Condition(s.conditions, "Ready")
+	if !ok || why.Status != oapi.ConditionStatusFalse {
+		return nil
+	}
+	f := &output.Failure{
+		Message: fmt.Sprintf("%s is not applied: %s", t, why.Message), Code: output.CodeFindings, Try: "gpuaas describe " + t.String(), Correlation: correlation, Exit: output.ExitFailure,
+	}
+	if why.Reason == "ApprovalRequired" {
+		f.Code, f.Exit = string(errs.ApprovalRequired), output.ExitOf(errs.ApprovalRequired)
+	}
+	return f
+}

@@ -1,0 +1,204 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pgcluster"
+)
+
+func examineMachine(ctx context.Context, a *output.Console) []examination {
+	pg := examination{Name: "postgresql", Status: statusOK}
+	found, err := pgcluster.Find(ctx)
+	if err != nil {
+		// Who only talks to a distant installation needs none.
+		pg.Status, pg.Message = statusWarn, "gpuaas up cannot run here: "+err.Error()
+		if coded, ok := errors.AsType[*errs.Error](err); ok {
+			pg.Try = coded.Suggestion
+		}
+	} else {
+		pg.Message = fmt.Sprintf("server binaries of version %d in %s", found.Major, found.Dir)
+	}
+	git := examination{Name: "git", Status: statusOK}
+	if path, err := exec.LookPath("git"); err != nil {
+		git.Status, git.Message, git.Try = statusWarn, "git is not installed; fleets are kept in it", "install the package git"
+	} else {
+		git.Message = path
+	}
+	return []examination{pg, git}
+}
+
+// examineProfile also says whether there is an address to go on with.
+func examineProfile(ctx context.Context, a *output.Console) (all []examination, usable bool) {
+	e := examination{Name: "profile", Status: statusOK}
+	s, err := client.ReadSettings(a)
+	if err == nil {
+		err = s.Address()
+	}
+	if err != nil {
+		f := a.Explain(ctx, err)
+		e.Status, e.Message, e.Try = statusFail, f.Message, f.Try
+		return []examination{e}, false
+	}
+	e.Message = fmt.Sprintf("%s → %s", cmp.Or(s.Name, "(environment)"), s.URL)
+	all = append(all, e)
+	if s.Store.Exposed() {
+		all = append(all, examination{Name: "profile file", Status: statusWarn, Message: "others can read the tokens in " + s.Store.Path, Try: "chmod 600 " + s.Store.Path})
+	}
+	return all, true
+}
+
+func examineServer(ctx context.Context, a *output.Console) (all []examination, reachable bool) {
+	c, err := client.ConnectAnonymously(a)
+	if err != nil {
+		return []examination{{Name: "server", Status: statusFail, Message: err.Error()}}, false
+	}
+	asked := a.Clock.Now()
+	health, date, err := health(ctx, c)
+	if err != nil {
+		f := a.Explain(ctx, err)
+		return []examination{{Name: "server", Status: statusFail, Message: f.Message, Try: "gpuaas up, or check the address"}}, false
+	}
+	all = append(all, examination{Name: "server", Status: statusOK, Message: fmt.Sprintf("answers in %s", a.Clock.Now().Sub(asked).Round(time.Millisecond))})
+	for _, check := range health.Checks {
+		e := examination{Name: "server/" + check.Name, Status: statusOK, Message: output.OrDash(check.Message)}
+		switch check.Status {
+		case oapi.CheckStatusOk:
+		case oapi.CheckStatusDegraded:
+			e.Status, e.Message = statusWarn, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.Since))
+		case oapi.CheckStatusDown:
+			e.Status, e.Message, e.Try = statusFail, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.Since)), "look at the log of the server"
+		}
+		all = append(all, e)
+	}
+	all = append(all, clockExamination(asked, date))
+	return append(all, examineSignIn(ctx, a)), true
+}
+
+// health reads a document that is the same whether the news is good or bad.
+func health(ctx context.Context, c *client.Client) (h oapi.Health, date time.Time, err error) {
+	within, cancel := context.WithTimeout(ctx, client.OneTry)
+	defer cancel()
+	resp, err := c.GetHealthz(within)
+	if err != nil {
+		return h, date, c.Unreachable(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, client.BodyLimit))
+	if err != nil {
+		return h, date, c.Unreachable(err)
+	}
+	if json.Unmarshal(body, &h) != nil || h.Status == "" {
+		return h, date, c.Problem(resp, body)
+	}
+	date, _ = http.ParseTime(resp.Header.Get("Date"))
+	return h, date, nil
+}
+
+// The Date header has whole seconds and took a moment to arrive, hence the first
+// bound; certificates and signed tasks allow about a minute, hence the second.
+const (
+	clockWarn = 5 * time.Second
+	clockFail = time.Minute
+)
+
+func clockExamination(here, there time.Time) examination {
+	e := examination{Name: "clock", Status: statusOK}
+	if there.IsZero() {
+		e.Status, e.Message = statusWarn, "the server does not say what time it is"
+		return e
+	}
+	apart := here.Sub(there).Abs()
+	e.Message = fmt.Sprintf("%s apart from the server's", apart.Round(time.Second))
+	switch {
+	case apart > clockFail:
+		e.Status, e.Try = statusFail, "set the clock: timedatectl set-ntp true"
+	case apart > clockWarn:
+		e.Status, e.Try = statusWarn, "set the clock: timedatectl set-ntp true"
+	}
+	return e
+}
+
+func examineSignIn(ctx context.Context, a *output.Console) examination {
+	e := examination{Name: "sign-in", Status: statusOK}
+	c, err := client.Connect(a)
+	var me client.Response[oapi.Me]
+	if err == nil {
+		me, err = client.Send[oapi.Me](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.GetMe(ctx, nil, c.InProject) })
+	}
+	if err != nil {
+		f := a.Explain(ctx, err)
+		e.Status, e.Message, e.Try = statusFail, f.Message, f.Try
+		return e
+	}
+	e.Message = fmt.Sprintf("%s (%s), tenant %s", me.Value.User.Email, me.Value.User.Role, me.Value.Tenant.Name)
+	if p := me.Value.Project; p != nil {
+		e.Message += ", project " + p.Name
+	}
+	return e
+}
+
+// examineDataDir compares who holds the data with whether the server answers:
+// held by a process that does not answer is what a person has to know.
+func examineDataDir(a *output.Console, reachable bool) []examination {
+	s, err := client.ReadSettings(a)
+	if err != nil || s.DataDir == "" {
+		return nil
+	}
+	e := examination{Name: "data directory", Status: statusOK, Message: s.DataDir}
+	if _, err := os.Stat(s.DataDir); err != nil {
+		if reachable {
+			return nil // the server runs elsewhere
+		}
+		e.Status, e.Message, e.Try = statusWarn, s.DataDir+" is not there", "gpuaas up --data-dir "+s.DataDir
+		return []examination{e}
+	}
+	holder, held := heldBy(s.DataDir)
+	switch {
+	case held && reachable:
+		e.Message += ", held by process " + holder
+	case held:
+		e.Status, e.Message = statusWarn, fmt.Sprintf("%s is held by process %s, which does not answer", s.DataDir, holder)
+		e.Try = "wait while it starts; else look at its log, or end process " + holder
+	case reachable:
+		e.Status, e.Message = statusWarn, s.DataDir+" is not held by anybody, but a server answers: it is another one"
+		e.Try = "--profile, or gpuaas up --data-dir " + s.DataDir
+	default:
+		e.Message += ", free"
+	}
+	return []examination{e}
+}
+
+// heldBy asks the kernel who holds the lock of a data directory. Asking takes the
+// lock for an instant, shared, so that two doctors do not see each other.
+func heldBy(dir string) (holder string, held bool) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*", "lock")) // the pattern is well formed
+	for _, path := range append(paths, filepath.Join(dir, "lock")) {
+		lock, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+		text, _ := io.ReadAll(io.LimitReader(lock, 20))
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return cmp.Or(strings.TrimSpace(string(text)), "?"), true
+		}
+	}
+	return "", false
+}

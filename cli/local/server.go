@@ -1,0 +1,181 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/source"
+	"github.com/gpuaas/gpuaas/gitops/sync"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/internal/secretref"
+	"github.com/gpuaas/gpuaas/platform/secret/keystore"
+	"github.com/gpuaas/gpuaas/server"
+)
+
+const serverText = `Runs one or more roles of the server against an existing PostgreSQL
+(DATABASE_URL) and NATS (NATS_URL). Any number of servers may run beside each
+other; the fleet is read from the Git repository that --repository names.`
+
+type serverFlags struct {
+	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, source, level string
+	publicURL                                                                                 string
+	nodeHosts, proxies                                                                        []string
+}
+
+func NewServer() *cobra.Command {
+	var flags serverFlags
+	cmd := &cobra.Command{
+		Use: "server", Short: "Run the server", Long: serverText, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.roles, "roles", "api,node,reconcile,work,relay", "which roles this process has")
+	f.StringVar(&flags.environment, "environment", "dev", "folder of environments/ that declares the fleet")
+	f.StringVar(&flags.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
+	f.StringVar(&flags.source, "source-name", server.SourceName, "how that source is called; the profile may declare its forge and verification by this name")
+	f.StringVar(&flags.ref, "ref", "HEAD", "branch, tag or commit")
+	f.StringVar(&flags.listen, "listen", net.JoinHostPort("127.0.0.1", orElse(os.Getenv("PORT"), "8080")), "address of the API")
+	f.StringVar(&flags.publicURL, "public-url", os.Getenv("GPUAAS_PUBLIC_URL"), "how browsers know the API, where a proxy ends TLS for it")
+	f.StringSliceVar(&flags.proxies, "trusted-proxy", listOf(os.Getenv("GPUAAS_TRUSTED_PROXIES")), "addresses and networks of proxies whose X-Forwarded-For counts")
+	f.StringVar(&flags.nodeListen, "node-listen", "127.0.0.1:8443", "address of the node door")
+	f.StringSliceVar(&flags.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "names by which agents reach the node door")
+	f.StringVar(&flags.metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
+	f.StringVar(&flags.stateDir, "state-dir", "/var/lib/gpuaas-server", "keys of the authority, of tasks and of cursors")
+	f.StringVar(&flags.level, "log-level", "", "debug, info, warn or error")
+	return cmd
+}
+
+func (f serverFlags) run(ctx context.Context) error {
+	cfg, err := f.config(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := server.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	cfg.Log.InfoContext(ctx, "serving", "component", "server", "roles", f.roles)
+	select {
+	case <-ctx.Done():
+	case err = <-server.Failed():
+	}
+	if stopErr := server.Stop(context.WithoutCancel(ctx)); err == nil {
+		err = stopErr
+	}
+	return err
+}
+
+func (f serverFlags) config(ctx context.Context) (server.Config, error) {
+	for _, name := range []string{"DATABASE_URL", "NATS_URL"} {
+		if os.Getenv(name) == "" {
+			return server.Config{}, errs.Invalid(name, "is not set").Try("gpuaas up runs without it, on one machine")
+		}
+	}
+	roles, err := server.ParseRoles(f.roles)
+	if err != nil {
+		return server.Config{}, errs.Invalid("--roles", "%v", err)
+	}
+	urls, err := roleURLs(roles)
+	if err != nil {
+		return server.Config{}, err
+	}
+	log, err := newLog(f.level, slog.LevelInfo)
+	if err != nil {
+		return server.Config{}, err
+	}
+	repo, err := server.OpenSource(os.Getenv, filepath.Join(f.stateDir, "git"), source.Spec{
+		Name: f.source, Location: f.repository, Ref: f.ref, Dirs: []string{"environments/" + f.environment}, AllowPrivate: true, AllowFile: true,
+	})
+	if err != nil {
+		return server.Config{}, err
+	}
+	source := &sync.Root{Name: f.source, Git: repo}
+	profile, err := profileOf(ctx, source)
+	if err != nil {
+		return server.Config{}, err
+	}
+	signIn, err := server.SignInFromEnv(os.Getenv)
+	if err != nil {
+		return server.Config{}, err
+	}
+	payments, err := server.PaymentsFromEnv(os.Getenv)
+	if err != nil {
+		return server.Config{}, err
+	}
+	keys, err := keystore.ConfigFromEnv(os.Getenv)
+	if err != nil {
+		return server.Config{}, err
+	}
+	front, err := server.ParseFront(f.publicURL, f.proxies)
+	if err != nil {
+		return server.Config{}, err
+	}
+	return server.Config{
+		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
+		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
+		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
+		SignIn: signIn, Payments: payments, Keys: keys, Front: front, AgentDir: os.Getenv("GPUAAS_AGENT_DIR"), StateDir: f.stateDir, Source: source, Log: log,
+	}, nil
+}
+
+// listOf reads a list that commas part; nothing is no list.
+func listOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// roleURLs are the logins that roles of the server have of their own.
+func roleURLs(roles []server.Role) (map[server.Role]string, error) {
+	urls := map[server.Role]string{}
+	for _, r := range roles {
+		url, err := secretref.FromEnv(os.Getenv, "GPUAAS_DATABASE_URL_"+strings.ToUpper(string(r)))
+		if err != nil {
+			return nil, err
+		}
+		if url != "" {
+			urls[r] = url
+		}
+	}
+	return urls, nil
+}
+
+// profileOf reads the environment's profile, which names and trust are made by.
+// A server does not start on a fleet that was never valid.
+func profileOf(ctx context.Context, source *sync.Root) (p desired.Environment, err error) {
+	_, objects, findings, err := source.Read(ctx)
+	if err != nil {
+		return p, err
+	}
+	if len(findings) > 0 {
+		lines := make([]string, len(findings))
+		for i, f := range findings {
+			lines[i] = f.String()
+		}
+		return p, errs.New(errs.SpecInvalid, "the declared fleet has faults:\n%s", strings.Join(lines, "\n"))
+	}
+	for _, o := range objects {
+		if o.Kind == desired.KindEnvironment {
+			if err := json.Unmarshal(o.Spec, &p); err != nil {
+				return p, fmt.Errorf("reading %s %s: %w", o.Kind, o.Name, err)
+			}
+		}
+	}
+	return p, nil
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,94 @@
+package money
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+)
+
+func NewLedger(a *output.Console) *cobra.Command {
+	return output.Group("ledger", "Every credit and every charge, and whether the record of them is whole", newLedgerList(a), newLedgerExport(a), newLedgerVerify(a))
+}
+
+// entriesAsked is which entries somebody wants to see.
+type entriesAsked struct {
+	period
+
+	kind, allocation string
+}
+
+func (q *entriesAsked) flags(cmd *cobra.Command) {
+	q.period.flags(cmd)
+	cmd.Flags().StringVar(&q.kind, "kind", "", "only of this kind, like usage, topup or fault_credit")
+	cmd.Flags().StringVar(&q.allocation, "allocation", "", "only about this one, by name or id")
+}
+
+// read is the parameters of the list; those of the export are the same.
+func (q *entriesAsked) read(ctx context.Context, a *output.Console, c *client.Client) (p oapi.ListLedgerParams, err error) {
+	if p.From, p.To, err = q.period.read(a); err != nil {
+		return p, err
+	}
+	p.Kind = output.PointerOrNil(oapi.TransferKind(q.kind))
+	p.AllocationId, err = ofAllocation(ctx, c, q.allocation)
+	return p, err
+}
+
+// ofAllocation is the id of an allocation that may have been named.
+func ofAllocation(ctx context.Context, c *client.Client, ref string) (*uuid.UUID, error) {
+	if ref == "" {
+		return nil, nil //nolint:nilnil // left out is a value: all of them
+	}
+	// By its id also one of a project that is not yours: its money is the tenant's.
+	if id, _, ok := output.IdOf(ref); ok {
+		return &id, nil
+	}
+	found, err := c.Find(ctx, ref)
+	return &found.Value.Id, err
+}
+
+func newLedgerList(a *output.Console) *cobra.Command {
+	q := &entriesAsked{}
+	cmd := &cobra.Command{
+		Use: "list", Short: "The entries of your tenant's balance, oldest first", Args: cobra.NoArgs,
+		Example: "  gpuaas ledger list --from 7d\n  gpuaas ledger list --allocation brave-otter",
+	}
+	q.flags(cmd)
+	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, _ []string) (client.Pager, error) {
+		p, err := q.read(ctx, a, c)
+		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+			p.Limit, p.Cursor = size, cursor
+			return c.ListLedger(ctx, &p)
+		}, err
+	}, entryTable)
+}
+
+func newLedgerExport(a *output.Console) *cobra.Command {
+	q := &entriesAsked{}
+	cmd := &cobra.Command{
+		Use: "export", Short: "The same as CSV, all of it", Args: cobra.NoArgs,
+		Example: "  gpuaas ledger export --from 2026-01-01 --to 2026-02-01 -f january.csv",
+	}
+	q.flags(cmd)
+	return client.ExportCommand(a, cmd, client.TypeCSV, func(ctx context.Context, c *client.Client, _ []string) (client.Sender, error) {
+		p, err := q.read(ctx, a, c)
+		return func(ctx context.Context) (*http.Response, error) {
+			return c.ExportLedger(ctx, &oapi.ExportLedgerParams{From: p.From, To: p.To, Kind: p.Kind, AllocationId: p.AllocationId})
+		}, err
+	})
+}
+
+func entryTable(_ *output.Console, all ...oapi.LedgerEntry) output.Table {
+	t := output.Table{Head: []string{"AT", "KIND", "AMOUNT", "ALLOCATION", "REFERENCE", "NOTE"}, Wide: []string{"TRANSFER", "ID"}}
+	for _, e := range all {
+		t.Add("entry/"+strconv.FormatInt(e.Id, 10), output.FormatTime(e.At), string(e.Kind), output.ParseAmount(e.Currency, e.AmountMinor), IdCell(e.AllocationId), output.CellText(e.Reference), output.CellText(output.ValueOrZero(e.Note)),
+			e.TransferId.String(), strconv.FormatInt(e.Id, 10))
+	}
+	return t
+}

@@ -1,0 +1,59 @@
+package output
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+)
+
+// RequireConfirmation refuses at once what would have to ask later and cannot: before
+// anything was looked up, and never by taking silence for a yes.
+func (a *Console) RequireConfirmation(yes bool, what string) error {
+	if yes || a.CanPrompt() {
+		return nil
+	}
+	f := UsageError("%s asks first, and nobody can answer: no terminal, CI, or GPUAAS_NO_INPUT", what)
+	f.Try = "the same command with --yes"
+	return f
+}
+
+// Confirm asks for a yes.
+func (a *Console) Confirm(ctx context.Context, question, declined string) error {
+	_, _ = fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	said, err := a.line(ctx)
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(said) {
+	case "y", "yes":
+		return nil
+	}
+	return &Failure{Message: declined, Code: CodeDeclined, Try: "answer y, or --yes", Exit: ExitFailure}
+}
+
+// ConfirmName asks for the name of what is about to end: a yes is typed too fast.
+func (a *Console) ConfirmName(ctx context.Context, name, what, declined string) error {
+	_, _ = fmt.Fprintf(a.Err, "%s\nType its name to go on: ", what)
+	said, err := a.line(ctx)
+	if err != nil || said == name {
+		return err
+	}
+	return &Failure{Message: declined, Code: CodeDeclined, Try: "type " + name + ", or --yes", Exit: ExitFailure}
+}
+
+// line reads an answer; the end of input is an empty one. Nothing interrupts a
+// read of a terminal, so Ctrl-C leaves it behind; the process ends right after.
+func (a *Console) line(ctx context.Context) (string, error) {
+	said := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(a.In).ReadString('\n')
+		said <- strings.TrimSpace(text)
+	}()
+	select {
+	case text := <-said:
+		return text, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}

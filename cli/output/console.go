@@ -1,0 +1,50 @@
+package output
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/google/uuid"
+	"golang.org/x/term"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+)
+
+// Console is what commands share: the world they run in, and the flags that every
+// one of them takes.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) string
+	Clock    clock.Clock
+	// Terminal says that a person sits at In. Colours asks for escape codes on Out.
+	Terminal, Colours bool
+	// Correlation is one id for all requests of this run, so that it can be named
+	// even when no answer came.
+	Correlation string
+
+	Profile, Url, Project, Output string
+	NoHeaders, NoInput            bool
+
+	// Started is set once flags and arguments were understood. An error before
+	// that is a usage error, whichever words cobra finds for it.
+	Started bool
+
+	// Execute runs another command line in this process, as the tour does.
+	Execute func(ctx context.Context, a *Console, args []string) int
+}
+
+func NewConsole() *Console {
+	return &Console{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv,
+		Terminal:    term.IsTerminal(int(os.Stdin.Fd())),
+		Colours:     term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		Correlation: uuid.Must(uuid.NewV7()).String(),
+	}
+}
+
+// CanPrompt says whether a question would find somebody to answer it.
+func (a *Console) CanPrompt() bool {
+	return a.Terminal && !a.NoInput && a.Env("GPUAAS_NO_INPUT") == "" && a.Env("CI") == ""
+}

@@ -1,0 +1,102 @@
+package output
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// Codes of the command line's own; all others are the catalogue's.
+const (
+	codeUsage       = "usage"
+	CodeTimeout     = "wait_timeout"
+	CodeInterrupted = "interrupted"
+	CodeDeclined    = "declined"
+	CodeStalled     = "stalled"
+	CodeFindings    = "findings"
+	CodeTour        = "tour_failed"
+)
+
+// Failure is an error as a person reads it: four lines, and an exit code for
+// whoever does not read.
+type Failure struct {
+	Message, Code, Try, Correlation string
+	Exit                            int
+	// Details are what the server said besides.
+	Details map[string]any
+	// Silent is an exit code that is an answer, and no error.
+	Silent bool
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+func (f *Failure) Print(w io.Writer) {
+	_, _ = fmt.Fprintf(w, "Error: %s\nCode: %s\nTry: %s\nCorrelation: %s\n",
+		OneLine(f.Message), f.Code, OneLine(f.Try), cmp.Or(f.Correlation, "-"))
+}
+
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func UsageError(format string, args ...any) *Failure {
+	return &Failure{Message: fmt.Sprintf(format, args...), Code: codeUsage, Exit: ExitUsage}
+}
+
+// Explain finds the words for an error.
+func (a *Console) Explain(ctx context.Context, err error) *Failure {
+	var known *Failure
+	var coded *errs.Error
+	switch {
+	case errors.As(err, &known):
+		f := *known
+		f.Try = cmp.Or(f.Try, Remedy(errs.Code(f.Code), f.Exit))
+		return &f
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return &Failure{Message: "interrupted", Code: CodeInterrupted, Try: "the same command again", Exit: ExitInterrupted}
+	// Cobra checks these only after it has called the hook.
+	case !a.Started || strings.HasPrefix(err.Error(), "required flag(s)") || strings.Contains(err.Error(), "flags in the group ["):
+		return &Failure{Message: err.Error(), Code: codeUsage, Try: "gpuaas --help", Exit: ExitUsage}
+	case errors.As(err, &coded):
+		// With its cause: this failed on the person's own machine.
+		return &Failure{
+			Message: err.Error(), Code: string(coded.Code),
+			Try: cmp.Or(coded.Suggestion, Remedy(coded.Code, ExitOf(coded.Code))), Exit: ExitOf(coded.Code),
+		}
+	default:
+		return &Failure{Message: err.Error(), Code: string(errs.Internal), Try: Remedy(errs.Internal, ExitFailure), Exit: ExitFailure}
+	}
+}
+
+// Remedy is what to try when neither the server nor the command knows better.
+func Remedy(code errs.Code, exit int) string {
+	switch code { //nolint:exhaustive // the codes whose remedy is a command; the others have one by exit code
+	case errs.InsufficientBalance, errs.RunwayTooShort, errs.SpendLimitExceeded:
+		return "gpuaas balance, and release what you no longer need"
+	case errs.SKUUnavailable, errs.SKUUnknown:
+		return "gpuaas get skus"
+	case errs.ProjectRequired:
+		return "--project NAME, or GPUAAS_PROJECT"
+	case errs.SSHKeyInvalid:
+		return "give one line of a .pub file"
+	}
+	switch exit {
+	case ExitUsage:
+		return "gpuaas help"
+	case ExitSignIn:
+		return "gpuaas login, or set GPUAAS_TOKEN to an API key"
+	case ExitNotFound:
+		return "gpuaas get allocations, or get nodes, or get skus"
+	case exitConflict:
+		return "look again with gpuaas describe, then repeat"
+	case ExitDenied:
+		return "ask an owner of the project or an operator"
+	case ExitTimeout:
+		return "wait longer with --timeout"
+	default:
+		return "gpuaas doctor"
+	}
+}

@@ -1,0 +1,146 @@
+package people
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/platform/audit"
+)
+
+const auditText = `Derives the hash chain of each tenant's audit rows again, from the first row on,
+and compares it with every seal. It ends with 1 and the place of the first fault.
+
+It reads the database itself: of DATABASE_URL, else that of gpuaas up by the
+profile. Who may write every table may also write seals that fit; keep the
+output of -o json elsewhere, and give it to a later run as --heads.`
+
+func newAuditVerify(a *output.Console) *cobra.Command {
+	var tenant, heads string
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Check that no sealed audit row was changed", Long: auditText, Args: cobra.NoArgs,
+		Example: "  gpuaas audit verify -o json > heads.json\n  gpuaas audit verify --heads heads.json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return auditVerify(cmd.Context(), a, tenant, heads) },
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "only this one, by name or id")
+	cmd.Flags().StringVar(&heads, "heads", "", "what an earlier run printed as JSON: its heads must still be there")
+	return cmd
+}
+
+// Chains is the answer as data; --heads takes it back.
+type Chains struct {
+	Chains        []chain   `json:"chains"`
+	Unsealed      int64     `json:"unsealed"`
+	UnsealedSince time.Time `json:"unsealed_since"`
+}
+
+type chain struct {
+	Name string `json:"name"`
+	audit.Chain
+}
+
+func auditVerify(ctx context.Context, a *output.Console, tenant, heads string) error {
+	expected, err := readHeads(heads)
+	if err != nil {
+		return err
+	}
+	db, err := client.Database(ctx, a, "gpuaas-audit")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	names, err := client.TenantNames(ctx, db)
+	if err != nil {
+		return err
+	}
+	only, err := client.TenantNamed(names, tenant)
+	if err != nil {
+		return err
+	}
+	r, err := (&audit.Service{DB: db}).Verify(ctx, only, expected)
+	if err != nil {
+		return err
+	}
+	c := Chains{Chains: make([]chain, len(r.Chains)), Unsealed: r.Unsealed, UnsealedSince: r.UnsealedSince}
+	for i, one := range r.Chains {
+		c.Chains[i] = chain{Name: names[one.Tenant], Chain: one}
+	}
+	return showChains(a, c)
+}
+
+func readHeads(path string) ([]audit.Chain, error) {
+	var c struct {
+		Chains []audit.Chain `json:"chains"`
+	}
+	err := client.ReadKept(path, "gpuaas audit verify -o json", &c, func() bool {
+		return slices.ContainsFunc(c.Chains, func(c audit.Chain) bool { return c.Head != "" })
+	})
+	return c.Chains, err
+}
+
+func showChains(a *output.Console, c Chains) error {
+	document, err := output.Encode(c)
+	if err != nil {
+		return err
+	}
+	t := output.Table{Head: []string{"TENANT", "ROWS", "SEALS", "HEAD", "STATUS"}, Wide: []string{"ID", "CHAIN"}}
+	var broken *chain
+	for i, one := range c.Chains {
+		status := output.SymbolGood + " whole"
+		if one.Fault != nil {
+			status = output.SymbolBad + " " + string(one.Fault.Wrong)
+			broken = cmp.Or(broken, &c.Chains[i])
+		}
+		short := one.Head[:min(len(one.Head), 16)]
+		t.Add("tenant/"+one.Tenant.String(), output.OrDash(one.Name), strconv.FormatInt(one.Rows, 10), strconv.Itoa(one.Seals), output.OrDash(short), status,
+			one.Tenant.String(), output.OrDash(one.Head))
+	}
+	if err := a.Show(document, t); err != nil {
+		return err
+	}
+	sayUnsealed(a, c)
+	if broken == nil {
+		return nil
+	}
+	return &output.Failure{
+		Message: fmt.Sprintf("tenant %s: %s", cmp.Or(broken.Name, broken.Tenant.String()), faultWords(*broken.Fault)), Code: output.CodeFindings,
+		Try: "keep the database as it is and follow docs/runbooks/audit-broken.md", Correlation: a.Correlation, Exit: output.ExitFailure,
+	}
+}
+
+// sealedWithin is ten times the period of sealing: no worker seals then.
+const sealedWithin = 10 * time.Minute
+
+func sayUnsealed(a *output.Console, c Chains) {
+	if c.Unsealed == 0 {
+		return
+	}
+	a.Notify("%s newer than the last seal, the oldest of %s.", output.CountOf(int(c.Unsealed), "row"), output.FormatTime(c.UnsealedSince))
+	if a.Clock.Now().Sub(c.UnsealedSince) > sealedWithin {
+		a.Notify("%s Sealing has stopped, or seals were taken away: does a server with the role work run?", output.SymbolWarn)
+	}
+}
+
+func faultWords(f audit.Fault) string {
+	at := f.SealedAt.UTC().Format(time.RFC3339)
+	switch f.Wrong {
+	case audit.RowChanged:
+		return fmt.Sprintf("row %s was changed after it was sealed at %s", f.Row, at)
+	case audit.RowMissing:
+		return fmt.Sprintf("row %s is gone; it was sealed at %s", f.Row, at)
+	case audit.RowInserted:
+		return fmt.Sprintf("row %s stands behind a seal that does not know it (transactions up to %d)", f.Row, f.UpTo)
+	case audit.SealBroken:
+		return fmt.Sprintf("the seal of %s does not follow: it was changed, or one before it is gone", at)
+	case audit.HeadLost:
+		return "no seal leads to a head that was kept: rows and seals were written anew, or taken away"
+	}
+	return string(f.Wrong)
+}

@@ -1,0 +1,105 @@
+package people
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/client"
+	"github.com/gpuaas/gpuaas/cli/output"
+)
+
+const (
+	tenantRoles  = "owner, billing, member or viewer"
+	projectRoles = "admin, member or viewer"
+)
+
+func newProjectMembers(a *output.Console) *cobra.Command {
+	cmd := &cobra.Command{Use: "members [PROJECT]", Short: "Who works in a project; without a name in that of --project", Args: cobra.MaximumNArgs(1)}
+	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Pager, error) {
+		found, err := ProjectOf(ctx, c, args)
+		return projectMembers(c, found.Value.Id), err
+	}, memberTable)
+}
+
+func projectMembers(c *client.Client, project uuid.UUID) client.Pager {
+	return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+		return c.ListProjectMembers(ctx, project, &oapi.ListProjectMembersParams{Limit: size, Cursor: cursor})
+	}
+}
+
+func newProjectMemberSet(a *output.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "set USER ROLE", Short: "Make somebody of the tenant " + projectRoles, Args: cobra.ExactArgs(2),
+		Example: "  gpuaas project member set builder@dev.localhost admin --project vision",
+	}
+	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
+		in, err := ProjectOf(ctx, c, nil)
+		if err != nil {
+			return nil, err
+		}
+		user, err := colleague(ctx, c, args[0], in.Value.Id)
+		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			return c.PutProjectMember(ctx, in.Value.Id, user, nil, oapi.ProjectRoleRequest{Role: oapi.ProjectRole(args[1])}, once)
+		}, err
+	}, memberTable)
+}
+
+// colleague finds somebody of the tenant. Only its owners may look everyone up;
+// the admin of a project knows those who are in it by name, and others by id.
+func colleague(ctx context.Context, c *client.Client, ref string, project uuid.UUID) (uuid.UUID, error) {
+	if id, _, ok := output.IdOf(ref); ok {
+		return id, nil
+	}
+	try := "gpuaas tenant members, or gpuaas tenant invite"
+	all, err := client.ReadAll[oapi.Member](ctx, c, 0, tenantMemberPages(c))
+	if client.IsForbidden(err) {
+		try = "give the person's id: only owners of the tenant may look everyone up"
+		all, err = client.ReadAll[oapi.Member](ctx, c, 0, projectMembers(c, project))
+	}
+	if err != nil {
+		return uuid.Nil, err
+	}
+	found, err := client.Pick(c, all.Items, "member", ref, try, memberNames)
+	return found.UserId, err
+}
+
+func newProjectMemberRemove(a *output.Console) *cobra.Command {
+	cmd := &cobra.Command{Use: "remove USER", Short: "Take somebody out of the project", Args: cobra.ExactArgs(1)}
+	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
+		in, err := ProjectOf(ctx, c, nil)
+		if err != nil {
+			return client.Effect{}, err
+		}
+		m, err := memberOf(ctx, c, projectMembers(c, in.Value.Id), args[0], "gpuaas project members")
+		return client.Effect{
+			Name: m.Email, What: fmt.Sprintf("%s has no role in the project %s any more", m.Email, in.Value.Name),
+			Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+				return c.DeleteProjectMember(ctx, in.Value.Id, m.UserId, nil, once)
+			},
+		}, err
+	})
+}
+
+func memberOf(ctx context.Context, c *client.Client, of client.Pager, ref, try string) (oapi.Member, error) {
+	_, ref, _ = output.IdOf(ref)
+	all, err := client.ReadAll[oapi.Member](ctx, c, 0, of)
+	if err != nil {
+		return oapi.Member{}, err
+	}
+	return client.Pick(c, all.Items, "member", ref, try, memberNames)
+}
+
+func memberNames(m oapi.Member) []string { return []string{m.Email, m.UserId.String()} }
+
+func memberTable(_ *output.Console, all ...oapi.Member) output.Table {
+	t := output.Table{Head: []string{"EMAIL", "ROLE", "NAME"}, Wide: []string{"ID"}}
+	for _, m := range all {
+		t.Add("user/"+m.Email, m.Email, m.Role, output.CellText(m.Name), m.UserId.String())
+	}
+	return t
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaas/cli/alloc"
+	"github.com/gpuaas/gpuaas/cli/change"
+	"github.com/gpuaas/gpuaas/cli/fleet"
+	"github.com/gpuaas/gpuaas/cli/inspect"
+	"github.com/gpuaas/gpuaas/cli/local"
+	"github.com/gpuaas/gpuaas/cli/money"
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/cli/people"
+)
+
+// execute runs one command line and returns its exit code.
+func execute(ctx context.Context, a *output.Console, args []string) int {
+	root := newRoot(a) //nolint:contextcheck // commands take theirs from cobra, when they run
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return output.ExitOK
+	}
+	f := a.Explain(ctx, err)
+	if f.Silent {
+		return f.Exit
+	}
+	f.Print(a.Err)
+	// Here 2 is an answer, so no failure may end with it.
+	if f.Exit == output.ExitUsage && slices.Contains(args, "--"+change.DetailedExit) {
+		return output.ExitFailure
+	}
+	return f.Exit
+}
+
+const (
+	groupTenant   = "tenant"
+	groupMoney    = "money"
+	groupAccount  = "account"
+	groupPeople   = "people"
+	groupOperator = "operator"
+	groupChange   = "change"
+	groupHouse    = "house"
+)
+
+func newRoot(a *output.Console) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gpuaas",
+		Short: "GPUs by the hour, declared, reconciled and billed",
+		Long: `gpuaas runs GPUaaS on this machine (up, server) and talks to an installation.
+
+It finds the installation in this order: flag, environment (GPUAAS_URL, GPUAAS_TOKEN,
+GPUAAS_PROFILE, GPUAAS_PROJECT), profile. "gpuaas up" writes a profile. Results go to
+stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes.`,
+		Version:       local.Build(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs, // so that an unknown word gets our error
+		RunE:          output.Overview,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.CheckOutput(cmd); err != nil {
+				return err
+			}
+			a.Started = true
+			return nil
+		},
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddGroup(
+		&cobra.Group{ID: groupTenant, Title: "GPUs:"},
+		&cobra.Group{ID: groupMoney, Title: "Money:"},
+		&cobra.Group{ID: groupAccount, Title: "Come and go:"},
+		&cobra.Group{ID: groupPeople, Title: "People, projects and keys:"},
+		&cobra.Group{ID: groupOperator, Title: "Look and understand:"},
+		&cobra.Group{ID: groupChange, Title: "Change what is declared:"},
+		&cobra.Group{ID: groupHouse, Title: "Run and care:"},
+	)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.Profile, "profile", "", "profile to use (GPUAAS_PROFILE)")
+	flags.StringVar(&a.Url, "url", "", "address of the installation (GPUAAS_URL)")
+	flags.StringVar(&a.Project, "project", "", "project, by name or id (GPUAAS_PROJECT)")
+	flags.StringVarP(&a.Output, "output", "o", "", "output: "+strings.Join(output.Outputs(), ", ")+" (GPUAAS_OUTPUT)")
+	flags.BoolVar(&a.NoHeaders, "no-headers", false, "tables without their first line")
+	flags.BoolVar(&a.NoInput, "no-input", false, "never ask (GPUAAS_NO_INPUT)")
+	_ = root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return append(output.Outputs(), strings.FieldsFunc(cmd.Annotations[output.MoreOutputs], func(r rune) bool { return r == ',' })...), cobra.ShellCompDirectiveNoFileComp
+	})
+
+	in := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	in(groupTenant, alloc.NewAlloc(a), alloc.NewSSH(a), alloc.NewKeys(a, fleet.NewKeysRotate(a)))
+	in(groupMoney, money.NewBalance(a), money.NewUsage(a), money.NewLedger(a), money.NewStatement(a), money.NewPayment(a), money.NewRefund(a))
+	in(groupAccount, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a))
+	in(groupPeople, people.NewTenant(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewSession(a), people.NewAudit(a), people.NewAdmin(a, money.NewAdminBilling(a)...))
+	in(groupOperator, inspect.NewGet(a), inspect.NewDescribe(a), inspect.NewWait(a), inspect.NewEvents(a), inspect.NewDrift(a), inspect.NewTrace(a), change.NewPolicy(a))
+	in(groupChange, change.NewValidate(a), change.NewEnv(a), change.NewDiff(a), change.NewPlan(a), change.NewApply(a), change.NewApprove(a), change.NewReject(a), change.NewRollback(a), change.NewExport(a), change.NewAdopt(a),
+		fleet.NewNode(a), change.NewSuspend(a), change.NewResume(a), inspect.NewReconcile(a), change.NewPut(a), change.NewDelete(a))
+	in(groupHouse, local.NewUp(), local.NewServer(), local.NewInit(a), local.NewFirstAdmin(a), fleet.NewCA(a), fleet.NewAgent(a), local.NewDoctor(a), local.NewDev(a), local.NewTour(a), local.NewVersion(a))
+	root.SetCompletionCommandGroupID(groupHouse)
+	root.SetHelpCommandGroupID(groupHouse)
+	root.AddCommand(output.NewExitCodes())
+	return root
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/desired/validate"
+)
+
+func TestMain(m *testing.M) {
+	validate.Child()
+	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.FileBodyDecoder)
+	testscript.Main(m, map[string]func(){"gpuaas": func() { os.Exit(Run()) }, "browse": browse})
+}
+
+// TestScripts runs the command line against a fake of the API, one for each
+// script. Its own words are in commands below.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Cmds:                commands(),
+		Setup: func(e *testscript.Env) error {
+			report, ok := e.T().(reporter)
+			if !ok {
+				return errors.New("the script runner hides the test")
+			}
+			f, server := newFake(report)
+			e.Defer(server.Close)
+			e.Values[fakeKey{}] = f
+			for name, value := range map[string]string{
+				"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken, "GPUAAS_CONFIG_DIR": e.WorkDir + "/config", "HOME": e.WorkDir + "/home",
+				"CI": "", "NO_PROXY": "*",
+			} {
+				e.Setenv(name, value)
+			}
+			return nil
+		},
+	})
+}
+
+type fakeKey struct{}
+
+func commands() map[string]func(*testscript.TestScript, bool, []string) {
+	with := func(do func(ts *testscript.TestScript, f *fake, args []string)) func(*testscript.TestScript, bool, []string) {
+		return func(ts *testscript.TestScript, _ bool, args []string) { do(ts, ts.Value(fakeKey{}).(*fake), args) }
+	}
+	number := func(ts *testscript.TestScript, text string) int {
+		n, err := strconv.Atoi(text)
+		ts.Check(err)
+		return n
+	}
+	return map[string]func(*testscript.TestScript, bool, []string){
+		// exits N command…: the command ends with exactly this code.
+		"exits": func(ts *testscript.TestScript, _ bool, args []string) {
+			code := 0
+			if err := ts.Exec(args[1], args[2:]...); err != nil {
+				var exit *exec.ExitError
+				if !errors.As(err, &exit) {
+					ts.Fatalf("%v", err)
+				}
+				code = exit.ExitCode()
+			}
+			if want := number(ts, args[0]); code != want {
+				ts.Fatalf("exit %d, want %d", code, want)
+			}
+		},
+		// looked NAME N: somebody has read the allocation so often.
+		"looked": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				n := f.looksAt(args[0])
+				if n >= number(ts, args[1]) {
+					return
+				}
+				if time.Now().After(deadline) {
+					ts.Fatalf("%s was read %d times", args[0], n)
+				}
+			}
+		}),
+		// refuse N: the next calls find the database away.
+		"refuse": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.broken = number(ts, args[0])
+		}),
+		// down: NATS is.
+		"down": with(func(_ *testscript.TestScript, f *fake, _ []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.down = true
+		}),
+		// traded N: a credential was traded for so many tokens.
+		"traded": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n := f.people.minted; n != number(ts, args[0]) {
+				ts.Fatalf("there were %d tokens", n)
+			}
+		}),
+		// asked TEXT: an operation was called so, with this in its query.
+		"asked": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if !slices.ContainsFunc(f.people.asked, func(a string) bool { return strings.Contains(a, args[0]) }) {
+				ts.Fatalf("asked was %q", f.people.asked)
+			}
+		}),
+		// applied: revision 7 is the commit that the checkout here stands at.
+		"applied": with(func(ts *testscript.TestScript, f *fake, _ []string) {
+			ts.Check(ts.Exec("git", "rev-parse", "HEAD"))
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.changes.commit = strings.TrimSpace(ts.ReadFile("stdout"))
+		}),
+		// sent TEXT: the last files that were planned hold it.
+		"sent": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if got := f.sentFiles(); !strings.Contains(got, args[0]) {
+				ts.Fatalf("sent was %s", got)
+			}
+		}),
+		// provider: the installation has an OpenID provider from now on.
+		"provider": with(func(ts *testscript.TestScript, f *fake, _ []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.provider.start(ts)
+		}),
+		// passwords: and passwords.
+		"passwords": with(func(_ *testscript.TestScript, f *fake, _ []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.provider.passwords = true
+		}),
+		// renewed N: tokens were renewed so often.
+		"renewed": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n := f.provider.renewals; n != number(ts, args[0]) {
+				ts.Fatalf("renewed %d times", n)
+			}
+		}),
+		// low MINOR: the balance is that, and everything is released soon.
+		"low": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			low, soon := true, time.Now().Add(25*time.Minute+time.Second)
+			f.purse.balance.AmountMinor, f.purse.balance.Low = int64(number(ts, args[0])), &low
+			if len(args) > 1 {
+				f.purse.balance.ReleasesAt = &soon
+			}
+		}),
+		// payments: a development payment provider runs, where the profile says.
+		"payments": func(ts *testscript.TestScript, _ bool, _ []string) { takeMoney(ts) },
+		// page REFERENCE: a page is opened there; its address is in $PAGE.
+		"page": func(ts *testscript.TestScript, _ bool, args []string) { openPage(ts, args[0]) },
+		// holds N: so many allocations were made.
+		"holds": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n := len(f.items); n != number(ts, args[0]) {
+				ts.Fatalf("there are %d allocations", n)
+			}
+		}),
+	}
+}
+
+// world is an app for tests that need no process.
+func world(t *testing.T, env map[string]string) *output.Console {
+	t.Helper()
+	vars := map[string]string{"GPUAAS_CONFIG_DIR": t.TempDir()}
+	maps.Copy(vars, env)
+	return &output.Console{Env: func(name string) string { return vars[name] }, Correlation: "c1"}
+}

@@ -1,0 +1,205 @@
+// Package issuer is an OpenID provider for development and tests: authorization
+// code with PKCE, device flow, rotating refresh tokens, revocation, and keys that
+// can be changed. It asks nobody for a password, so it serves loopback names
+// alone, and it keeps everything in memory: whoever restarts it signs in again.
+package oidc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/zitadel/oidc/v3/pkg/oidc"
+	"github.com/zitadel/oidc/v3/pkg/op"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
+)
+
+// Client is a program that people sign in to.
+type Client struct {
+	ID        string
+	Secret    string // empty: a public client
+	Redirects []string
+	Loopback  bool // /callback and / of any port of 127.0.0.1 as well
+	Device    bool // may use the device flow
+}
+
+// Person is someone who may sign in.
+type Person struct {
+	Subject, Email, Name string
+	Roles                []string // claim realm_access.roles
+}
+
+// Config is what an issuer is made from.
+type Config struct {
+	Issuer   string // its URL, of a loopback name
+	Audience string // of access tokens
+	Clients  []Client
+	People   []Person
+	Clock    clock.Clock
+	Log      *slog.Logger
+}
+
+// Server is the provider.
+type Server struct {
+	op.UnimplementedServer
+
+	cfg     Config
+	base    string // the issuer without a slash at its end
+	host    string
+	clients atomic.Pointer[map[string]*client]
+	people  atomic.Pointer[[]Person]
+	store   store
+	keys    ring
+	handler http.Handler
+	// Another page could otherwise sign in here on behalf of whoever looks at it.
+	sameOrigin *http.CrossOriginProtection
+
+	broken   atomic.Bool
+	keyReads atomic.Int64
+}
+
+const (
+	pathAuthorize = "/authorize"
+	pathToken     = "/token"
+	pathKeys      = "/keys"
+	pathRevoke    = "/revoke"
+	pathUserInfo  = "/userinfo"
+	pathEnd       = "/end_session"
+	pathDevice    = "/device_authorization"
+)
+
+// New makes an issuer; its server must answer at cfg.Issuer.
+func New(cfg Config) (*Server, error) {
+	at, err := url.Parse(cfg.Issuer)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the issuer's URL: %w", err)
+	case at.Hostname() != "localhost" && !net.ParseIP(at.Hostname()).IsLoopback():
+		return nil, fmt.Errorf("an issuer without passwords serves loopback names alone, not %q", at.Host)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		cfg: cfg, base: strings.TrimSuffix(cfg.Issuer, "/"), host: at.Host,
+		sameOrigin: http.NewCrossOriginProtection(),
+	}
+	s.SetClients(cfg.Clients)
+	s.SetPeople(cfg.People)
+	if err := s.Rotate(); err != nil {
+		return nil, err
+	}
+	s.handler = s.routes(strings.TrimSuffix(at.Path, "/"))
+	return s, nil
+}
+
+func (s *Server) routes(prefix string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /login", s.askLogin)
+	mux.HandleFunc("POST /login", s.login)
+	mux.HandleFunc("GET /device", s.askDevice)
+	mux.HandleFunc("POST /device", s.approveDevice)
+	mux.HandleFunc("GET /signed-out", s.signedOut)
+	mux.HandleFunc("GET /style.css", style)
+	mux.Handle("/", op.RegisterServer(s, op.Endpoints{
+		Authorization: op.NewEndpoint(pathAuthorize), Token: op.NewEndpoint(pathToken), JwksURI: op.NewEndpoint(pathKeys),
+		Revocation: op.NewEndpoint(pathRevoke), Userinfo: op.NewEndpoint(pathUserInfo), EndSession: op.NewEndpoint(pathEnd),
+		DeviceAuthorization: op.NewEndpoint(pathDevice),
+	}, op.WithFallbackLogger(s.cfg.Log), op.WithServerCORSOptions(nil)))
+	return http.StripPrefix(prefix, telemetry.Door("gpuaas/issuer", mux))
+}
+
+// ServeHTTP answers all paths below the issuer's. Another Host may be a foreign
+// page's name that was made to point here, so it is refused.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Host != s.host {
+		http.Error(w, "This issuer answers at "+s.base+" only.", http.StatusMisdirectedRequest)
+		return
+	}
+	keys := strings.HasSuffix(r.URL.Path, pathKeys)
+	if keys {
+		s.keyReads.Add(1)
+	}
+	if s.broken.Load() && (keys || strings.HasSuffix(r.URL.Path, oidc.DiscoveryEndpoint)) {
+		http.Error(w, "broken for a test", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	s.handler.ServeHTTP(w, r)
+}
+
+// SetClients replaces the clients: where one's pages are may only be known after
+// it has found this issuer.
+func (s *Server) SetClients(clients []Client) {
+	known := make(map[string]*client, len(clients))
+	for _, c := range clients {
+		known[c.ID] = &client{c, s.base}
+	}
+	s.clients.Store(&known)
+}
+
+func (s *Server) client(id string) *client { return (*s.clients.Load())[id] }
+
+// SetPeople replaces who may sign in. Whoever is gone gets no more tokens, and
+// changed roles are in the next ones.
+func (s *Server) SetPeople(people []Person) {
+	people = slices.Clone(people)
+	s.people.Store(&people)
+}
+
+func (s *Server) person(subject string) (Person, bool) {
+	for _, p := range *s.people.Load() {
+		if p.Subject == subject {
+			return p, true
+		}
+	}
+	return Person{}, false
+}
+
+// JWKSRequests counts how often the keys were asked for.
+func (s *Server) JWKSRequests() int { return int(s.keyReads.Load()) }
+
+// Break makes discovery and the keys answer 503, or heals them.
+func (s *Server) Break(broken bool) { s.broken.Store(broken) }
+
+// Discovery describes the issuer.
+func (s *Server) Discovery(context.Context, *op.Request[struct{}]) (*op.Response, error) {
+	return op.NewResponse(&oidc.DiscoveryConfiguration{
+		Issuer:                            s.cfg.Issuer,
+		AuthorizationEndpoint:             s.base + pathAuthorize,
+		TokenEndpoint:                     s.base + pathToken,
+		UserinfoEndpoint:                  s.base + pathUserInfo,
+		RevocationEndpoint:                s.base + pathRevoke,
+		EndSessionEndpoint:                s.base + pathEnd,
+		DeviceAuthorizationEndpoint:       s.base + pathDevice,
+		JwksURI:                           s.base + pathKeys,
+		ScopesSupported:                   []string{oidc.ScopeOpenID, oidc.ScopeProfile, oidc.ScopeEmail, oidc.ScopeOfflineAccess},
+		ResponseTypesSupported:            []string{string(oidc.ResponseTypeCode)},
+		ResponseModesSupported:            []string{string(oidc.ResponseModeQuery)},
+		GrantTypesSupported:               []oidc.GrantType{oidc.GrantTypeCode, oidc.GrantTypeRefreshToken, oidc.GrantTypeDeviceCode},
+		SubjectTypesSupported:             []string{"public"},
+		IDTokenSigningAlgValuesSupported:  []string{string(algorithm)},
+		TokenEndpointAuthMethodsSupported: []oidc.AuthMethod{oidc.AuthMethodBasic, oidc.AuthMethodPost, oidc.AuthMethodNone},
+		CodeChallengeMethodsSupported:     []oidc.CodeChallengeMethod{oidc.CodeChallengeMethodS256},
+		ClaimsSupported:                   []string{"sub", "aud", "exp", "iat", "iss", "azp", "nonce", "email", "email_verified", "name", "preferred_username", "realm_access"},
+	}), nil
+}
+
+// Ready always is.
+func (*Server) Ready(context.Context, *op.Request[struct{}]) (*op.Response, error) {
+	return op.NewResponse(op.Status{Status: "ok"}), nil
+}
+
+// Keys lists the public keys of tokens that may still be in use.
+func (s *Server) Keys(context.Context, *op.Request[struct{}]) (*op.Response, error) {
+	return op.NewResponse(s.keys.public()), nil
+}

@@ -1,0 +1,313 @@
+package stripe_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v76"
+
+	devstripe "github.com/gpuaas/gpuaas/dev/stripe"
+)
+
+func cardForm(number, expiry, cvc string) string {
+	return url.Values{"number": {number}, "expiry": {expiry}, "cvc": {cvc}, "email": {"p@example.com"}}.Encode()
+}
+
+func pathOf(t *testing.T, address string) string {
+	t.Helper()
+	at, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.Path
+}
+
+// What a bank or a card says stands on the page, at its field, and in the API.
+func TestCardsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	for name, c := range map[string]struct {
+		number, expiry, cvc string
+		says, field         string
+		code                stripe.ErrorCode // in the API; empty: the bank was not asked
+		decline             stripe.DeclineCode
+	}{
+		"declined":           {"4000 0000 0000 0002", "12/49", "123", "Your card was declined.", "number", stripe.ErrorCodeCardDeclined, "generic_decline"},
+		"no funds":           {"4000000000009995", "12/49", "123", "insufficient funds", "number", stripe.ErrorCodeCardDeclined, "insufficient_funds"},
+		"stolen":             {"4000000000009979", "12/49", "123", "declined", "number", stripe.ErrorCodeCardDeclined, "stolen_card"},
+		"expired":            {"4000000000000069", "12/49", "123", "has expired", "expiry", stripe.ErrorCodeExpiredCard, "expired_card"},
+		"wrong code":         {"4000000000000127", "12/49", "123", "security code is incorrect", "cvc", stripe.ErrorCodeIncorrectCVC, "incorrect_cvc"},
+		"somebody's card":    {"4111111111111111", "12/49", "123", "test mode", "number", stripe.ErrorCodeCardDeclined, "test_mode_live_card"},
+		"a digit mistyped":   {"4242424242424241", "12/49", "123", "card number is incorrect", "number", "", ""},
+		"no number":          {"", "12/49", "123", "card number is incorrect", "number", "", ""},
+		"no digits":          {"4242x4242424242\n<b>", "12/49", "123", "card number is incorrect", "number", "", ""},
+		"a month of no year": {devstripe.CardPaid, "13/49", "123", "expiration month", "expiry", "", ""},
+		"a year gone":        {devstripe.CardPaid, "12/20", "123", "expiration year", "expiry", "", ""},
+		"no expiry":          {devstripe.CardPaid, "", "123", "expiration month", "expiry", "", ""},
+		"two digits":         {devstripe.CardPaid, "12/49", "12", "security code is invalid", "cvc", "", ""},
+		"three for an amex":  {"378282246310005", "12/49", "123", "security code is invalid", "cvc", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := b.page(t)
+			answer, body := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(c.number, c.expiry, c.cvc), nil)
+			if answer.StatusCode != http.StatusPaymentRequired || !strings.Contains(body, c.says) || !strings.Contains(body, `role="alert"`) {
+				t.Errorf("%d %s, want %q", answer.StatusCode, body, c.says)
+			}
+			marked := fmt.Sprintf(`id=%q`, c.field)
+			_, after, _ := strings.Cut(body, marked)
+			field, _, _ := strings.Cut(after, ">")
+			if !strings.Contains(field, `aria-invalid="true"`) || strings.Count(body, "aria-invalid") != 1 {
+				t.Errorf("the field %s is not the one that is marked: %s", c.field, body)
+			}
+			got := b.session(t, s.ID)
+			if got.Status != stripe.CheckoutSessionStatusOpen || (got.PaymentIntent != nil) != (c.code != "") {
+				t.Errorf("%+v", got)
+			}
+			if c.code == "" {
+				return
+			}
+			i := b.intent(t, got.PaymentIntent.ID)
+			if no := i.LastPaymentError; i.Status != stripe.PaymentIntentStatusRequiresPaymentMethod || no.Type != stripe.ErrorTypeCard || no.Code != c.code || no.DeclineCode != c.decline || no.ChargeID != i.LatestCharge.ID {
+				t.Errorf("%+v", i.LastPaymentError)
+			}
+			if ch := b.charge(t, i.LatestCharge.ID); ch.Status != stripe.ChargeStatusFailed || ch.Paid || ch.FailureCode != string(c.code) || ch.Outcome.Type != "issuer_declined" {
+				t.Errorf("%+v", ch)
+			}
+		})
+	}
+}
+
+// A card that was refused leaves the page to the next one, of the same intent.
+func TestAnotherCardPays(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	s := b.page(t)
+	_, err := devstripe.Pay(t.Context(), s.URL, "4000000000009995")
+	if declined, ok := errors.AsType[*devstripe.DeclinedError](err); !ok || !strings.Contains(declined.Message, "insufficient funds") {
+		t.Fatal(err)
+	}
+	before := b.session(t, s.ID).PaymentIntent.ID
+	if _, err := devstripe.Pay(t.Context(), s.URL, "5555 5555 5555 4444"); err != nil {
+		t.Fatal(err)
+	}
+	after := b.session(t, s.ID)
+	if after.PaymentIntent.ID != before || after.PaymentStatus != stripe.CheckoutSessionPaymentStatusPaid || after.CustomerDetails.Email != "payer@example.com" {
+		t.Errorf("%+v", after)
+	}
+	if i := b.intent(t, before); i.LastPaymentError != nil || i.AmountReceived != 2500 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// Two forms of one page at once are one payment, and both browsers are led on.
+func TestAPageIsPaidOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	s := b.page(t)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			answer, body := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid, "12/49", "123"), nil)
+			if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "http://127.0.0.1:8080/paid?session="+s.ID {
+				t.Errorf("%d %s", answer.StatusCode, body)
+			}
+		})
+	}
+	all.Wait()
+	if st, err := b.Status(); err != nil || st.Charges != 1 {
+		t.Errorf("%d charges, %v", st.Charges, err)
+	}
+	if events := b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted); len(events) != 1 {
+		t.Errorf("%v", typesOf(events))
+	}
+}
+
+func TestThePageShowsWhatIsPaidAndLeadsBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	s := b.page(t, func(p *stripe.CheckoutSessionParams) {
+		p.LineItems[0].PriceData.ProductData.Name = new(`Balance of <script>alert("x")</script>`)
+	})
+	answer, body := b.ask(t, http.MethodGet, pathOf(t, s.URL), "", nil)
+	for _, want := range []string{
+		"EUR 25.00", "no money moves", `href="http://127.0.0.1:8080/billing"`, `<label for="number">`, `<label for="expiry">`, `<label for="cvc">`,
+		`<label for="email">`, `autocomplete="cc-number"`, `<html lang="en">`, "&lt;script&gt;",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+	policy := answer.Header.Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "form-action 'self' http://127.0.0.1:8080"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("no %s in %s", want, policy)
+		}
+	}
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("Referrer-Policy") != "no-referrer" || strings.Contains(body, "<script") {
+		t.Errorf("%d %v %s", answer.StatusCode, answer.Header, body)
+	}
+	if style, _ := b.ask(t, http.MethodGet, "/style.css", "", nil); style.StatusCode != http.StatusOK {
+		t.Errorf("no style: %d", style.StatusCode)
+	}
+}
+
+// What is over says so, and takes no card.
+func TestPagesThatAreOver(t *testing.T) {
+	t.Parallel()
+	m := &moved{}
+	b := setup(t, devstripe.Config{Clock: m.clock()})
+	done, gone, later, old := b.page(t), b.page(t), b.page(t), b.page(t, func(p *stripe.CheckoutSessionParams) {
+		p.ExpiresAt = new(time.Now().Add(31 * time.Minute).Unix())
+	})
+	if _, err := b.api.CheckoutSessions.Expire(gone.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	for s, number := range map[*stripe.CheckoutSession]string{done: devstripe.CardPaid, later: devstripe.CardLaterFails} {
+		if _, err := devstripe.Pay(t.Context(), s.URL, number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.wait(40 * time.Minute)
+	for name, c := range map[string]struct {
+		url            string
+		asked, sent    int
+		says, leadsTo  string
+		status, paying string
+	}{
+		"paid":    {done.URL, 200, 303, "This is paid: EUR 25.00.", "/paid?session=" + done.ID, "complete", "paid"},
+		"later":   {later.URL, 200, 303, "under way", "/paid?session=" + later.ID, "complete", "unpaid"},
+		"ended":   {gone.URL, 410, 410, "expired", "/billing", "expired", "unpaid"},
+		"expired": {old.URL, 410, 410, "expired", "/billing", "expired", "unpaid"},
+		"unknown": {b.URL + "/c/pay/cs_test_none", 404, 404, "no such payment", "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, body := b.ask(t, http.MethodGet, pathOf(t, c.url), "", nil)
+			if answer.StatusCode != c.asked || !strings.Contains(body, c.says) || !strings.Contains(body, c.leadsTo) || strings.Contains(body, "<form") {
+				t.Errorf("%d %s, want %d %q", answer.StatusCode, body, c.asked, c.says)
+			}
+			if answer, _ := b.ask(t, http.MethodPost, pathOf(t, c.url), cardForm(devstripe.CardPaid, "12/49", "123"), nil); answer.StatusCode != c.sent {
+				t.Errorf("a form was answered %d, want %d", answer.StatusCode, c.sent)
+			}
+			if _, err := devstripe.Pay(t.Context(), c.url, devstripe.CardPaid); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+			if c.status == "" {
+				return
+			}
+			id := c.url[strings.LastIndex(c.url, "/")+1:]
+			if got := b.session(t, id); string(got.Status) != c.status || string(got.PaymentStatus) != c.paying {
+				t.Errorf("%s %s, want %s %s", got.Status, got.PaymentStatus, c.status, c.paying)
+			}
+		})
+	}
+}
+
+// A page of another place cannot send the form for whoever looks at it, nor say
+// where the payment leads.
+func TestFormsOfOtherPlaces(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	s := b.page(t)
+	for name, header := range map[string]map[string]string{
+		"of another site":   {"Sec-Fetch-Site": "cross-site"},
+		"of another origin": {"Origin": "http://evil.example"},
+	} {
+		if answer, _ := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid, "12/49", "123"), header); answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %d", name, answer.StatusCode)
+		}
+	}
+	if got := b.session(t, s.ID); got.Status != stripe.CheckoutSessionStatusOpen {
+		t.Errorf("%+v", got)
+	}
+	form := cardForm(devstripe.CardPaid, "12/49", "123") + "&success_url=http://evil.example&next=http://evil.example"
+	answer, _ := b.ask(t, http.MethodPost, pathOf(t, s.URL)+"?success_url=http://evil.example", form, nil)
+	if to := answer.Header.Get("Location"); to != "http://127.0.0.1:8080/paid?session="+s.ID {
+		t.Errorf("led to %s", to)
+	}
+}
+
+// Some payments take their time: the page is complete, the money comes, or not.
+func TestPaymentsThatTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[string]struct {
+		event   stripe.EventType
+		payment stripe.CheckoutSessionPaymentStatus
+		intent  stripe.PaymentIntentStatus
+		charge  stripe.ChargeStatus
+	}{
+		devstripe.CardLater:      {stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded, "paid", "succeeded", "succeeded"},
+		devstripe.CardLaterFails: {stripe.EventTypeCheckoutSessionAsyncPaymentFailed, "unpaid", "requires_payment_method", "failed"},
+	} {
+		t.Run(number, func(t *testing.T) {
+			t.Parallel()
+			m := &moved{}
+			b := setup(t, devstripe.Config{Clock: m.clock(), Settle: time.Minute})
+			s := b.paid(t, number)
+			i := b.intent(t, s.PaymentIntent.ID)
+			if s.Status != "complete" || s.PaymentStatus != "unpaid" || i.Status != "processing" || b.charge(t, i.LatestCharge.ID).Status != "pending" {
+				t.Errorf("%+v %+v", s, i)
+			}
+			_, err := b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &i.ID})
+			refused(t, err, 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodePaymentIntentUnexpectedState, "payment_intent")
+			m.wait(2 * time.Minute)
+			s, i = b.session(t, s.ID), b.intent(t, i.ID)
+			if c := b.charge(t, i.LatestCharge.ID); s.PaymentStatus != want.payment || i.Status != want.intent || c.Status != want.charge {
+				t.Errorf("%+v %+v %+v", s, i, c)
+			}
+			events := b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted, want.event)
+			if events[0].GetObjectValue("payment_status") != "unpaid" || events[1].GetObjectValue("payment_status") != string(want.payment) {
+				t.Errorf("%+v", events)
+			}
+		})
+	}
+}
+
+// A holder may ask the bank for the money, after it was credited.
+func TestPaymentsThatAreDisputed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	s := b.paid(t, "4000000000000259")
+	i := b.intent(t, s.PaymentIntent.ID)
+	if s.PaymentStatus != "paid" || !b.charge(t, i.LatestCharge.ID).Disputed {
+		t.Errorf("%+v", s)
+	}
+	e := b.hook.until(t, completed, stripe.EventTypeChargeDisputeCreated)[1]
+	if e.GetObjectValue("payment_intent") != i.ID || e.GetObjectValue("charge") != i.LatestCharge.ID || e.GetObjectValue("amount") != "2500" || e.GetObjectValue("object") != "dispute" {
+		t.Errorf("%+v", e.Data.Object)
+	}
+}
+
+func TestThePortal(t *testing.T) {
+	t.Parallel()
+	m := &moved{}
+	b := setup(t, devstripe.Config{Clock: m.clock()})
+	mine, others := b.paid(t, "5555555555554444"), b.paid(t, "378282246310005")
+	if _, err := b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &mine.PaymentIntent.ID, Amount: new(int64(700))}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := b.api.BillingPortalSessions.New(&stripe.BillingPortalSessionParams{Customer: &mine.Customer.ID, ReturnURL: new("http://127.0.0.1:8080/billing")})
+	if err != nil || made.Customer != mine.Customer.ID || made.ReturnURL == "" || made.Livemode {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	answer, body := b.ask(t, http.MethodGet, pathOf(t, made.URL), "", nil)
+	for _, want := range []string{"mastercard ending in 4444", "EUR 25.00", "EUR 7.00", "succeeded", `href="http://127.0.0.1:8080/billing"`, "Tenant", `scope="col"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+	if answer.StatusCode != http.StatusOK || strings.Contains(body, "amex") || strings.Contains(body, others.Customer.ID) {
+		t.Errorf("%d %s", answer.StatusCode, body)
+	}
+	m.wait(2 * time.Hour)
+	if answer, body := b.ask(t, http.MethodGet, pathOf(t, made.URL), "", nil); answer.StatusCode != http.StatusNotFound || !strings.Contains(body, "expired") {
+		t.Errorf("%d %s", answer.StatusCode, body)
+	}
+}

@@ -1,0 +1,186 @@
+package stripe_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v76"
+	"github.com/stripe/stripe-go/v76/webhook"
+
+	devstripe "github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
+)
+
+func TestAPaymentEndsAtTheWebhook(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	s := b.paid(t, devstripe.CardPaid)
+	e := b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted)[0]
+	if e.GetObjectValue("id") != s.ID || e.GetObjectValue("payment_status") != "paid" || e.GetObjectValue("payment_intent") != s.PaymentIntent.ID ||
+		e.GetObjectValue("client_reference_id") != "ref-1" || e.APIVersion != stripe.APIVersion || e.Livemode || e.Account != "" {
+		t.Errorf("%+v", e)
+	}
+	got, err := b.api.Events.Get(e.ID, nil)
+	if err != nil || got.Type != e.Type || got.GetObjectValue("id") != s.ID {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What is sent is tried until it is taken, signed anew each time.
+func TestWebhooksAreSentUntilTheyAreTaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	b.hook.said = []int{500, 302, 404, 503}
+	b.paid(t, devstripe.CardPaid)
+	e := b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted)[0]
+	poll(t, "nothing is left to be sent", func() bool {
+		got, err := b.api.Events.Get(e.ID, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.PendingWebhooks == 0
+	})
+	if n := b.hook.calls(); n != 5 {
+		t.Errorf("%d attempts, want 5", n)
+	}
+}
+
+// Until somebody takes webhooks they wait, and none is lost.
+func TestWebhooksWaitForTheirReceiver(t *testing.T) {
+	t.Parallel()
+	b := &bundle{Provider: stripetest.Start(t, devstripe.Config{}), hook: receive(t)}
+	b.api = apiOf(b.URL, stripetest.SecretKey)
+	b.paid(t, devstripe.CardPaid)
+	if s, err := b.Status(); err != nil || len(s.Deliveries) != 1 || s.Deliveries[0].Attempts != 0 || s.Webhook != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	b.SetWebhook(b.hook.url)
+	b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted)
+}
+
+// Whoever was away for a while is told at once when they are back.
+func TestWebhooksDoNotWaitForTheNextPause(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{Pause: func(int) time.Duration { return time.Hour }})
+	b.hook.said = []int{503}
+	b.paid(t, devstripe.CardPaid)
+	poll(t, "the attempt has failed", func() bool { d := statusOf(t, b).Deliveries; return len(d) == 1 && d[0].Attempts == 1 })
+	b.SetWebhook(b.hook.url)
+	b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted)
+}
+
+func TestSignatures(t *testing.T) {
+	t.Parallel()
+	body := []byte(`{"id":"evt_1","object":"event","api_version":"2023-10-16","data":{"object":{}}}`)
+	header := devstripe.Sign(body, "whsec_1", time.Now())
+	if _, err := webhook.ConstructEvent(body, header, "whsec_1"); err != nil {
+		t.Error(err)
+	}
+	for name, fails := range map[string]func() error{
+		"another secret": func() error { return webhook.ValidatePayload(body, header, "whsec_2") },
+		"another body":   func() error { return webhook.ValidatePayload(append(body, ' '), header, "whsec_1") },
+		"an old one": func() error {
+			return webhook.ValidatePayload(body, devstripe.Sign(body, "whsec_1", time.Now().Add(-301*time.Second)), "whsec_1")
+		},
+	} {
+		if fails() == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+}
+
+// Nothing of a payment is lost by a restart: not what was sold, not what a key was
+// answered, not a webhook that nobody has taken yet.
+func TestARestartForgetsNothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "payments.jsonl")
+	hook := receive(t)
+	var first, refunded *stripe.Refund
+	var s *stripe.CheckoutSession
+	var customer *stripe.Customer
+	ask := func(b *bundle) *stripe.Customer {
+		p := &stripe.CustomerParams{Name: new("a")}
+		p.SetIdempotencyKey("key-1")
+		c, err := b.api.Customers.New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	t.Run("before", func(t *testing.T) {
+		b := &bundle{Provider: stripetest.Start(t, devstripe.Config{Path: path}), hook: hook}
+		b.api = apiOf(b.URL, stripetest.SecretKey)
+		customer = ask(b)
+		s = b.paid(t, devstripe.CardPaid)
+		var err error
+		if first, err = b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID, Amount: new(int64(100))}); err != nil {
+			t.Fatal(err)
+		}
+		b.arm(t, "refund_pending", 1)
+		if refunded, err = b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID, Amount: new(int64(200))}); err != nil || refunded.Status != "pending" {
+			t.Fatal(refunded, err)
+		}
+		b.arm(t, "webhook_duplicate", 3)
+	})
+	t.Run("after", func(t *testing.T) {
+		b := &bundle{Provider: stripetest.Start(t, devstripe.Config{Path: path}), hook: hook}
+		b.api = apiOf(b.URL, stripetest.SecretKey)
+		if again := ask(b); again.ID != customer.ID || again.LastResponse.Header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%+v", again)
+		}
+		got := b.session(t, s.ID)
+		if got.PaymentStatus != "paid" || got.PaymentIntent.ID != s.PaymentIntent.ID || got.Customer.ID != s.Customer.ID {
+			t.Errorf("%+v", got)
+		}
+		if c := b.charge(t, first.Charge.ID); c.AmountRefunded != 300 {
+			t.Errorf("%+v", c)
+		}
+		b.SetWebhook(hook.url)
+		events := hook.until(t, stripe.EventTypeCheckoutSessionCompleted, stripe.EventTypeChargeRefunded, stripe.EventTypeRefundUpdated)
+		if types := typesOf(events); types[0] != "checkout.session.completed" || slices.Index(types, "charge.refunded") > slices.Index(types, "refund.updated") {
+			t.Errorf("not in order: %v", types)
+		}
+		if st, err := b.Status(); err != nil || len(st.Faults) != 1 || st.Faults[0].Left == 0 {
+			t.Errorf("%+v, %v", st.Faults, err)
+		}
+	})
+}
+
+// A provider that has ended leaves nothing behind, not even for whoever it keeps
+// waiting.
+func TestNothingIsLeftBehind(t *testing.T) { //nolint:paralleltest // others run goroutines of their own
+	t.Run("while it runs", func(t *testing.T) {
+		b := setup(t, devstripe.Config{Path: filepath.Join(t.TempDir(), "payments.jsonl")})
+		b.SetWebhook("http://127.0.0.1:1/nobody")
+		b.paid(t, devstripe.CardPaid)
+		b.arm(t, "api_timeout", 1)
+		go func() { _, _ = b.api.Customers.New(&stripe.CustomerParams{}) }()
+		poll(t, "the call has come", func() bool { return len(statusOf(t, b).Faults) == 0 })
+	})
+	stacks := make([]byte, 1<<20)
+	poll(t, "nothing of the provider runs", func() bool {
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "checkout.(*Server)")
+	})
+}
+
+// A redirect is no answer: the body is not sent on.
+func TestWebhooksFollowNoRedirect(t *testing.T) {
+	t.Parallel()
+	b := setup(t, devstripe.Config{})
+	second := receive(t)
+	b.hook.redirect = second.url
+	b.paid(t, devstripe.CardPaid)
+	<-b.hook.heard
+	<-b.hook.heard
+	if len(second.heard) > 0 {
+		t.Error("the webhook went where a redirect led")
+	}
+	if s, err := b.Status(); err != nil || !strings.Contains(s.Deliveries[0].Problem, http.StatusText(http.StatusTemporaryRedirect)) {
+		t.Errorf("%+v, %v", s.Deliveries, err)
+	}
+}

@@ -1,0 +1,259 @@
+// Package up runs a whole installation on one machine: a private PostgreSQL,
+// NATS in process, every role of the server, an OpenID provider, a payment provider,
+// development tenants with people of every role, and simulated nodes that are real agents. It
+// is for development and for looking around.
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/sync"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/internal/pgcluster"
+	"github.com/gpuaas/gpuaas/server"
+)
+
+// Config is what an installation is started with.
+type Config struct {
+	Dir         string // the data directory
+	Environment string // folder of environments/
+	Repository  string // where to look for it; empty: the working directory
+	Listen      string
+	NodeListen  string
+	Metrics     string
+	// IssuerListen is the address of the development issuer.
+	IssuerListen string
+	// PaymentsListen is the address of the development payment provider.
+	PaymentsListen string
+	SimNodes       int  // simulated nodes to run; negative: as many as are declared
+	Processes      bool // one agent process each, instead of all in this one
+	Headless       bool // print no screen
+	Reset          bool // begin with an empty data directory
+	ReadyFile      string
+	Profile        string // name of the client profile to write
+
+	Out io.Writer
+	Log *slog.Logger
+}
+
+// InvalidError is the refusal of a fleet with faults, each at its place.
+type InvalidError struct{ Findings []desired.Finding }
+
+func (e *InvalidError) Error() string {
+	if len(e.Findings) == 1 {
+		return "the declared fleet has a fault; nothing was started"
+	}
+	return fmt.Sprintf("the declared fleet has %d faults; nothing was started", len(e.Findings))
+}
+
+// installation is what runs.
+type installation struct {
+	cfg     Config
+	source  *sync.Root
+	objects []desired.Object
+	commit  string
+	profile desired.Environment
+
+	cluster  *pgcluster.Cluster
+	bus      *natsd.Server
+	issuer   *provider // nil where the environment names another
+	payments *payments // nil where the environment has a key, or nobody takes money
+	server   *server.Server
+	seed     seeded
+	fleet    *fleet
+}
+
+// Run starts an installation and keeps it until ctx ends or something of it
+// fails. It keeps the data.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Reset {
+		if err := reset(cfg.Dir); err != nil {
+			return err
+		}
+	}
+	i := &installation{cfg: cfg}
+	defer i.stop(context.WithoutCancel(ctx))
+	if err := i.start(ctx); err != nil {
+		return err
+	}
+	return i.keep(ctx)
+}
+
+// start brings everything up in order. Reading the fleet and starting the
+// database take the longest and need nothing of each other.
+func (i *installation) start(ctx context.Context) error {
+	dir, err := filepath.Abs(i.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("naming the data directory: %w", err)
+	}
+	i.cfg.Dir = dir
+	var both errgroup.Group
+	both.Go(func() error { return i.readFleet(ctx) })
+	both.Go(func() error { return i.startDatabase(ctx) })
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	if i.bus, err = natsd.Start(natsd.Config{Dir: filepath.Join(dir, "nats"), Log: i.cfg.Log}); err != nil {
+		return err
+	}
+	signIn, err := i.startIssuer(ctx)
+	if err != nil {
+		return err
+	}
+	payments, err := i.startPayments(ctx)
+	if err != nil {
+		return err
+	}
+	i.server, err = server.Start(ctx, server.Config{
+		DatabaseURL: i.cluster.URL(), DatabaseURLs: i.roleURLs(),
+		NATS:  func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
+		Roles: server.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
+		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
+		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments,
+		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	if i.issuer != nil {
+		i.issuer.SetClients(i.issuer.clients(i.server.URL()))
+	}
+	if i.payments != nil {
+		i.payments.SetWebhook(i.server.URL() + webhookPath)
+	}
+	if err := i.apply(ctx); err != nil {
+		return err
+	}
+	if i.seed, err = i.seedTenant(ctx); err != nil {
+		return err
+	}
+	if i.fleet, err = i.startFleet(ctx); err != nil {
+		return err
+	}
+	return i.announce(ctx)
+}
+
+// nodeHosts are the names that the node door is reached by: the address that it was
+// told to listen on for others, and this machine's own. The first is what nodes are told.
+func nodeHosts(listen string) []string {
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" && !slices.Contains(names, host) {
+		names = slices.Insert(names, 0, host)
+	}
+	return names
+}
+
+// roleURLs log every role in as itself, so that the superuser serves nothing.
+func (i *installation) roleURLs() map[server.Role]string {
+	urls := map[server.Role]string{}
+	for _, r := range server.AllRoles() {
+		urls[r] = i.cluster.URLAs(r.DatabaseRole())
+	}
+	return urls
+}
+
+// dirMode lets the database's own user reach its folder below; what is secret in
+// here has tighter modes of its own.
+const dirMode = 0o755
+
+func (i *installation) startDatabase(ctx context.Context) (err error) {
+	if err := os.MkdirAll(i.cfg.Dir, dirMode); err != nil {
+		return fmt.Errorf("making the data directory: %w", err)
+	}
+	i.cluster, err = pgcluster.Start(ctx, pgcluster.Config{Dir: filepath.Join(i.cfg.Dir, "postgres"), Durable: true, Log: i.cfg.Log})
+	if errs.CodeOf(err) == errs.Conflict {
+		return errs.New(errs.Conflict, "another gpuaas up already runs on %s", i.cfg.Dir).
+			Try("stop it, or start this one with another --data-dir").Because(err)
+	}
+	return err
+}
+
+// keep waits for the end: what was asked for, or what cannot be mended here.
+func (i *installation) keep(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	database := make(chan error, 1)
+	go func() { database <- i.cluster.Supervise(ctx) }()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-database:
+		if err != nil {
+			return fmt.Errorf("PostgreSQL does not come back (see %s): %w", i.cluster.LogFile(), err)
+		}
+		return nil
+	case err := <-i.server.Failed():
+		return err
+	case err := <-i.fleet.ended:
+		return err
+	}
+}
+
+// stopWithin bounds each part of a stop.
+const stopWithin = 15 * time.Second
+
+// stop ends what was started, the users of a thing before the thing.
+func (i *installation) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	if i.fleet != nil {
+		i.fleet.stop()
+	}
+	var err error
+	if i.server != nil {
+		err = i.server.Stop(ctx)
+	}
+	if i.issuer != nil {
+		err = errors.Join(err, i.issuer.stop(ctx))
+	}
+	if i.payments != nil {
+		err = errors.Join(err, i.payments.stop(ctx))
+	}
+	if i.bus != nil {
+		i.bus.Stop()
+	}
+	if i.cluster != nil {
+		err = errors.Join(err, i.cluster.Stop(pgcluster.Fast))
+	}
+	if i.cfg.ReadyFile != "" && i.server != nil {
+		_ = os.Remove(i.cfg.ReadyFile)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		i.cfg.Log.WarnContext(ctx, "stopping", "component", "up", "err", err)
+	}
+}
+
+// reset removes a data directory, and nothing that does not look like one.
+func reset(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", dir, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "postgres")); err != nil {
+		return errs.Invalid("--reset", "%s does not look like a data directory of gpuaas up; nothing was removed", dir)
+	}
+	if err := pgcluster.Idle(filepath.Join(dir, "postgres")); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package change
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/gitops/preview"
+	"github.com/gpuaas/gpuaas/gitops/source"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// asked is what a plan asks for, as it is kept. Of a source that is only what
+// differs from where it stood, so that a plan costs what it changes. Made again, it
+// is compared with what is declared then.
+type asked struct {
+	By       string         `json:"by,omitempty"` // who asked for the plan, where it was a request
+	Diverged bool           `json:"diverged,omitempty"`
+	Wanted   []want         `json:"wanted"`
+	Removed  []desired.Name `json:"removed"`
+}
+
+// want keeps the spec as text: its hash is that of its bytes.
+type want struct {
+	Kind        desired.Kind      `json:"kind"`
+	Scope       string            `json:"scope,omitempty"`
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Spec        string            `json:"spec"`
+	Source      desired.Source    `json:"source"`
+}
+
+func askedBy(p Proposal, from Origin) asked {
+	a := asked{By: from.Actor, Diverged: p.Change.Diverged, Wanted: []want{}, Removed: []desired.Name{}}
+	objects := p.Asked
+	if objects == nil {
+		objects = wanted(p.Change.Diff)
+	}
+	for _, o := range objects {
+		a.Wanted = append(a.Wanted, want{o.Kind, o.Scope, o.Name, o.Labels, o.Annotations, string(o.Spec), o.Source})
+	}
+	for _, o := range p.Change.Diff.Deleted {
+		a.Removed = append(a.Removed, o.Key())
+	}
+	return a
+}
+
+// wanted are the objects that a difference writes.
+func wanted(d desired.Difference) []desired.Object {
+	list := slices.Clone(d.Created)
+	for _, p := range slices.Concat(d.Changed, d.Adopted) {
+		list = append(list, p.New)
+	}
+	return list
+}
+
+func (a asked) objects() []desired.Object {
+	list := make([]desired.Object, len(a.Wanted))
+	for i, w := range a.Wanted {
+		list[i] = desired.Object{
+			Kind: w.Kind, Scope: w.Scope, Name: w.Name, Labels: w.Labels, Annotations: w.Annotations, Spec: []byte(w.Spec),
+			SpecHash: desired.Hash([]byte(w.Spec)), Source: w.Source,
+		}
+	}
+	return list
+}
+
+// snapshot evaluates what is asked for.
+func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, error) {
+	snap := desired.Snapshot{Source: r.Source, Commit: r.Commit}
+	if unsafe := source.Names(r.Files); len(unsafe) > 0 {
+		return snap, refused(unsafe)
+	}
+	files := r.Files
+	if r.Source != "" {
+		state, err := s.Desired.SourceByName(ctx, s.DB, r.Source)
+		if err != nil {
+			return desired.Snapshot{}, err
+		}
+		snap.Repository, files = state.Repository, within(r.Files, state.Dirs)
+		if len(files) == 0 {
+			return snap, errs.New(errs.SpecInvalid, "none of these files is in %s, where %s is declared", strings.Join(state.Dirs, " or "), r.Source).
+				At("files").Try("send the files by their paths in the repository")
+		}
+	}
+	result, err := s.Validate(ctx, files)
+	if err == nil && r.Source == "" {
+		result, err = s.beside(ctx, files, result)
+	}
+	switch {
+	case err != nil:
+		return desired.Snapshot{}, fmt.Errorf("validating files: %w", err)
+	case len(result.Findings) > 0:
+		return desired.Snapshot{}, refused(result.Findings)
+	case len(result.Objects) == 0:
+		return desired.Snapshot{}, errs.New(errs.SpecInvalid, "these files declare nothing").At("files")
+	}
+	for i := range result.Objects {
+		o := &result.Objects[i]
+		o.Source.Owner = desired.OwnerAPI
+		if r.Source != "" {
+			o.Source.Owner, o.Source.Name, o.Source.Repository, o.Source.Commit = desired.OwnerGit, r.Source, snap.Repository, r.Commit
+		}
+	}
+	snap.Objects, snap.Total = result.Objects, len(result.Objects)
+	return snap, nil
+}
+
+func refused(findings []desired.Finding) error {
+	return errs.New(errs.SpecInvalid, "%s", findings[0]).At("files").With("findings", findings)
+}
+
+// besideFile holds what objects of the API name and do not declare themselves. No
+// file of a request is called so, for a backslash is refused: it would be hidden.
+const besideFile = `declared\beside.json`
+
+// beside validates objects that name others which are declared already. A source is
+// a whole by itself; what the API owns stands beside everything else.
+func (s *Service) beside(ctx context.Context, files map[string][]byte, alone validate.Result) (validate.Result, error) {
+	var missing []desired.Name
+	for _, f := range alone.Findings {
+		if _, quoted, ok := strings.Cut(f.Message, "no SKU is named "); ok && f.Code == desired.CodeUnresolvedReference {
+			if name, err := strconv.Unquote(quoted); err == nil {
+				missing = append(missing, desired.Name{Kind: desired.KindSKU, Name: name})
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return alone, nil
+	}
+	have, err := s.Desired.Named(ctx, s.DB, missing)
+	if err != nil || len(have) == 0 {
+		return alone, err
+	}
+	documents := make([]map[string]any, len(have))
+	for i, o := range have {
+		documents[i] = map[string]any{"apiVersion": "gpuaas/v1alpha1", "kind": o.Kind, "metadata": map[string]any{"name": o.Name}, "spec": o.Spec}
+	}
+	all := maps.Clone(files)
+	if all[besideFile], err = json.Marshal(documents); err != nil {
+		return alone, fmt.Errorf("encoding what is named: %w", err)
+	}
+	result, err := s.Validate(ctx, all)
+	result.Objects = slices.DeleteFunc(result.Objects, func(o desired.Object) bool { return o.Source.Path == besideFile })
+	return result, err
+}
+
+// within leaves out what the source does not declare from.
+func within(files map[string][]byte, dirs []string) map[string][]byte {
+	kept := maps.Clone(files)
+	maps.DeleteFunc(kept, func(name string, _ []byte) bool {
+		return !slices.ContainsFunc(dirs, func(dir string) bool {
+			dir = path.Clean(dir)
+			return dir == "." || strings.HasPrefix(path.Clean(name), dir+"/")
+		})
+	})
+	return kept
+}
+
+// compare is what a snapshot would change now.
+func (s *Service) compare(ctx context.Context, q pg.Queryer, snap desired.Snapshot) (preview.Change, error) {
+	c := preview.Change{Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Owner: desired.OwnerGit}
+	if snap.Source == "" {
+		have, err := s.Desired.Named(ctx, q, names(snap.Objects))
+		if err != nil {
+			return c, err
+		}
+		return s.owned(ctx, q, snap.Commit, have, snap.Objects)
+	}
+	state, err := s.Desired.SourceByName(ctx, q, snap.Source)
+	if err != nil {
+		return c, err
+	}
+	c.Base = state.Applied.Commit
+	c.Diff, err = s.Desired.Preview(ctx, q, snap)
+	return c, err
+}
+
+// compareLocked is what a kept plan would change now. The objects that the API
+// owns are held until the transaction ends: it may write them.
+func (s *Service) compareLocked(ctx context.Context, tx pgx.Tx, p Stored) (preview.Change, error) {
+	snap := desired.Snapshot{
+		Source: p.Source, Repository: p.Plan.Repository, Commit: p.Commit, Objects: p.asked.objects(), Removed: p.asked.Removed,
+		Base: p.Plan.Base, Total: p.Plan.Objects,
+	}
+	if p.Source == "" {
+		have, err := s.Desired.LockNamed(ctx, tx, names(snap.Objects))
+		if err != nil {
+			return preview.Change{}, err
+		}
+		return s.owned(ctx, tx, p.Commit, have, snap.Objects)
+	}
+	if snap.Base == "" {
+		snap.Base = "nothing" // what is compared is a part, whatever the source stood at
+	}
+	c, err := s.compare(ctx, tx, snap)
+	c.Diverged = p.asked.Diverged
+	return c, err
+}
+
+func (s *Service) owned(ctx context.Context, q pg.Queryer, commit string, have, want []desired.Object) (c preview.Change, err error) {
+	c = preview.Change{Commit: commit, Owner: desired.OwnerAPI, Diff: owned(have, want)}
+	c.Diff.Foreign, err = s.Desired.WithRivals(ctx, q, c.Diff)
+	return c, err
+}
+
+func names(objects []desired.Object) []desired.Name {
+	list := make([]desired.Name, len(objects))
+	for i, o := range objects {
+		list[i] = o.Key()
+	}
+	return list
+}
+
+// owned is what objects change that the API would own; what they do not name stays.
+func owned(have, want []desired.Object) (d desired.Difference) {
+	there := make(map[desired.Name]desired.Object, len(have))
+	for _, o := range have {
+		there[o.Key()] = o
+	}
+	for _, o := range want {
+		old, known := there[o.Key()]
+		switch {
+		case !known:
+			d.Created = append(d.Created, o)
+		case old.Source.Owner == desired.OwnerGit:
+			if !same(old, o) {
+				d.Foreign = append(d.Foreign, desired.Finding{
+					Code: string(errs.ManagedByGit), Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: o.Key().String(),
+					Message: "is kept in Git; edit " + old.Source.String(), Expected: "a name that is free, or the object adopted by the API first",
+				})
+			}
+		case same(old, o):
+			d.Kept++
+		default:
+			o.UID = old.UID
+			d.Changed = append(d.Changed, desired.Pair{Old: old, New: o})
+			d.Kept++
+		}
+	}
+	return d
+}
+
+func same(a, b desired.Object) bool {
+	return a.SpecHash == desired.Hash(b.Spec) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
+}

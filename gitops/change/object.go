@@ -1,0 +1,279 @@
+package change
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/preview"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// Write is one object as somebody wants it.
+type Write struct {
+	Object desired.Object // kind, name, labels, annotations, spec
+	// Version is the one that was read; zero takes only a name that is free.
+	Version int64
+	DryRun  bool // check and answer; write nothing
+}
+
+// errDry ends a transaction that was only tried.
+var errDry = errors.New("only tried")
+
+// Put declares an object that the API owns. One that is new has version 1.
+func (s *Service) Put(ctx context.Context, ch identity.Change[desired.Object], w Write) (desired.Object, error) {
+	var tried desired.Object
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.Object, record, error) {
+		o, before, err := s.put(ctx, tx, w)
+		if err == nil && w.DryRun {
+			tried, err = o, errDry
+		}
+		return o, s.changed("put", o, ch.Caller, before, declared(o), ""), err
+	})
+	if errors.Is(err, errDry) {
+		return tried, nil
+	}
+	if err == nil {
+		s.wake()
+	}
+	return made, err
+}
+
+func (s *Service) wake() {
+	s.Desired.Hint()
+	s.Hints.Send(event.Topic)
+}
+
+// changed is what stands beside a change of one object. What is the same as before
+// is audited, since somebody asked for it, and told to nobody.
+func (s *Service) changed(what string, o desired.Object, by identity.Caller, before, after any, reason string) record {
+	r := s.about("desired."+what, o, before, after)
+	if was, ok := before.(map[string]any); !ok || was["version"] != o.ResourceVersion {
+		r.facts = []event.Fact{s.changedFact(o, what, by, reason)}
+	}
+	return r
+}
+
+func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Object, before any, err error) {
+	if err := writable(w.Object.Kind); err != nil {
+		return made, nil, err
+	}
+	if w.Object, err = s.normal(w.Object); err != nil {
+		return made, nil, err
+	}
+	have, err := s.Desired.LockNamed(ctx, tx, []desired.Name{w.Object.Key()})
+	switch {
+	case err != nil:
+		return made, nil, err
+	case len(have) == 1 && w.Version == 0 && have[0].Source.Owner == desired.OwnerAPI:
+		return made, nil, errs.New(errs.VersionRequired, "%s is declared already", w.Object.Key()).
+			Try("read it, and name the version that you have changed in If-Match").With("version", have[0].ResourceVersion)
+	case len(have) == 1:
+		before = declared(have[0])
+	}
+	if err := s.consistent(ctx, tx, w.Object); err != nil {
+		return made, nil, err
+	}
+	if len(have) == 0 && w.Version == 0 {
+		// It was not there to be locked: whoever was faster has the name.
+		if err = s.Desired.PutAll(ctx, tx, []desired.Object{w.Object}); err == nil {
+			made, err = s.Desired.Lock(ctx, tx, w.Object.Kind, w.Object.Scope, w.Object.Name)
+		}
+		return made, nil, err
+	}
+	made, err = s.Desired.PutVersion(ctx, tx, w.Object, w.Version)
+	if err == nil && len(have) == 1 {
+		err = s.free(ctx, tx, desired.Difference{Changed: []desired.Pair{{Old: have[0], New: made}}})
+	}
+	return made, before, err
+}
+
+// normal: what is left out has its default here as in a file, for whoever carries it
+// out reads the spec as it stands.
+func (s *Service) normal(o desired.Object) (desired.Object, error) {
+	if s.Normal == nil {
+		return o, nil
+	}
+	return s.Normal(o)
+}
+
+// writable: allocations have a door of their own, and money behind it.
+func writable(k desired.Kind) error {
+	if k == desired.KindAllocation {
+		return errs.New(errs.SpecInvalid, "allocations are asked for and released, and not declared").At("kind")
+	}
+	return nil
+}
+
+// consistent holds one object against the others, as a tree's are: what it names
+// is there, and nothing else says the same.
+func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) error {
+	switch o.Kind {
+	case desired.KindNode:
+		var spec desired.Node
+		if err := json.Unmarshal(o.Spec, &spec); err != nil {
+			return fmt.Errorf("reading %s: %w", o.Key(), err)
+		}
+		have, err := s.Desired.Named(ctx, tx, []desired.Name{{Kind: desired.KindSKU, Name: spec.SKU}})
+		if err == nil && len(have) == 0 {
+			err = errs.New(errs.SpecInvalid, "no SKU is named %q", spec.SKU).At("spec.sku")
+		}
+		return err
+	case desired.KindPolicy:
+		var spec desired.Policy
+		if err := json.Unmarshal(o.Spec, &spec); err != nil {
+			return fmt.Errorf("reading %s: %w", o.Key(), err)
+		}
+		if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
+			return errs.New(errs.SpecInvalid, "%s", fault.Message).At("spec."+fault.Field).Try("expected %s", fault.Expected)
+		}
+	case desired.KindEnvironment, desired.KindRole, desired.KindSKU, desired.KindOSImage, desired.KindAllocation:
+	}
+	return nil
+}
+
+// free refuses to take the ground from under anybody: that is a plan's to show,
+// and another person's to approve.
+func (s *Service) free(ctx context.Context, tx pgx.Tx, d desired.Difference) error {
+	p, err := s.Make(ctx, tx, preview.Change{Owner: desired.OwnerAPI, Diff: d})
+	if err != nil {
+		return err
+	}
+	for _, w := range p.Plan.Waits {
+		if w.Reason == preview.WaitUnderAllocations {
+			return errs.New(errs.NodeInUse, "%s", w.Message).Try("cordon it and wait for the releases, or propose a plan and have it approved")
+		}
+	}
+	return nil
+}
+
+// Delete declares an object no more. What stands for it is let go by the loop.
+func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, version int64) (desired.Object, error) {
+	return s.touch(ctx, ch, "delete", "", func(tx pgx.Tx) (desired.Object, any, error) {
+		if err := writable(n.Kind); err != nil {
+			return desired.Object{}, nil, err
+		}
+		o, err := s.Desired.Delete(ctx, tx, n, version)
+		if err == nil {
+			err = s.free(ctx, tx, desired.Difference{Deleted: []desired.Object{o}})
+		}
+		return o, nil, err
+	})
+}
+
+// Adopt moves an object to its other owner: to a source, whose next revision may
+// take it over within a day; to the API at once.
+func (s *Service) Adopt(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, to desired.Owner, source string, version int64) (desired.Object, error) {
+	return s.touch(ctx, ch, "adopt", "", func(tx pgx.Tx) (desired.Object, any, error) {
+		if to == desired.OwnerAPI {
+			o, err := s.Desired.Take(ctx, tx, n, version)
+			return o, map[string]any{"owner": to}, err
+		}
+		o, err := s.Desired.Offer(ctx, tx, n, source, version)
+		return o, map[string]any{"owner": to, "source": source}, err
+	})
+}
+
+// Suspend has the loop ask nothing new of an object, until a time or until it is
+// resumed.
+func (s *Service) Suspend(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, reason string, until *time.Time) (desired.Object, error) {
+	by, err := s.suspension(ch.Caller, reason, until)
+	if err != nil {
+		return desired.Object{}, err
+	}
+	return s.touch(ctx, ch, "suspend", reason, func(tx pgx.Tx) (desired.Object, any, error) {
+		o, err := s.Desired.Suspend(ctx, tx, n, by)
+		return o, map[string]any{"reason": reason, "until": until}, err
+	})
+}
+
+func (s *Service) suspension(c identity.Caller, reason string, until *time.Time) (desired.Suspension, error) {
+	if until != nil && !until.After(s.Clock.Now()) {
+		return desired.Suspension{}, errs.Invalid("until", "this time has passed")
+	}
+	return desired.Suspension{By: c.Actor(), Reason: reason, Until: until}, nil
+}
+
+// Resume ends a suspension.
+func (s *Service) Resume(ctx context.Context, ch identity.Change[desired.Object], n desired.Name) (desired.Object, error) {
+	return s.touch(ctx, ch, "resume", "", func(tx pgx.Tx) (desired.Object, any, error) {
+		o, err := s.Desired.Resume(ctx, tx, n)
+		return o, nil, err
+	})
+}
+
+// Reconcile has the same generation worked anew.
+func (s *Service) Reconcile(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, reason string) (desired.Object, error) {
+	return s.touch(ctx, ch, "reconcile", reason, func(tx pgx.Tx) (desired.Object, any, error) {
+		o, err := s.Desired.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
+		if err == nil {
+			err = s.Desired.Rework(ctx, tx, o.Kind, o.UID, "asked for: "+reason)
+		}
+		if err == nil {
+			o, err = s.Desired.LockUID(ctx, tx, o.Kind, o.UID)
+		}
+		return o, map[string]any{"reason": reason, "epoch": o.Epoch}, err
+	})
+}
+
+func (s *Service) touch(ctx context.Context, ch identity.Change[desired.Object], what, reason string, work func(pgx.Tx) (desired.Object, any, error)) (desired.Object, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.Object, record, error) {
+		o, after, err := work(tx)
+		return o, s.changed(what, o, ch.Caller, nil, after, reason), err
+	})
+	if err == nil {
+		s.wake()
+	}
+	return made, err
+}
+
+// declared is what an audit row keeps of an object.
+func declared(o desired.Object) map[string]any {
+	return map[string]any{
+		"kind": o.Kind, "name": o.Name, "generation": o.Generation, "version": o.ResourceVersion,
+		"labels": o.Labels, "annotations": o.Annotations, "spec": o.Spec,
+	}
+}
+
+// SuspendSource has commits read and judged, and none applied.
+func (s *Service) SuspendSource(ctx context.Context, ch identity.Change[desired.SourceState], name, reason string, until *time.Time) (desired.SourceState, error) {
+	by, err := s.suspension(ch.Caller, reason, until)
+	if err != nil {
+		return desired.SourceState{}, err
+	}
+	return s.turn(ctx, ch, "source.suspend", map[string]any{"reason": reason, "until": until}, func(tx pgx.Tx) (desired.SourceState, error) {
+		return s.Desired.SuspendSource(ctx, tx, name, by)
+	})
+}
+
+// ResumeSource applies the branch again, as it is then.
+func (s *Service) ResumeSource(ctx context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error) {
+	return s.turn(ctx, ch, "source.resume", nil, func(tx pgx.Tx) (desired.SourceState, error) { return s.Desired.ResumeSource(ctx, tx, name) })
+}
+
+// AskSource makes the next look at a source come now.
+func (s *Service) AskSource(ctx context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error) {
+	return s.turn(ctx, ch, "source.ask", nil, func(tx pgx.Tx) (desired.SourceState, error) { return s.Desired.AskSource(ctx, tx, name) })
+}
+
+func (s *Service) turn(ctx context.Context, ch identity.Change[desired.SourceState], action string, after any, work func(pgx.Tx) (desired.SourceState, error)) (desired.SourceState, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.SourceState, record, error) {
+		state, err := work(tx)
+		return state, s.entry(action, "source", state.Name, nil, after), err
+	})
+	if err == nil {
+		s.Hints.Send(desired.HintSources)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", action, err)
+	}
+	return made, err
+}

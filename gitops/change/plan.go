@@ -1,0 +1,392 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/preview"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// What became of a plan.
+const (
+	StatusProposed = "proposed"
+	StatusApproved = "approved"
+	StatusApplied  = "applied"
+	StatusStale    = "stale"
+	StatusRejected = "rejected"
+)
+
+// Stored is a plan that is kept, and what was decided about it.
+type Stored struct {
+	ID        ids.Plan
+	CreatedAt time.Time
+	Hash      string
+	Status    string
+	Source    string // empty: objects that the API owns
+	Commit    string
+	Pull      int // number of the pull request; 0: none
+	Author    string
+	DecidedBy string
+	DecidedAt *time.Time
+	Decision  string
+	AppliedAt *time.Time
+	Plan      preview.Plan
+
+	asked asked
+}
+
+// Request asks what files would do.
+type Request struct {
+	Source string // whose whole tree they are; empty: objects that the API would own
+	Commit string
+	Author string // for the record
+	Files  map[string][]byte
+}
+
+// Origin is who asks for a plan to be kept.
+type Origin struct {
+	Author string // e-mail address or actor; whoever approves must be another
+	Actor  string // who asked, where it was a request
+	Pull   int
+}
+
+// Filter chooses plans; what is empty is not compared.
+type Filter struct {
+	Source, Status, Commit string
+	Before                 ids.Plan // zero: from the newest
+	Limit                  int
+}
+
+// Proposal is a change and its plan.
+type Proposal struct {
+	Change preview.Change
+	Plan   preview.Plan
+	// Asked is all that was asked for. Nil: what the change writes, for then the
+	// commit names the rest.
+	Asked []desired.Object
+}
+
+// Make says what a change would do now.
+func (s *Service) Make(ctx context.Context, q pg.Queryer, c preview.Change) (Proposal, error) {
+	f, err := s.facts(ctx, q, c.Diff)
+	if err != nil {
+		return Proposal{}, err
+	}
+	return Proposal{Change: c, Plan: preview.Make(c, f, s.Rules())}, nil
+}
+
+// Store keeps a plan. The same one of the same source and commit is kept once.
+func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin) (Stored, error) {
+	document, err := p.Plan.Document()
+	if err != nil {
+		return Stored{}, fmt.Errorf("encoding plan: %w", err)
+	}
+	id := ids.New[ids.Plan]()
+	if _, err := tx.Exec(ctx, lockChange, p.Plan.Source, p.Plan.Commit, p.Plan.Hash); err != nil {
+		return Stored{}, fmt.Errorf("locking plan: %w", err)
+	}
+	err = tx.QueryRow(ctx, findPlan, p.Plan.Source, p.Plan.Commit, p.Plan.Hash, p.Plan.Findings).Scan(&id)
+	switch {
+	case err == nil:
+		author := from.Author
+		if from.Actor != "" {
+			author = "" // a request does not say who wrote what is known already
+		}
+		_, err = tx.Exec(ctx, renewPlan, id, from.Pull, author)
+	case errors.Is(err, pgx.ErrNoRows):
+		steps := p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts
+		_, err = tx.Exec(ctx, insertPlan, id, p.Plan.Hash, steps, p.Plan.Source, p.Plan.Commit, from.Pull, document, askedBy(p, from), from.Author)
+	}
+	if err != nil {
+		return Stored{}, fmt.Errorf("keeping plan: %w", err)
+	}
+	return readPlan(ctx, tx, selectPlan, id)
+}
+
+// Judge is what a gate says of a difference: the plan is kept, and what must be
+// approved waits until somebody has approved this very plan.
+func (s *Service) Judge(ctx context.Context, tx pgx.Tx, c preview.Change, from Origin) (desired.Verdict, error) {
+	p, err := s.Make(ctx, tx, c)
+	if err != nil || p.Plan.Empty() {
+		return desired.Verdict{Findings: p.Plan.Findings}, err
+	}
+	kept, err := s.Store(ctx, tx, p, from)
+	if err != nil {
+		return desired.Verdict{}, err
+	}
+	v := desired.Verdict{Findings: p.Plan.Findings, Waits: p.Plan.Waits, Plan: kept.ID}
+	switch kept.Status {
+	case StatusApproved:
+		v.Waits = nil
+	case StatusRejected:
+		v.Rejected = strings.TrimSuffix("rejected by "+kept.DecidedBy+": "+kept.Decision, ": ")
+	}
+	return v, nil
+}
+
+// Applied notes that the change of a plan was carried out, in that transaction.
+func (s *Service) Applied(ctx context.Context, tx pgx.Tx, id ids.Plan) error {
+	if _, err := tx.Exec(ctx, finishPlan, id); err != nil {
+		return fmt.Errorf("finishing plan %s: %w", id, err)
+	}
+	return nil
+}
+
+// Propose says what files would do, and keeps the answer, so that it can be
+// approved or applied as it is.
+func (s *Service) Propose(ctx context.Context, ch identity.Change[Stored], r Request) (Stored, error) {
+	snap, err := s.snapshot(ctx, r)
+	if err != nil {
+		return Stored{}, err
+	}
+	return do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
+		c, err := s.compare(ctx, tx, snap)
+		if err != nil {
+			return Stored{}, record{}, err
+		}
+		p, err := s.Make(ctx, tx, c)
+		if err != nil {
+			return Stored{}, record{}, err
+		}
+		if r.Source == "" {
+			p.Asked = snap.Objects
+		}
+		kept, err := s.Store(ctx, tx, p, Origin{Author: authorOf(r, ch.Caller), Actor: ch.Caller.Actor()})
+		return kept, s.planned("plan.propose", kept), err
+	})
+}
+
+func authorOf(r Request, c identity.Caller) string {
+	switch {
+	case r.Author != "":
+		return r.Author
+	case c.Email != "":
+		return c.Email
+	}
+	return c.Actor()
+}
+
+// Approve lets what waits through, as it was shown.
+func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash, reason string) (Stored, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
+		p, _, err := s.hold(ctx, tx, id, hash)
+		switch {
+		case err != nil:
+		case p.Status != StatusProposed:
+			err = decided(p)
+		case len(p.Plan.Findings) > 0:
+			err = errs.New(errs.Conflict, "this change cannot be applied: %s", p.Plan.Findings[0].Message).Try("correct it and propose it again")
+		case slices.Contains(s.Rules().Requires, preview.RequiresApproved) && p.by(ch.Caller):
+			err = errs.New(errs.PolicyDenied, "whoever wrote a change does not approve it (gitops.apply_requires)").Try("ask somebody else")
+		default:
+			err = s.decide(ctx, tx, &p, StatusApproved, ch.Caller, reason)
+		}
+		return p, s.decision("plan.approve", p, ch.Caller), err
+	})
+	return s.told(ctx, made, id, err)
+}
+
+// Reject turns a change down. Its commit is not applied; the next one may be.
+func (s *Service) Reject(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash, reason string) (Stored, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
+		p, err := s.read(ctx, tx, lockPlan, id, hash)
+		switch {
+		case err != nil:
+		case p.Status != StatusProposed && p.Status != StatusApproved:
+			err = decided(p)
+		default:
+			err = s.decide(ctx, tx, &p, StatusRejected, ch.Caller, reason)
+		}
+		return p, s.decision("plan.reject", p, ch.Caller), err
+	})
+	return s.told(ctx, made, id, err)
+}
+
+// Apply carries out a plan of files that the API owns: all of it, as it was shown.
+func (s *Service) Apply(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash string) (Stored, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
+		p, c, err := s.hold(ctx, tx, id, hash)
+		if err == nil {
+			err = p.appliable()
+		}
+		if err == nil {
+			err = s.Desired.PutAll(ctx, tx, wanted(c.Diff))
+		}
+		if err == nil {
+			err = tx.QueryRow(ctx, finishPlan, id).Scan(&p.AppliedAt)
+			p.Status = StatusApplied
+		}
+		return p, s.decision("plan.apply", p, ch.Caller), err
+	})
+	return s.told(ctx, made, id, err)
+}
+
+func (p Stored) appliable() error {
+	switch {
+	case p.Status != StatusProposed && p.Status != StatusApproved:
+		return decided(p)
+	case p.Source != "":
+		return errs.New(errs.Conflict, "a commit is applied by merging it into the branch that %s follows", p.Source).Try("merge it")
+	case len(p.Plan.Findings) > 0 && p.Plan.Findings[0].Code == string(errs.ManagedByGit):
+		return errs.New(errs.ManagedByGit, "%s %s", p.Plan.Findings[0].Object, p.Plan.Findings[0].Message).With("findings", p.Plan.Findings)
+	case len(p.Plan.Findings) > 0:
+		return errs.New(errs.SpecInvalid, "this change cannot be applied: %s", p.Plan.Findings[0].Message).With("findings", p.Plan.Findings)
+	case len(p.Plan.Waits) > 0 && p.Status != StatusApproved:
+		return errs.New(errs.ApprovalRequired, "this change waits for approval: %s", p.Plan.Waits[0].Message).
+			Try("have somebody approve plan %s", p.ID).With("waits", p.Plan.Waits)
+	}
+	return nil
+}
+
+func decided(p Stored) error {
+	text := "this plan is " + p.Status + " already"
+	if p.Status == StatusStale {
+		text = "this plan is stale: what it was made from has moved"
+	}
+	return errs.New(errs.Conflict, "%s", text).With("status", p.Status).Try("propose the change again")
+}
+
+// hold locks a plan and makes it again: one that has moved is refused with what moved.
+func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Plan, hash string) (Stored, preview.Change, error) {
+	p, err := s.read(ctx, tx, lockPlan, id, hash)
+	if err != nil || p.Status != StatusProposed && p.Status != StatusApproved {
+		return p, preview.Change{}, err
+	}
+	c, err := s.compareLocked(ctx, tx, p)
+	if err != nil {
+		return Stored{}, preview.Change{}, err
+	}
+	now, err := s.Make(ctx, tx, c)
+	if err != nil {
+		return Stored{}, preview.Change{}, err
+	}
+	if now.Plan.Hash != p.Hash {
+		return Stored{}, preview.Change{}, errs.New(errs.PlanStale, "what this plan was made from has moved").
+			With("moved", preview.Moved(p.Plan, now.Plan)).Try("read the new plan and decide again")
+	}
+	p.Plan.Waits, p.Plan.Findings = now.Plan.Waits, now.Plan.Findings // by the rules of now
+	return p, c, nil
+}
+
+// read compares the hash of what somebody has read.
+func (*Service) read(ctx context.Context, q pg.Queryer, sql string, id ids.Plan, hash string) (Stored, error) {
+	p, err := readPlan(ctx, q, sql, id)
+	if err == nil && hash != "" && hash != p.Hash {
+		return Stored{}, errs.New(errs.PlanStale, "this plan has another hash than the one that you have read").
+			At("hash").With("hash", p.Hash).With("moved", []string{"the plan itself"}).Try("read the plan and decide again")
+	}
+	return p, err
+}
+
+func readPlan(ctx context.Context, q pg.Queryer, sql string, id ids.Plan) (Stored, error) {
+	rows, err := q.Query(ctx, sql, id)
+	if err != nil {
+		return Stored{}, fmt.Errorf("reading plan %s: %w", id, err)
+	}
+	p, err := pgx.CollectExactlyOneRow(rows, scanPlan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Stored{}, errs.New(errs.NotFound, "no such plan")
+	}
+	if err != nil {
+		return Stored{}, fmt.Errorf("reading plan %s: %w", id, err)
+	}
+	return p, nil
+}
+
+func (s *Service) decide(ctx context.Context, tx pgx.Tx, p *Stored, status string, by identity.Caller, reason string) error {
+	var at time.Time
+	if err := tx.QueryRow(ctx, decidePlan, p.ID, status, by.Actor(), reason).Scan(&at); err != nil {
+		return fmt.Errorf("deciding plan %s: %w", p.ID, err)
+	}
+	p.Status, p.DecidedBy, p.DecidedAt, p.Decision = status, by.Actor(), &at, reason
+	if p.Source == "" {
+		return nil
+	}
+	// Whoever follows the source looks at it again, and finds the decision.
+	if _, err := s.Desired.AskSource(ctx, tx, p.Source); err != nil && errs.CodeOf(err) != errs.NotFound {
+		return err
+	}
+	return nil
+}
+
+// told wakes whoever waits for a decision, or marks a plan that has moved: the
+// transaction that found it so is gone.
+func (s *Service) told(ctx context.Context, made Stored, id ids.Plan, err error) (Stored, error) {
+	switch {
+	case err == nil:
+		s.Hints.Send(desired.HintSources)
+		s.Hints.Send(event.Topic)
+		s.Desired.Hint()
+	case errs.CodeOf(err) == errs.PlanStale:
+		s.age(ctx, id, err)
+	}
+	return made, err
+}
+
+func (s *Service) age(ctx context.Context, id ids.Plan, why error) {
+	var refused *errs.Error
+	if p, err := s.Plan(ctx, id); err == nil && errors.As(why, &refused) && refused.Field == "" {
+		_, _ = s.DB.Exec(ctx, agePlan, id, p.Hash) // shown sooner as what the next reader finds anyway
+	}
+}
+
+// by says whether the caller wrote the change, or asked for its plan.
+func (p Stored) by(c identity.Caller) bool {
+	return c.Email != "" && strings.EqualFold(p.Author, c.Email) || p.Author == c.Actor() || p.asked.By == c.Actor()
+}
+
+func (s *Service) planned(action string, p Stored) record {
+	after := map[string]any{"status": p.Status, "hash": p.Hash, "source": p.Source, "commit": p.Commit, "summary": p.Plan.Summary}
+	if p.Decision != "" {
+		after["reason"] = p.Decision
+	}
+	return s.entry(action, "plan", p.ID.String(), nil, after)
+}
+
+func (s *Service) decision(action string, p Stored, by identity.Caller) record {
+	r := s.planned(action, p)
+	reason := p.Decision
+	if p.Status == StatusApplied {
+		reason = "" // it was the approver's
+	}
+	r.facts = []event.Fact{s.decidedFact(p, by, reason)}
+	return r
+}
+
+// Plan reads one plan of a change.
+func (s *Service) Plan(ctx context.Context, id ids.Plan) (Stored, error) {
+	return readPlan(ctx, s.DB, selectPlan, id)
+}
+
+// Plans lists the plans of changes, newest first.
+func (s *Service) Plans(ctx context.Context, f Filter) ([]Stored, error) {
+	if f.Before == (ids.Plan{}) {
+		f.Before.UUID = uuid.Max
+	}
+	if f.Limit == 0 {
+		f.Limit = math.MaxInt32
+	}
+	rows, err := s.DB.Query(ctx, selectPlans, f.Source, f.Status, f.Commit, f.Before, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing plans: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanPlan)
+	if err != nil {
+		return nil, fmt.Errorf("listing plans: %w", err)
+	}
+	return list, nil
+}

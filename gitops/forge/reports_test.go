@@ -1,0 +1,334 @@
+package forge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+// listener is a forge that remembers, and refuses when it is told to.
+type listener struct {
+	mu      sync.Mutex
+	said    []string
+	refusal func(what string) error
+	during  func() // while it is being told
+}
+
+func (l *listener) hear(what string) error {
+	if l.during != nil {
+		l.during()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refusal != nil {
+		if err := l.refusal(what); err != nil {
+			return err
+		}
+	}
+	l.said = append(l.said, what)
+	return nil
+}
+
+func (l *listener) heard() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	said := l.said
+	l.said = nil
+	slices.Sort(said)
+	return said
+}
+
+func (*listener) Open(context.Context, string) ([]forge.Pull, error) {
+	return nil, errors.New("nobody asks")
+}
+
+func (l *listener) Status(_ context.Context, commit string, s forge.Status) error {
+	return l.hear(fmt.Sprintf("%s %s %s", commit, s.State, s.Text))
+}
+
+func (l *listener) Comment(_ context.Context, c forge.Comment) (string, error) {
+	id := c.RemoteID
+	if id == "" {
+		id = "17"
+	}
+	return id, l.hear(fmt.Sprintf("%s on %d: %s%s", id, c.Pull, c.Marker, c.Body))
+}
+
+// orders remembers what was enqueued.
+type orders struct {
+	mu  sync.Mutex
+	all []river.JobArgs
+}
+
+func (o *orders) InsertTx(_ context.Context, _ pgx.Tx, args river.JobArgs, _ *river.InsertOpts) (*rivertype.JobInsertResult, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, args)
+	return &rivertype.JobInsertResult{}, nil
+}
+
+type book struct {
+	*testing.T
+	*forge.Reports
+
+	pool   *pgxpool.Pool
+	orders *orders
+	forge  *listener
+}
+
+// openBook wants as the loop does and tells as workers do, with their rights.
+func openBook(t *testing.T) *book {
+	t.Helper()
+	pool := pgtest.Clone(t)
+	b := &book{T: t, pool: pool, orders: &orders{}, forge: &listener{}}
+	b.Reports = &forge.Reports{DB: pgtest.As(t, pool, "gpuaas_work"), Jobs: b.orders}
+	return b
+}
+
+func (b *book) want(reports ...forge.Report) {
+	b.Helper()
+	loop := pgtest.As(b.T, b.pool, "gpuaas_reconcile")
+	if err := pgx.BeginFunc(b.Context(), loop, func(tx pgx.Tx) error { return b.Want(b.Context(), tx, reports) }); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *book) tell() []string {
+	b.Helper()
+	if err := b.Tell(b.Context(), "fleet", b.forge, 100); err != nil {
+		b.Fatal(err)
+	}
+	return b.forge.heard()
+}
+
+// later has every wait be over.
+func (b *book) later() {
+	b.Helper()
+	if _, err := b.pool.Exec(b.Context(), `UPDATE forge_reports SET next_at = now()`); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// waits says for how long each subject still waits, in whole seconds.
+func (b *book) waits() map[string]int {
+	b.Helper()
+	rows, err := b.pool.Query(b.Context(), `SELECT subject, extract(epoch FROM next_at - now())::int FROM forge_reports WHERE sent_hash <> hash`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	waits := map[string]int{}
+	var subject string
+	var seconds int
+	if _, err := pgx.ForEachRow(rows, []any{&subject, &seconds}, func() error { waits[subject] = seconds; return nil }); err != nil {
+		b.Fatal(err)
+	}
+	return waits
+}
+
+func status(commit string, state forge.State, text string) forge.Report {
+	return forge.OfCommit("fleet", commit, forge.Status{Context: forge.ContextPlan, State: state, Text: text})
+}
+
+func (b *book) expect(want ...string) {
+	b.Helper()
+	if got := b.tell(); !slices.Equal(got, want) {
+		b.Errorf("the forge heard %q, want %q", got, want)
+	}
+}
+
+func TestOnlyWhatDiffersIsTold(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	b.want(status("c1", forge.Pending, "planning"), forge.OfPull("fleet", 7, "plan one"), forge.OfPull("catalogue", 7, "another source's"))
+	b.expect("17 on 7: <!-- gpuaas:plan:fleet -->plan one", "c1 pending planning")
+	b.expect()
+	b.want(status("c1", forge.Pending, "planning"), forge.OfPull("fleet", 7, "plan one"))
+	b.expect()
+	b.want(status("c1", forge.Pending, "still planning"), status("c1", forge.Success, "no change"))
+	b.expect("c1 success no change")
+	b.want(forge.OfPull("fleet", 7, "plan two"))
+	b.expect("17 on 7: <!-- gpuaas:plan:fleet -->plan two")
+	// Wanted, told and unchanged: only what changed something enqueues a job.
+	if n := len(b.orders.all); n != 4 {
+		t.Errorf("%d jobs: %+v", n, b.orders.all)
+	}
+}
+
+func TestForgeThatWasAwayIsToldOnceAndLater(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	asked := 0
+	b.forge.refusal = func(string) error {
+		asked++
+		return errs.New(errs.Unavailable, "the forge cannot be reached")
+	}
+	for _, commit := range many(5) {
+		b.want(status(commit, forge.Success, "fits"))
+	}
+	var last int
+	for attempt := 1; attempt <= 12; attempt++ {
+		b.expect()
+		if asked != attempt {
+			t.Fatalf("asked %d times in %d rounds: the others would meet the same", asked, attempt)
+		}
+		for subject, seconds := range b.waits() {
+			if seconds < 4 || seconds > 601 {
+				t.Errorf("%s waits for %d s", subject, seconds)
+			}
+			last = max(last, seconds)
+		}
+		b.later()
+	}
+	if last < 20 {
+		t.Errorf("the longest pause was %d s: it does not grow", last)
+	}
+	b.forge.refusal = nil
+	if got := b.tell(); len(got) != 5 {
+		t.Errorf("told %q, want 5", got)
+	}
+	b.expect()
+}
+
+func TestPauseThatWasAskedForIsKept(t *testing.T) {
+	t.Parallel()
+	w := alone(t, forge.GitHub, nil)
+	b := openBook(t)
+	b.want(status(strings.Repeat("a", 40), forge.Success, "x"), status(strings.Repeat("b", 40), forge.Success, "x"))
+	w.double.Refuse(faulty(429, "Retry-After", "1800"))
+	if err := b.Tell(t.Context(), "fleet", w.forge, 100); err != nil {
+		t.Fatal(err)
+	}
+	for subject, seconds := range b.waits() {
+		if seconds < 1795 || seconds > 1800 {
+			t.Errorf("%s waits for %d s, want 1800", subject, seconds)
+		}
+	}
+	if n := len(w.double.Calls()); n != 1 {
+		t.Errorf("%d calls, want 1", n)
+	}
+	// Nor does what changes meanwhile break the pause.
+	b.want(status(strings.Repeat("a", 40), forge.Failure, "y"))
+	if seconds := b.waits()[strings.Repeat("a", 40)]; seconds < 1795 {
+		t.Errorf("now it waits for %d s", seconds)
+	}
+}
+
+// TestRefusalOfOneHoldsUpNoOther: and it says why.
+func TestRefusalOfOneHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	b.forge.refusal = func(what string) error {
+		if strings.HasPrefix(what, "bad") {
+			return fmt.Errorf("stating: %w", errs.New(errs.NotFound, "the forge does not know it"))
+		}
+		return nil
+	}
+	b.want(status("bad", forge.Success, "x"))
+	b.want(status("good", forge.Success, "x"))
+	b.expect("good success x")
+	shown, err := b.Of(t.Context(), "fleet", "bad", 10)
+	if err != nil || len(shown) != 1 || shown[0].Told || shown[0].Fault != "the forge does not know it" || shown[0].Attempts != 1 {
+		t.Errorf("%+v, %v", shown, err)
+	}
+}
+
+// TestWishDuringTheTellingIsToldNext: the row says already what the forge was not told.
+func TestWishDuringTheTellingIsToldNext(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	b.want(status("c1", forge.Pending, "planning"))
+	var once sync.Once
+	b.forge.during = func() { once.Do(func() { b.want(status("c1", forge.Success, "planned")) }) }
+	b.expect("c1 pending planning", "c1 success planned")
+}
+
+// TestCrashWhileTelling: who took it and died has it told again, after its lease.
+func TestCrashWhileTelling(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	b.want(forge.OfPull("fleet", 7, "plan"))
+	dying, die := context.WithCancel(t.Context())
+	b.forge.during = die
+	if err := b.Tell(dying, "fleet", b.forge, 100); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	b.forge.during, b.forge.said = nil, nil
+	b.expect() // the other one may be alive
+	if seconds := b.waits()["pull/7"]; seconds < 60 || seconds > 120 {
+		t.Errorf("the lease ends in %d s", seconds)
+	}
+	b.later()
+	b.expect("17 on 7: <!-- gpuaas:plan:fleet -->plan")
+}
+
+func TestTwoWorkersTellEachOnce(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	for _, commit := range many(20) {
+		b.want(status(commit, forge.Success, "fits"))
+	}
+	var both sync.WaitGroup
+	for range 3 {
+		both.Go(func() {
+			if err := b.Tell(t.Context(), "fleet", b.forge, 100); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	if got := b.forge.heard(); len(got) != 20 || len(slices.Compact(got)) != 20 {
+		t.Errorf("%d told: %q", len(got), got)
+	}
+}
+
+func TestWhatIsAWeekOldIsForgotten(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	b.want(status("c1", forge.Success, "x"))
+	if _, err := b.pool.Exec(t.Context(), `UPDATE forge_reports SET updated_at = now() - interval '8 days'`); err != nil {
+		t.Fatal(err)
+	}
+	b.expect()
+	if untold, err := b.Untold(t.Context(), b.pool, ""); err != nil || len(untold) != 0 {
+		t.Errorf("%v, %v", untold, err)
+	}
+}
+
+func TestUntoldNamesSourcesAndTimes(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	b.want(status("c1", forge.Success, "x"), forge.OfPull("catalogue", 1, "plan"))
+	if err := b.PutOff(t.Context(), "catalogue", errs.New(errs.NotFound, "there is no secret at env:TOKEN"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	untold, err := b.Untold(t.Context(), b.pool, "")
+	if err != nil || len(untold) != 2 || untold["catalogue"].Sub(untold["fleet"]) < 50*time.Second {
+		t.Errorf("%v, %v", untold, err)
+	}
+	shown, err := b.Of(t.Context(), "catalogue", "", 10)
+	if err != nil || len(shown) != 1 || shown[0].Fault != "there is no secret at env:TOKEN" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+}
+
+// TestOddTextIsKept: neither NUL nor half a character stops a report.
+func TestOddTextIsKept(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	b.want(status("c1", forge.Failure, "a\x00b\xffc"))
+	b.expect("c1 failure a�b�c")
+}

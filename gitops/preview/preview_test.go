@@ -1,0 +1,214 @@
+package preview_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/preview"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+func TestAnEmptyDifferenceIsAnEmptyPlan(t *testing.T) {
+	t.Parallel()
+	p := preview.Make(change(desired.Difference{Kept: 3}), preview.Facts{}, rules())
+	var text strings.Builder
+	if err := p.Text(&text); err != nil || !p.Empty() || p.Objects != 3 || len(p.Steps)+len(p.Waits)+len(p.Findings) != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if want := "Plan: 0 to create, 0 to change, 0 to delete.\n"; text.String() != want {
+		t.Errorf("%q", text.String())
+	}
+	document, err := json.Marshal(p)
+	if err != nil || strings.Contains(string(document), "null") {
+		t.Errorf("an empty list is no null: %s, %v", document, err)
+	}
+}
+
+// story is the issue's: a price changes, a node is cordoned, a cap is lowered; and
+// one node goes from under two allocations.
+func story() desired.Difference {
+	labelled := node("n9", 9, nil)
+	labelled.Annotations, labelled.Labels = map[string]string{"gpuaas/prune": "confirm"}, map[string]string{"rack": "b/2"}
+	return desired.Difference{
+		Created: []desired.Object{node("n10", 10, nil)},
+		Changed: []desired.Pair{
+			pair(sku("h100", 1, 249), sku("h100", 1, 259)),
+			pair(node("n8", 8, nil), node("n8", 8, cordon)),
+			pair(policy("cap", 3, "allocation.max_concurrent_per_tenant", "tenant:acme", 64), policy("cap", 3, "allocation.max_concurrent_per_tenant", "tenant:acme", 1)),
+			pair(node("n9", 9, nil), labelled),
+		},
+		Deleted: []desired.Object{node("n7", 7, nil)},
+		Kept:    11,
+	}
+}
+
+func TestTheStoryAsPeopleReadIt(t *testing.T) {
+	t.Parallel()
+	p := made(story())
+	var text strings.Builder
+	if err := p.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	document, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/story.txt", text.String())
+	golden(t, "testdata/story.md", p.Markdown())
+	golden(t, "testdata/story.json", string(document)+"\n")
+}
+
+// What is kept is read back as it was, with what is not shown.
+func TestDocumentAndRead(t *testing.T) {
+	t.Parallel()
+	p := made(story())
+	document, err := p.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := preview.Read(document)
+	if err != nil || again.Hash != p.Hash || len(preview.Moved(p, again)) != 0 {
+		t.Errorf("%v: %v", err, preview.Moved(p, again))
+	}
+	a, _ := json.Marshal(p)
+	b, _ := json.Marshal(again)
+	if string(a) != string(b) {
+		t.Errorf("%s\n%s", a, b)
+	}
+}
+
+func TestWaitsAndFindings(t *testing.T) {
+	t.Parallel()
+	many := func(n int) (list []desired.Object) {
+		for i := range n {
+			list = append(list, object(desired.KindRole, fmt.Sprintf("r%d", i), byte(i), desired.Role{}))
+		}
+		return list
+	}
+	annotated := func(word string) []desired.Object {
+		o := object(desired.KindRole, "r", 1, desired.Role{})
+		o.Annotations = map[string]string{"gpuaas/prune": word}
+		return []desired.Object{o}
+	}
+	smaller := func(n *desired.Node) { n.GPUs = 4 }
+	for name, c := range map[string]struct {
+		d        desired.Difference
+		rules    func(*preview.Rules)
+		diverged bool
+		want     string
+		findings int
+	}{
+		"nothing":                                {},
+		"as many as the cap go":                  {d: desired.Difference{Deleted: many(5)}},
+		"one more than the cap goes":             {d: desired.Difference{Deleted: many(6)}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
+		"a share of many goes":                   {d: desired.Difference{Deleted: many(6), Kept: 114}},
+		"a bit more than the share":              {d: desired.Difference{Deleted: many(6), Kept: 113}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
+		"a cap of none":                          {d: desired.Difference{Deleted: many(1)}, rules: func(r *preview.Rules) { r.PruneObjects = 0 }, want: "prune_cap Role/r0"},
+		"the author wants to be asked":           {d: desired.Difference{Deleted: annotated("confirm")}, want: "confirm Role/r"},
+		"the author forbade it":                  {d: desired.Difference{Deleted: annotated("disabled")}, findings: 1},
+		"another owner's":                        {d: desired.Difference{Foreign: []desired.Finding{{Message: "is managed by the API"}}}, findings: 1},
+		"a node under allocations goes":          {d: desired.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, want: "under_allocations Node/n7"},
+		"a free node goes":                       {d: desired.Difference{Deleted: []desired.Object{node("n9", 9, nil)}}},
+		"a node is cut anew under allocations":   {d: desired.Difference{Changed: []desired.Pair{pair(node("n8", 8, nil), node("n8", 8, smaller))}}, want: "under_allocations Node/n8"},
+		"a free node is cut anew":                {d: desired.Difference{Changed: []desired.Pair{pair(node("n9", 9, nil), node("n9", 9, smaller))}}},
+		"a SKU under allocations goes":           {d: desired.Difference{Deleted: []desired.Object{sku("h100", 1, 249)}}, want: "under_allocations SKU/h100"},
+		"a cordon under allocations is no drain": {d: desired.Difference{Changed: []desired.Pair{pair(node("n8", 8, nil), node("n8", 8, cordon))}}},
+		"more nodes than the breaker lets": {d: desired.Difference{
+			Changed: []desired.Pair{pair(node("n8", 8, nil), node("n8", 8, cordon)), pair(node("n10", 10, nil), node("n10", 10, cordon))},
+			Deleted: []desired.Object{node("n9", 9, nil)},
+		}, want: "mass_action Node/n10,Node/n8,Node/n9"},
+		"cordoned before": {d: desired.Difference{Changed: []desired.Pair{
+			pair(node("n8", 8, cordon), node("n8", 8, func(n *desired.Node) { n.Cordoned, n.Region = true, "eu-2" })),
+			pair(node("n9", 9, cordon), node("n9", 9, func(n *desired.Node) { n.Cordoned, n.Region = true, "eu-2" })),
+			pair(node("n10", 10, cordon), node("n10", 10, func(n *desired.Node) { n.Cordoned, n.Region = true, "eu-2" })),
+		}}},
+		"diverged, and nobody minds": {diverged: true},
+		"diverged":                   {diverged: true, rules: func(r *preview.Rules) { r.Requires = append(r.Requires, preview.RequiresUndiverged) }, want: "diverged "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			with := rules()
+			if c.rules != nil {
+				c.rules(&with)
+			}
+			asked := change(c.d)
+			asked.Diverged = c.diverged
+			p := preview.Make(asked, facts(), with)
+			var got []string
+			for _, w := range p.Waits {
+				got = append(got, w.Reason+" "+strings.Join(w.Objects, ","))
+			}
+			if strings.Join(got, "; ") != c.want || len(p.Findings) != c.findings {
+				t.Errorf("waits %q, findings %v", got, p.Findings)
+			}
+		})
+	}
+}
+
+// A node whose slots are not proved clean yet is not free, though nobody lives there.
+func TestWaitsForProof(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	f.Nodes[2].Held = 1
+	p := preview.Make(change(desired.Difference{Deleted: []desired.Object{node("n9", 9, nil)}}), f, rules())
+	if len(p.Waits) != 1 || p.Waits[0].Reason != preview.WaitUnderAllocations || len(p.Blast.Drains) != 1 {
+		t.Errorf("%+v, %+v", p.Waits, p.Blast.Drains)
+	}
+}
+
+func TestMovedSaysWhat(t *testing.T) {
+	t.Parallel()
+	p := made(story())
+	later := func(alter func(*preview.Change, *preview.Facts)) preview.Plan {
+		c, f := change(story()), facts()
+		alter(&c, &f)
+		return preview.Make(c, f, rules())
+	}
+	for name, c := range map[string]struct {
+		now  preview.Plan
+		want []string
+	}{
+		"nothing":                       {later(func(*preview.Change, *preview.Facts) {}), []string{}},
+		"another balance moves no plan": {later(func(_ *preview.Change, f *preview.Facts) { f.Tenants[0].Balance = 1 }), []string{}},
+		"another line moves no plan":    {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Changed[0].New.Source.Line = 99 }), []string{}},
+		"the price is paid by one more": {later(func(_ *preview.Change, f *preview.Facts) { f.Allocations = append(f.Allocations, lives(204, 8, 1)) }), []string{}},
+		"a generation":                  {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Deleted[0].Generation = 3 }), []string{"Node/n7: generation 3, was 2"}},
+		"a label":                       {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Deleted[0].ResourceVersion = 4 }), []string{"Node/n7: version 4, was 3"}},
+		"the source":                    {later(func(c *preview.Change, _ *preview.Facts) { c.Base = "1234" }), []string{"fleet stands at 1234, was 8e2b1c0d8e2b"}},
+		"the commit":                    {later(func(c *preview.Change, _ *preview.Facts) { c.Commit = "1234" }), []string{"the commit is 1234, was 9f3c2d1e9f3c"}},
+		"what is asked":                 {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Created[0] = node("n10", 10, cordon) }), []string{"what is asked for is not the same"}},
+		"somebody starts on what goes":  {later(func(_ *preview.Change, f *preview.Facts) { f.Allocations = append(f.Allocations, lives(205, 7, 1)) }), []string{"allocation " + uid(205).String() + " started on n7"}},
+		"somebody leaves what goes":     {later(func(_ *preview.Change, f *preview.Facts) { f.Allocations = f.Allocations[1:] }), []string{"allocation " + uid(201).String() + " ended on n7"}},
+		"somebody else has done it":     {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Deleted = nil }), []string{"Node/n7 was at generation 2, and is not changed by this any more", "allocation " + uid(201).String() + " ended on n7", "allocation " + uid(202).String() + " ended on n7"}},
+		"it has been declared meanwhile": {later(func(c *preview.Change, _ *preview.Facts) {
+			c.Diff.Changed = append(c.Diff.Changed, pair(node("n11", 11, nil), node("n11", 11, cordon)))
+		}), []string{"Node/n11 is at generation 2, and was not to be changed"}},
+	} {
+		if got := preview.Moved(p, c.now); !slices.Equal(got, c.want) || (len(got) == 0) != (p.Hash == c.now.Hash) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A first revision may declare a whole fleet: a plan keeps within bounds, and shows
+// whatever is taken away or changed.
+func TestManySteps(t *testing.T) {
+	t.Parallel()
+	d := story()
+	for i := range 12_000 {
+		o := node(fmt.Sprintf("m%d", i), 0, nil)
+		o.UID = ids.Object{}
+		d.Created = append(d.Created, o)
+	}
+	p := made(d)
+	if len(p.Steps) != 5000 || p.Creates != 12_001 || !slices.ContainsFunc(p.Steps, func(s preview.Step) bool { return s.Action == preview.Delete }) {
+		t.Errorf("%d steps, %d creates", len(p.Steps), p.Creates)
+	}
+	if text := p.Markdown(); len(text) > 60_000 || !strings.Contains(text, "more\n\n</details>") {
+		t.Errorf("%d bytes, ends %q", len(text), text[len(text)-300:])
+	}
+}

@@ -1,0 +1,153 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// largestCommit is more than any message needs; kernel merges with their tags
+// stay below 100 kB.
+const largestCommit = 1 << 20
+
+// commit is one commit object, read from its very bytes: what a signature covers
+// and what is applied must be one text, and go-git writes anew what it has
+// understood of it.
+type commit struct {
+	Commit
+	tree    plumbing.Hash
+	parents []plumbing.Hash
+	// committerEmail is as it stands there, to compare with and not to show.
+	committerEmail string
+	signature      string
+	signed         []byte // the object without its signature
+}
+
+// parseCommit takes nothing twice and nothing out of order, as git fsck does: two
+// readers of one commit must not see two trees.
+func parseCommit(hash plumbing.Hash, raw []byte) (commit, error) {
+	head, message, ok := bytes.Cut(raw, []byte("\n\n"))
+	if ok {
+		head = raw[:len(head)+1]
+	}
+	if bytes.IndexByte(head, 0) >= 0 {
+		return commit{}, malformed(plumbing.CommitObject, hash, "has a zero byte in its header")
+	}
+	c := commit{Commit: Commit{Hash: hash.String(), Message: title(message)}}
+	h := headers{rest: head, signed: make([]byte, 0, len(raw))}
+	for h.next() {
+		if err := c.header(&h); err != nil {
+			return commit{}, malformed(plumbing.CommitObject, hash, err.Error())
+		}
+	}
+	if c.tree.IsZero() || !h.seen["author"] || !h.seen["committer"] {
+		return commit{}, malformed(plumbing.CommitObject, hash, "names no tree, author or committer")
+	}
+	if len(c.parents) > 0 {
+		c.Parent = c.parents[0].String()
+	}
+	c.signed = append(h.signed, raw[len(head):]...)
+	return c, nil
+}
+
+// headers goes through the header, one entry with its continuation lines at a
+// time, and gathers what a signature covers.
+type headers struct {
+	rest, line, signed []byte
+	name, value        string
+	seen               map[string]bool
+}
+
+func (h *headers) next() bool {
+	if len(h.rest) == 0 {
+		return false
+	}
+	end := 0
+	for {
+		i := bytes.IndexByte(h.rest[end:], '\n')
+		if i < 0 {
+			end = len(h.rest)
+			break
+		}
+		end += i + 1
+		if end == len(h.rest) || h.rest[end] != ' ' {
+			break
+		}
+	}
+	h.line, h.rest = h.rest[:end], h.rest[end:]
+	h.name, h.value, _ = strings.Cut(strings.TrimSuffix(string(h.line), "\n"), " ")
+	return true
+}
+
+func (c *commit) header(h *headers) error {
+	if h.seen == nil {
+		h.seen = map[string]bool{}
+	}
+	again := h.seen[h.name]
+	h.seen[h.name] = true
+	switch h.name {
+	case "tree":
+		if again || len(h.seen) > 1 || !plumbing.IsHash(h.value) {
+			return errors.New("has a tree that is not its one first line")
+		}
+		c.tree = plumbing.NewHash(h.value)
+	case "parent":
+		if h.seen["author"] || !plumbing.IsHash(h.value) {
+			return errors.New("has a parent that is none")
+		}
+		c.parents = append(c.parents, plumbing.NewHash(h.value))
+	case "author", "committer":
+		if again {
+			return fmt.Errorf("has two lines %q", h.name)
+		}
+		c.person(h.name, h.value)
+	case "gpgsig":
+		if again {
+			return errors.New("has two signatures")
+		}
+		c.signature = strings.ReplaceAll(h.value, "\n ", "\n")
+		return nil // not part of what is signed
+	}
+	h.signed = append(h.signed, h.line...)
+	return nil
+}
+
+func (c *commit) person(role, value string) {
+	var who object.Signature
+	who.Decode([]byte(value))
+	if role == "author" {
+		c.Author, c.AuthorEmail = printable(who.Name), printable(who.Email)
+		return
+	}
+	c.At, c.committerEmail = who.When.UTC(), who.Email
+}
+
+// title is the first line of a message.
+func title(message []byte) string {
+	first, _, _ := strings.Cut(strings.TrimLeft(string(message[:min(len(message), 4<<10)]), "\n"), "\n")
+	return printable(first)
+}
+
+// mostCharacters of a name or title are shown.
+const mostCharacters = 256
+
+// printable keeps what a hostile author writes from repainting the places it is
+// shown at.
+func printable(text string) string {
+	shown := strings.Map(func(r rune) rune {
+		switch {
+		case r == unicode.ReplacementChar, hidden(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	if runes := []rune(shown); len(runes) > mostCharacters {
+		shown = string(runes[:mostCharacters-1]) + "…"
+	}
+	return strings.TrimSpace(shown)
+}

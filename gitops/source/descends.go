@@ -1,0 +1,58 @@
+package source
+
+import (
+	"context"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// mostAncestors is how far back a line of descent is followed.
+const mostAncestors = 20_000
+
+// Descends says whether ancestor is commit itself or one of its ancestors, so that
+// nothing that was applied is lost by going on to commit. Where the history that
+// is at hand ends before the answer, the answer is no.
+func (s *Source) Descends(ctx context.Context, commit, ancestor string) (bool, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.remote == "" {
+		repo, err := s.open()
+		if err != nil {
+			return false, err
+		}
+		return descends(ctx, repo.Storer, plumbing.NewHash(commit), plumbing.NewHash(ancestor))
+	}
+	var yes bool
+	err := s.inStore(func(st *store) error {
+		if _, err := s.fetch(ctx, st, commit); err != nil {
+			return err
+		}
+		var err error
+		yes, err = descends(ctx, &st.packs, plumbing.NewHash(commit), plumbing.NewHash(ancestor))
+		return err
+	})
+	return yes, err
+}
+
+func descends(ctx context.Context, from objects, commit, ancestor plumbing.Hash) (bool, error) {
+	seen := map[plumbing.Hash]bool{commit: true}
+	for next := []plumbing.Hash{commit}; len(next) > 0 && len(seen) <= mostAncestors; next = next[1:] {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if next[0] == ancestor {
+			return true, nil
+		}
+		c, err := readCommit(from, next[0])
+		if err != nil {
+			continue // beyond the depth of the store, or torn: no answer from here
+		}
+		for _, p := range c.parents {
+			if !seen[p] {
+				seen[p] = true
+				next = append(next, p)
+			}
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,73 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// connecting takes longer than this only where nobody will answer.
+const connecting = 10 * time.Second
+
+// dialer of addresses that a repository's declaration chose. It judges the
+// address that is connected to, after every name was looked up: a name that
+// points elsewhere the second time gains nothing.
+func dialer(private bool) *net.Dialer {
+	d := &net.Dialer{Timeout: connecting}
+	if !private {
+		d.Control = func(_, address string, _ syscall.RawConn) error { return public(address) }
+	}
+	return d
+}
+
+func public(address string) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("reading the address %q: %w", address, err)
+	}
+	if own(at.Addr()) {
+		return errs.Invalid("repository", "the repository's host is %s, which only this server can reach", at.Addr()).
+			Try("name a host of the network; only a development profile may name this machine")
+	}
+	return nil
+}
+
+// carriers hold an IPv4 address in an IPv6 one, from which bit on.
+var carriers = map[netip.Prefix]int{
+	netip.MustParsePrefix("64:ff9b::/96"):   12,
+	netip.MustParsePrefix("64:ff9b:1::/48"): 12,
+	netip.MustParsePrefix("2002::/16"):      2,
+	netip.MustParsePrefix("::/96"):          12,
+}
+
+// metadata of clouds that is not link-local.
+var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16")}
+
+// own says that an address is this machine, its link, or what a cloud tells this
+// machine about itself. Private networks are not: forges live there.
+func own(a netip.Addr) bool {
+	a = a.WithZone("").Unmap()
+	for prefix, from := range carriers {
+		if prefix.Contains(a) && a != netip.IPv6Loopback() && a != netip.IPv6Unspecified() {
+			b := a.As16()
+			return own(netip.AddrFrom4([4]byte(b[from : from+4])))
+		}
+	}
+	return slices.Contains(metadata, a) || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.Is4() && a.As4()[0] == 0 ||
+		a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+// dial connects for ssh, and ends with its context.
+func dial(ctx context.Context, address string, private bool) (net.Conn, error) {
+	conn, err := dialer(private).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,189 @@
+package source
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/gpuaas/gpuaas/desired"
+)
+
+// deepest is more than any layout needs, and far below what exhausts a stack.
+const deepest = 16
+
+// mostFindings is more than a person reads.
+const mostFindings = 100
+
+// judge decides about names, modes and sizes, without any content.
+type judge struct {
+	fold     cases.Caser
+	seen     map[string]string // folded path to the path first seen
+	findings []desired.Finding
+	files    int
+	bytes    int64
+}
+
+func newJudge() *judge {
+	return &judge{fold: cases.Fold(), seen: map[string]string{}}
+}
+
+func (j *judge) refuse(code, name, message, expected string) {
+	if len(j.findings) < mostFindings {
+		j.findings = append(j.findings, finding(code, name, message, expected))
+	}
+}
+
+// full says that there is nothing to gain from looking further.
+func (j *judge) full() bool { return len(j.findings) >= mostFindings }
+
+// name judges one element of a path, and says whether to go on with it. It is given
+// apart: a tree may name an entry a/../b.
+func (j *judge) name(full, base string) bool {
+	switch {
+	case !utf8.ValidString(base):
+		j.refuse(desired.CodeNameUnsafe, full, "the name is not UTF-8", "a name in UTF-8")
+	case base == "." || base == ".." || base == "" || strings.ContainsAny(base, "\\/"):
+		j.refuse(desired.CodeNameUnsafe, full, "the name points elsewhere", "an ordinary name")
+	case isDotGit(base):
+		j.refuse(desired.CodeNameUnsafe, full, "the name means Git's own folder on some systems", "another name")
+	case strings.ContainsFunc(base, hidden):
+		j.refuse(desired.CodeNameUnsafe, full, "the name has invisible or control characters", "a name that shows what it is")
+	case !norm.NFC.IsNormalString(base):
+		j.refuse(desired.CodeNameUnsafe, full, "the name is not in normal form C", "the composed form: others write the same name in other bytes")
+	case len(base) > 255:
+		j.refuse(desired.CodeNameUnsafe, full, "the name is longer than 255 bytes", "a shorter name")
+	default:
+		return j.alone(full)
+	}
+	return false
+}
+
+// alone refuses two names that some file systems hold for one.
+func (j *judge) alone(full string) bool {
+	folded := norm.NFC.String(j.fold.String(full))
+	if other, taken := j.seen[folded]; taken {
+		j.refuse(desired.CodeNameCollision, full, fmt.Sprintf("the name differs from %s in case only", quoted(other)), "names that differ everywhere")
+		return false
+	}
+	j.seen[folded] = full
+	return true
+}
+
+// file judges one readable file by its size.
+func (j *judge) file(full string, size int64, l Limits) {
+	j.bytes += size
+	switch {
+	case size > l.FileBytes:
+		j.refuse(desired.CodeFileTooLarge, full, fmt.Sprintf("the file has %d bytes", size), fmt.Sprintf("at most %d (gitops.max_file_bytes)", l.FileBytes))
+	case j.bytes > l.TreeBytes:
+		j.refuse(desired.CodeTreeTooLarge, full, fmt.Sprintf("with this file the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
+	}
+}
+
+// count counts every entry, readable or not, and says whether to go on.
+func (j *judge) count(full string, l Limits) bool {
+	j.files++
+	if j.files == l.Files+1 {
+		j.refuse(desired.CodeTooManyFiles, full, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
+	}
+	return j.files <= l.Files
+}
+
+// judgeMode says what is wrong with an entry that is neither file nor folder.
+func (j *judge) mode(full string, mode filemode.FileMode) bool {
+	switch mode {
+	case filemode.Regular:
+		return true
+	case filemode.Executable:
+		j.refuse(desired.CodeFileMode, full, "the file is executable", "an ordinary file: git update-index --chmod=-x")
+	case filemode.Symlink:
+		j.refuse(desired.CodeSymlink, full, "is a symbolic link", "the file itself")
+	case filemode.Submodule:
+		j.refuse(desired.CodeSubmodule, full, "is a submodule", "files of this repository")
+	case filemode.Empty, filemode.Dir, filemode.Deprecated:
+		fallthrough
+	default:
+		j.refuse(desired.CodeFileMode, full, fmt.Sprintf("has mode %s", mode), "an ordinary file")
+	}
+	return false
+}
+
+// judgeFolder refuses a folder of declarations that is none.
+func judgeFolder(dir string, mode filemode.FileMode) desired.Finding {
+	code := desired.CodeFileMode
+	switch mode { //nolint:exhaustive // the others are files
+	case filemode.Symlink:
+		code = desired.CodeSymlink
+	case filemode.Submodule:
+		code = desired.CodeSubmodule
+	}
+	return finding(code, dir, fmt.Sprintf("has mode %s", mode), "a folder of declarations")
+}
+
+// add counts a folder that was judged before.
+// Names judges the names of files that come without a tree like those of one.
+func Names(files map[string][]byte) []desired.Finding {
+	j, judged := newJudge(), map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		for end, r := range name + "/" {
+			if r != '/' || judged[name[:end]] {
+				continue
+			}
+			judged[name[:end]] = true
+			if !j.name(name[:end], name[strings.LastIndexByte(name[:end], '/')+1:end]) {
+				break
+			}
+		}
+	}
+	return j.findings
+}
+
+func (j *judge) add(at string, was judged, l Limits) {
+	j.files += was.files
+	if j.files > l.Files && j.files-was.files <= l.Files {
+		j.refuse(desired.CodeTooManyFiles, at, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
+	}
+	j.bytes += was.bytes
+	if j.bytes > l.TreeBytes {
+		j.refuse(desired.CodeTreeTooLarge, at, fmt.Sprintf("with this folder the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
+	}
+}
+
+// isDotGit knows the names under which Windows and macOS would open .git: in
+// any case, by its short name, with trailing dots, spaces or a stream, and with
+// characters between that macOS ignores.
+func isDotGit(base string) bool {
+	plain := strings.Map(func(r rune) rune {
+		if r == '\u200c' || r == '\u200d' || r == '\u200e' || r == '\u200f' || r == '\ufeff' || r >= '\u202a' && r <= '\u202e' || r >= '\u206a' && r <= '\u206f' {
+			return -1
+		}
+		return r
+	}, base)
+	plain, _, _ = strings.Cut(plain, ":")
+	plain = strings.ToLower(strings.TrimRight(plain, ". "))
+	return plain == ".git" || plain == "git~1"
+}
+
+func hidden(r rune) bool {
+	return !unicode.IsGraphic(r) || unicode.Is(unicode.Bidi_Control, r) || r != ' ' && unicode.IsSpace(r)
+}
+
+func finding(code, name, message, expected string) desired.Finding {
+	return desired.Finding{Code: code, Path: quoted(name), Line: 1, Column: 1, Message: message, Expected: expected}
+}
+
+// quoted keeps a hostile name from repainting the terminal it is shown on.
+func quoted(name string) string {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, hidden) {
+		return strconv.QuoteToASCII(name)
+	}
+	return name
+}

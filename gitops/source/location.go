@@ -1,0 +1,96 @@
+package source
+
+import (
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// isURL tells an address from a path: it has a scheme, or a host before a colon.
+func isURL(location string) bool {
+	if strings.Contains(location, "://") || strings.Contains(location, "::") {
+		return true
+	}
+	host, _, ok := strings.Cut(location, ":")
+	return ok && len(host) > 1 && !strings.ContainsAny(host, `/\.`) || ok && strings.Contains(host, "@")
+}
+
+// host of a repository: a name or an address, nothing that a program could take
+// for an option or a resolver for something else.
+var host = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+
+// relative marks a path that is not from the root over there.
+const relative = "/:"
+
+// parse reads where a repository is. It refuses transports that run programs or
+// trust the wire, and every spelling that two readers could read differently.
+func parse(location string) (*url.URL, error) {
+	no := func(why string, args ...any) (*url.URL, error) { return nil, errs.Invalid("repository", why, args...) }
+	if strings.Contains(location, "::") && !strings.Contains(location, "://") || strings.HasPrefix(location, "-") {
+		return no("%q names a program, not a repository", location)
+	}
+	if strings.ContainsFunc(location, hidden) || strings.ContainsAny(location, " \\") || len(location) > 2048 {
+		return no("the address has characters that no address has")
+	}
+	if !strings.Contains(location, "://") {
+		who, path, _ := strings.Cut(location, ":") // user@host:path, over ssh
+		location = "ssh://" + who + relative + path
+		if strings.HasPrefix(path, "-") {
+			return no("%q looks like an option", path)
+		}
+	}
+	u, err := url.Parse(location)
+	if err != nil {
+		return no("the address cannot be read")
+	}
+	switch {
+	case u.Scheme != "https" && u.Scheme != "ssh" && u.Scheme != "file":
+		return nil, errs.Invalid("repository", "the transport %q is not allowed", u.Scheme).Try("use https or ssh")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(location, "#") || u.Opaque != "":
+		return no("the address of a repository has no query and no fragment")
+	case u.Scheme == "file" && (u.Host != "" || u.User != nil || !filepath.IsAbs(u.Path)):
+		return no("a file address is file:// and an absolute path")
+	case u.Scheme == "file":
+		return u, nil
+	case strings.HasPrefix(u.Hostname(), "-"):
+		return no("%q looks like an option", u.Hostname())
+	case !host.MatchString(u.Hostname()) && !strings.HasPrefix(u.Host, "["):
+		return no("%q is no host", u.Hostname())
+	case strings.HasPrefix(u.User.Username(), "-"):
+		return no("%q looks like an option", u.User.Username())
+	case strings.Trim(u.Path, "/") == "":
+		return no("the address names a host, and no repository on it")
+	}
+	if _, secret := u.User.Password(); secret || u.Scheme == "https" && u.User != nil {
+		return nil, errs.Invalid("repository", "the address holds a user or a password").Try("name the token's place in auth.tokenRef")
+	}
+	return u, nil
+}
+
+// name of a ref, or a hash, or HEAD. Git's language of revisions is larger, and
+// some of its words search the whole history; `~` and `^` are for people.
+var name = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+@#=,%-]*([~^][0-9]{0,4}){0,4}$`)
+
+func checkRef(ref string) error {
+	for part := range strings.SplitSeq(ref, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") || strings.HasSuffix(part, ".") {
+			return errs.Invalid("ref", "%q is no ref", ref)
+		}
+	}
+	if len(ref) > 255 || !name.MatchString(ref) || strings.Contains(ref, "..") || strings.Contains(ref, "@{") {
+		return errs.Invalid("ref", "%q is no ref", ref)
+	}
+	return nil
+}
+
+// redacted leaves out what may be a password.
+func redacted(remote string) string {
+	u, err := url.Parse(remote)
+	if err != nil {
+		return "given"
+	}
+	return u.Redacted()
+}

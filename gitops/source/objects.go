@@ -1,0 +1,80 @@
+package source
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// objects is all that is asked of a repository: go-git's stores have it, and ours.
+type objects interface {
+	EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error)
+	EncodedObjectSize(hash plumbing.Hash) (int64, error)
+}
+
+// readObject reads one object whole, if it is no larger than most, and makes sure
+// that it is the one its name promises: a disk that lies must not declare a fleet.
+func readObject(from objects, kind plumbing.ObjectType, hash plumbing.Hash, most int64) ([]byte, error) {
+	size, err := from.EncodedObjectSize(hash)
+	if err != nil {
+		return nil, fmt.Errorf("reading size of %s %s: %w", kind, hash, err)
+	}
+	if size > most {
+		return nil, tooLargeError{kind, hash, size, most}
+	}
+	o, err := from.EncodedObject(kind, hash)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", kind, hash, err)
+	}
+	r, err := o.Reader()
+	if err != nil {
+		return nil, fmt.Errorf("opening %s %s: %w", kind, hash, err)
+	}
+	defer r.Close() //nolint:errcheck // read only
+	body := make([]byte, 0, size)
+	// The header has promised a size; a pack that lies ends here.
+	body, err = appendAll(body, io.LimitReader(r, size+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", kind, hash, err)
+	}
+	if got := plumbing.ComputeHash(kind, body); got != hash {
+		return nil, fmt.Errorf("%s %s holds the bytes of %s", kind, hash, got)
+	}
+	return body, nil
+}
+
+func appendAll(to []byte, r io.Reader) ([]byte, error) {
+	for {
+		if len(to) == cap(to) {
+			to = append(to, 0)[:len(to)]
+		}
+		n, err := r.Read(to[len(to):cap(to)])
+		to = to[:len(to)+n]
+		if err == io.EOF {
+			return to, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tooLargeError is an object that nobody needs to read to know that it is refused.
+type tooLargeError struct {
+	kind       plumbing.ObjectType
+	hash       plumbing.Hash
+	size, most int64
+}
+
+func (e tooLargeError) Error() string {
+	return fmt.Sprintf("%s %s has %d bytes, at most %d are read", e.kind, e.hash, e.size, e.most)
+}
+
+func readCommit(from objects, hash plumbing.Hash) (commit, error) {
+	raw, err := readObject(from, plumbing.CommitObject, hash, largestCommit)
+	if err != nil {
+		return commit{}, err
+	}
+	return parseCommit(hash, raw)
+}

@@ -1,0 +1,202 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"github.com/gpuaas/gpuaas/desired"
+)
+
+// Reads counts what was opened, so that it can be proven that what did not change
+// was not.
+type Reads struct{ Trees, Blobs int64 }
+
+// Reads since the source was opened.
+func (s *Source) Reads() Reads {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return s.reads
+}
+
+// memory is what a source knows of trees that it has read.
+type memory struct {
+	trees  map[string]tree
+	judged map[string]judged       // folders without a fault, by path
+	sizes  map[plumbing.Hash]int64 // of blobs
+}
+
+type judged struct {
+	hash  plumbing.Hash
+	files int
+	bytes int64
+}
+
+// mostSizes are some tens of megabytes.
+const mostSizes = 500_000
+
+func (m *memory) remember(t tree) {
+	if m.trees == nil || len(m.trees) > mostTrees {
+		m.trees = map[string]tree{}
+	}
+	m.trees[t.Hash] = t
+}
+
+func (m *memory) ready() {
+	if m.judged == nil || len(m.judged) > mostSizes || len(m.sizes) > mostSizes {
+		m.judged, m.sizes = map[string]judged{}, map[plumbing.Hash]int64{}
+	}
+}
+
+// read reads one commit: who made it, then which folders, then what is in them.
+func (s *Source) read(ctx context.Context, from objects, hash plumbing.Hash, known string) (Tree, error) {
+	t := Tree{Commit: hash.String()}
+	c, err := readCommit(from, hash)
+	if err != nil {
+		return refusedOrTorn(t, hash, err)
+	}
+	t.Meta = c.Commit
+	signer, f := s.Verify.check(c, s.Clock.Now())
+	if f != nil {
+		return refused(t, t.Commit, *f), nil
+	}
+	t.Meta.Signer = signer
+	roots, findings, err := s.folders(from, c.tree)
+	if err != nil {
+		return refusedOrTorn(t, hash, err)
+	}
+	if len(findings) > 0 {
+		return refused(t, "", findings...), nil
+	}
+	t.TreeHash = hashOf(roots)
+	if known != "" && t.TreeHash == known {
+		t.Unchanged = true
+		return t, nil
+	}
+	old, based := s.seen.trees[known]
+	err = s.walk(ctx, from, &t, roots, old.Folders)
+	if based && isGone(err) {
+		based = false
+		err = s.walk(ctx, from, &t, roots, nil)
+	}
+	if err != nil {
+		return refusedOrTorn(t, hash, err)
+	}
+	if based && len(t.Findings) == 0 {
+		t.Base = known
+	}
+	return t, nil
+}
+
+// walk judges the folders and then reads what differs from the old ones.
+func (s *Source) walk(ctx context.Context, from objects, t *Tree, roots []folder, old map[string]string) error {
+	s.seen.ready()
+	w := &walker{ctx: ctx, from: from, limits: s.Limits, judge: newJudge(), seen: &s.seen, reads: &s.reads}
+	for _, f := range roots {
+		if err := w.tree(f.path, f.hash, plumbing.NewHash(old[f.path]), 0); err != nil {
+			return err
+		}
+	}
+	for path, hash := range old {
+		if !slices.ContainsFunc(roots, func(f folder) bool { return f.path == path }) {
+			if err := w.gone(path, plumbing.NewHash(hash), 0); err != nil {
+				return err
+			}
+		}
+	}
+	if t.Findings = w.judge.findings; len(t.Findings) > 0 {
+		return nil
+	}
+	files, err := w.contents()
+	if err != nil {
+		return err
+	}
+	if t.Findings = w.judge.findings; len(t.Findings) > 0 {
+		return nil
+	}
+	t.Files = files
+	if old != nil {
+		t.Changed, t.Removed = slices.Sorted(maps.Keys(files)), slices.Sorted(slices.Values(w.removed))
+	}
+	s.seen.remember(treeOf(t.TreeHash, roots))
+	return nil
+}
+
+func treeOf(hash string, roots []folder) tree {
+	t := tree{Hash: hash, Folders: map[string]string{}}
+	for _, f := range roots {
+		t.Folders[f.path] = f.hash.String()
+	}
+	return t
+}
+
+// refusedOrTorn tells the author's fault from the disk's.
+func refusedOrTorn(t Tree, hash plumbing.Hash, err error) (Tree, error) {
+	if bad, ok := errors.AsType[malformedError](err); ok {
+		return refused(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, bad.Error(), "an object as Git writes it")), nil
+	}
+	if size, ok := errors.AsType[tooLargeError](err); ok && size.kind == plumbing.TreeObject {
+		return refused(t, t.Commit, finding(desired.CodeTooManyFiles, t.Commit, size.Error(), "smaller folders")), nil
+	} else if ok {
+		return refused(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, size.Error(), "a smaller one")), nil
+	}
+	return Tree{}, torn(hash, err)
+}
+
+func refused(t Tree, commit string, findings ...desired.Finding) Tree {
+	t.Findings, t.Files = findings, nil
+	t.TreeHash = refusedHash(commit, findings)
+	return t
+}
+
+type folder struct {
+	path string
+	hash plumbing.Hash
+}
+
+// folders finds the trees of Dirs. One that is missing is left out, but all of
+// them missing is a finding: a wrong folder must not look like an empty fleet.
+func (s *Source) folders(from objects, root plumbing.Hash) ([]folder, []desired.Finding, error) {
+	var found []folder
+	for _, dir := range s.Dirs {
+		if dir == "." {
+			dir = ""
+		}
+		e, ok, err := follow(from, root, dir, s.Limits.tree())
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !ok:
+			continue
+		case e.mode != filemode.Dir:
+			return nil, []desired.Finding{judgeFolder(dir, e.mode)}, nil
+		}
+		found = append(found, folder{strings.Trim(dir, "/"), e.hash})
+	}
+	if len(found) == 0 {
+		return nil, []desired.Finding{finding(desired.CodeSourceEmpty, strings.Join(s.Dirs, ", "), "SourceEmpty: the commit has no such folder", "a folder of declarations")}, nil
+	}
+	return found, nil, nil
+}
+
+func splitPath(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for part := range strings.SplitSeq(path, "/") {
+			if part != "" && part != "." && !yield(part) {
+				return
+			}
+		}
+	}
+}
+
+// isGone says that the tree to compare with is no longer at hand.
+func isGone(err error) bool {
+	var base baseError
+	return errors.As(err, &base)
+}

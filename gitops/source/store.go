@@ -1,0 +1,238 @@
+package source
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// store is the bare repository that a source keeps of what it fetched. Everything
+// in it can be fetched again, so it is written without waiting for the disk, and
+// thrown away at the first sign that it is not whole.
+type store struct {
+	dir     string
+	root    *os.Root
+	lock    *os.File
+	packs   packs
+	tips    map[string]plumbing.Hash // by the name that was fetched
+	shallow map[plumbing.Hash]bool   // commits whose parents are left out
+	trees   []tree                   // read before, oldest first
+}
+
+// tree is what a hash of a Tree stands for: folders, and the trees they were.
+type tree struct {
+	Hash    string            `json:"hash"`
+	Folders map[string]string `json:"folders"`
+}
+
+// mostTips are refs whose commits the other side is told of; with each of them a
+// fetch has less to bring. Pull requests come and go.
+const mostTips = 32
+
+// mostTrees are kept to read differences against: the applied one is among the
+// last, pull requests are read in between.
+const mostTrees = 64
+
+// state is what stands beside the packs.
+type state struct {
+	Tips    map[string]string `json:"tips"`
+	Shallow []string          `json:"shallow"`
+	Trees   []tree            `json:"trees"`
+}
+
+const stateFile = "gpuaas.json"
+
+// open takes the folder for one read, and looks at what another process has done
+// to it since.
+func (s *store) open() error {
+	if s.root == nil {
+		if err := os.MkdirAll(s.dir, 0o700); err != nil {
+			return fmt.Errorf("making the store: %w", err)
+		}
+		root, err := os.OpenRoot(s.dir)
+		if err != nil {
+			return fmt.Errorf("opening the store: %w", err)
+		}
+		s.root, s.packs.cache = root, cache.NewObjectLRU(cached)
+	}
+	lock, err := s.root.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the lock of the store: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return errs.New(errs.Unavailable, "another process is fetching into %s", s.dir)
+	}
+	s.lock = lock
+	if err := s.load(); err != nil {
+		return s.clear()
+	}
+	return nil
+}
+
+func (s *store) release() {
+	// Not by closing alone: a program that is being started elsewhere in this process
+	// holds a copy for a moment.
+	_ = syscall.Flock(int(s.lock.Fd()), syscall.LOCK_UN)
+	_ = s.lock.Close()
+	s.lock = nil
+}
+
+func (s *store) load() error {
+	var kept state
+	text, err := s.root.ReadFile(stateFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("reading the store: %w", err)
+	default:
+		if err := json.Unmarshal(text, &kept); err != nil {
+			return fmt.Errorf("reading the store: %w", err)
+		}
+	}
+	if err := s.packs.load(s.root); err != nil {
+		return err
+	}
+	s.tips, s.shallow, s.trees = map[string]plumbing.Hash{}, map[plumbing.Hash]bool{}, kept.Trees
+	for name, hash := range kept.Tips {
+		if h := plumbing.NewHash(hash); s.packs.has(h) {
+			s.tips[name] = h
+		}
+	}
+	for _, hash := range kept.Shallow {
+		s.shallow[plumbing.NewHash(hash)] = true
+	}
+	return nil
+}
+
+// clear throws everything away but the lock.
+func (s *store) clear() error {
+	s.packs.close()
+	s.tips, s.shallow, s.trees = map[string]plumbing.Hash{}, map[plumbing.Hash]bool{}, nil
+	entries, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("clearing the store: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == "lock" {
+			continue
+		}
+		if err := s.root.RemoveAll(e.Name()); err != nil {
+			return fmt.Errorf("clearing the store: %w", err)
+		}
+	}
+	return nil
+}
+
+// prepare makes the folder one that git itself can be asked about.
+func (s *store) prepare() error {
+	for _, dir := range []string{packFolder, "refs"} {
+		if err := s.root.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("making the store: %w", err)
+		}
+	}
+	for name, text := range map[string]string{"HEAD": "ref: refs/heads/none\n", "config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"} {
+		if err := s.root.WriteFile(name, []byte(text), 0o600); err != nil {
+			return fmt.Errorf("making the store: %w", err)
+		}
+	}
+	return nil
+}
+
+// save writes what stands beside the packs. A crash before it costs a fetch.
+func (s *store) save() error {
+	kept := state{Tips: map[string]string{}, Trees: s.trees}
+	for name, hash := range s.tips {
+		kept.Tips[name] = hash.String()
+	}
+	for hash := range s.shallow {
+		kept.Shallow = append(kept.Shallow, hash.String())
+	}
+	slices.Sort(kept.Shallow)
+	if err := s.replace("shallow", []byte(strings.Join(append(kept.Shallow, ""), "\n"))); err != nil {
+		return err
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return fmt.Errorf("encoding the store: %w", err)
+	}
+	return s.replace(stateFile, text)
+}
+
+func (s *store) writeIndex(name string, index *idxfile.MemoryIndex) error {
+	f, err := s.root.Create(name + ".new")
+	if err != nil {
+		return fmt.Errorf("writing the index: %w", err)
+	}
+	to := bufio.NewWriter(f)
+	_, err = idxfile.NewEncoder(to).Encode(index)
+	if err = errors.Join(err, to.Flush(), f.Close()); err != nil {
+		return fmt.Errorf("writing the index: %w", err)
+	}
+	if err := s.root.Rename(name+".new", name); err != nil {
+		return fmt.Errorf("writing the index: %w", err)
+	}
+	return nil
+}
+
+func (s *store) replace(name string, text []byte) error {
+	if err := s.root.WriteFile(name+".new", text, 0o600); err != nil {
+		return fmt.Errorf("writing the store: %w", err)
+	}
+	if err := s.root.Rename(name+".new", name); err != nil {
+		return fmt.Errorf("writing the store: %w", err)
+	}
+	return nil
+}
+
+// mostPacks: each fetch adds one, and each is looked through.
+const mostPacks = 50
+
+// outgrown says that it is cheaper to begin again than to go on: there is no
+// garbage collection.
+func (s *store) outgrown(l Limits) bool {
+	var bytes int64
+	for _, one := range s.packs.list {
+		info, err := s.root.Stat(path.Join(packFolder, one.name+".pack"))
+		if err != nil {
+			return true
+		}
+		bytes += info.Size()
+	}
+	return len(s.packs.list) > mostPacks || bytes > 2*l.bounds().bytes
+}
+
+// tree is what a hash stood for when it was read.
+func (s *store) tree(hash string) (tree, bool) {
+	for _, t := range s.trees {
+		if t.Hash == hash {
+			return t, true
+		}
+	}
+	return tree{}, false
+}
+
+// remember keeps what a hash of a tree stands for.
+func (s *store) remember(t tree) error {
+	if t.Hash == "" || slices.ContainsFunc(s.trees, func(o tree) bool { return o.Hash == t.Hash }) {
+		return nil
+	}
+	s.trees = append(s.trees, t)
+	if len(s.trees) > mostTrees {
+		s.trees = s.trees[1:]
+	}
+	return s.save()
+}

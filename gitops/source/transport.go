@@ -1,0 +1,187 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// overHTTPS speaks Git's smart protocol. Proxies of the environment are not used:
+// the judged address would be theirs.
+func (s *Source) overHTTPS(_ context.Context, u *url.URL) (line, error) {
+	pool, err := s.roots()
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{
+		DialContext: dialer(s.spec.AllowPrivate).DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
+		TLSHandshakeTimeout: connecting, ResponseHeaderTimeout: 2 * time.Minute, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+	}
+	h := &httpsLine{base: u, token: s.spec.Auth.Token, client: &http.Client{Transport: t}}
+	h.client.CheckRedirect = h.redirect
+	return h, nil
+}
+
+func (s *Source) roots() (*x509.CertPool, error) {
+	if len(s.spec.Auth.CA) == 0 {
+		return nil, nil //nolint:nilnil // the system's
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(s.spec.Auth.CA) {
+		return nil, errs.Invalid("auth", "the certificates of the repository's host cannot be read")
+	}
+	return pool, nil
+}
+
+type httpsLine struct {
+	base   *url.URL
+	token  []byte
+	client *http.Client
+	open   []io.Closer
+}
+
+// redirect follows none that leads to another host, port or scheme, and none at
+// all of a question: the token would go along, and where to is not ours to judge.
+func (h *httpsLine) redirect(to *http.Request, via []*http.Request) error {
+	if to.URL.Scheme != "https" || to.URL.Host != h.base.Host || to.URL.User != nil {
+		return errs.New(errs.Unavailable, "the repository's host sends its readers on to %s", printable(to.URL.Host)).
+			Try("name that address, if you trust it")
+	}
+	if len(via) > 3 || via[0].Method != http.MethodGet || !strings.HasSuffix(to.URL.Path, "/info/refs") {
+		return errors.New("the repository's host redirects in a circle")
+	}
+	return nil
+}
+
+func (h *httpsLine) refs(ctx context.Context) (io.Reader, error) {
+	at := h.base.JoinPath("info/refs")
+	at.RawQuery = "service=git-upload-pack"
+	res, err := h.do(ctx, http.MethodGet, at, nil, "application/x-git-upload-pack-advertisement") //nolint:bodyclose // with the line
+	if err != nil {
+		return nil, err
+	}
+	// Where a redirect has led, on the same host, the question is asked too.
+	moved := *res.Request.URL
+	moved.RawQuery, moved.Path, moved.RawPath = "", strings.TrimSuffix(moved.Path, "/info/refs"), ""
+	h.base = &moved
+	return res.Body, nil
+}
+
+func (h *httpsLine) ask(ctx context.Context, request []byte) (io.Reader, error) {
+	res, err := h.do(ctx, http.MethodPost, h.base.JoinPath("git-upload-pack"), request, "application/x-git-upload-pack-result") //nolint:bodyclose // with the line
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// do leaves the body open until the line is closed.
+func (h *httpsLine) do(ctx context.Context, method string, at *url.URL, body []byte, kind string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("asking the repository: %w", err)
+	}
+	req.Header.Set("User-Agent", "git/gpuaas")
+	req.Header.Set("Accept", kind)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/x-git-upload-pack-request")
+	}
+	if len(h.token) > 0 {
+		req.SetBasicAuth("x-access-token", string(h.token))
+	}
+	res, err := h.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	h.open = append(h.open, res.Body)
+	switch {
+	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden, res.StatusCode == http.StatusNotFound:
+		// A forge hides with 404 what a token may not see.
+		return nil, errs.New(errs.NotFound, "the repository's host shows no repository there (%d)", res.StatusCode).Try("look at the address, and at what the token may read")
+	case res.StatusCode != http.StatusOK:
+		return nil, errs.New(errs.Unavailable, "the repository's host answers %d", res.StatusCode)
+	case res.Header.Get("Content-Type") != kind:
+		return nil, errs.New(errs.Unavailable, "the repository's host does not speak Git's smart protocol")
+	}
+	return res, nil
+}
+
+func (h *httpsLine) Close() error {
+	for _, c := range h.open {
+		_ = c.Close()
+	}
+	h.client.CloseIdleConnections()
+	return nil
+}
+
+// pipeLine is a line to a program, here or over ssh.
+type pipeLine struct {
+	in    io.WriteCloser
+	out   io.Reader
+	close func() error
+}
+
+func (p *pipeLine) refs(context.Context) (io.Reader, error) { return p.out, nil }
+
+func (p *pipeLine) ask(_ context.Context, request []byte) (io.Reader, error) {
+	if _, err := p.in.Write(request); err != nil {
+		return nil, fmt.Errorf("asking the repository: %w", err)
+	}
+	return p.out, nil
+}
+
+func (p *pipeLine) Close() error {
+	_ = p.in.Close()
+	return p.close()
+}
+
+// local lets Git's own program serve a repository of this machine. It refuses the
+// repositories of other users by itself; hooks and fetches of what is missing are
+// off.
+func (s *Source) local(ctx context.Context, u *url.URL) (line, error) {
+	if s.dir != "" && !s.spec.AllowFile && !s.spec.AllowPrivate {
+		return nil, errs.Invalid("repository", "%q is a folder of the server", u.Path).Try("name a repository by https or ssh")
+	}
+	if _, err := os.Stat(u.Path); err != nil { //nolint:gosec // where the operator says
+		return nil, errs.New(errs.NotFound, "no repository at %s", u.Path).Because(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, "git", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "-c", "core.fsmonitor=false", "-c", "uploadpack.allowReachableSHA1InWant=true", "upload-pack", "--timeout=120", u.Path) //nolint:gosec // an absolute path
+	cmd.Env = append(without(os.Environ(), "GIT_"), "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=none")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("serving %s: %w", u.Path, err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("serving %s: %w", u.Path, err)
+	}
+	if err := cmd.Start(); err != nil {
+		cancel()
+		return nil, fmt.Errorf("serving %s: %w", u.Path, err)
+	}
+	return &pipeLine{in, out, func() error {
+		cancel()
+		_ = cmd.Wait() // it was told to end
+		return nil
+	}}, nil
+}
+
+func without(env []string, prefix string) []string {
+	return slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, prefix) })
+}

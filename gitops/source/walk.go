@@ -1,0 +1,218 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
+)
+
+// walker goes through the trees of one commit, beside those of an older one. It
+// opens no blob until all of them are judged, and no folder that is what it was.
+type walker struct {
+	ctx     context.Context //nolint:containedctx // of one read; the walk is recursive
+	from    objects
+	limits  Limits
+	judge   *judge
+	seen    *memory
+	reads   *Reads
+	blobs   []folder // to read
+	removed []string
+}
+
+// baseError is a fault of the tree that is only compared with.
+type baseError struct{ error }
+
+func (w *walker) list(hash plumbing.Hash) ([]entry, error) {
+	if err := w.ctx.Err(); err != nil {
+		return nil, err
+	}
+	w.reads.Trees++
+	return readTree(w.from, hash, w.limits.tree())
+}
+
+// tree judges one folder. old is what stood at its path; zero for nothing.
+func (w *walker) tree(at string, hash, old plumbing.Hash, depth int) error {
+	if depth > deepest {
+		w.judge.refuse(desired.CodeTooDeep, at, fmt.Sprintf("is nested more than %d deep", deepest), "a flatter layout")
+		return nil
+	}
+	before := w.seen.judged[at]
+	if hash == old && before.hash == hash {
+		w.judge.add(at, before, w.limits)
+		return nil
+	}
+	entries, err := w.list(hash)
+	if err != nil {
+		return fmt.Errorf("reading tree %s: %w", hash, err)
+	}
+	was, err := w.entries(old)
+	if err != nil {
+		return err
+	}
+	files, size, faults := w.judge.files, w.judge.bytes, len(w.judge.findings)
+	// Names that stood here before, and were judged, need no second judgement.
+	familiar := before.hash == old && !old.IsZero() && !fresh(entries, was)
+	for _, e := range entries {
+		full := below(at, e.name)
+		if !w.judge.count(full, w.limits) || w.judge.full() {
+			return nil
+		}
+		if !familiar && !w.judge.name(full, e.name) {
+			continue
+		}
+		if err := w.entry(full, e, was[e.name], depth); err != nil {
+			return err
+		}
+		delete(was, e.name)
+	}
+	for _, e := range was {
+		if err := w.lost(below(at, e.name), e, depth); err != nil {
+			return err
+		}
+	}
+	if len(w.judge.findings) == faults {
+		w.seen.judged[at] = judged{hash, w.judge.files - files, w.judge.bytes - size}
+	}
+	return nil
+}
+
+func (w *walker) entries(tree plumbing.Hash) (map[string]entry, error) {
+	if tree.IsZero() {
+		return nil, nil //nolint:nilnil // nothing stood there
+	}
+	list, err := w.list(tree)
+	if err != nil {
+		return nil, baseError{err}
+	}
+	by := make(map[string]entry, len(list))
+	for _, e := range list {
+		by[e.name] = e
+	}
+	return by, nil
+}
+
+func fresh(entries []entry, was map[string]entry) bool {
+	for _, e := range entries {
+		if _, ok := was[e.name]; !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// below shows a hostile name as it is, never cleaned away.
+func below(at, name string) string {
+	if at == "" {
+		return name
+	}
+	if strings.Contains(name, "/") || name == ".." || name == "." {
+		return at + "/" + name
+	}
+	return path.Join(at, name)
+}
+
+func (w *walker) entry(full string, e, was entry, depth int) error {
+	if e.mode == filemode.Dir {
+		old := plumbing.ZeroHash
+		if was.mode == filemode.Dir {
+			old = was.hash
+		} else if err := w.lost(full, was, depth); err != nil {
+			return err
+		}
+		return w.tree(full, e.hash, old, depth+1)
+	}
+	if was.mode == filemode.Dir {
+		if err := w.lost(full, was, depth); err != nil {
+			return err
+		}
+	}
+	if !w.judge.mode(full, e.mode) || !validate.Readable(full) {
+		return nil
+	}
+	size, err := w.size(e.hash)
+	if err != nil {
+		return fmt.Errorf("reading size of %s: %w", full, err)
+	}
+	w.judge.file(full, size, w.limits)
+	if e != was {
+		w.blobs = append(w.blobs, folder{full, e.hash})
+	}
+	return nil
+}
+
+// size comes from the object's header: nothing is inflated.
+func (w *walker) size(blob plumbing.Hash) (int64, error) {
+	if size, ok := w.seen.sizes[blob]; ok {
+		return size, nil
+	}
+	size, err := w.from.EncodedObjectSize(blob)
+	if err == nil {
+		w.seen.sizes[blob] = size
+	}
+	return size, err
+}
+
+// lost notes what an entry held that is no longer there.
+func (w *walker) lost(full string, e entry, depth int) error {
+	switch {
+	case e.mode == filemode.Dir:
+		return w.gone(full, e.hash, depth+1)
+	case e.mode == filemode.Regular && validate.Readable(full):
+		w.removed = append(w.removed, full)
+	}
+	return nil
+}
+
+func (w *walker) gone(at string, tree plumbing.Hash, depth int) error {
+	entries, err := w.entries(tree)
+	if err != nil || depth > deepest+1 {
+		return err
+	}
+	for _, e := range entries {
+		if err := w.lost(below(at, e.name), e, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pointer is how a file of Git LFS begins.
+var pointer = []byte("version https://git-lfs.github.com/spec/")
+
+func (w *walker) contents() (map[string][]byte, error) {
+	files := make(map[string][]byte, len(w.blobs))
+	for _, b := range w.blobs {
+		if err := w.ctx.Err(); err != nil {
+			return nil, err
+		}
+		w.reads.Blobs++
+		body, err := readObject(w.from, plumbing.BlobObject, b.hash, w.limits.FileBytes)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", b.path, err)
+		}
+		if bytes.HasPrefix(body, pointer) {
+			w.judge.refuse(desired.CodeLFSPointer, b.path, "is a pointer of Git LFS, not the file", "the file itself")
+		}
+		files[b.path] = body
+	}
+	return files, nil
+}
+
+// hashOf is one hash over the folders of a source.
+func hashOf(folders []folder) string {
+	sum := sha256.New()
+	for _, f := range folders {
+		_, _ = fmt.Fprintf(sum, "%s\x00%s\n", f.path, f.hash)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}

@@ -1,0 +1,229 @@
+// Package follow makes commits desired: it looks at each Git source again and
+// again, reads what the branch names, has it validated in a child process, and
+// has the difference judged and applied, or kept as refused or waiting. It also
+// says what open pull requests would do. It owns no table, evaluates nothing, and
+// decides nothing about a change: the gate does.
+//
+// Each source has its own goroutine, child and deadline. One that is away, slow
+// or hostile holds up no other.
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
+	"github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/gitops/source"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Follower follows the source that the server was started with, and those that
+// the profile declared there names.
+type Follower struct {
+	Desired *desired.Store
+	Change  *change.Service
+	Reports *forge.Reports // nil: no forge is told anything
+	Root    Root
+	// Environment is the name of the profile; sources of another are left alone.
+	Environment string
+	// Development allows repositories on this machine and on its network.
+	Development bool
+	Dir         string // of the bare stores, one folder for each source
+	Rules       func() Rules
+	Secret      func(ctx context.Context, ref string) ([]byte, error)
+	Naming      ids.Naming
+	Figures     *Figures
+	Hints       *hint.Bus
+	Log         *slog.Logger
+	Clock       clock.Clock
+
+	mu       sync.Mutex
+	watchers map[string]*watcher
+
+	// A mutex of its own: whoever declares may wait for rows that a revision holds,
+	// and that revision asks for the watchers.
+	declaring sync.Mutex
+	rows      string // what was declared last
+}
+
+// Rules are the policies that sources are followed by.
+type Rules struct {
+	Poll   time.Duration
+	Limits source.Limits
+	// Signed demands a signature of every commit of every source.
+	Signed bool
+	// Undiverged demands that a commit descends from the applied one.
+	Undiverged bool
+}
+
+// Run follows the sources until ctx ends.
+func (f *Follower) Run(ctx context.Context) error {
+	hints, stop := f.Hints.Listen(desired.HintSources)
+	defer stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		// Before the first look the root alone is known; each of its revisions may
+		// name others.
+		if err := f.arrange(ctx, &all); err != nil && ctx.Err() == nil {
+			f.Log.WarnContext(ctx, "sources cannot be arranged", "component", "git", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hints:
+		case <-time.After(arrangeEvery):
+		}
+	}
+}
+
+// A source that the profile has just named is followed within this time; a look
+// at one row, and no write, is what it costs.
+const arrangeEvery = 2 * time.Second
+
+// arrange starts and stops watchers as the declared sources say.
+func (f *Follower) arrange(ctx context.Context, all *sync.WaitGroup) error {
+	specs, err := f.declared(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, w := range f.watchers {
+		if spec, stays := find(specs, name); !stays || !w.follows(spec) {
+			w.stop()
+			delete(f.watchers, name)
+		}
+	}
+	for _, spec := range specs {
+		w := f.watcher(spec)
+		if w.stop == nil {
+			w.start(ctx, all)
+		}
+	}
+	return nil
+}
+
+// watcher is that of a source, made when it is asked for first.
+func (f *Follower) watcher(spec desired.GitSource) *watcher {
+	if f.watchers == nil {
+		f.watchers = map[string]*watcher{}
+	}
+	w := f.watchers[spec.Name]
+	if w == nil {
+		w = &watcher{Follower: f, spec: spec, root: spec.Name == f.Root.Name}
+		f.watchers[spec.Name] = w
+	}
+	return w
+}
+
+// declared are the root and the sources of the applied profile, written down as
+// rows for those who only read them.
+func (f *Follower) declared(ctx context.Context) ([]desired.GitSource, error) {
+	root := f.Root.spec()
+	_, profile, err := f.Desired.Profile(ctx, f.Desired.DB)
+	if err != nil && errs.CodeOf(err) != errs.NotFound {
+		return nil, err
+	}
+	others := []desired.GitSource{}
+	for _, s := range profile.Sources {
+		switch {
+		case s.Environment != "" && s.Environment != f.Environment:
+		case s.Name == root.Name: // how it is read and verified; where it is, the flags say
+			root.Forge, root.Auth, root.Verify = s.Forge, s.Auth, s.Verify
+		default:
+			others = append(others, s)
+		}
+	}
+	return append(others, root), f.declare(ctx, root, others)
+}
+
+// declare writes the rows, where they are not what this process wrote last.
+func (f *Follower) declare(ctx context.Context, root desired.GitSource, others []desired.GitSource) error {
+	f.declaring.Lock()
+	defer f.declaring.Unlock()
+	rows := fmt.Sprint(text(root), text(others))
+	if rows == f.rows {
+		return nil
+	}
+	// The root first: what was known by its repository is its own.
+	for _, one := range []struct {
+		by      string
+		sources []desired.GitSource
+	}{{desired.DeclaredByServer, []desired.GitSource{root}}, {desired.DeclaredByEnvironment, others}} {
+		specs := make([]desired.SourceSpec, len(one.sources))
+		for i, s := range one.sources {
+			var err error
+			if specs[i], err = s.Spec(); err != nil {
+				return err
+			}
+		}
+		if err := f.Desired.DeclareSources(ctx, one.by, specs); err != nil {
+			return err
+		}
+	}
+	f.rows = rows
+	return nil
+}
+
+func find(specs []desired.GitSource, name string) (desired.GitSource, bool) {
+	i := slices.IndexFunc(specs, func(s desired.GitSource) bool { return s.Name == name })
+	if i < 0 {
+		return desired.GitSource{}, false
+	}
+	return specs[i], true
+}
+
+// Sync looks at the root source now, and says what came of it.
+func (f *Follower) Sync(ctx context.Context) (desired.Revision, error) {
+	specs, err := f.declared(ctx)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	spec, _ := find(specs, f.Root.Name)
+	f.mu.Lock()
+	w := f.watcher(spec)
+	f.mu.Unlock()
+	return w.look(ctx)
+}
+
+// Fault is why a source is not followed, or empty where all are.
+func (f *Follower) Fault() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := make([]string, 0, len(f.watchers))
+	for name, w := range f.watchers {
+		if fault := w.fault(); fault != "" {
+			names = append(names, name+": "+fault)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return ""
+	}
+	if len(names) > 1 {
+		names[0] += fmt.Sprintf(" (and %d more)", len(names)-1)
+	}
+	return names[0]
+}
+
+func same(a, b desired.GitSource) bool { return text(a) == text(b) }
+
+// text compares what is declared by what it says.
+func text(v any) string {
+	said, err := json.Marshal(v)
+	if err != nil {
+		return err.Error() // words and lists of them
+	}
+	return string(said)
+}

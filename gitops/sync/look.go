@@ -1,0 +1,287 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
+	"github.com/gpuaas/gpuaas/gitops/preview"
+	"github.com/gpuaas/gpuaas/gitops/source"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/secretref"
+)
+
+// judged is a tree that was validated and is not applied.
+type judged struct {
+	tree source.Tree
+	validated
+}
+
+// once reads the source and makes it desired, if it is not so already.
+func (w *watcher) once(ctx context.Context) (seen desired.Seen, rev desired.Revision, err error) {
+	state, err := w.Desired.SourceByName(ctx, w.Desired.DB, w.spec.Name)
+	if err != nil {
+		return seen, rev, err
+	}
+	w.answer(state.AskedAt)
+	reader, err := w.open(ctx)
+	if err != nil {
+		return seen, rev, err
+	}
+	tree, err := w.read(ctx, reader, state)
+	if err != nil {
+		return seen, rev, err
+	}
+	seen = desired.Seen{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
+	failpoint.Hit("git.apply.fetched")
+	if stands(state, tree) {
+		w.held = nil
+	} else if rev, err = w.take(ctx, reader, state, tree); err != nil {
+		return seen, rev, err
+	}
+	if rev.Status == desired.StatusApplied {
+		w.Log.InfoContext(ctx, "revision applied", "component", "git", "source", rev.Source, "commit", rev.Commit, "revision", rev.Revision,
+			"created", rev.Created, "changed", rev.Changed, "deleted", rev.Deleted, "adopted", rev.Adopted)
+		w.Hints.Send(desired.HintSources) // it may have named other sources
+	}
+	if rev.Revision > 0 {
+		failpoint.Hit("git.apply.reported")
+	}
+	return seen, rev, nil
+}
+
+// reader is what a source is read with.
+type reader interface {
+	tree(ctx context.Context, known string) (source.Tree, error)
+}
+
+// remote is a repository as the profile declares it.
+type remote struct{ *source.Source }
+
+func (r remote) tree(ctx context.Context, known string) (source.Tree, error) {
+	return r.Snapshot(ctx, known)
+}
+
+// repository is nil where the source is none.
+func repository(r reader) *source.Source {
+	switch r := r.(type) {
+	case remote:
+		return r.Source
+	case Root:
+		return r.Git
+	}
+	return nil
+}
+
+// open resolves the secrets anew each time: they may have been changed.
+func (w *watcher) open(ctx context.Context) (reader, error) {
+	rules := w.Rules()
+	if w.root && w.Root.Git == nil {
+		return w.Root, nil
+	}
+	verify := source.Verify{Required: w.spec.Verify.Required || rules.Signed, SSH: w.spec.Verify.SSH}
+	for _, key := range w.spec.Verify.OpenPGP {
+		verify.OpenPGP = append(verify.OpenPGP, []byte(key))
+	}
+	if w.root {
+		w.Root.Git.Limits, w.Root.Git.Verify = rules.Limits, verify
+		return w.Root, nil
+	}
+	auth, err := w.auth(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spec := source.Spec{
+		Name: w.spec.Name, Location: w.spec.Repository, Ref: w.spec.Ref, Dirs: w.spec.Dirs, Limits: rules.Limits, Auth: auth, Verify: verify,
+		AllowPrivate: w.Development, AllowFile: w.Development,
+	}
+	// Kept from look to look, with what it remembers of trees, for as long as it would
+	// be opened the same way.
+	if w.source != nil && reflect.DeepEqual(w.opened, spec) {
+		return remote{w.source}, nil
+	}
+	if err := os.MkdirAll(w.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder for Git stores: %w", err)
+	}
+	if w.source, err = source.OpenStore(filepath.Join(w.Dir, w.spec.Name), spec); err != nil {
+		return nil, err
+	}
+	w.opened = spec
+	return remote{w.source}, nil
+}
+
+func (w *watcher) auth(ctx context.Context) (a source.Auth, err error) {
+	if w.spec.Auth == nil {
+		return a, nil
+	}
+	for _, one := range []struct {
+		ref string
+		to  *[]byte
+	}{{w.spec.Auth.TokenRef, &a.Token}, {w.spec.Auth.SSHKeyRef, &a.SSHKey}, {w.spec.Auth.KnownHostsRef, &a.KnownHosts}} {
+		if one.ref == "" {
+			continue
+		}
+		if *one.to, err = w.secret(ctx, one.ref); err != nil {
+			return source.Auth{}, err
+		}
+	}
+	return a, nil
+}
+
+func (w *watcher) secret(ctx context.Context, ref string) ([]byte, error) {
+	if w.Secret != nil {
+		return w.Secret(ctx, ref)
+	}
+	return secretref.Resolve(ctx, ref)
+}
+
+// stands: the tree is applied, and nobody has taken anything of it away since.
+func stands(state desired.SourceState, tree source.Tree) bool {
+	return state.Applied.Revision > 0 && tree.TreeHash == state.Applied.TreeHash && !torn(state)
+}
+
+// torn: an object has changed its owner since the last look, so that what is applied
+// may not be what the tree declares.
+func torn(state desired.SourceState) bool { return state.TreeHash == "" && state.CheckedAt != nil }
+
+// read reads the tree, and no file of one about which everything has been said.
+func (w *watcher) read(ctx context.Context, r reader, state desired.SourceState) (source.Tree, error) {
+	if torn(state) {
+		w.held = nil
+		return r.tree(ctx, "")
+	}
+	if w.settled(state) {
+		tree, err := r.tree(ctx, state.Latest.TreeHash)
+		if err != nil || tree.Unchanged && (state.Latest.Status != desired.StatusRejected || tree.Commit == state.Latest.Commit) {
+			return tree, err
+		}
+	}
+	tree, err := r.tree(ctx, state.Applied.TreeHash)
+	if err != nil || tree.Base == "" || tree.Base == w.kept {
+		return tree, err
+	}
+	return r.tree(ctx, "")
+}
+
+// settled: the last tree that was judged would be judged the same, or is still in
+// memory. One that the gate refused may be let through by now.
+func (w *watcher) settled(state desired.SourceState) bool {
+	l := state.Latest
+	switch {
+	case l.TreeHash == "":
+		return false
+	case w.held != nil && w.held.tree.TreeHash == l.TreeHash:
+		return true
+	case l.Status == desired.StatusRejected:
+		return true
+	}
+	return faulty(l)
+}
+
+// faulty: what it holds was refused, and not what it would do.
+func faulty(r desired.Revision) bool { return r.Status == desired.StatusInvalid && r.Objects == 0 }
+
+// take validates a tree that is not applied, and has it judged.
+func (w *watcher) take(ctx context.Context, r reader, state desired.SourceState, tree source.Tree) (desired.Revision, error) {
+	latest := state.Latest
+	snap := w.snapshot(state, tree)
+	switch {
+	case len(tree.Findings) > 0:
+		return w.Desired.Refuse(ctx, snap, tree.Findings)
+	case tree.TreeHash == latest.TreeHash && faulty(latest):
+		return w.Desired.Refuse(ctx, snap, latest.Findings)
+	case tree.TreeHash == latest.TreeHash && tree.Commit == latest.Commit && latest.Status == desired.StatusRejected:
+		return latest, nil
+	case !w.holds(state, tree):
+		v, findings, err := w.validate(ctx, tree)
+		if err != nil {
+			return desired.Revision{}, err
+		}
+		failpoint.Hit("git.apply.validated")
+		if len(findings) > 0 {
+			w.held = nil
+			return w.Desired.Refuse(ctx, snap, findings)
+		}
+		w.held = &judged{tree, v}
+	}
+	return w.apply(ctx, r, state, w.held.within(snap, state))
+}
+
+// holds: the tree was validated by the last look, against what is applied still.
+func (w *watcher) holds(state desired.SourceState, tree source.Tree) bool {
+	return w.held != nil && w.held.tree.TreeHash == tree.TreeHash && (w.held.objects != nil || w.held.delta.Base == state.Applied.TreeHash)
+}
+
+func (w *watcher) snapshot(state desired.SourceState, tree source.Tree) desired.Snapshot {
+	return desired.Snapshot{
+		Source: w.spec.Name, Repository: w.spec.Repository, Commit: tree.Commit, TreeHash: tree.TreeHash, Since: &state.Applied.Revision,
+		Meta: desired.Meta{
+			Author: tree.Meta.Author, AuthorEmail: tree.Meta.AuthorEmail, Message: tree.Meta.Message, At: tree.Meta.At, Signer: tree.Meta.Signer,
+		},
+	}
+}
+
+func (w *watcher) apply(ctx context.Context, r reader, state desired.SourceState, snap desired.Snapshot) (desired.Revision, error) {
+	diverged, err := w.diverged(ctx, r, state, snap.Commit)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	c := w.change(state, snap)
+	c.Diverged = diverged
+	rev, err := w.Desired.Apply(ctx, snap, w.gate(c, authorOf(snap.Meta)))
+	if err == nil && (rev.Status == desired.StatusApplied || rev.Status == desired.StatusRejected) {
+		w.held = nil
+	}
+	if err == nil && rev.Status == desired.StatusApplied {
+		w.keep(snap.TreeHash)
+	}
+	return rev, err
+}
+
+func (w *watcher) change(state desired.SourceState, snap desired.Snapshot) preview.Change {
+	return preview.Change{Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Base: state.Applied.Commit, Owner: desired.OwnerGit}
+}
+
+// diverged: somebody may have rewritten the branch. Asked only where it matters: it
+// may cost a fetch.
+func (w *watcher) diverged(ctx context.Context, r reader, state desired.SourceState, commit string) (bool, error) {
+	repo := repository(r)
+	before := state.Applied.Commit
+	if !w.Rules().Undiverged || repo == nil || before == "" || before == commit || before == source.WorkTreeCommit || commit == source.WorkTreeCommit {
+		return false, nil
+	}
+	descends, err := repo.Descends(ctx, commit, before)
+	return !descends, err
+}
+
+func authorOf(m desired.Meta) string {
+	if m.AuthorEmail != "" {
+		return m.AuthorEmail
+	}
+	return m.Author
+}
+
+// gate has the difference planned, and holds it back while the source is suspended.
+func (w *watcher) gate(c preview.Change, author string) desired.Gate {
+	return func(ctx context.Context, tx pgx.Tx, d desired.Difference) (desired.Verdict, error) {
+		c.Diff = d
+		v, err := w.Change.Judge(ctx, tx, c, change.Origin{Author: author})
+		if err != nil {
+			return v, err
+		}
+		failpoint.Hit("git.apply.planned")
+		state, err := w.Desired.SourceByName(ctx, tx, w.spec.Name)
+		if err == nil && state.Suspended != nil {
+			v.Waits = append(v.Waits, desired.Wait{
+				Reason: desired.WaitSuspended, Message: "the source is suspended by " + state.Suspended.By + ": " + state.Suspended.Reason,
+			})
+		}
+		return v, err
+	}
+}

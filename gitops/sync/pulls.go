@@ -1,0 +1,179 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
+	"github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/gitops/preview"
+	"github.com/gpuaas/gpuaas/gitops/source"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// pullsAtOnce is how many pull requests one look says something about: each may
+// cost an evaluation at its limits. The others come at the next looks.
+const pullsAtOnce = 5
+
+// review says what each open pull request would do, once for each head and each
+// revision that it is compared with. What is wrong with one of them, or with the
+// forge, is no fault of the source.
+func (w *watcher) review(ctx context.Context) {
+	if !w.told(w.spec.Name) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	if err := w.reviewAll(ctx); err != nil && ctx.Err() == nil {
+		w.Log.WarnContext(ctx, "pull requests cannot be previewed", "component", "git", "source", w.spec.Name, "err", err)
+	}
+}
+
+func (w *watcher) reviewAll(ctx context.Context) (err error) {
+	defer w.unbroken(ctx, &err)
+	state, err := w.Desired.SourceByName(ctx, w.Desired.DB, w.spec.Name)
+	if err != nil {
+		return err
+	}
+	r, err := w.open(ctx)
+	if err != nil {
+		return err
+	}
+	at, ok, err := w.forge(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	open, err := at.Open(ctx, branchOf(w.spec.Ref))
+	if err != nil {
+		return err
+	}
+	said, done := map[int]string{}, 0
+	for _, pull := range open {
+		key := fmt.Sprintf("%s on %d", pull.Head, state.Applied.Revision)
+		if w.pulls[pull.Number] == key || done == pullsAtOnce {
+			said[pull.Number] = w.pulls[pull.Number]
+			continue
+		}
+		done++
+		if err := w.preview(ctx, repository(r), state, pull); err != nil {
+			w.Log.WarnContext(ctx, "pull request cannot be previewed", "component", "git", "source", w.spec.Name, "pull", pull.Number, "err", err)
+			continue // and again at the next look
+		}
+		said[pull.Number] = key
+	}
+	w.pulls = said
+	return nil
+}
+
+// forge makes the adapter; none where no forge is declared.
+func (w *watcher) forge(ctx context.Context) (forge.Forge, bool, error) {
+	declared := w.spec.Forge
+	if declared == nil || declared.TokenRef == "" {
+		return nil, false, nil
+	}
+	token, err := w.secret(ctx, declared.TokenRef)
+	if err != nil {
+		return nil, false, err
+	}
+	at, err := forge.New(forge.Config{
+		Kind: forge.Kind(declared.Kind), URL: declared.URL, Project: declared.Project, Token: token, AllowPrivate: w.Development,
+	})
+	return at, err == nil, err
+}
+
+func branchOf(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
+
+// preview validates a pull request's head, plans it, and leaves word for its
+// readers. Nothing of it is applied, whatever it says.
+func (w *watcher) preview(ctx context.Context, repo *source.Source, state desired.SourceState, pull forge.Pull) error {
+	tree, err := repo.At(ctx, pull.Ref, w.kept)
+	if err == nil && (tree.Unchanged || tree.Base != "" && tree.Base != w.kept) {
+		tree, err = repo.At(ctx, pull.Ref, "")
+	}
+	if err != nil {
+		return err
+	}
+	v, findings := validated{}, tree.Findings
+	if len(findings) == 0 {
+		if v, findings, err = w.validate(ctx, tree); err != nil {
+			return err
+		}
+	}
+	if len(findings) > 0 {
+		return w.refuse(ctx, tree, pull, findings)
+	}
+	snap := v.within(w.snapshot(state, tree), state)
+	return pgx.BeginFunc(ctx, w.Desired.DB, func(tx pgx.Tx) error {
+		c := w.change(state, snap)
+		if c.Diff, err = w.Desired.Preview(ctx, tx, snap); err != nil {
+			return err
+		}
+		made, err := w.Change.Make(ctx, tx, c)
+		if err != nil {
+			return err
+		}
+		if !made.Plan.Empty() {
+			who := pull.AuthorEmail
+			if who == "" {
+				who = authorOf(snap.Meta)
+			}
+			if _, err := w.Change.Store(ctx, tx, made, change.Origin{Author: who, Pull: pull.Number}); err != nil {
+				return err
+			}
+		}
+		return w.Reports.Want(ctx, tx, reviewed(w.spec.Name, tree.Commit, pull.Number, made.Plan))
+	})
+}
+
+func (w *watcher) refuse(ctx context.Context, tree source.Tree, pull forge.Pull, findings []desired.Finding) error {
+	p := preview.Plan{Source: w.spec.Name, Repository: w.spec.Repository, Commit: tree.Commit, Findings: findings, Summary: counted(len(findings), "finding")}
+	first := findings[0].String()
+	return pgx.BeginFunc(ctx, w.Desired.DB, func(tx pgx.Tx) error {
+		return w.Reports.Want(ctx, tx, []forge.Report{
+			forge.OfCommit(w.spec.Name, tree.Commit, forge.Status{Context: forge.ContextValidate, State: forge.Failure, Text: first}),
+			forge.OfPull(w.spec.Name, pull.Number, p.Markdown()),
+		})
+	})
+}
+
+// reviewed is what a pull request shows. One that must be approved does not fail:
+// it may be merged, and waits then.
+func reviewed(source, commit string, pull int, p preview.Plan) []forge.Report {
+	of := func(context string, state forge.State, text string) forge.Report {
+		return forge.OfCommit(source, commit, forge.Status{Context: context, State: state, Text: text})
+	}
+	policy := of(forge.ContextPolicy, forge.Success, "nothing stands against it")
+	switch {
+	case len(p.Findings) > 0:
+		policy = of(forge.ContextPolicy, forge.Failure, p.Findings[0].String())
+	case len(p.Waits) > 0:
+		policy = of(forge.ContextPolicy, forge.Success, "will wait for approval: "+p.Waits[0].Message)
+	}
+	return []forge.Report{
+		of(forge.ContextValidate, forge.Success, counted(p.Objects, "object")), of(forge.ContextPlan, forge.Success, p.Summary), policy,
+		forge.OfPull(source, pull, p.Markdown()),
+	}
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func resultOf(rev desired.Revision, err error) string {
+	switch {
+	case errs.CodeOf(err) == errs.Unavailable || errs.CodeOf(err) == errs.NotFound:
+		return "unreachable"
+	case err != nil:
+		return "error"
+	case rev.Status == "":
+		return "unchanged"
+	}
+	return rev.Status
+}

@@ -1,0 +1,140 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/event"
+)
+
+// The facts of a commit.
+const (
+	SubjectApplied = "fleet.revision_applied"
+	SubjectWaiting = "fleet.revision_waiting"
+	SubjectRefused = "fleet.revision_refused"
+)
+
+// words are what becomes of a commit: the fact, and how an audit row calls it.
+var words = map[string]struct{ subject, action string }{
+	desired.StatusApplied:  {SubjectApplied, "revision.apply"},
+	desired.StatusWaiting:  {SubjectWaiting, "revision.wait"},
+	desired.StatusPlanned:  {SubjectWaiting, "revision.wait"},
+	desired.StatusInvalid:  {SubjectRefused, "revision.refuse"},
+	desired.StatusRejected: {SubjectRefused, "revision.refuse"},
+}
+
+// Revised is the fact of a commit, as the contract has it.
+type Revised struct {
+	Revision int64    `json:"revision"`
+	Source   string   `json:"source"`
+	Commit   string   `json:"commit"`
+	Status   string   `json:"status"`
+	Plan     string   `json:"plan_id"`
+	Author   string   `json:"author"`
+	Created  int      `json:"created"`
+	Changed  int      `json:"changed"`
+	Deleted  int      `json:"deleted"`
+	Adopted  int      `json:"adopted"`
+	Findings []string `json:"findings"`
+	Waits    []string `json:"waits"`
+}
+
+// shownFindings are enough to know what is wrong; the revision has them all.
+const shownFindings = 10
+
+// RevisedOf is the fact of a revision.
+func RevisedOf(r desired.Revision) Revised {
+	fact := Revised{
+		Revision: r.Revision, Source: r.Source, Commit: r.Commit, Status: r.Status, Author: author(r), Created: r.Created, Changed: r.Changed,
+		Deleted: r.Deleted, Adopted: r.Adopted, Findings: []string{}, Waits: []string{},
+	}
+	if r.Plan != (ids.Plan{}) {
+		fact.Plan = r.Plan.String()
+	}
+	for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
+		fact.Findings = append(fact.Findings, f.String())
+	}
+	for _, one := range r.Waits {
+		fact.Waits = append(fact.Waits, one.Reason)
+	}
+	return fact
+}
+
+func author(r desired.Revision) string {
+	return authorOf(desired.Meta{Author: r.Author, AuthorEmail: r.AuthorEmail})
+}
+
+// Record says what became of a commit, in the transaction in which it became so: a
+// fact, an audit row, and what the forge should show.
+func (f *Follower) Record(ctx context.Context, tx pgx.Tx, r desired.Revision) error {
+	word := words[r.Status]
+	target := f.Naming.Name("", "", "revision", fmt.Sprint(r.Revision)).String()
+	b := &pgx.Batch{}
+	event.Queue(b, event.Fact{
+		Stream: event.StreamFleet, Subject: word.subject, Aggregate: fmt.Sprintf("revision:%d", r.Revision), Sequence: r.Version, URN: target, Payload: RevisedOf(r),
+	})
+	audit.Queue(b, audit.Entry{Actor: actor(r), Action: word.action, Target: target, After: RevisedOf(r)})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("telling what became of %s: %w", r.Commit, err)
+	}
+	if r.Status == desired.StatusApplied && r.Plan != (ids.Plan{}) {
+		if err := f.Change.Applied(ctx, tx, r.Plan); err != nil {
+			return err
+		}
+	}
+	if !f.told(r.Source) {
+		return nil
+	}
+	return f.Reports.Want(ctx, tx, statuses(r))
+}
+
+// actor is who wrote the commit. Files that nobody has committed are the
+// platform's own.
+func actor(r desired.Revision) string {
+	if by := author(r); by != "" {
+		return "git:" + by
+	}
+	return "system:reconcile"
+}
+
+// told: somebody is shown what becomes of this source's commits.
+func (f *Follower) told(source string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.watchers[source]
+	return f.Reports != nil && w != nil && w.spec.Forge != nil && w.spec.Forge.TokenRef != ""
+}
+
+// statuses are what a commit of the tracked branch shows.
+func statuses(r desired.Revision) []forge.Report {
+	of := func(context string, state forge.State, text string) forge.Report {
+		return forge.OfCommit(r.Source, r.Commit, forge.Status{Context: context, State: state, Text: text})
+	}
+	valid := of(forge.ContextValidate, forge.Success, fmt.Sprintf("%d objects", r.Objects))
+	counts := fmt.Sprintf("%d to create, %d to change, %d to delete", r.Created+r.Adopted, r.Changed, r.Deleted)
+	plan := of(forge.ContextPlan, forge.Success, counts)
+	switch r.Status {
+	case desired.StatusApplied:
+		return []forge.Report{
+			valid, plan, of(forge.ContextPolicy, forge.Success, "nothing stands against it"),
+			of(forge.ContextSync, forge.Success, fmt.Sprintf("applied as revision %d", r.Revision)),
+		}
+	case desired.StatusWaiting, desired.StatusPlanned:
+		waits := of(forge.ContextPolicy, forge.Pending, Reason(r))
+		return []forge.Report{valid, plan, waits, of(forge.ContextSync, forge.Pending, Reason(r))}
+	case desired.StatusInvalid:
+		if faulty(r) {
+			valid = of(forge.ContextValidate, forge.Failure, Reason(r))
+			return []forge.Report{valid, of(forge.ContextSync, forge.Failure, "refused; the last good revision stays")}
+		}
+	}
+	refused := of(forge.ContextPolicy, forge.Failure, Reason(r))
+	return slices.Concat([]forge.Report{valid, plan, refused}, []forge.Report{of(forge.ContextSync, forge.Failure, "refused; the last good revision stays")})
+}

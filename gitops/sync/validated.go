@@ -1,0 +1,78 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/gitops/source"
+)
+
+// validated is a tree without faults: what differs from the tree that the cache
+// stands at, and all of it where all of it was read.
+type validated struct {
+	objects []desired.Object // nil: only delta
+	delta   validate.Delta
+}
+
+// validate costs what changed since the applied tree, where that is the one that
+// this process knows.
+func (w *watcher) validate(ctx context.Context, t source.Tree) (v validated, findings []desired.Finding, err error) {
+	if t.Base != "" && t.Base != w.kept {
+		return v, nil, fmt.Errorf("validating %s: the tree %s is read against another than %s", w.spec.Name, t.Base, w.kept)
+	}
+	result, err := w.cache.Validate(ctx, validate.Input{Tree: t.TreeHash, Files: t.Files, Base: t.Base, Changed: t.Changed, Removed: t.Removed})
+	if err != nil {
+		return v, nil, fmt.Errorf("validating %s: %w", w.spec.Name, err)
+	}
+	if len(result.Findings) > 0 {
+		return v, result.Findings, nil
+	}
+	v.delta = *result.Delta
+	v.delta.Objects = owned(v.delta.Objects, w.spec, t.Commit)
+	if t.Base == "" {
+		v.objects = owned(result.Objects, w.spec, t.Commit)
+	}
+	return v, w.misplaced(v.delta.Objects), nil
+}
+
+// within puts it into a snapshot: the difference, where it is one from what is
+// applied and nobody has taken anything of that away.
+func (v validated) within(snap desired.Snapshot, state desired.SourceState) desired.Snapshot {
+	snap.Total = v.delta.Total
+	if base := v.delta.Base; base != "" && base == state.Applied.TreeHash && !torn(state) {
+		snap.Base, snap.Objects, snap.Removed = base, v.delta.Objects, v.delta.Removed
+		return snap
+	}
+	snap.Objects = v.objects
+	return snap
+}
+
+// keep makes the applied tree the one that later ones are compared with.
+func (w *watcher) keep(tree string) {
+	w.cache.Keep(tree)
+	w.kept = tree
+}
+
+// owned says of objects where they come from.
+func owned(objects []desired.Object, spec desired.GitSource, commit string) []desired.Object {
+	for i := range objects {
+		o := &objects[i].Source
+		o.Owner, o.Name, o.Repository, o.Commit = desired.OwnerGit, spec.Name, spec.Repository, commit
+	}
+	return objects
+}
+
+// misplaced: only the root says what this installation is and what it follows.
+func (w *watcher) misplaced(objects []desired.Object) (findings []desired.Finding) {
+	for _, o := range objects {
+		if o.Kind == desired.KindEnvironment && !w.root {
+			findings = append(findings, desired.Finding{
+				Code: desired.CodeKindNotAllowed, Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: o.Key().String(),
+				Message: "this source may not declare an environment", Expected: "it in the source " + w.Root.Name,
+			})
+		}
+	}
+	return findings
+}

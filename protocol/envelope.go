@@ -1,0 +1,187 @@
+package protocol
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// MaxBody bounds an envelope: a hundred public keys of the longest kind fit
+// several times.
+const MaxBody = 128 << 10
+
+// RefusedError is a refusal with its reason. The code is for machines, the
+// message for an operator.
+type RefusedError struct {
+	Code    Refusal
+	Message string
+}
+
+func (e *RefusedError) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Refuse makes a refusal.
+func Refuse(code Refusal, format string, args ...any) error {
+	return &RefusedError{code, fmt.Sprintf(format, args...)}
+}
+
+// CodeOf is the code of a refusal, or empty.
+func CodeOf(err error) Refusal {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
+		return r.Code
+	}
+	return ""
+}
+
+// Canonical is the one byte form of an envelope: what is signed and sent.
+func (e Envelope) Canonical() ([]byte, error) {
+	if e.Slots == nil {
+		e.Slots = []string{}
+	}
+	e.NotBefore, e.ExpiresAt = e.NotBefore.UTC(), e.ExpiresAt.UTC()
+	body, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encoding envelope: %w", err)
+	}
+	return body, nil
+}
+
+// Open returns the envelope of a signed task, after its signature held over the
+// very bytes that came. keys are those that the node believes, by kid.
+func Open(s Signed, keys map[string][]byte) (Envelope, error) {
+	if len(s.Body) > MaxBody {
+		return Envelope{}, Refuse(EnvelopeInvalid, "envelope of %d bytes, at most %d", len(s.Body), MaxBody)
+	}
+	kid, err := signer(s, keys)
+	if err != nil {
+		return Envelope{}, err
+	}
+	e, err := parse(s.Body)
+	if err != nil {
+		return Envelope{}, err
+	}
+	if e.Kid != kid {
+		return Envelope{}, Refuse(EnvelopeInvalid, "envelope names key %q and is signed by %q", e.Kid, kid)
+	}
+	return e, nil
+}
+
+func signer(s Signed, keys map[string][]byte) (kid string, err error) {
+	if s.Kid != "" {
+		key, ok := keys[s.Kid]
+		if !ok {
+			return "", Refuse(KeyUnknown, "no task key %q is known here", s.Kid)
+		}
+		keys = map[string][]byte{s.Kid: key}
+	}
+	for kid, key := range keys {
+		if len(key) == ed25519.PublicKeySize && ed25519.Verify(key, s.Body, s.Signature) {
+			return kid, nil
+		}
+	}
+	if len(keys) == 0 {
+		return "", Refuse(KeyUnknown, "no task key is known here")
+	}
+	return "", Refuse(SignatureInvalid, "the signature does not hold over the envelope")
+}
+
+// parse reads signed bytes. Encoding the result again must give the same bytes:
+// that one comparison refuses unknown order, spaces, duplicate names, names in
+// another case, numbers in another form and whatever follows the object.
+func parse(body []byte) (Envelope, error) {
+	var version struct {
+		V int `json:"v"`
+	}
+	if err := json.Unmarshal(body, &version); err != nil {
+		return Envelope{}, Refuse(EnvelopeInvalid, "not an envelope: %v", err)
+	}
+	if version.V != Version {
+		return Envelope{}, Refuse(VersionUnsupported, "envelope version %d, this build speaks %d", version.V, Version)
+	}
+	var e Envelope
+	if err := Strict(bytes.NewReader(body), &e); err != nil {
+		return Envelope{}, Refuse(EnvelopeInvalid, "not an envelope: %v", err)
+	}
+	again, err := e.Canonical()
+	if err != nil || !bytes.Equal(again, body) {
+		return Envelope{}, Refuse(EnvelopeInvalid, "the envelope is not in its canonical form")
+	}
+	return e, e.sound()
+}
+
+// sound checks what holds for an envelope of any type.
+func (e Envelope) sound() error {
+	switch {
+	case e.Task.UUID == uuid.Nil || e.Node.UUID == uuid.Nil:
+		return Refuse(EnvelopeInvalid, "the envelope names no task or no node")
+	case e.Fence < 0 || e.Generation < 0 || e.Attempt < 0:
+		return Refuse(EnvelopeInvalid, "fence, generation or attempt is negative")
+	case !e.NotBefore.Before(e.ExpiresAt):
+		return Refuse(EnvelopeInvalid, "the envelope expires at or before its beginning")
+	case !slices.IsSorted(e.Slots) || len(slices.Compact(slices.Clone(e.Slots))) != len(e.Slots):
+		return Refuse(EnvelopeInvalid, "slots are not sorted, or one is named twice")
+	}
+	return e.ordered()
+}
+
+// ordered checks what the envelope's fence is about.
+func (e Envelope) ordered() error {
+	about := e.Allocation != ids.Allocation{}
+	switch e.Type {
+	case Probe, HealthCheck: // ask, and change nothing
+		return nil
+	case GPUReset, AgentUpdate:
+		if about || e.Fence == 0 {
+			return Refuse(EnvelopeInvalid, "%s needs the node's fence and no allocation", e.Type)
+		}
+	case ProvisionUser, RotateKeys, RevokeUser:
+		if !about || e.Fence == 0 {
+			return Refuse(EnvelopeInvalid, "%s needs an allocation and a fence", e.Type)
+		}
+	}
+	return nil
+}
+
+// earlyBy is how far the control plane's clock may be ahead of the host's: acting
+// early is harmless. There is no such margin at the end, where being late is not.
+const earlyBy = 5 * time.Minute
+
+// Fresh says whether the envelope may be acted on at now.
+func (e Envelope) Fresh(now time.Time) error {
+	switch {
+	case now.Add(earlyBy).Before(e.NotBefore):
+		return Refuse(NotYetValid, "valid from %s, here it is %s", e.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
+	case !now.Before(e.ExpiresAt):
+		return Refuse(Expired, "expired at %s, here it is %s", e.ExpiresAt.Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Backdate is how far NotBefore lies before the moment of signing: a host whose
+// clock is behind by less takes the task nevertheless.
+const Backdate = 5 * time.Minute
+
+// SignedBefore says whether the envelope was signed before t. Both clocks count: one
+// that is off makes the answer so.
+func (e Envelope) SignedBefore(t time.Time) bool { return e.NotBefore.Add(Backdate).Before(t) }
+
+// Strict decodes one JSON value and refuses unknown fields and anything after it.
+func Strict(r io.Reader, into any) error {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the value")
+	}
+	return nil
+}

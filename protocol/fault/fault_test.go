@@ -1,0 +1,44 @@
+package fault_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
+)
+
+// Every line can be acted on: it says what it means, ends some way, and has words for
+// a tenant where it is shown to one.
+func TestEveryLineIsWhole(t *testing.T) {
+	t.Parallel()
+	all := fault.All()
+	if len(all) < 70 || fault.Version < 1 {
+		t.Fatalf("%d lines, version %d", len(all), fault.Version)
+	}
+	ends := []fault.Clears{fault.ClearsItself, fault.ClearsTime, fault.ClearsReset, fault.ClearsRestart, fault.ClearsPerson}
+	for _, f := range all {
+		switch {
+		case f.Meaning == "" || f.Rule.Operator == "" || f.Rule.Action == "":
+			t.Errorf("%s says too little", f.ID)
+		case f.Shown && f.Told() == "":
+			t.Errorf("%s is shown to tenants without a word", f.ID)
+		case !slices.Contains(ends, f.Clears) || f.Clears == fault.ClearsTime && f.ClearAfter == 0:
+			t.Errorf("%s never ends", f.ID)
+		case protocol.HealthOrder(f.Rule.Level) < 0:
+			t.Errorf("%s has level %q", f.ID, f.Rule.Level)
+		case (f.Rule.Holds != fault.HoldsNothing) != slices.Contains(f.Rule.Classes, protocol.PreventAllocations):
+			t.Errorf("%s holds %s with classes %v", f.ID, f.Rule.Holds, f.Rule.Classes)
+		}
+	}
+}
+
+func TestAnUnknownXIDIsFatal(t *testing.T) {
+	t.Parallel()
+	if f, ok := fault.Of("xid_31337"); !ok || f.ID != "xid_31337" || f.Rule.Level != protocol.Unhealthy || f.Rule.Holds != fault.HoldsSlot {
+		t.Errorf("%+v, %v", f, ok)
+	}
+	if f, ok := fault.Of("noise"); ok {
+		t.Errorf("%+v", f)
+	}
+}

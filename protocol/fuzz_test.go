@@ -1,0 +1,129 @@
+package protocol_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+const (
+	gpu  = "GPU-01234567-89ab-cdef-0123-456789abcdef"
+	line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl tenant"
+)
+
+// seeds are one good task of each type.
+func seeds() map[protocol.Type]string {
+	return map[protocol.Type]string{
+		protocol.ProvisionUser: `{"user":"t-1","uid":200001,"public_keys":["` + line + `"],"gpus":["` + gpu + `"],"limits":{"cpu_weight":100},"revoked":[1,2]}`,
+		protocol.RevokeUser:    `{"user":"t-1","uid":200001,"gpus":["` + gpu + `"],"mode":"purge"}`,
+		protocol.RotateKeys:    `{"user":"t-1","uid":200001,"public_keys":[],"gpus":["` + gpu + `"]}`,
+		protocol.Probe:         `{}`,
+		protocol.HealthCheck:   `{"level":1}`,
+		protocol.GPUReset:      `{"gpu":"` + gpu + `","expect_idle":true}`,
+		protocol.AgentUpdate:   `{"version":"1.2.3","digest":"` + strings.Repeat("0f", 32) + `","size":1,"metadata":"","signature":""}`,
+	}
+}
+
+// judge opens the parameters of a signed envelope, as a host does, and holds what it
+// takes against the promises: INV-44.
+func judge(t *testing.T, kind, params string) (taken bool) {
+	t.Helper()
+	e := protocol.Envelope{Type: protocol.Type(kind), Params: json.RawMessage(params), Allocation: ids.New[ids.Allocation](), Slots: []string{gpu}}
+	order, err := e.Order()
+	if err != nil {
+		if _, coded := errors.AsType[*protocol.RefusedError](err); !coded {
+			t.Errorf("%q %q is refused without a code: %v", kind, params, err)
+		}
+		return false
+	}
+	if !slices.Contains(protocol.Types(), e.Type) {
+		t.Errorf("type %q was taken", kind)
+	}
+	if again, err := json.Marshal(e.Params); err != nil || string(again) != params {
+		t.Errorf("%q was taken in a form that is not canonical", params)
+	}
+	if !e.Type.OfAllocation() {
+		return true
+	}
+	plain := func(s string) bool { return !strings.ContainsAny(s, "\n\r\x00") }
+	switch {
+	case order.UID < 200000:
+		t.Errorf("uid %d", order.UID)
+	case strings.Trim(order.User, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || order.User == "" || len(order.User) > 31:
+		t.Errorf("user %q", order.User)
+	case !slices.Equal(order.GPUs, e.Slots):
+		t.Errorf("GPUs %q", order.GPUs)
+	case slices.ContainsFunc(append(order.PublicKeys, order.UserCA...), func(k string) bool {
+		return !plain(k) || !strings.Contains(k, "ssh-") && !strings.Contains(k, "ecdsa-") && !strings.Contains(k, "sk-")
+	}):
+		t.Errorf("keys %q", order.PublicKeys)
+	}
+	return true
+}
+
+func TestINV44EveryTypeHasItsForm(t *testing.T) {
+	t.Parallel()
+
+	good := seeds()
+	if len(good) != len(protocol.Types()) {
+		t.Fatalf("%d seeds for %d types", len(good), len(protocol.Types()))
+	}
+	for kind, params := range good {
+		if !judge(t, string(kind), params) {
+			t.Errorf("%s is refused", kind)
+		}
+		for other := range good {
+			if kind == protocol.RotateKeys && other == protocol.ProvisionUser {
+				continue // a provisioning may leave out all that a rotation lacks
+			}
+			if other != kind && judge(t, string(other), params) {
+				t.Errorf("%s takes the parameters of %s", other, kind)
+			}
+		}
+	}
+}
+
+// A bounded run of what FuzzParams does without end.
+func TestINV44MutatedParameters(t *testing.T) {
+	t.Parallel()
+
+	r := rand.New(rand.NewPCG(44, 44))
+	pieces := []string{`"`, `,`, `:`, `{`, `}`, `[`, `]`, "\\", "\n", "\x00", "0", "-1", "1e9", "null", "true", `"user":`, "../", "$(id)", "root", ` `, `\u0000`, "command=\\\"sh\\\" "}
+	for _, params := range seeds() {
+		for range 3000 {
+			text := []byte(params)
+			for range 1 + r.IntN(4) {
+				at := r.IntN(len(text) + 1)
+				switch r.IntN(3) {
+				case 0:
+					text = slices.Insert(text, at, []byte(pieces[r.IntN(len(pieces))])...)
+				case 1:
+					if at < len(text) {
+						text = slices.Delete(text, at, min(len(text), at+1+r.IntN(5)))
+					}
+				case 2:
+					if at < len(text) {
+						text[at] ^= 1 << r.IntN(8)
+					}
+				}
+			}
+			for kind := range seeds() {
+				judge(t, string(kind), string(text))
+			}
+		}
+	}
+}
+
+func FuzzParams(f *testing.F) {
+	for kind, params := range seeds() {
+		f.Add(string(kind), params)
+	}
+	f.Add("node.exec", `{"command":"sh"}`)
+	f.Fuzz(func(t *testing.T, kind, params string) { judge(t, kind, params) })
+}

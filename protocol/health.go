@@ -1,0 +1,93 @@
+package protocol
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// HealthReport is one source's word about the node or one of its GPUs. Every
+// source speaks of each of its targets in every report, healthy ones as well: a
+// source that is missing from a report is an alert of its own.
+//
+// Message holds no reading that moves from one report to the next, such as a
+// temperature: a report that says nothing new costs the control plane one row.
+type HealthReport struct {
+	Source  string    `json:"source"`            // xid, driver, pcie, disk, clock …
+	Target  string    `json:"target,omitempty"`  // GPU UUID; empty: the node
+	Check   string    `json:"id,omitempty"`      // what raised it: xid_79, row_remap_failed; empty when all is well
+	Level   Health    `json:"level"`             // as the node judges it; the control plane judges by its own table
+	Message string    `json:"message,omitempty"` // one sentence for an operator
+	Classes []Class   `json:"classes,omitempty"` // sorted
+	Since   time.Time `json:"since"`             // the host's clock: shown, never decided by
+}
+
+// Class says what a report asks of whoever reads it.
+type Class string
+
+// The classes, as of NVIDIA's NICo.
+const (
+	PreventAllocations   Class = "prevent_allocations"            // hand nothing out on it
+	PreventHostChanges   Class = "prevent_host_state_changes"     // leave the host as it is
+	SuppressAlerting     Class = "suppress_external_alerting"     // nobody is to be woken for it
+	ExcludeFromDeadlines Class = "exclude_from_state_machine_sla" // what takes long because of it is not late
+)
+
+const (
+	maxHealthReports = 4096 // 256 GPUs with a few sources each
+	maxHealthMessage = 512
+	maxHealthName    = 64
+)
+
+// Classes lists them all, sorted.
+func Classes() []Class {
+	return []Class{ExcludeFromDeadlines, PreventAllocations, PreventHostChanges, SuppressAlerting}
+}
+
+// SortHealth puts reports into their one order, so that the same health is the
+// same bytes.
+func SortHealth(reports []HealthReport) {
+	slices.SortFunc(reports, func(a, b HealthReport) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Check, b.Check))
+	})
+}
+
+// CheckHealth refuses reports that no table could keep. The control plane calls it
+// before it believes a node.
+func CheckHealth(reports []HealthReport) error {
+	if len(reports) > maxHealthReports {
+		return Refuse(ParamsInvalid, "%d health reports, %d are too many", len(reports), maxHealthReports)
+	}
+	type key struct{ source, target, check string }
+	seen := map[key]bool{}
+	for _, r := range reports {
+		k := key{r.Source, r.Target, r.Check}
+		switch {
+		case r.Source == "" || len(r.Source) > maxHealthName || len(r.Target) > maxHealthName || len(r.Check) > maxHealthName:
+			return Refuse(ParamsInvalid, "health report of %.80q about %.80q has no proper names", r.Source, r.Target)
+		case len(r.Message) > maxHealthMessage:
+			return Refuse(ParamsInvalid, "health report %s of %s says more than %d bytes", r.Check, r.Source, maxHealthMessage)
+		case seen[k]:
+			return Refuse(ParamsInvalid, "health report %s of %s about %q comes twice", r.Check, r.Source, r.Target)
+		case !slices.Contains([]Health{Healthy, Degraded, Unhealthy, Unknown}, r.Level):
+			return Refuse(ParamsInvalid, "health %.40q is none", r.Level)
+		case slices.ContainsFunc(r.Classes, func(c Class) bool { return !slices.Contains(Classes(), c) }):
+			return Refuse(ParamsInvalid, "health report %s of %s has an unknown class", r.Check, r.Source)
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+// HealthOrder orders health from best to worst. Known to be bad outweighs unknown.
+func HealthOrder(h Health) int {
+	return slices.Index([]Health{Healthy, Degraded, Unknown, Unhealthy}, h)
+}
+
+// Worse is the worse of two.
+func Worse(a, b Health) Health {
+	if HealthOrder(b) > HealthOrder(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,127 @@
+package protocol
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Proof is what the host found when it looked, independent of the steps taken,
+// signed by the root half that looked. It counts only with its signature: who
+// carries it could otherwise say that a host is clean.
+type Proof struct {
+	Node       ids.Node       `json:"node_id"`
+	Allocation ids.Allocation `json:"allocation_id"`
+	Task       ids.Task       `json:"task_id"`
+	Type       Type           `json:"type"` // of the task: a provisioning proves no release
+	Fence      int64          `json:"fence"`
+	UID        int            `json:"uid"`
+	Checks     []string       `json:"checks"`    // names of what was verified, in order
+	Leftovers  []string       `json:"leftovers"` // anything found that should not be there; empty is clean
+	Scrubbed   []string       `json:"scrubbed"`  // GPU UUIDs whose memory was overwritten and read back
+	Keys       []string       `json:"keys"`      // SHA-256 fingerprints of the keys that log in
+	Probes     []ProbeResult  `json:"probes"`    // what was tried from inside the tenant's session
+	SSHD       string         `json:"sshd"`      // hex SHA-256 of the configuration that sshd runs with
+	At         time.Time      `json:"at"`        // the host's clock: shown, never used for money
+
+	Kid       string `json:"kid,omitempty"`       // which proof key: KidOf its public part
+	Signature []byte `json:"signature,omitempty"` // Ed25519 over Canonical
+}
+
+// ProbeResult is one attempt from inside a tenant's session.
+type ProbeResult struct {
+	Name string `json:"name"` // device:/dev/nvidia1
+	Want string `json:"want"` // EPERM
+	Got  string `json:"got"`
+}
+
+// Held says whether the attempt ended as it should.
+func (r ProbeResult) Held() bool { return r.Want == r.Got }
+
+// Canonical is what is signed: the proof without kid and signature, with empty
+// lists for absent ones, so that it survives being decoded and encoded.
+func (p Proof) Canonical() ([]byte, error) {
+	p.Kid, p.Signature, p.At = "", nil, p.At.UTC().Truncate(time.Millisecond)
+	for _, list := range []*[]string{&p.Checks, &p.Leftovers, &p.Scrubbed, &p.Keys} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+	if p.Probes == nil {
+		p.Probes = []ProbeResult{}
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encoding proof: %w", err)
+	}
+	return body, nil
+}
+
+// Sign makes the proof count.
+func (p *Proof) Sign(key ed25519.PrivateKey) error {
+	body, err := p.Canonical()
+	if err != nil {
+		return err
+	}
+	public, _ := key.Public().(ed25519.PublicKey) // it is one by its type
+	p.Kid, p.Signature = KidOf(public), ed25519.Sign(key, body)
+	return nil
+}
+
+// Verify says why the proof does not count as that of the node for the
+// allocation's release at fence, or nil when it does.
+func (p *Proof) Verify(key []byte, node ids.Node, allocation ids.Allocation, fence int64) error {
+	switch {
+	case p == nil:
+		return errors.New("there is no proof")
+	case len(key) != ed25519.PublicKeySize:
+		return errors.New("the node enrolled without a key to prove by: enrol it again")
+	case len(p.Signature) == 0:
+		return errors.New("the proof is not signed")
+	case p.Node != node || p.Allocation != allocation:
+		return errors.New("the proof is of another node or allocation")
+	case p.Fence != fence:
+		return fmt.Errorf("the proof is of fence %d, not of %d", p.Fence, fence)
+	case p.Type != RevokeUser:
+		return fmt.Errorf("a proof of %s frees nothing", p.Type)
+	case p.Kid != KidOf(key):
+		return errors.New("the proof is signed by another key than the node enrolled with")
+	}
+	body, err := p.Canonical()
+	if err != nil {
+		return err
+	}
+	if !ed25519.Verify(key, body, p.Signature) {
+		return errors.New("the signature does not hold over the proof")
+	}
+	return nil
+}
+
+// Clean says whether the proof frees every one of the GPUs.
+func (p *Proof) Clean(gpus []string) bool {
+	if p == nil || len(p.Leftovers) > 0 {
+		return false
+	}
+	scrubbed := make(map[string]bool, len(p.Scrubbed))
+	for _, u := range p.Scrubbed {
+		scrubbed[u] = true
+	}
+	for _, u := range gpus {
+		if !scrubbed[u] {
+			return false
+		}
+	}
+	return true
+}
+
+// KidOf names a proof key by the beginning of its digest.
+func KidOf(public []byte) string {
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,123 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+
+	"golang.org/x/mod/semver"
+)
+
+// ReleaseVersion is the version of the form of a Release.
+const ReleaseVersion = 1
+
+// Release is what is promised of one build of the agent, signed by a release key.
+// That key is no task key: who may order work on nodes may not thereby replace
+// what they run. Its canonical bytes share no form with an Envelope or a trust
+// statement, so that none can be taken for another.
+type Release struct {
+	V        int    `json:"v"`
+	Kid      string `json:"kid"` // which release key
+	Version  string `json:"version"`
+	Platform string `json:"platform"` // linux/amd64
+	Digest   string `json:"digest"`   // SHA-256 of the binary, hex
+	Size     int64  `json:"size"`
+	// Minimum is the oldest version that a node may go back to once it has become
+	// this one; empty leaves it as it was.
+	Minimum   string    `json:"minimum"`
+	IssuedAt  time.Time `json:"issued_at"`
+	ExpiresAt time.Time `json:"expires_at"` // no node becomes it afterwards; one that is it stays
+}
+
+// MaxBinary bounds a build: far above what the agent weighs.
+const MaxBinary = 256 << 20
+
+var (
+	releaseName     = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
+	releasePlatform = regexp.MustCompile(`^[a-z0-9]{1,16}/[a-z0-9]{1,16}$`)
+	releaseDigest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// Canonical is the one byte form of a release: what is signed.
+func (r Release) Canonical() ([]byte, error) {
+	r.IssuedAt, r.ExpiresAt = r.IssuedAt.UTC().Truncate(time.Second), r.ExpiresAt.UTC().Truncate(time.Second)
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encoding release: %w", err)
+	}
+	return body, nil
+}
+
+// OpenRelease returns what was promised, after the signature of one of keys held
+// over the very bytes.
+func OpenRelease(metadata, signature []byte, keys map[string][]byte) (Release, error) {
+	var r Release
+	if len(metadata) > MaxBody {
+		return r, Refuse(ParamsInvalid, "release metadata of %d bytes, at most %d", len(metadata), MaxBody)
+	}
+	kid, err := signer(Signed{Body: metadata, Signature: signature}, keys)
+	switch {
+	case CodeOf(err) == KeyUnknown:
+		return r, Refuse(KeyUnknown, "no release key is known here")
+	case err != nil:
+		return r, Refuse(SignatureInvalid, "no release key that is known here has signed this release")
+	}
+	if err := Strict(bytes.NewReader(metadata), &r); err != nil {
+		return Release{}, Refuse(ParamsInvalid, "not a release: %v", err)
+	}
+	if again, err := r.Canonical(); err != nil || !bytes.Equal(again, metadata) {
+		return Release{}, Refuse(ParamsInvalid, "the release is not in its canonical form")
+	}
+	if r.Kid != kid {
+		return Release{}, Refuse(ParamsInvalid, "the release names key %q and is signed by %q", r.Kid, kid)
+	}
+	return r, r.Sound()
+}
+
+// Sound checks what holds for any release.
+func (r Release) Sound() error {
+	switch {
+	case r.V != ReleaseVersion:
+		return Refuse(VersionUnsupported, "release of form %d, this build knows %d", r.V, ReleaseVersion)
+	case !releaseName.MatchString(r.Version):
+		return Refuse(ParamsInvalid, "%q is no version of a release", r.Version)
+	case !releasePlatform.MatchString(r.Platform):
+		return Refuse(ParamsInvalid, "%q is no platform, such as linux/amd64", r.Platform)
+	case !releaseDigest.MatchString(r.Digest):
+		return Refuse(ParamsInvalid, "the digest is no SHA-256 in hex")
+	case r.Size <= 0 || r.Size > MaxBinary:
+		return Refuse(ParamsInvalid, "a build of %d bytes, at most %d", r.Size, MaxBinary)
+	case !r.IssuedAt.Before(r.ExpiresAt):
+		return Refuse(ParamsInvalid, "the release expires at or before its beginning")
+	case !AtLeast(r.Version, r.Minimum):
+		return Refuse(ParamsInvalid, "version %s is below its own minimum %s", r.Version, r.Minimum)
+	}
+	return nil
+}
+
+// Ordered says whether a version has an order among others: SemVer with a v before
+// it. One that has none, such as a build between two tags of another tree, is
+// above no minimum.
+func Ordered(version string) bool { return semver.IsValid(version) }
+
+// AtLeast says whether a version is not below a minimum. No minimum is below all.
+func AtLeast(version, minimum string) bool {
+	return minimum == "" || Ordered(version) && Ordered(minimum) && semver.Compare(version, minimum) >= 0
+}
+
+// Higher is the higher of two minima.
+func Higher(a, b string) string {
+	if a == "" || Ordered(b) && Ordered(a) && semver.Compare(b, a) > 0 {
+		return b
+	}
+	return a
+}
+
+// Why a node does not become a build, or is no longer the one it was asked to be.
+const (
+	DigestMismatch   Refusal = "digest_mismatch"
+	DowngradeRefused Refusal = "downgrade_refused"
+	RolledBack       Refusal = "rolled_back"
+)

@@ -1,0 +1,245 @@
+package protocol
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Topology is how a host's hardware hangs together: machine, NUMA nodes, PCI tree,
+// NVLink. A number that is not known is -1, or zero where zero means nothing. It is
+// sent when it has changed, or when a probe asks.
+type Topology struct {
+	Machine Machine  `json:"machine"`
+	NUMA    []NUMA   `json:"numa"`
+	GPUs    []Card   `json:"gpus"` // by PCI address
+	Peers   []Peer   `json:"peers,omitempty"`
+	NICs    []NIC    `json:"nics,omitempty"`
+	Disks   []Disk   `json:"disks,omitempty"`
+	Missing []string `json:"missing,omitempty"` // what could not be read: it proves nothing about that
+}
+
+// Machine is what the firmware says of itself.
+type Machine struct {
+	Vendor  string `json:"vendor,omitempty"`
+	Product string `json:"product,omitempty"`
+	Serial  string `json:"serial,omitempty"`
+	UUID    string `json:"uuid,omitempty"`
+	BIOS    string `json:"bios,omitempty"`
+}
+
+// NUMA is one memory node.
+type NUMA struct {
+	ID        int    `json:"id"`
+	CPUs      string `json:"cpus"` // 0-31,64-95
+	MemoryMiB int64  `json:"memory_mib"`
+	Distances []int  `json:"distances,omitempty"`
+}
+
+// Card is a GPU in its slot.
+type Card struct {
+	UUID      string   `json:"uuid,omitempty"` // empty: on the bus, and its driver says nothing of it
+	Serial    string   `json:"serial,omitempty"`
+	Model     string   `json:"model,omitempty"`
+	VBIOS     string   `json:"vbios,omitempty"`
+	MemoryMiB int64    `json:"memory_mib,omitempty"`
+	Minor     int      `json:"minor"` // of /dev/nvidiaN; changes when devices do
+	PCI       string   `json:"pci"`
+	Device    string   `json:"device,omitempty"` // 10de:2330
+	NUMA      int      `json:"numa"`
+	CPUs      string   `json:"cpus,omitempty"`     // nearest
+	Root      string   `json:"root,omitempty"`     // pci0000:50
+	Switches  []string `json:"switches,omitempty"` // bridges above it, from the root down
+	Group     int      `json:"iommu_group"`
+	GroupWith []string `json:"iommu_group_with,omitempty"` // other functions that cannot be told apart from it
+	Link      Link     `json:"link"`
+	Resets    []string `json:"resets,omitempty"` // flr, bus …
+	SRIOV     int      `json:"sriov_functions,omitempty"`
+	MIG       MIG      `json:"mig"`
+	NVLinks   []NVLink `json:"nvlinks,omitempty"`
+}
+
+// Link is a PCIe link. Width is in lanes, speed in thousandths of GT/s. The maxima
+// are of the slot and the card together: what this link could ever be.
+type Link struct {
+	Width    int `json:"width,omitempty"`
+	MaxWidth int `json:"max_width,omitempty"`
+	Speed    int `json:"speed_mtps,omitempty"`
+	MaxSpeed int `json:"max_speed_mtps,omitempty"`
+}
+
+// MIG is whether a device can be cut into instances.
+type MIG struct {
+	State    string       `json:"state"` // enabled, disabled, unsupported; empty: not known
+	Profiles []MIGProfile `json:"profiles,omitempty"`
+}
+
+// MIGProfile is one way of cutting, with where its instances may begin.
+type MIGProfile struct {
+	ID         int    `json:"id"`
+	Name       string `json:"name"` // 1g.10gb
+	Slices     int    `json:"slices"`
+	MemoryMiB  int64  `json:"memory_mib"`
+	Instances  int    `json:"instances"` // at most
+	Placements []int  `json:"placements,omitempty"`
+}
+
+// NVLink is one end of a link.
+type NVLink struct {
+	Link int    `json:"link"`
+	Up   bool   `json:"up"`
+	Peer string `json:"peer,omitempty"` // PCI address of the other end
+	MBps int    `json:"mbps,omitempty"`
+}
+
+// Peer is the nearest way between two GPUs: NV18, PIX, PXB, PHB, NODE, SYS.
+type Peer struct {
+	A   string `json:"a"` // PCI addresses, A before B
+	B   string `json:"b"`
+	Way string `json:"way"`
+}
+
+// NIC is a network card.
+type NIC struct {
+	Name   string `json:"name"`
+	PCI    string `json:"pci"`
+	MAC    string `json:"mac,omitempty"`
+	NUMA   int    `json:"numa"`
+	Mbps   int    `json:"mbps,omitempty"`
+	Driver string `json:"driver,omitempty"`
+	RDMA   string `json:"rdma,omitempty"` // mlx5_0
+}
+
+// Disk is a block device that is not part of another.
+type Disk struct {
+	Name   string `json:"name"`
+	Model  string `json:"model,omitempty"`
+	Serial string `json:"serial,omitempty"`
+	GiB    int64  `json:"gib"`
+	Spins  bool   `json:"spins,omitempty"`
+	PCI    string `json:"pci,omitempty"`
+}
+
+// Hardware is that of a topology which does not change by itself, and whose change
+// an operator must accept:
+//
+//   - which machine it is, since a disk with our identity may be put into another;
+//   - which GPUs, by serial and UUID, where they sit, and with which firmware: the
+//     slots are sold by them, and placements and IOMMU groups follow from where;
+//   - how wide the link of each could be, which falls when a card moves to a lesser
+//     slot. How wide it is at this moment is health, for it may mend by itself, and
+//     so is its speed, which power saving changes all the time;
+//   - what shares an IOMMU group with a GPU. The number of the group is not in it,
+//     kernels count anew at each start.
+//
+// Left out are drivers, MIG and ECC modes, minor numbers, disks and network cards:
+// we change some of them, and replacing the others changes nothing that is sold.
+type Hardware struct {
+	Machine Machine       `json:"machine"` // without BIOS
+	GPUs    []HardwareGPU `json:"gpus"`    // by PCI address
+}
+
+// HardwareGPU is a GPU as it is recognised.
+type HardwareGPU struct {
+	PCI       string   `json:"pci"`
+	UUID      string   `json:"uuid"`
+	Serial    string   `json:"serial"`
+	Model     string   `json:"model"`
+	VBIOS     string   `json:"vbios"`
+	NUMA      int      `json:"numa"`
+	MaxWidth  int      `json:"max_width"`
+	GroupWith []string `json:"group_with"`
+}
+
+// Hardware takes what is recognised from the topology.
+func (t Topology) Hardware() Hardware {
+	h := Hardware{Machine: t.Machine, GPUs: []HardwareGPU{}}
+	h.Machine.BIOS = ""
+	for _, c := range t.GPUs {
+		with := append([]string{}, c.GroupWith...)
+		slices.Sort(with)
+		h.GPUs = append(h.GPUs, HardwareGPU{c.PCI, c.UUID, c.Serial, c.Model, c.VBIOS, c.NUMA, c.Link.MaxWidth, with})
+	}
+	slices.SortFunc(h.GPUs, func(a, b HardwareGPU) int { return cmp.Compare(a.PCI, b.PCI) })
+	return h
+}
+
+// Fingerprint is the SHA-256 of the hardware's canonical form, in hex.
+func (h Hardware) Fingerprint() string {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return "" // strings and numbers always encode
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Changes says in words how other differs from h, which was accepted. What cannot be
+// read of a device that is there, as of one that has fallen off the bus, is no change.
+func (h Hardware) Changes(other Hardware) (said []string) {
+	for _, f := range []struct{ name, was, is string }{
+		{"vendor", h.Machine.Vendor, other.Machine.Vendor},
+		{"product", h.Machine.Product, other.Machine.Product},
+		{"serial number", h.Machine.Serial, other.Machine.Serial},
+		{"UUID", h.Machine.UUID, other.Machine.UUID},
+	} {
+		if f.is != "" && f.was != f.is {
+			said = append(said, fmt.Sprintf("the machine's %s is %s, accepted %s", f.name, f.is, quoted(f.was)))
+		}
+	}
+	left := slices.Clone(other.GPUs)
+	var gone []string
+	for i, was := range h.GPUs {
+		at := slices.IndexFunc(left, func(g HardwareGPU) bool { return g.UUID == was.UUID })
+		if at < 0 {
+			gone = append(gone, fmt.Sprintf("GPU %d (%s) is missing", i, was.words()))
+			continue
+		}
+		said = append(said, was.changes(i, left[at])...)
+		left = slices.Delete(left, at, at+1)
+	}
+	said = append(said, gone...)
+	for _, g := range left {
+		said = append(said, fmt.Sprintf("a GPU at %s (%s) was not accepted", g.PCI, g.words()))
+	}
+	return said
+}
+
+func (g HardwareGPU) words() string {
+	if g.Serial != "" {
+		return "serial " + g.Serial
+	}
+	return g.UUID
+}
+
+func (g HardwareGPU) changes(i int, is HardwareGPU) (said []string) {
+	if is.MaxWidth > 0 && g.MaxWidth != is.MaxWidth {
+		said = append(said, fmt.Sprintf("link of GPU %d is x%d, accepted x%d", i, is.MaxWidth, g.MaxWidth))
+	}
+	if is.NUMA >= 0 && g.NUMA != is.NUMA {
+		said = append(said, fmt.Sprintf("GPU %d is on NUMA node %d, accepted %d", i, is.NUMA, g.NUMA))
+	}
+	for _, f := range []struct{ name, was, is string }{
+		{"address", g.PCI, is.PCI}, {"serial", g.Serial, is.Serial}, {"model", g.Model, is.Model}, {"vBIOS", g.VBIOS, is.VBIOS},
+	} {
+		if f.is != "" && f.was != f.is {
+			said = append(said, fmt.Sprintf("%s of GPU %d is %s, accepted %s", f.name, i, f.is, quoted(f.was)))
+		}
+	}
+	if !slices.Equal(g.GroupWith, is.GroupWith) {
+		said = append(said, fmt.Sprintf("GPU %d shares its IOMMU group with %s, accepted %s",
+			i, quoted(strings.Join(is.GroupWith, " ")), quoted(strings.Join(g.GroupWith, " "))))
+	}
+	return said
+}
+
+func quoted(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,100 @@
+package protocol
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Trust is what a node believes the control plane by. CAs and TaskKeys are for the
+// half that speaks; the half that acts believes Statement and nothing beside it.
+type Trust struct {
+	CAs      string            `json:"cas"`       // PEM bundle; two during a roll-over
+	TaskKeys map[string][]byte `json:"task_keys"` // kid → Ed25519 public key; two during a roll-over
+	// Statement is a TrustStatement for this node, signed by a task key.
+	Statement Signed `json:"statement,omitzero"`
+}
+
+// TrustStatement names the keys that a node is to believe from now on. The root
+// half takes it only when a key that it believes already has signed it and its
+// sequence is not below the last. Its canonical bytes share no form with an
+// Envelope, so that neither can be taken for the other.
+type TrustStatement struct {
+	V           int               `json:"v"`
+	Kid         string            `json:"kid"` // the task key that signs
+	Node        ids.Node          `json:"node_id"`
+	Sequence    int64             `json:"sequence"` // rises with each change of the keys
+	TaskKeys    map[string][]byte `json:"task_keys"`
+	ReleaseKeys map[string][]byte `json:"release_keys"` // whose signature an agent's build needs
+	IssuedAt    time.Time         `json:"issued_at"`
+}
+
+// Canonical is the one byte form of a statement: what is signed and sent.
+func (t TrustStatement) Canonical() ([]byte, error) {
+	t.IssuedAt = t.IssuedAt.UTC()
+	if t.TaskKeys == nil {
+		t.TaskKeys = map[string][]byte{}
+	}
+	if t.ReleaseKeys == nil {
+		t.ReleaseKeys = map[string][]byte{}
+	}
+	body, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("encoding trust statement: %w", err)
+	}
+	return body, nil
+}
+
+// maxTrustKeys bounds what a statement may name: two of each during a roll-over,
+// and as many again for a second that overlaps.
+const maxTrustKeys = 8
+
+// OpenStatement returns a statement after the signature of one of keys held over
+// the very bytes that came.
+func OpenStatement(s Signed, keys map[string][]byte) (TrustStatement, error) {
+	var t TrustStatement
+	if len(s.Body) > MaxBody {
+		return t, Refuse(EnvelopeInvalid, "trust statement of %d bytes, at most %d", len(s.Body), MaxBody)
+	}
+	kid, err := signer(s, keys)
+	if err != nil {
+		return t, err
+	}
+	if err := Strict(bytes.NewReader(s.Body), &t); err != nil {
+		return t, Refuse(EnvelopeInvalid, "not a trust statement: %v", err)
+	}
+	again, err := t.Canonical()
+	if err != nil || !bytes.Equal(again, s.Body) {
+		return t, Refuse(EnvelopeInvalid, "the trust statement is not in its canonical form")
+	}
+	return t, t.sound(kid)
+}
+
+func (t TrustStatement) sound(kid string) error {
+	switch {
+	case t.V != Version:
+		return Refuse(VersionUnsupported, "trust statement version %d, this build speaks %d", t.V, Version)
+	case t.Kid != kid:
+		return Refuse(EnvelopeInvalid, "the trust statement names key %q and is signed by %q", t.Kid, kid)
+	case t.Node.UUID == uuid.Nil:
+		return Refuse(EnvelopeInvalid, "the trust statement names no node")
+	case t.Sequence < 1:
+		return Refuse(EnvelopeInvalid, "the trust statement has no sequence")
+	case len(t.TaskKeys) == 0 || len(t.TaskKeys) > maxTrustKeys || len(t.ReleaseKeys) > maxTrustKeys:
+		return Refuse(EnvelopeInvalid, "%d task keys and %d release keys, want 1 to %d", len(t.TaskKeys), len(t.ReleaseKeys), maxTrustKeys)
+	}
+	for _, keys := range []map[string][]byte{t.TaskKeys, t.ReleaseKeys} {
+		for kid, key := range keys {
+			if kid == "" || len(key) != ed25519.PublicKeySize {
+				return Refuse(EnvelopeInvalid, "key %q is no Ed25519 public key", kid)
+			}
+		}
+	}
+	return nil
+}

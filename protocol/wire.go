@@ -1,0 +1,302 @@
+// Package wire is what the control plane and a node say to each other over the
+// node door: JSON over HTTP/1.1, mTLS with TLS 1.3. It is a leaf: both sides
+// import it, and it imports nothing of ours but ids.
+//
+// Compatibility: Capability rises by one with every change and each number is
+// explained beside its constant. A field once shipped keeps its meaning. An
+// unknown field, type, version or key is refused with a code, never ignored.
+package protocol
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+// Version is the envelope version that this build speaks.
+const Version = 1
+
+// Capability says what a build of the agent can do.
+//
+//	1  enrolment, mailbox, provision_user, revoke_user, probe, reports
+//	2  rotate_keys, health_check, gpu_reset and agent_update; limits, certificate
+//	   authorities and principals of a login; signed proofs and trust statements
+const Capability = 2
+
+// Paths of the node door. Those with an id are only answered to the certificate
+// that carries the same id.
+const (
+	PathEnrol  = "/internal/v1/enrol"                      // POST EnrolRequest → EnrolReply; without a client certificate
+	PathTrust  = "/internal/v1/trust"                      // GET → Trust
+	PathRenew  = "/internal/v1/nodes/%s/certificate"       // POST RenewRequest → EnrolReply
+	PathWait   = "/internal/v1/nodes/%s/tasks/wait"        // GET → Signed (200) or nothing (204) after WaitFor
+	PathResult = "/internal/v1/nodes/%s/tasks/%s/result"   // POST Result → 204, 409 task_superseded
+	PathStep   = "/internal/v1/nodes/%s/tasks/%s/progress" // POST Progress → 204
+	PathReport = "/internal/v1/nodes/%s/report"            // PUT Report → ReportReply, 409 stale_report
+	PathBuild  = "/internal/v1/agent/%s"                   // GET → the build of the agent with that SHA-256, in hex
+	PathBinary = "/agent/%s"                               // GET → the agent's binary for a platform as linux-amd64; without a client certificate
+)
+
+// WaitFor is how long the node door holds a poll open before it answers 204.
+const WaitFor = 30 * time.Second
+
+// Type of a task. Each has one compiled handler on the node.
+type Type string
+
+// The task types of this capability.
+const (
+	ProvisionUser Type = "allocation.provision_user" // params ProvisionUserParams
+	RevokeUser    Type = "allocation.revoke_user"    // params RevokeUserParams
+	RotateKeys    Type = "allocation.rotate_keys"    // params RotateKeysParams
+	Probe         Type = "node.probe"                // params ProbeParams; answered by a Report
+	HealthCheck   Type = "node.health_check"         // params HealthCheckParams; answered by a Report
+	GPUReset      Type = "node.gpu_reset"            // params GPUResetParams; the node's fence
+	AgentUpdate   Type = "node.agent_update"         // params AgentUpdateParams; the node's fence
+)
+
+// Types lists every task type, so that tests and tables can be held against it.
+func Types() []Type {
+	return []Type{ProvisionUser, RevokeUser, RotateKeys, Probe, HealthCheck, GPUReset, AgentUpdate}
+}
+
+// OfAllocation says whether tasks of the type are about an allocation and ordered
+// by its fence.
+func (t Type) OfAllocation() bool { return t == ProvisionUser || t == RevokeUser || t == RotateKeys }
+
+// OfNode says whether tasks of the type change the node itself and are ordered by
+// the node's own rising fence.
+func (t Type) OfNode() bool { return t == GPUReset || t == AgentUpdate }
+
+// Envelope is an order to a node. Its canonical bytes are its JSON encoding with
+// the fields in this order and no spaces; Signed carries exactly those bytes.
+type Envelope struct {
+	V          int             `json:"v"`
+	Kid        string          `json:"kid"` // which task-signing key
+	Task       ids.Task        `json:"task_id"`
+	Node       ids.Node        `json:"node_id"`
+	Allocation ids.Allocation  `json:"allocation_id"` // zero for tasks about the node
+	Slots      []string        `json:"slots"`         // GPU UUIDs of the slots, sorted
+	Generation int64           `json:"generation"`    // of the desired object; echoed as observed_generation
+	Fence      int64           `json:"fence"`         // orders decisions about the allocation, or about the node
+	Attempt    int             `json:"attempt"`       // rises when the same order is given anew
+	Type       Type            `json:"type"`
+	Params     json.RawMessage `json:"params"`
+	SpecHash   string          `json:"spec_hash"`  // hex SHA-256 of what Params carry out
+	NotBefore  time.Time       `json:"not_before"` // RFC 3339, UTC
+	ExpiresAt  time.Time       `json:"expires_at"`
+	Nonce      string          `json:"nonce"` // 128 random bits, hex
+	// Trace is the W3C traceparent of the request that led here, or empty.
+	Trace string `json:"traceparent"`
+}
+
+// Signed is an envelope as it travels: the node verifies Signature over the very
+// bytes of Body before it reads them.
+type Signed struct {
+	// Kid names the key to try, so that a node can tell a key it does not know
+	// from a forgery. Nothing is believed because of it; it may be left out.
+	Kid       string `json:"kid,omitempty"`
+	Body      []byte `json:"body"`      // canonical JSON of an Envelope, base64 on the wire
+	Signature []byte `json:"signature"` // Ed25519 over Body
+}
+
+// Refusal says why a node did not act on a task, or how acting failed.
+type Refusal string
+
+// Why a node refuses a task before acting.
+const (
+	VersionUnsupported Refusal = "version_unsupported"
+	KeyUnknown         Refusal = "key_unknown"
+	SignatureInvalid   Refusal = "signature_invalid"
+	EnvelopeInvalid    Refusal = "envelope_invalid" // unknown or duplicate field, not canonical
+	Misaddressed       Refusal = "misaddressed"
+	NotYetValid        Refusal = "not_yet_valid"
+	Expired            Refusal = "expired"
+	Replayed           Refusal = "replayed"
+	TypeUnknown        Refusal = "type_unknown"
+	ParamsInvalid      Refusal = "params_invalid"
+	StaleFence         Refusal = "stale_fence"
+	FenceConflict      Refusal = "fence_conflict" // same fence, other content
+	JournalLost        Refusal = "journal_lost"
+	SlotBusy           Refusal = "slot_busy"
+	SlotDirty          Refusal = "slot_dirty"
+	GPUUnhealthy       Refusal = "gpu_unhealthy"
+	StepFailed         Refusal = "step_failed"
+	VerifyFailed       Refusal = "verify_failed"
+	ScrubFailed        Refusal = "scrub_failed"
+)
+
+// Outcome of a task.
+type Outcome string
+
+// A task ends in one of these.
+const (
+	Succeeded Outcome = "succeeded"
+	Failed    Outcome = "failed"
+	Refused   Outcome = "refused"
+)
+
+// Result is the node's answer to a task. It is accepted by compare-and-set on
+// task, fence and attempt.
+type Result struct {
+	Task       ids.Task       `json:"task_id"`
+	Allocation ids.Allocation `json:"allocation_id"`
+	Fence      int64          `json:"fence"`
+	Attempt    int            `json:"attempt"`
+	Generation int64          `json:"observed_generation"`
+	Outcome    Outcome        `json:"outcome"`
+	Code       Refusal        `json:"code,omitempty"`    // set unless succeeded
+	Message    string         `json:"message,omitempty"` // one sentence for an operator
+	Step       string         `json:"step,omitempty"`    // where it failed
+	Proof      *Proof         `json:"proof,omitempty"`
+	// Answer is what a task about the node found: a JSON object of the type's own.
+	Answer     json.RawMessage `json:"answer,omitempty"`
+	FinishedAt time.Time       `json:"finished_at"` // the host's clock: shown, never used for money
+}
+
+// Progress is one finished step of a running task.
+type Progress struct {
+	Fence   int64  `json:"fence"`
+	Attempt int    `json:"attempt"`
+	Step    string `json:"step"`
+	Number  int    `json:"number"` // from 1
+	Of      int    `json:"of"`
+}
+
+// Report is what a node sees of itself. An older one (by boot, then sequence) is
+// refused as stale_report; an incomplete one proves no absence.
+type Report struct {
+	Capability  int              `json:"capability"`
+	Agent       string           `json:"agent"`            // version of the agent
+	Helper      string           `json:"helper,omitempty"` // version of its root half, where that is a process of its own
+	BootID      string           `json:"boot_id"`          // changes when the host starts
+	Boot        int64            `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
+	Sequence    int64            `json:"sequence"`         // rises within a boot
+	Complete    bool             `json:"complete"`
+	Missing     []string         `json:"missing,omitempty"` // what could not be read, when not complete
+	Inventory   Inventory        `json:"inventory"`
+	Allocations []AllocationSeen `json:"allocations"`
+	// Platform is what a build must be made for that replaces this agent, as
+	// linux/amd64; empty where it does not replace itself.
+	Platform string `json:"platform,omitempty"`
+	// Refuses lists the task types that this agent's driver does not carry out. A
+	// node that refuses to provision has nothing to sell.
+	Refuses []Type `json:"refuses,omitempty"`
+	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
+	Foreign []string `json:"foreign,omitempty"`
+	// Health is the word of every source. Absent: this agent has none to give.
+	Health []HealthReport `json:"health,omitempty"`
+	// Topology is sent when it has changed, or when a probe asks.
+	Topology *Topology `json:"topology,omitempty"`
+	// Fingerprint is the SHA-256 of the hardware, hex, also where the topology is left
+	// out; empty when it is not known.
+	Fingerprint string `json:"fingerprint,omitempty"`
+}
+
+// Phase of an allocation as its host sees it.
+type Phase string
+
+// The phases that a host reports.
+const (
+	Working Phase = "working" // a task is being carried out
+	Ready   Phase = "ready"   // everything ordered is in place and verified
+	Broken  Phase = "broken"  // something ordered is no longer in place: drift
+	Gone    Phase = "gone"    // nothing of it is left, by proof
+)
+
+// AllocationSeen is one allocation that the host holds or remembers.
+type AllocationSeen struct {
+	Allocation ids.Allocation `json:"allocation_id"`
+	Phase      Phase          `json:"phase"`
+	Fence      int64          `json:"fence"` // highest acted on
+	Generation int64          `json:"observed_generation"`
+	SpecHash   string         `json:"spec_hash"`
+	Step       string         `json:"step,omitempty"`
+	Message    string         `json:"message,omitempty"` // names what differs when broken
+	Proof      *Proof         `json:"proof,omitempty"`   // with phase gone
+}
+
+// Inventory is the hardware of a host.
+type Inventory struct {
+	Hostname  string `json:"hostname"`
+	Driver    string `json:"driver"` // of the NVIDIA driver
+	CUDA      string `json:"cuda"`
+	Simulated bool   `json:"simulated"`
+	GPUs      []GPU  `json:"gpus"`
+}
+
+// GPU is one device as its driver describes it. Zero means the driver gave no
+// value, as old boards do for many of them.
+type GPU struct {
+	Index        int      `json:"index"`
+	UUID         string   `json:"uuid"`
+	Serial       string   `json:"serial,omitempty"`
+	Model        string   `json:"model"`
+	PCI          string   `json:"pci"` // 0000:1b:00.0, lower case
+	MemoryMiB    int64    `json:"memory_mib"`
+	VBIOS        string   `json:"vbios,omitempty"`
+	MIG          string   `json:"mig,omitempty"` // enabled | disabled, empty when unsupported
+	PowerLimitMW int64    `json:"power_limit_mw,omitempty"`
+	PowerMW      int64    `json:"power_mw,omitempty"`
+	Celsius      int      `json:"celsius,omitempty"`
+	UsedMiB      int64    `json:"used_mib"`
+	Utilisation  int      `json:"utilisation_percent"`
+	NVLinks      int      `json:"nvlinks,omitempty"`
+	Processes    int      `json:"processes"`
+	Health       Health   `json:"health"`
+	Reasons      []string `json:"reasons,omitempty"` // "xid 79: fallen off the bus"
+}
+
+// Health of a device or node.
+type Health string
+
+// Health is unknown, never healthy, when it could not be read.
+const (
+	Healthy   Health = "healthy"
+	Degraded  Health = "degraded"
+	Unhealthy Health = "unhealthy"
+	Unknown   Health = "unknown"
+)
+
+// EnrolRequest trades a single-use token for a certificate. The key behind CSR
+// (PEM, P-256) is made on the host and never leaves it.
+type EnrolRequest struct {
+	Token      string `json:"token"`
+	CSR        string `json:"csr"`
+	Hostname   string `json:"hostname"`
+	Capability int    `json:"capability"`
+	// ProofKey is the Ed25519 public key that the root half signs its proofs with.
+	ProofKey    []byte `json:"proof_key,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"` // of the hardware, as in a Report
+}
+
+// RenewRequest asks for the next certificate, for a new key.
+type RenewRequest struct {
+	CSR string `json:"csr"`
+}
+
+// EnrolReply is a node's identity. The node's id is in the certificate's only
+// URI name, spiffe://<trust domain>/node/<id>.
+type EnrolReply struct {
+	Node        ids.Node  `json:"node_id"`
+	Certificate string    `json:"certificate"` // PEM chain, leaf first
+	NotAfter    time.Time `json:"not_after"`
+	Trust       Trust     `json:"trust"`
+	ReportEvery int       `json:"report_seconds"`
+}
+
+// ReportReply tells the node when to speak next. The period is policy and may
+// change at any time; a node that kept to an old one would be taken for silent.
+type ReportReply struct {
+	ReportEvery int `json:"report_seconds"` // 0: as before
+	// Renew asks for a renewal now: what the node should believe has changed since
+	// its certificate was made.
+	Renew bool `json:"renew,omitempty"`
+}
+
+// Problem is the body of every refusal of the node door.
+type Problem struct {
+	Code          string `json:"code"`
+	Message       string `json:"message"`
+	CorrelationID string `json:"correlation_id"`
+}

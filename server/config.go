@@ -1,0 +1,94 @@
+// Package serve wires the roles of a server: which room works with which, on
+// which pool, behind which listener. It decides nothing else.
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/sync"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/secret/keystore"
+)
+
+// Role is a part of the server that may run in a process of its own.
+type Role string
+
+// The roles that exist so far; terminal comes with terminals.
+const (
+	RoleAPI       Role = "api"       // REST, events, docs, sign-in, River UI
+	RoleNode      Role = "node"      // the mTLS door for agents
+	RoleReconcile Role = "reconcile" // the Git source, the loop
+	RoleWork      Role = "work"      // River workers
+	RoleRelay     Role = "relay"     // outbox to NATS
+)
+
+// AllRoles is the default.
+func AllRoles() []Role { return []Role{RoleAPI, RoleNode, RoleReconcile, RoleWork, RoleRelay} }
+
+// ParseRoles reads a comma-separated list.
+func ParseRoles(s string) (roles []Role, err error) {
+	for name := range strings.SplitSeq(s, ",") {
+		r := Role(strings.TrimSpace(name))
+		if !slices.Contains(AllRoles(), r) {
+			return nil, fmt.Errorf("no role is named %q; there are %v", r, AllRoles())
+		}
+		roles = append(roles, r)
+	}
+	return roles, nil
+}
+
+// DatabaseRole is who the role is to the database.
+func (r Role) DatabaseRole() string { return "gpuaas_" + string(r) }
+
+// Config is what a server is started with.
+type Config struct {
+	// DatabaseURL names the owner of the schema, who migrates and serves nothing.
+	DatabaseURL string
+	// DatabaseURLs log roles in by themselves. One that is missing is reached by
+	// DatabaseURL, whose user must be a member of it.
+	DatabaseURLs map[Role]string
+	// NATS connects to the event bus. It must not fail when the bus is away: the
+	// server serves without it and catches up.
+	NATS        func() (*nats.Conn, error)
+	Roles       []Role
+	Environment string // name of the profile
+	Profile     desired.Environment
+
+	Listen        string // of the API; port 0 takes a free one
+	NodeListen    string
+	MetricsListen string
+	// Roam lets a listener move to the next port when its own is taken.
+	Roam bool
+	// NodeHosts are the names and addresses that agents reach the node door by.
+	NodeHosts []string
+
+	// SignIn goes before what the profile says about the provider.
+	SignIn SignIn
+	// Payments is who takes money; without a key nobody does.
+	Payments Payments
+
+	// Keys is where private keys are used; files of the state directory when empty.
+	Keys keystore.Config
+
+	Front    rest.Front // the proxy before the API, if there is one
+	StateDir string     // keys of the CA, of tasks, tokens and cursors, and the sealing key
+	AgentDir string     // builds of the agent that hosts fetch; empty: beside this program
+	GitDir   string     // copies of repositories elsewhere; empty: in StateDir
+	Source   *sync.Root
+	Log      *slog.Logger
+	Clock    clock.Clock
+}
+
+func (c Config) has(r Role) bool { return slices.Contains(c.Roles, r) }
+
+func (c Config) naming() ids.Naming {
+	return ids.Naming{Vendor: c.Profile.Vendor, Service: c.Profile.Service, Region: c.Profile.Region}
+}

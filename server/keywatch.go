@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/pki"
+)
+
+// refreshEvery is within how long a roll-over that was begun beside a running
+// server is noticed.
+const refreshEvery = time.Second
+
+// watchKeys notices what a person or another server did to the keys.
+func (s *Server) watchKeys(ctx context.Context) error {
+	k := s.rooms.custody
+	t := time.NewTicker(refreshEvery)
+	defer t.Stop()
+	var warn time.Time
+	for {
+		if now := s.cfg.Clock.Now(); !now.Before(warn) {
+			warn = now.Add(warnEvery)
+			s.warnOfEnd(ctx, now)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		for what, refresh := range map[string]func(context.Context) error{"authority": k.Authority.Refresh, "task keys": k.Signer.Refresh, "user authority": k.Users.Refresh, "release keys": s.rooms.releases.keys.Refresh} {
+			if err := refresh(ctx); err != nil && ctx.Err() == nil {
+				// What is known goes on being used.
+				s.cfg.Log.WarnContext(ctx, "keys not read again", "component", "server", "keys", what, "err", err)
+			}
+		}
+	}
+}
+
+const (
+	// warnFrom leaves a month for a roll-over that takes an hour.
+	warnFrom  = 30 * 24 * time.Hour
+	warnEvery = 24 * time.Hour
+)
+
+// warnOfEnd says when our own authority must be rolled over. Those elsewhere have
+// warnings of their own.
+func (s *Server) warnOfEnd(ctx context.Context, now time.Time) {
+	local, ok := s.rooms.custody.Authority.(*pki.Local)
+	if !ok {
+		return
+	}
+	list := local.Generations()
+	newest := list[len(list)-1]
+	if end := newest.Issuing.NotAfter; end.Before(now.Add(warnFrom)) {
+		s.cfg.Log.WarnContext(ctx, "the authority ends soon: roll it over with gpuaas ca rotate", "component", "server", "ends", end)
+	}
+}
+
+// agentDir is where the builds of the agent lie: beside this program, unless the
+// configuration says otherwise.
+func (c Config) agentDir() string {
+	if c.AgentDir != "" {
+		return c.AgentDir
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(self)
+}

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/secretref"
+)
+
+// Payments is the account at the payment provider.
+type Payments struct {
+	SecretKey     string // empty: nobody takes money
+	WebhookSecret string
+	APIURL        string // empty: the provider's own; another one is for development
+	Livemode      bool   // as the key says
+}
+
+const (
+	secretKeyName     = "STRIPE_SECRET_KEY"
+	webhookSecretName = "STRIPE_WEBHOOK_SECRET"
+	apiURLName        = "GPUAAS_PAYMENTS_API_URL"
+)
+
+// PaymentsFromEnv reads what stands in the environment. A key without the secret
+// of its webhook would take money that nobody is credited, so it is refused.
+func PaymentsFromEnv(getenv func(string) string) (p Payments, err error) {
+	if p.SecretKey, err = secretref.FromEnv(getenv, secretKeyName); err != nil {
+		return Payments{}, err
+	}
+	if p.WebhookSecret, err = secretref.FromEnv(getenv, webhookSecretName); err != nil {
+		return Payments{}, err
+	}
+	p.APIURL = getenv(apiURLName)
+	switch {
+	case p.SecretKey == "" && p.WebhookSecret != "":
+		return Payments{}, errs.Invalid(secretKeyName, "is not set, and %s is", webhookSecretName).Try("set both or none")
+	case p.SecretKey != "" && p.WebhookSecret == "":
+		return Payments{}, errs.Invalid(webhookSecretName, "is not set, and %s is", secretKeyName).Try("set both or none; the secret is the webhook endpoint's, whsec_…")
+	case p.SecretKey == "":
+		return Payments{}, nil
+	}
+	kind, mode, _ := strings.Cut(p.SecretKey, "_")
+	mode, _, _ = strings.Cut(mode, "_")
+	if kind != "sk" && kind != "rk" || mode != "live" && mode != "test" {
+		return Payments{}, errs.Invalid(secretKeyName, "is no secret or restricted key of Stripe").Try("sk_live_…, sk_test_…, rk_live_… or rk_test_…")
+	}
+	p.Livemode = mode == "live"
+	return p, nil
+}
+
+// Check holds the account against the profile: a key of the wrong mode would sell
+// for play money, or take real money in a place that is for trying things out.
+func (p Payments) Check(profile desired.Environment) error {
+	want := profile.Payments
+	switch {
+	case p.SecretKey == "":
+		return nil
+	case want.Provider != desired.ProviderStripe:
+		return errs.Invalid(secretKeyName, "is set, and the profile takes no payments").Try("payments: provider: \"stripe\" in the environment's profile, or unset the key")
+	case p.Livemode != want.Livemode:
+		return errs.Invalid(secretKeyName, "is a key of %s mode, and the profile says %s", modeOf(p.Livemode), modeOf(want.Livemode)).
+			Try("a key of %s mode, or payments: livemode: %t in the environment's profile", modeOf(want.Livemode), p.Livemode)
+	case p.APIURL != "" && !profile.Development:
+		return errs.Invalid(apiURLName, "is for development: keys of this environment go to the provider alone").Try("unset it")
+	}
+	return nil
+}
+
+func modeOf(live bool) string {
+	if live {
+		return "live"
+	}
+	return "test"
+}
+
+// check is Check at a server's start. A place may be without a key for a while:
+// then nobody can top up, and all else goes on.
+func (p Payments) check(ctx context.Context, c Config) error {
+	if p.SecretKey == "" && c.Profile.Payments.Provider == desired.ProviderStripe && c.has(RoleAPI) {
+		c.Log.WarnContext(ctx, "the profile names a payment provider and the environment no key: nobody can top up", "component", "payment")
+	}
+	return p.Check(c.Profile)
+}
