@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
 )
 
 // foreign writes what is a program for a machine that this one is not, so that
@@ -32,7 +32,7 @@ const anyFailure = -1
 func TestAgentPublish(t *testing.T) {
 	t.Parallel()
 	url, state, empty := pgtest.URL(t), t.TempDir(), t.TempDir()
-	if err := os.Mkdir(filepath.Join(state, release.KeysDir), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(state, agentrelease.KeysDir), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	one, other := filepath.Join(state, "one"), filepath.Join(state, "other")

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
@@ -114,7 +114,7 @@ func (w *carryObject) forget(k desired.Kind) {
 	case desired.KindPolicy:
 		w.d.Hints.Send("policies")
 	case desired.KindNode:
-		w.d.Hints.Send(inventory.HintSlots)
+		w.d.Hints.Send(slots.HintSlots)
 	case desired.KindEnvironment, desired.KindRole, desired.KindAllocation:
 	}
 	w.d.Desired.Hint()

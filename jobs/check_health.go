@@ -40,7 +40,7 @@ func (w *checkHealth) Timeout(*river.Job[CheckHealth]) time.Duration { return ch
 
 func (w *checkHealth) Work(ctx context.Context, _ *river.Job[CheckHealth]) error {
 	for after := (ids.Node{}); ; {
-		some, err := w.d.Inventory.Ill(ctx, after, illAtOnce)
+		some, err := w.d.Inventory.NeedRecheck(ctx, after, illAtOnce)
 		if err != nil || len(some) == 0 {
 			return err
 		}

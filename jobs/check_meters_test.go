@@ -150,7 +150,7 @@ func TestINV33SicknessPausesTheMeter(t *testing.T) {
 					if _, err := b.deps.Observed.Report(t.Context(), tx, b.node, r, time.Minute); err != nil {
 						return err
 					}
-					return b.Inventory.Seen(t.Context(), tx, b.node, r)
+					return b.Inventory.ApplyReport(t.Context(), tx, b.node, r)
 				})
 			}
 			sees(report)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/ledger"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/slots"
 )
 
 // checkRunway holds balances against what is used: it tells whoever runs short,
@@ -73,7 +73,7 @@ func (w *checkRunway) deplete(ctx context.Context, tenant ids.Tenant) error {
 		return err
 	}
 	w.d.Log.InfoContext(ctx, "balance depleted", "component", "billing", "tenant_id", tenant, "released", len(released))
-	w.d.Hints.Send(inventory.HintSlots)
+	w.d.Hints.Send(slots.HintSlots)
 	w.d.Desired.Hint()
 	return nil
 }

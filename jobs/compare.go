@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -44,7 +44,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		for i, o := range objects {
 			nodes[i] = ids.Node(o.UID)
 		}
-		kept, err := w.d.Inventory.Kept(ctx, tx, nodes)
+		kept, err := w.d.Inventory.Specs(ctx, tx, nodes)
 		return each(objects, err, func(o desired.Object, s desired.Node) ([]field, bool) {
 			k, there := kept[ids.Node(o.UID)]
 			return nodeFields(o.Name, s, k), there
@@ -99,7 +99,7 @@ func oneDefault(all differences, objects []desired.Object) differences {
 	return all
 }
 
-func nodeFields(name string, s desired.Node, k inventory.Kept) []field {
+func nodeFields(name string, s desired.Node, k fleet.Spec) []field {
 	return []field{
 		{"name", name, k.Name},
 		{"sku", s.SKU, k.SKU},

@@ -37,9 +37,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
@@ -59,8 +59,8 @@ type Deps struct {
 	Observed    *observed.Store
 	Tasks       *nodetask.Store
 	Allocations *allocation.Service
-	Inventory   *inventory.Service
-	Releases    *release.Store
+	Inventory   *nodehealth.Service
+	Releases    *agentrelease.Store
 	Catalog     *catalog.Service
 	Policies    *policies.Client
 	Metering    *metering.Service

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
@@ -49,7 +50,7 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 	})
 	if err == nil {
 		w.d.Hints.Send(event.Topic)
-		w.d.Hints.Send(inventory.HintSlots)
+		w.d.Hints.Send(slots.HintSlots)
 		w.d.Desired.Hint()
 	}
 	return err
@@ -85,7 +86,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 	case plan.Expired:
 		return w.d.Allocations.Expire(ctx, tx, a)
 	case plan.LeaveAnnounced, plan.LeaveCalledOff, plan.LeaveDue:
-		leave, leaves, err := w.d.Inventory.Leaving(ctx, tx, a.ID)
+		leave, leaves, err := w.d.Inventory.Eviction(ctx, tx, a.ID)
 		if err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 }
 
 // leave carries out what a drain of its node means for an allocation, as it is now.
-func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Event, a allocation.Allocation, leave inventory.Leave, leaves bool) error {
+func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Event, a allocation.Allocation, leave fleet.Eviction, leaves bool) error {
 	switch {
 	case !leaves:
 		return w.d.Allocations.Stay(ctx, tx, a)

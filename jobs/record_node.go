@@ -7,7 +7,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/platform/event"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
@@ -23,7 +23,7 @@ type recordNode struct {
 func (w *recordNode) Work(ctx context.Context, job *river.Job[reconciler.RecordNode]) error {
 	err := finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error { return w.record(ctx, tx, job.Args) })
 	if err == nil {
-		w.d.Hints.Send(inventory.HintSlots)
+		w.d.Hints.Send(slots.HintSlots)
 		w.d.Hints.Send(event.Topic)
 		w.d.Desired.Hint()
 	}
@@ -33,13 +33,13 @@ func (w *recordNode) Work(ctx context.Context, job *river.Job[reconciler.RecordN
 func (w *recordNode) record(ctx context.Context, tx pgx.Tx, args reconciler.RecordNode) error {
 	switch args.Event { //nolint:exhaustive // the others are of allocations
 	case plan.DrainBegan:
-		return w.d.Inventory.DrainBegan(ctx, tx, args.Node)
+		return w.d.Inventory.DrainStarted(ctx, tx, args.Node)
 	case plan.Drained:
 		return w.d.Inventory.Drained(ctx, tx, args.Node)
 	case plan.DrainCalledOff:
-		return w.d.Inventory.DrainCalledOff(ctx, tx, args.Node)
+		return w.d.Inventory.DrainCancelled(ctx, tx, args.Node)
 	case plan.HoldLapsed:
-		return w.d.Inventory.Lapse(ctx, tx, args.Node)
+		return w.d.Inventory.EndExpiredHolds(ctx, tx, args.Node)
 	}
 	// Observed again under this transaction: the node may have spoken since.
 	silent, known, err := w.d.Observed.Silent(ctx, tx, args.Node)

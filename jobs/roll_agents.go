@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
-	"github.com/gpuaas/gpuaas/product/inventory/rollout"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
+	"github.com/gpuaas/gpuaas/product/agentrelease/rollout"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -110,7 +110,7 @@ type key struct {
 }
 
 // look reads what is decided by.
-func (w *rollAgents) look(ctx context.Context, tx pgx.Tx, policy policies.Snapshot, now time.Time) (in rollout.Input, updates map[key]release.Update, err error) {
+func (w *rollAgents) look(ctx context.Context, tx pgx.Tx, policy policies.Snapshot, now time.Time) (in rollout.Input, updates map[key]agentrelease.Update, err error) {
 	fleet, err := w.d.Releases.Fleet(ctx, tx)
 	if err != nil {
 		return in, nil, err
@@ -147,7 +147,7 @@ func (w *rollAgents) look(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 }
 
 // rows joins what was asked with how its task stands.
-func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []release.Update) (rows []rollout.Row, updates map[key]release.Update, err error) {
+func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []agentrelease.Update) (rows []rollout.Row, updates map[key]agentrelease.Update, err error) {
 	asked := make([]nodetask.Asked, len(list))
 	for i, u := range list {
 		asked[i] = nodetask.Asked{Node: u.Node, Fence: u.Fence}
@@ -156,7 +156,7 @@ func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []release.Update)
 	if err != nil {
 		return nil, nil, err
 	}
-	updates = make(map[key]release.Update, len(list))
+	updates = make(map[key]agentrelease.Update, len(list))
 	for i, u := range list {
 		updates[key{u.Node, u.Version}] = u
 		task, known := tasks[asked[i]]

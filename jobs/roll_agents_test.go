@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -34,7 +34,7 @@ func setupRolling(t *testing.T) *rolling {
 	if r.keys, err = secret.OpenSigner(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	r.deps.Releases = &release.Store{DB: r.DB, Signer: r.keys, Naming: ids.DefaultNaming}
+	r.deps.Releases = &agentrelease.Store{DB: r.DB, Signer: r.keys, Naming: ids.DefaultNaming}
 	r.nodes = []ids.Node{r.node}
 	for i := range 9 {
 		r.nodes = append(r.nodes, r.Node(t, fmt.Sprint("more-", i), 1))
@@ -50,7 +50,7 @@ func setupRolling(t *testing.T) *rolling {
 
 func (r *rolling) publish(version string) {
 	r.t.Helper()
-	_, err := r.deps.Releases.Publish(r.t.Context(), release.Build{Version: version, Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"})
+	_, err := r.deps.Releases.Publish(r.t.Context(), agentrelease.Build{Version: version, Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (r *rolling) runs(node ids.Node, version string) {
 	r.Do(r.t, func(tx pgx.Tx) error {
 		report := allocationtest.Report(node, 1)
 		report.Agent, report.Platform = version, "linux/amd64"
-		return r.Inventory.SeenAgent(r.t.Context(), tx, node, report)
+		return r.Inventory.ApplyAgent(r.t.Context(), tx, node, report)
 	})
 }
 
@@ -123,7 +123,7 @@ func (r *rolling) later(d time.Duration) {
 	r.exec(`UPDATE agent_updates SET updated_at = updated_at - $1::interval, deadline_at = deadline_at - $1::interval`, d)
 }
 
-func (r *rolling) rollout() release.Rollout {
+func (r *rolling) rollout() agentrelease.Rollout {
 	r.t.Helper()
 	list, err := r.deps.Releases.Rollouts(r.t.Context(), r.DB)
 	if err != nil || len(list) != 1 {

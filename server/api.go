@@ -90,7 +90,7 @@ func (s *set) faults(ctx context.Context, of []ids.Allocation, seen map[ids.Allo
 	for i, id := range of {
 		which[i] = id.UUID
 	}
-	shown, err := s.inventory.Shown(ctx, s.db, which)
+	shown, err := s.inventory.TenantFaults(ctx, s.db, which)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
@@ -154,9 +154,9 @@ func (p policy) changes() preview.Rules {
 
 // faults are what broken GPUs of a SKU lead to, and how much of the fleet the platform
 // may hold by itself.
-func (p policy) faults(sku string) inventory.FaultRules {
+func (p policy) faults(sku string) nodehealth.FaultRules {
 	v := p.view(policies.In(policies.LevelSKU, sku))
-	return inventory.FaultRules{
+	return nodehealth.FaultRules{
 		Action:      v.String(policies.NodeGPUFaultAction),
 		MassPercent: int(v.Int(policies.NodeMassActionPercent)), MassMinimum: int(v.Int(policies.NodeMassActionMinimum)),
 	}

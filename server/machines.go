@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/secret"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -34,7 +34,7 @@ type machines struct {
 }
 
 // Seen asks each room once.
-func (m machines) Seen(ctx context.Context, n inventory.Node, tasks int) (seen rest.NodeSeen, err error) {
+func (m machines) Seen(ctx context.Context, n fleet.Node, tasks int) (seen rest.NodeSeen, err error) {
 	asked, err := m.tasks.Last(ctx, n.ID, tasks)
 	if err != nil {
 		return seen, err
@@ -77,7 +77,7 @@ const (
 
 // Probe leaves the question in the node's mailbox and waits until it has been
 // answered. One that waits there already is answered for both.
-func (m machines) Probe(ctx context.Context, c identity.Caller, n inventory.Node) error {
+func (m machines) Probe(ctx context.Context, c identity.Caller, n fleet.Node) error {
 	var asked time.Time
 	err := pgx.BeginFunc(ctx, m.db, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
@@ -126,7 +126,7 @@ func (m machines) entry(c identity.Caller, action string, node ids.Node) audit.E
 }
 
 // Token lets a node enrol.
-func (m machines) Token(ctx context.Context, c identity.Caller, n inventory.Node) (rest.EnrolmentToken, error) {
+func (m machines) Token(ctx context.Context, c identity.Caller, n fleet.Node) (rest.EnrolmentToken, error) {
 	token, expires, err := m.tokenFor(ctx, audit.Entry{Actor: c.Actor(), CorrelationID: c.CorrelationID}, n.ID)
 	return rest.EnrolmentToken{Token: token, ExpiresAt: expires, Install: m.install(token)}, err
 }

@@ -21,7 +21,7 @@ import (
 func (s *Server) metrics() http.Handler {
 	s.figures.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildOf(), s.rooms.till.figures, s.rooms.drift, s.rooms.taskFigures)
 	if loop := s.rooms.sets[RoleReconcile]; loop != nil {
-		s.figures.MustRegister(fleet{loop, s.cfg.Clock})
+		s.figures.MustRegister(nodeMetrics{loop, s.cfg.Clock})
 	}
 	if worker := s.rooms.sets[RoleWork]; worker != nil {
 		s.figures.MustRegister(meters{worker}, rollouts{worker}, worker.billing.Figures, hosts{worker})
@@ -40,9 +40,9 @@ func buildOf() prometheus.Collector {
 	return g
 }
 
-// fleet reads its figures when it is asked, so that an idle server computes none.
+// nodeMetrics reads its figures when it is asked, so that an idle server computes none.
 // They are the loop's to know.
-type fleet struct {
+type nodeMetrics struct {
 	*set
 
 	clock clock.Clock
@@ -60,7 +60,7 @@ var (
 )
 
 // Describe names the figures.
-func (fleet) Describe(c chan<- *prometheus.Desc) {
+func (nodeMetrics) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slots, gpus, breaker, sourceLag, driftOpen, overdue} {
 		c <- d
 	}
@@ -74,7 +74,7 @@ const mostSources = 1000
 
 // Collect asks the rooms. A figure that cannot be read is left out: a gap in a
 // graph is true, a zero is not.
-func (f fleet) Collect(c chan<- prometheus.Metric) {
+func (f nodeMetrics) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
 	defer cancel()
 	history := &reconciler.History{DB: f.db}
@@ -107,7 +107,7 @@ func (f fleet) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-func (f fleet) health(ctx context.Context, c chan<- prometheus.Metric) {
+func (f nodeMetrics) health(ctx context.Context, c chan<- prometheus.Metric) {
 	if devices, err := f.inventory.GPUs(ctx); err == nil {
 		for _, d := range devices {
 			c <- prometheus.MustNewConstMetric(gpus, prometheus.GaugeValue, float64(d.N), d.SKU, d.Region, d.State)

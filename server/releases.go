@@ -12,24 +12,24 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/platform/secret"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
-	"github.com/gpuaas/gpuaas/product/inventory/rollout"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
+	"github.com/gpuaas/gpuaas/product/agentrelease/rollout"
 )
 
 // releases is what builds of the agent are published with.
 type releases struct {
 	keys  secret.LocalSigner
-	files release.Files
+	files agentrelease.Files
 }
 
 func openReleases(c Config) (r releases, err error) {
-	r.files = release.Files{Dir: filepath.Join(c.StateDir, release.BuildsDir)}
-	r.keys, err = secret.OpenSigner(filepath.Join(c.StateDir, release.KeysDir))
+	r.files = agentrelease.Files{Dir: filepath.Join(c.StateDir, agentrelease.BuildsDir)}
+	r.keys, err = secret.OpenSigner(filepath.Join(c.StateDir, agentrelease.KeysDir))
 	return r, err
 }
 
-func (r releases) store(c Config, db pg.Pool) *release.Store {
-	return &release.Store{DB: db, Signer: r.keys, Naming: c.naming(), Clock: c.Clock}
+func (r releases) store(c Config, db pg.Pool) *agentrelease.Store {
+	return &agentrelease.Store{DB: db, Signer: r.keys, Naming: c.naming(), Clock: c.Clock}
 }
 
 // publishOwn publishes the build of the agent that lies beside this program, unless
@@ -52,19 +52,19 @@ func (s *Server) publishOwn(ctx context.Context) {
 	}
 }
 
-func (r *rooms) publish(ctx context.Context, path string, to *release.Store) (release.Release, error) {
+func (r *rooms) publish(ctx context.Context, path string, to *agentrelease.Store) (agentrelease.Release, error) {
 	b, err := r.releases.files.Put(path)
 	if err != nil {
-		return release.Release{}, err
+		return agentrelease.Release{}, err
 	}
-	if b.Version, err = release.VersionOf(ctx, path, b.Platform); err != nil {
-		return release.Release{}, err
+	if b.Version, err = agentrelease.VersionOf(ctx, path, b.Platform); err != nil {
+		return agentrelease.Release{}, err
 	}
 	if b.Version == "" {
-		return release.Release{}, fmt.Errorf("%s is for %s, and does not say here which version it is", path, b.Platform)
+		return agentrelease.Release{}, fmt.Errorf("%s is for %s, and does not say here which version it is", path, b.Platform)
 	}
 	known, err := to.Find(ctx, b.Version, b.Platform)
-	if err == nil && known.Digest == b.Digest && known.ExpiresAt.Sub(to.Clock.Now()) > release.Life/2 {
+	if err == nil && known.Digest == b.Digest && known.ExpiresAt.Sub(to.Clock.Now()) > agentrelease.Life/2 {
 		return known, nil
 	}
 	b.Actor = "system:server"

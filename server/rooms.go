@@ -30,9 +30,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -83,8 +83,8 @@ type set struct {
 	audited      *audit.Service
 	metering     *metering.Service
 	certificates *secret.Certificates
-	inventory    *inventory.Service
-	releases     *release.Store
+	inventory    *nodehealth.Service
+	releases     *agentrelease.Store
 	allocations  *allocation.Service
 	billing      *billing.Service
 	payments     *payment.Service
@@ -196,10 +196,9 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 	s.ledger = &ledger.Service{DB: db}
 	s.audited = &audit.Service{DB: db}
 	s.metering = &metering.Service{DB: db}
-	s.inventory = &inventory.Service{
-		DB: db, Hints: r.hints, Identity: s.identity, Rules: r.policy.faults, Naming: c.naming(), TokenLife: r.policy.tokenLife,
-		Grace: r.policy.drainGrace, Clock: c.Clock,
-	}
+	s.inventory = nodehealth.New(db, r.hints)
+	s.inventory.Identity, s.inventory.Naming, s.inventory.Clock = s.identity, c.naming(), c.Clock
+	s.inventory.Rules, s.inventory.TokenLife, s.inventory.Grace = r.policy.faults, r.policy.tokenLife, r.policy.drainGrace
 	s.releases = r.releases.store(c, db)
 	s.certificates = &secret.Certificates{DB: db, Barred: s.inventory.Retired}
 	s.inventory.Certificates = s.certificates

@@ -66,7 +66,7 @@ func (w world) fleet(ctx context.Context, q pg.Queryer, t preview.Touched, f *pr
 	if err != nil {
 		return err
 	}
-	nodes, err := w.inventory.Standing(ctx, q, t.Nodes)
+	nodes, err := w.inventory.NodeSummaries(ctx, q, t.Nodes)
 	for _, n := range nodes {
 		f.Nodes = append(f.Nodes, preview.Node{
 			ID: n.ID, Name: n.Name, SKU: n.SKU, Cordoned: n.Cordoned, Stock: preview.Stock(n.Stock), Held: n.Held, Seen: seen[n.ID.UUID],

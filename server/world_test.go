@@ -24,14 +24,14 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
 
 // worldOf is the rooms with the rights of one role.
 func worldOf(db pg.Pool) world {
 	return world{&set{
 		db: db, observed: &observed.Store{DB: db}, identity: &identity.Service{DB: db, Clock: clock.Clock{}}, catalog: &catalog.Service{DB: db},
-		ledger: &ledger.Service{DB: db}, metering: &metering.Service{DB: db}, inventory: &inventory.Service{DB: db}, allocations: &allocation.Service{DB: db},
+		ledger: &ledger.Service{DB: db}, metering: &metering.Service{DB: db}, inventory: nodehealth.New(db, nil), allocations: &allocation.Service{DB: db},
 	}, &policies.Client{DB: db, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler)}}
 }
 

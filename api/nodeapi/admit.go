@@ -64,7 +64,7 @@ func (i *Intake) Enrol(ctx context.Context, e Enrolment, issue Issue) (a Admitte
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoWithin)
 		defer cancel()
-		_ = i.Inventory.LetGo(ctx, token) // it lets go by itself after a while
+		_ = i.Inventory.ReleaseToken(ctx, token) // it lets go by itself after a while
 		return a, err
 	}
 	i.Certificates.Added(a.Node, a.Grant.Certificate.Serial, a.Grant.stamp())
@@ -79,7 +79,7 @@ func (i *Intake) Renew(ctx context.Context, node ids.Node, serial string, issue 
 		return grant, err
 	}
 	err = pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
-		if err := i.Inventory.Speaks(ctx, tx, node); err != nil {
+		if err := i.Inventory.LockActive(ctx, tx, node); err != nil {
 			return err
 		}
 		if err := i.Certificates.Renewing(ctx, tx, node, serial); err != nil {

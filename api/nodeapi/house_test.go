@@ -24,7 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -87,7 +87,7 @@ func setupHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h.ca = &office{Authority: h.local}
-	fleet := &inventory.Service{DB: h.db, Hints: hints}
+	fleet := nodehealth.New(h.db, hints)
 	h.Intake = &nodeapi.Intake{
 		DB: h.db, Tasks: &nodetask.Store{DB: h.db, Signer: h.keys, Hints: hints, Clock: h.clock}, Observed: &observed.Store{DB: h.db},
 		Inventory: fleet, Certificates: &secret.Certificates{DB: h.db, Barred: fleet.Retired}, Hints: hints, Clock: h.clock,

@@ -16,7 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -26,7 +27,7 @@ type Intake struct {
 	DB           pg.Pool
 	Tasks        *nodetask.Store
 	Observed     *observed.Store
-	Inventory    *inventory.Service
+	Inventory    *nodehealth.Service
 	Certificates *secret.Certificates
 	Hints        *hint.Bus
 	Clock        clock.Clock
@@ -78,10 +79,10 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) e
 		if changed, err = i.Observed.Report(ctx, tx, node, r, i.StaleAfter()); err != nil || !changed {
 			return err
 		}
-		if err := i.Inventory.Seen(ctx, tx, node, r); err != nil {
+		if err := i.Inventory.ApplyReport(ctx, tx, node, r); err != nil {
 			return err
 		}
-		if err := i.Inventory.SeenAgent(ctx, tx, node, r); err != nil {
+		if err := i.Inventory.ApplyAgent(ctx, tx, node, r); err != nil {
 			return err
 		}
 		failpoint.Hit("nodeapi.report.before_commit")
@@ -96,7 +97,7 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) e
 	if changed {
 		failpoint.Hit("nodeapi.report.after_commit")
 		i.Hints.Send(desired.HintDue)
-		i.Hints.Send(inventory.HintSlots)
+		i.Hints.Send(slots.HintSlots)
 	}
 	return nil
 }

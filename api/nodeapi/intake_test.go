@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -35,7 +35,7 @@ func setupIntake(t *testing.T) *intake {
 	}
 	i := &intake{&nodeapi.Intake{
 		DB: db, Tasks: &nodetask.Store{DB: db, Signer: keys, Hints: hints}, Observed: &observed.Store{DB: db},
-		Inventory: &inventory.Service{DB: db, Hints: hints}, Certificates: &secret.Certificates{DB: db}, Hints: hints,
+		Inventory: nodehealth.New(db, hints), Certificates: &secret.Certificates{DB: db}, Hints: hints,
 		StaleAfter: func() time.Duration { return time.Minute },
 	}, t, ids.New[ids.Node]()}
 	i.do(func(tx pgx.Tx) error {

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/api/nodeapi"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -30,7 +30,7 @@ func TestBuildsAreServedToNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.door.Binaries, h.door.Builds = &nodeapi.Binaries{}, release.Files{Dir: dir}
+	h.door.Binaries, h.door.Builds = &nodeapi.Binaries{}, agentrelease.Files{Dir: dir}
 	h.open()
 	known := h.join(h.declare())
 	get := func(p *peer, name string) (int, []byte) {

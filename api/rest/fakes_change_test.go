@@ -89,8 +89,8 @@ func (*archive) Pointer(context.Context, string) (desired.Pointer, error) {
 	return desired.Pointer{Revision: 7, Commit: "good"}, nil
 }
 
-// fleet is the one source. Its hooks are not signed by the word wrong.
-var fleet = desired.SourceState{
+// operators is the one source. Its hooks are not signed by the word wrong.
+var operators = desired.SourceState{
 	SourceSpec: desired.SourceSpec{
 		Name: "fleet", Repository: "https://git.example/fleet.git", Ref: "main", Dirs: []string{"environments/production"},
 		Settings: json.RawMessage(`{"forge":{"kind":"github","project":"acme/fleet","url":"https://api.github.com","tokenRef":"env:TOKEN","webhookSecretRef":"file:/etc/hook"},
@@ -100,24 +100,24 @@ var fleet = desired.SourceState{
 }
 
 func (*archive) Sources(_ context.Context, after string, _ int) ([]desired.SourceState, error) {
-	if after >= fleet.Name {
+	if after >= operators.Name {
 		return nil, nil
 	}
-	return []desired.SourceState{fleet}, nil
+	return []desired.SourceState{operators}, nil
 }
 
 func (*archive) SourceByName(_ context.Context, _ pg.Queryer, name string) (desired.SourceState, error) {
-	if name != fleet.Name {
+	if name != operators.Name {
 		return desired.SourceState{}, errs.New(errs.NotFound, "no source is named %q", name)
 	}
-	return fleet, nil
+	return operators, nil
 }
 
 func (d *archive) Hook(_ context.Context, source string, h http.Header, body []byte) error {
 	switch {
 	case source == "offline":
 		return errs.New(errs.NotFound, "no forge speaks for this source")
-	case source != fleet.Name, h.Get("X-Hub-Signature-256") == "wrong":
+	case source != operators.Name, h.Get("X-Hub-Signature-256") == "wrong":
 		return errs.New(errs.SignatureInvalid, "the signature is not of this body")
 	}
 	d.note(string(body))

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
 // ListAdminNodes handles GET /api/v1/admin/nodes.
@@ -19,7 +19,7 @@ func (s *Server) ListAdminNodes(ctx context.Context, req oapi.ListAdminNodesRequ
 	if err != nil {
 		return nil, err
 	}
-	nodes, next, link, err := page(s, r, limit, nodes, func(n inventory.Node) any { return n.Name })
+	nodes, next, link, err := page(s, r, limit, nodes, func(n fleet.Node) any { return n.Name })
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Server) CreateEnrolmentToken(ctx context.Context, req oapi.CreateEnrolm
 	}, nil
 }
 
-func (s *Server) toNode(n inventory.Node) oapi.Node {
+func (s *Server) toNode(n fleet.Node) oapi.Node {
 	naming := s.Naming
 	naming.Region = n.Region
 	return oapi.Node{

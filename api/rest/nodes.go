@@ -13,7 +13,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/slots"
 )
 
 // CreateNode handles POST /api/v1/admin/nodes.
@@ -167,7 +169,7 @@ func (s *Server) OverrideNodeHealth(ctx context.Context, req oapi.OverrideNodeHe
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.Inventory.OverrideHealth(ctx, s.keepNode(r, http.StatusOK), req.Name, inventory.Word{
+	n, err := s.Inventory.OverrideHealth(ctx, s.keepNode(r, http.StatusOK), req.Name, nodehealth.HealthOverride{
 		Level: string(req.Body.Level), Target: or(req.Body.Target, ""), Reason: h.reason, Until: h.until,
 	})
 	if err != nil {
@@ -227,11 +229,11 @@ func (s *Server) ClearSlot(ctx context.Context, req oapi.ClearSlotRequestObject)
 	return oapi.ClearSlot200JSONResponse{Body: toSlot(slot)}, nil
 }
 
-func slotReply(slot inventory.Slot) identity.Reply {
+func slotReply(slot slots.Slot) identity.Reply {
 	return reply(http.StatusOK, toSlot(slot), "", "")
 }
 
-func toSlot(slot inventory.Slot) oapi.Slot {
+func toSlot(slot slots.Slot) oapi.Slot {
 	return oapi.Slot{
 		Id: slot.ID.UUID, Node: slot.Host, Gpu: slot.GPU, Sku: slot.SKU, Region: slot.Region, Status: oapi.SlotStatus(slot.Status), Reason: slot.Reason,
 		AllocationId: slot.Holder,
@@ -239,6 +241,6 @@ func toSlot(slot inventory.Slot) oapi.Slot {
 }
 
 // keepNode keeps a node with the key, as its room answers a change.
-func (s *Server) keepNode(r *call, status int) identity.Change[inventory.Node] {
-	return keep(r, func(n inventory.Node) identity.Reply { return reply(status, s.toNode(n), "", "") })
+func (s *Server) keepNode(r *call, status int) identity.Change[fleet.Node] {
+	return keep(r, func(n fleet.Node) identity.Reply { return reply(status, s.toNode(n), "", "") })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
 const (
@@ -115,7 +115,7 @@ func (s *standing) asNode() {
 	}
 }
 
-func (s *standing) axes(n inventory.Node) {
+func (s *standing) axes(n fleet.Node) {
 	_, underway := onItsWay[n.Lifecycle]
 	reachable := n.Reachability == "reachable"
 	s.axis("Enrolled", n.Lifecycle != "declared" && n.Lifecycle != "commissioning", "Progressing")

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -22,15 +22,15 @@ func TestStatesOfObjects(t *testing.T) {
 	carried := func(generation int64) *observed.Carried {
 		return &observed.Carried{Applied: observed.Applied{Generation: generation, SpecHash: "h"}, SeenAt: at}
 	}
-	node := func(change func(*inventory.Node)) *inventory.Node {
-		n := inventory.Node{Lifecycle: "active", Health: "healthy", Reachability: "reachable", UpdatedAt: at}
+	node := func(change func(*fleet.Node)) *fleet.Node {
+		n := fleet.Node{Lifecycle: "active", Health: "healthy", Reachability: "reachable", UpdatedAt: at}
 		change(&n)
 		return &n
 	}
 	alloc := func(s allocation.State) *allocation.Allocation {
 		return &allocation.Allocation{State: s, StatusAt: at, ActiveAt: &at, Node: ids.New[ids.Node]()}
 	}
-	healthy := func(*inventory.Node) {}
+	healthy := func(*fleet.Node) {}
 	for what, c := range map[string]struct {
 		kind  desired.Kind
 		seen  ObjectSeen
@@ -44,9 +44,9 @@ func TestStatesOfObjects(t *testing.T) {
 		"a profile that needs a restart":      {desired.KindEnvironment, ObjectSeen{Carried: carried(2), RestartFor: []string{"region"}}, "Synced Healthy True", "RestartRequired"},
 		"a node at work":                      {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(healthy)}, "Synced Healthy True", "Schedulable"},
 		"a node without a machine":            {desired.KindNode, ObjectSeen{Carried: carried(2)}, "Synced Missing False", ""},
-		"a node that waits for its machine":   {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *inventory.Node) { n.Lifecycle = "declared" })}, "Synced Progressing False", ""},
-		"a silent node":                       {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *inventory.Node) { n.Reachability = "stale" })}, "Synced Degraded Unknown", "GPUHealthy"},
-		"a sick node":                         {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *inventory.Node) { n.Health = "degraded" })}, "Synced Degraded False", "AgentReachable"},
+		"a node that waits for its machine":   {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Lifecycle = "declared" })}, "Synced Progressing False", ""},
+		"a silent node":                       {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Reachability = "stale" })}, "Synced Degraded Unknown", "GPUHealthy"},
+		"a sick node":                         {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Health = "degraded" })}, "Synced Degraded False", "AgentReachable"},
 		"a node of an older spec, which goes": {desired.KindNode, ObjectSeen{Carried: carried(1), Node: node(healthy)}, "OutOfSync Progressing False", "Reconciling"},
 		"an allocation in use":                {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: allocation.Seen{Reported: true, Phase: "ready", Generation: 2}}, "Synced Healthy True", "Provisioned"},
 		"an allocation that broke":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: allocation.Seen{Reported: true, Phase: "broken", Generation: 2}}, "OutOfSync Degraded False", "Drifted"},

@@ -64,8 +64,8 @@ var (
 	signedIn      = bitsOf["user"]
 	program       = bitsOf["service_account"]
 	platformAdmin = bitsOf["admin"]
-	fleet         = platformAdmin | bitsOf["operator"]
-	tenantWide    = bitsOf["tenant.owner"] | bitsOf["tenant.viewer"] | fleet // see every project of their tenant
+	fleetRoles    = platformAdmin | bitsOf["operator"]
+	tenantWide    = bitsOf["tenant.owner"] | bitsOf["tenant.viewer"] | fleetRoles // see every project of their tenant
 	// What these allow ends at the border of a project.
 	projectBound = in("project") | program
 	// operators hold their roles everywhere, whatever their tenant.

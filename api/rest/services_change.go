@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -99,7 +99,7 @@ type (
 // ObjectSeen is what is known of a declaration; what is nil is not there.
 type ObjectSeen struct {
 	Carried    *observed.Carried // by a room
-	Node       *inventory.Node
+	Node       *fleet.Node
 	Allocation *allocation.Allocation
 	Host       allocation.Seen // what it last said of the allocation
 	Drifts     []reconciler.Drift

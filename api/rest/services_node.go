@@ -11,32 +11,34 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/slots"
 )
 
 // What the handlers ask about machines.
 type (
 	// Fleet reads the machines.
 	Fleet interface {
-		Capacity(ctx context.Context) ([]inventory.Capacity, error)
-		Nodes(ctx context.Context, after string, limit int) ([]inventory.Node, error)
-		Node(ctx context.Context, name string) (inventory.Node, []inventory.Device, error)
-		Wiring(ctx context.Context, q pg.Queryer, id ids.Node) (inventory.Wiring, error)
-		Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]inventory.Report, error)
+		Capacity(ctx context.Context) ([]slots.Capacity, error)
+		Nodes(ctx context.Context, after string, limit int) ([]fleet.Node, error)
+		Node(ctx context.Context, name string) (fleet.Node, []fleet.Device, error)
+		Wiring(ctx context.Context, q pg.Queryer, id ids.Node) (fleet.Wiring, error)
+		Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]nodehealth.Report, error)
 	}
 	// Holding takes machines and slots off the market, and gives them back.
 	Holding interface {
-		Cordon(ctx context.Context, ch identity.Change[inventory.Node], name, reason string, until *time.Time) (inventory.Node, error)
-		Drain(ctx context.Context, ch identity.Change[inventory.Node], name, reason string, deadline *time.Time) (inventory.Node, error)
-		Uncordon(ctx context.Context, ch identity.Change[inventory.Node], name string, force bool) (inventory.Node, error)
-		QuarantineSlot(ctx context.Context, ch identity.Change[inventory.Slot], id ids.Slot, reason string) (inventory.Slot, error)
-		ClearSlot(ctx context.Context, ch identity.Change[inventory.Slot], id ids.Slot, reason string) (inventory.Slot, error)
+		Cordon(ctx context.Context, ch identity.Change[fleet.Node], name, reason string, until *time.Time) (fleet.Node, error)
+		Drain(ctx context.Context, ch identity.Change[fleet.Node], name, reason string, deadline *time.Time) (fleet.Node, error)
+		Uncordon(ctx context.Context, ch identity.Change[fleet.Node], name string, force bool) (fleet.Node, error)
+		QuarantineSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, reason string) (slots.Slot, error)
+		ClearSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, reason string) (slots.Slot, error)
 	}
 	// Judging ends what a node may say, and puts a person's word beside its own.
 	Judging interface {
-		Revoke(ctx context.Context, ch identity.Change[inventory.Node], name, reason string) (inventory.Node, error)
-		OverrideHealth(ctx context.Context, ch identity.Change[inventory.Node], name string, w inventory.Word) (inventory.Node, error)
-		Accept(ctx context.Context, ch identity.Change[inventory.Node], name, fingerprint, reason string) (inventory.Node, error)
+		Revoke(ctx context.Context, ch identity.Change[fleet.Node], name, reason string) (fleet.Node, error)
+		OverrideHealth(ctx context.Context, ch identity.Change[fleet.Node], name string, w nodehealth.HealthOverride) (fleet.Node, error)
+		Accept(ctx context.Context, ch identity.Change[fleet.Node], name, fingerprint, reason string) (fleet.Node, error)
 	}
 	// Inventory is all that this door asks of that room.
 	Inventory interface {
@@ -47,11 +49,11 @@ type (
 	// Machines is what is done to nodes that more than one room has a part in.
 	Machines interface {
 		// Probe asks a node for a whole report and waits for it.
-		Probe(ctx context.Context, c identity.Caller, n inventory.Node) error
+		Probe(ctx context.Context, c identity.Caller, n fleet.Node) error
 		// Seen is what the rooms know of a node beside its own.
-		Seen(ctx context.Context, n inventory.Node, tasks int) (NodeSeen, error)
+		Seen(ctx context.Context, n fleet.Node, tasks int) (NodeSeen, error)
 		// Token lets a node enrol.
-		Token(ctx context.Context, c identity.Caller, n inventory.Node) (EnrolmentToken, error)
+		Token(ctx context.Context, c identity.Caller, n fleet.Node) (EnrolmentToken, error)
 	}
 )
 

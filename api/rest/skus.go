@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/catalog"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/slots"
 )
 
 // ListSkus handles GET /api/v1/skus.
@@ -71,7 +71,7 @@ func (s *Server) GetNodeCapacity(ctx context.Context, _ oapi.GetNodeCapacityRequ
 	return oapi.GetNodeCapacity200JSONResponse{Items: items}, nil
 }
 
-func (s *Server) toSku(sku catalog.SKU, capacity []inventory.Capacity) oapi.Sku {
+func (s *Server) toSku(sku catalog.SKU, capacity []slots.Capacity) oapi.Sku {
 	shown := oapi.Sku{
 		Id: sku.ID.UUID, Urn: s.Naming.Name("", "", "sku", sku.ID.String()).String(),
 		Name: sku.Name, DisplayName: sku.DisplayName, GpuModel: sku.GPUModel, MemoryGib: sku.MemoryGiB,

@@ -6,7 +6,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
 
 // mostTasks is what a person reads of what a node was asked last.
@@ -54,7 +55,7 @@ func (s *Server) wholeNode(ctx context.Context, name string) (oapi.Node, error) 
 	return shown, s.withOwners(ctx, shown.Holds)
 }
 
-func (s *Server) toGPUs(ctx context.Context, devices []inventory.Device) ([]oapi.Gpu, error) {
+func (s *Server) toGPUs(ctx context.Context, devices []fleet.Device) ([]oapi.Gpu, error) {
 	holders := []uuid.UUID{}
 	for _, d := range devices {
 		if d.Holder != nil {
@@ -104,7 +105,7 @@ func (s *Server) withOwners(ctx context.Context, holds *[]oapi.Hold) error {
 	return nil
 }
 
-func toHolds(list []inventory.Hold) *[]oapi.Hold {
+func toHolds(list []fleet.Hold) *[]oapi.Hold {
 	if list == nil {
 		return nil
 	}
@@ -129,7 +130,7 @@ func toTasks(list []NodeTask) *[]oapi.NodeTask {
 	return &shown
 }
 
-func toReports(list []inventory.Report) *[]oapi.HealthReport {
+func toReports(list []nodehealth.Report) *[]oapi.HealthReport {
 	shown := make([]oapi.HealthReport, len(list))
 	for i, h := range list {
 		shown[i] = oapi.HealthReport{

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/secret"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
 )
 
 const agentText = `Works on a machine of the servers: builds and the keys that sign them lie in
@@ -28,8 +28,8 @@ func NewAgent(a *output.Console) *cobra.Command {
 
 // agentDesk is what the commands work on.
 type agentDesk struct {
-	files release.Files
-	store *release.Store
+	files agentrelease.Files
+	store *agentrelease.Store
 }
 
 func openAgentDesk(ctx context.Context, a *output.Console, stateDir string) (d agentDesk, done func(), err error) {
@@ -40,10 +40,10 @@ func openAgentDesk(ctx context.Context, a *output.Console, stateDir string) (d a
 		}
 	}
 	// Opening the keys of another folder would make some, and no node would believe them.
-	if _, err := os.Stat(filepath.Join(stateDir, release.KeysDir)); err != nil {
+	if _, err := os.Stat(filepath.Join(stateDir, agentrelease.KeysDir)); err != nil {
 		return d, nil, errs.Invalid("--state-dir", "%s holds no release keys of a server", stateDir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
 	}
-	keys, err := secret.OpenSigner(filepath.Join(stateDir, release.KeysDir))
+	keys, err := secret.OpenSigner(filepath.Join(stateDir, agentrelease.KeysDir))
 	if err != nil {
 		return d, nil, err
 	}
@@ -51,8 +51,8 @@ func openAgentDesk(ctx context.Context, a *output.Console, stateDir string) (d a
 	if err != nil {
 		return d, nil, err
 	}
-	d.files = release.Files{Dir: filepath.Join(stateDir, release.BuildsDir)}
-	d.store = &release.Store{DB: db, Signer: keys, Naming: ids.DefaultNaming, Clock: a.Clock}
+	d.files = agentrelease.Files{Dir: filepath.Join(stateDir, agentrelease.BuildsDir)}
+	d.store = &agentrelease.Store{DB: db, Signer: keys, Naming: ids.DefaultNaming, Clock: a.Clock}
 	return d, db.Close, nil
 }
 
@@ -71,7 +71,7 @@ func newAgentPublish(a *output.Console) *cobra.Command {
 				return err
 			}
 			defer done()
-			return publish(cmd.Context(), a, d, args[0], release.Build{Version: version, Minimum: minimum, Life: life})
+			return publish(cmd.Context(), a, d, args[0], agentrelease.Build{Version: version, Minimum: minimum, Life: life})
 		},
 	}
 	flags := cmd.Flags()
@@ -82,12 +82,12 @@ func newAgentPublish(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-func publish(ctx context.Context, a *output.Console, d agentDesk, path string, want release.Build) error {
+func publish(ctx context.Context, a *output.Console, d agentDesk, path string, want agentrelease.Build) error {
 	b, err := d.files.Put(path)
 	if err != nil {
 		return err
 	}
-	said, err := release.VersionOf(ctx, path, b.Platform)
+	said, err := agentrelease.VersionOf(ctx, path, b.Platform)
 	switch {
 	case err != nil:
 		return err
@@ -104,7 +104,7 @@ func publish(ctx context.Context, a *output.Console, d agentDesk, path string, w
 	if err != nil {
 		return err
 	}
-	return showReleases(a, []release.Release{r}, nil)
+	return showReleases(a, []agentrelease.Release{r}, nil)
 }
 
 func newAgentList(a *output.Console) *cobra.Command {
@@ -135,17 +135,17 @@ func newAgentList(a *output.Console) *cobra.Command {
 
 // published is a release as data.
 type published struct {
-	Version   string           `json:"version"`
-	Platform  string           `json:"platform"`
-	Digest    string           `json:"digest"`
-	Size      int64            `json:"size"`
-	Minimum   string           `json:"minimum"`
-	ExpiresAt time.Time        `json:"expires_at"`
-	CreatedAt time.Time        `json:"created_at"`
-	Rollout   *release.Rollout `json:"rollout"`
+	Version   string                `json:"version"`
+	Platform  string                `json:"platform"`
+	Digest    string                `json:"digest"`
+	Size      int64                 `json:"size"`
+	Minimum   string                `json:"minimum"`
+	ExpiresAt time.Time             `json:"expires_at"`
+	CreatedAt time.Time             `json:"created_at"`
+	Rollout   *agentrelease.Rollout `json:"rollout"`
 }
 
-func showReleases(a *output.Console, all []release.Release, rollouts []release.Rollout) error {
+func showReleases(a *output.Console, all []agentrelease.Release, rollouts []agentrelease.Rollout) error {
 	t := output.Table{Head: []string{"VERSION", "PLATFORM", "DIGEST", "MINIMUM", "EXPIRES", "STATUS", "NODES", "MESSAGE"}}
 	items := []published{}
 	add := func(p published) {

@@ -29,7 +29,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
 
 // doorVariable carries a doorOrder to the process that opens the door.
@@ -112,7 +112,7 @@ func doorProcess(ctx context.Context) error {
 // doorConfig wires the rooms that create and show allocations, as the server does.
 func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 	c, hints := clock.Clock{}, &hint.Bus{}
-	people, offers, slots := &identity.Service{DB: db, Clock: c, Hints: hints}, &catalog.Service{DB: db, Clock: c, Hints: hints}, &inventory.Service{DB: db, Hints: hints}
+	people, offers, slots := &identity.Service{DB: db, Clock: c, Hints: hints}, &catalog.Service{DB: db, Clock: c, Hints: hints}, nodehealth.New(db, hints)
 	return rest.Config{
 		Identity: people, Catalog: offers, Inventory: slots, Metering: &metering.Service{DB: db}, DB: db,
 		Allocations: &allocation.Service{

@@ -34,7 +34,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -46,7 +46,7 @@ type house struct {
 	owner       *pgxpool.Pool
 	hints       *hint.Bus
 	allocations *allocation.Service
-	inventory   *inventory.Service
+	inventory   *nodehealth.Service
 	jobs        *river.Client[pgx.Tx]
 	authority   *pki.Local
 	door        *nodeapi.Server
@@ -111,8 +111,8 @@ func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	rooms := func(db pg.Pool) (*desired.Store, *catalog.Service, *inventory.Service, *allocation.Service) {
-		store, offers, slots := &desired.Store{DB: db, Hints: h.hints}, &catalog.Service{DB: db, Clock: c, Hints: h.hints}, &inventory.Service{DB: db, Hints: h.hints}
+	rooms := func(db pg.Pool) (*desired.Store, *catalog.Service, *nodehealth.Service, *allocation.Service) {
+		store, offers, slots := &desired.Store{DB: db, Hints: h.hints}, &catalog.Service{DB: db, Clock: c, Hints: h.hints}, nodehealth.New(db, h.hints)
 		return store, offers, slots, &allocation.Service{
 			DB: db, Desired: store, Inventory: slots, Catalog: offers, Identity: &identity.Service{DB: db, Clock: c}, Naming: ids.DefaultNaming,
 			Hints: h.hints, Clock: c, Limits: func(identity.Caller) allocation.Limits {

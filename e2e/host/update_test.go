@@ -31,9 +31,9 @@ import (
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/product/inventory"
-	"github.com/gpuaas/gpuaas/product/inventory/release"
-	"github.com/gpuaas/gpuaas/product/inventory/rollout"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
+	"github.com/gpuaas/gpuaas/product/agentrelease/rollout"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
 
 // fleet is a control plane that updates one node, and the host of that node.
@@ -42,8 +42,8 @@ type fleet struct {
 	host     *rig.Host
 	db       *pgxpool.Pool
 	node     ids.Node
-	releases *release.Store
-	files    release.Files
+	releases *agentrelease.Store
+	files    agentrelease.Files
 	policies *policies.Client
 	client   *river.Client[pgx.Tx]
 	dir      string
@@ -63,10 +63,10 @@ func newFleet(t *testing.T) *fleet {
 	ok(t, err)
 	builders, err := secret.OpenSigner(filepath.Join(f.dir, "release-keys"))
 	ok(t, err)
-	f.files = release.Files{Dir: filepath.Join(f.dir, "agents")}
-	f.releases = &release.Store{DB: f.db, Signer: builders, Naming: ids.DefaultNaming, Clock: c}
+	f.files = agentrelease.Files{Dir: filepath.Join(f.dir, "agents")}
+	f.releases = &agentrelease.Store{DB: f.db, Signer: builders, Naming: ids.DefaultNaming, Clock: c}
 	f.policies = &policies.Client{DB: f.db, Hints: hints, Log: quiet}
-	tasks, slots := &nodetask.Store{DB: f.db, Signer: keys, Hints: hints, Clock: c}, &inventory.Service{DB: f.db, Hints: hints}
+	tasks, slots := &nodetask.Store{DB: f.db, Signer: keys, Hints: hints, Clock: c}, nodehealth.New(f.db, hints)
 	in := &nodeapi.Intake{
 		DB: f.db, Tasks: tasks, Observed: &observed.Store{DB: f.db}, Inventory: slots, Certificates: &secret.Certificates{DB: f.db},
 		Hints: hints, Clock: c, StaleAfter: func() time.Duration { return 10 * time.Second },
@@ -112,7 +112,7 @@ func ok(t testing.TB, err error) {
 }
 
 // enrol makes the host a node the way that people do.
-func (f *fleet) enrol(slots *inventory.Service, url, fingerprint string) {
+func (f *fleet) enrol(slots *nodehealth.Service, url, fingerprint string) {
 	f.t.Helper()
 	var token string
 	ok(f.t, pgx.BeginFunc(f.t.Context(), f.db, func(tx pgx.Tx) (err error) {
@@ -154,9 +154,9 @@ func (f *fleet) want(version string) {
 }
 
 // until has the rollouts looked at until the version stands so.
-func (f *fleet) until(version string, state rollout.State, within time.Duration) release.Rollout {
+func (f *fleet) until(version string, state rollout.State, within time.Duration) agentrelease.Rollout {
 	f.t.Helper()
-	var last release.Rollout
+	var last agentrelease.Rollout
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		_, err := f.client.Insert(f.t.Context(), jobs.RollAgents{}, nil)
 		ok(f.t, err)

@@ -93,7 +93,7 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 			}
 			// A room that asks a lower one: once, and no deeper.
 			for further := range room.reach("."+called, func(f *function) map[string]bool { return f.rooms }) {
-				if other != pkg && under(other, "product") && all["platform/identity"].audits("."+further) {
+				if other != pkg && under(other, "product") && (all["platform/identity"].audits("."+further) || all["product/fleet"] != nil && all["product/fleet"].audits("."+further)) {
 					return true
 				}
 			}

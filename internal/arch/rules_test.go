@@ -67,7 +67,7 @@ var importRules = map[string][]string{
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
 	// desired: the hint that wakes the loop. platform/secret: whether a node's certificate is in
 	// force, checked at every call.
-	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/inventory", "desired", "platform/secret"},
+	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/slots", "product/fleet", "product/nodehealth", "product/agentrelease", "desired", "platform/secret"},
 
 	"server": {
 		"api", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies", "cue", "protocol",
@@ -101,7 +101,7 @@ var notImported = []string{"cmd", "e2e", "scripts"}
 // order is total on purpose: two packages that need each other mean that one should enqueue.
 var layers = map[string][]string{
 	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence"},
-	"product":  {"slots", "inventory", "storage", "allocation", "app", "terminal"},
+	"product":  {"slots", "fleet", "nodehealth", "agentrelease", "storage", "allocation", "app", "terminal"},
 }
 
 // libraryRules restrict a library to the folders that may import it, in test files too.
@@ -122,7 +122,7 @@ var libraryRules = []struct {
 	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "protocol/fault/gen"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},
-		never:   []string{"agent", "reconciler/plan", "reconciler/check", "gitops/preview", "product/slots/place", "product/inventory/rollout"},
+		never:   []string{"agent", "reconciler/plan", "reconciler/check", "gitops/preview", "product/slots/place", "product/agentrelease/rollout"},
 	},
 }
 

@@ -36,8 +36,8 @@ var unscoped = []string{
 	"platform/payment.Receive", // nobody has signed in where the payment provider speaks
 
 	// Builds of the agent belong to no tenant, and so do the audit rows about them.
-	"product/inventory/release.Publish",
-	"product/inventory/release.Retry",
+	"product/agentrelease.Publish",
+	"product/agentrelease.Retry",
 
 	// An administrator's act on somebody who is in no tenant yet.
 	"platform/identity.PutTenantMember",

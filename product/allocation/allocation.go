@@ -26,14 +26,15 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/slots"
 )
 
 // Service is the room.
 type Service struct {
 	DB        pg.Pool
 	Desired   *desired.Store
-	Inventory *inventory.Service
+	Inventory *nodehealth.Service
 	Catalog   *catalog.Service
 	Identity  *identity.Service
 	Metering  *metering.Service
@@ -148,7 +149,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 			return Allocation{}, err
 		}
 		// From a snapshot that may be old: the claim has the last word.
-		slots, err := s.Inventory.Place(ctx, r.SKU, r.Region, r.GPUs, a.CreatedAt)
+		chosen, err := s.Inventory.Place(ctx, r.SKU, r.Region, r.GPUs, a.CreatedAt)
 		if r.Queue && errs.CodeOf(err) == errs.SKUUnavailable {
 			return s.enqueue(ctx, a, r, limits)
 		}
@@ -156,8 +157,8 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 			return Allocation{}, err
 		}
 		err = func() error {
-			defer s.Inventory.Placed(slots)
-			return s.promise(ctx, &a, r, slots, keys, limits)
+			defer s.Inventory.Finished(chosen)
+			return s.promise(ctx, &a, r, chosen, keys, limits)
 		}()
 		if err == nil {
 			s.Desired.Hint()
@@ -168,7 +169,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		// for another reason must not have all free slots read again.
 		taken := errs.CodeOf(err) == errs.SKUUnavailable
 		if taken {
-			s.Inventory.Misplaced(r.SKU, r.Region)
+			s.Inventory.Refresh(r.SKU, r.Region)
 		}
 		if !taken && !errors.Is(err, identity.ErrKeysChanged) || try == placements {
 			return Allocation{}, err
@@ -177,10 +178,10 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 }
 
 // promise is the one transaction of a request.
-func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots inventory.Slots, keys []string, l Limits) error {
-	a.Node = slots.Node
-	a.Region = slots.Region
-	declaration, err := declare(*a, slots, keys, len(r.SSHKeys) == 0)
+func (s *Service) promise(ctx context.Context, a *Allocation, r Request, chosen slots.Placement, keys []string, l Limits) error {
+	a.Node = chosen.Node
+	a.Region = chosen.Region
+	declaration, err := declare(*a, chosen, keys, len(r.SSHKeys) == 0)
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, slots i
 	identity.QueueLock(b, r.Caller)                     // tenant, project, principal: always in this order
 	identity.QueueKeysOf(b, r.Caller, r.SSHKeys, keys)  // under those locks, as is what follows
 	queueCaps(b, *a, l)
-	inventory.QueueClaim(b, a.ID, slots)
+	slots.QueueClaim(b, a.ID, chosen)
 	queueInsert(b, *a, noKeys)
 	desired.QueuePut(b, declaration) // marks it due
 	s.queueAsked(b, *a, r.Caller)
@@ -258,12 +259,12 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	return a, nil
 }
 
-func declare(a Allocation, slots inventory.Slots, keys []string, follow bool) (desired.Object, error) {
+func declare(a Allocation, chosen slots.Placement, keys []string, follow bool) (desired.Object, error) {
 	spec := desired.Allocation{
 		Tenant: a.Tenant.String(), Project: a.Project.String(), User: a.User.String(), SKU: a.SKU, GPUs: a.GPUs,
-		Node: slots.Node.String(), GPUUUIDs: slots.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, FollowKeys: follow, ExpireAt: a.ExpiresAt,
+		Node: chosen.Node.String(), GPUUUIDs: chosen.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, FollowKeys: follow, ExpireAt: a.ExpiresAt,
 	}
-	for _, id := range slots.IDs {
+	for _, id := range chosen.IDs {
 		spec.Slots = append(spec.Slots, id.String())
 	}
 	if spec.Keys == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/product/slots/place"
 )
 
@@ -49,7 +49,7 @@ type lease struct {
 }
 
 // leases reads when those end that hold slots and that the caller may see.
-func (s *Service) leases(ctx context.Context, nodes []inventory.Candidate) (map[uuid.UUID]lease, error) {
+func (s *Service) leases(ctx context.Context, nodes []slots.Candidate) (map[uuid.UUID]lease, error) {
 	var holders []uuid.UUID
 	for _, n := range nodes {
 		for _, u := range n.Slots {
@@ -79,7 +79,7 @@ func (s *Service) leases(ctx context.Context, nodes []inventory.Candidate) (map[
 	return all, nil
 }
 
-func candidates(nodes []inventory.Candidate, leases map[uuid.UUID]lease, named bool) []place.Candidate {
+func candidates(nodes []slots.Candidate, leases map[uuid.UUID]lease, named bool) []place.Candidate {
 	all := make([]place.Candidate, len(nodes))
 	for i, n := range nodes {
 		c := place.Candidate{Region: n.Region, Enrolled: n.Enrolled, Heard: n.Heard, Cordoned: n.Cordoned}

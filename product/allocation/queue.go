@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/slots"
 )
 
 // A request that waits for capacity is a row and nothing else: no claim, no
@@ -112,7 +112,7 @@ func (f fullness) known(w waiter) bool {
 }
 
 func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also func(context.Context, pgx.Tx, Allocation) error) (placed bool, err error) {
-	var slots inventory.Slots
+	var chosen slots.Placement
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		a, named, err := lockWaiting(ctx, tx, w.ID)
 		switch {
@@ -132,18 +132,18 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 		if err != nil {
 			return err
 		}
-		if slots, err = s.Inventory.Place(ctx, a.SKU, a.Region, a.GPUs, s.Clock.Now()); err != nil {
+		if chosen, err = s.Inventory.Place(ctx, a.SKU, a.Region, a.GPUs, s.Clock.Now()); err != nil {
 			return err
 		}
 		placed = true
-		return s.settle(ctx, tx, a, slots, keys, len(named) == 0, also)
+		return s.settle(ctx, tx, a, chosen, keys, len(named) == 0, also)
 	})
-	if len(slots.IDs) > 0 {
-		s.Inventory.Placed(slots)
+	if len(chosen.IDs) > 0 {
+		s.Inventory.Finished(chosen)
 	}
 	if errs.CodeOf(err) == errs.SKUUnavailable {
 		if placed { // others were faster than the claim
-			s.Inventory.Misplaced(w.SKU, w.Region)
+			s.Inventory.Refresh(w.SKU, w.Region)
 		} else {
 			full[[2]string{w.SKU, w.Region}] = w.GPUs
 		}
@@ -154,17 +154,17 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 
 // settle claims and declares, in tx: from here on it is as though it had been
 // placed when it was asked for.
-func (s *Service) settle(ctx context.Context, tx pgx.Tx, a Allocation, slots inventory.Slots, keys []string, follow bool, also func(context.Context, pgx.Tx, Allocation) error) error {
-	a.Node, a.Region = slots.Node, slots.Region
+func (s *Service) settle(ctx context.Context, tx pgx.Tx, a Allocation, chosen slots.Placement, keys []string, follow bool, also func(context.Context, pgx.Tx, Allocation) error) error {
+	a.Node, a.Region = chosen.Node, chosen.Region
 	if err := tx.QueryRow(ctx, placeAllocation, a.ID, a.Node, a.Region).Scan(&a.ExpiresAt); err != nil {
 		return fmt.Errorf("placing %s: %w", a.ID, err)
 	}
-	declaration, err := declare(a, slots, keys, follow)
+	declaration, err := declare(a, chosen, keys, follow)
 	if err != nil {
 		return err
 	}
 	b := &pgx.Batch{}
-	inventory.QueueClaim(b, a.ID, slots)
+	slots.QueueClaim(b, a.ID, chosen)
 	desired.QueuePut(b, declaration)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err

@@ -42,7 +42,7 @@ func vacate(t *testing.T, w *allocationtest.World, a allocation.Allocation) {
 
 func place(t *testing.T, w *allocationtest.World, want int) {
 	t.Helper()
-	w.Inventory.Misplaced(allocationtest.SKU, "") // another process has freed it
+	w.Inventory.Refresh(allocationtest.SKU, "") // another process has freed it
 	if placed, err := w.Allocations.PlaceQueued(t.Context(), nil); err != nil || placed != want {
 		t.Errorf("placed %d, want %d: %v", placed, want, err)
 	}
@@ -103,7 +103,7 @@ func TestINV01QueueTwoWorkers(t *testing.T) {
 	servers := []*allocation.Service{w.Allocations, w.Server()}
 	everyone(4, func(i int) error { _, err := servers[i%2].PlaceQueued(t.Context(), nil); return err })
 	for range 3 { // a claim that was lost to the other worker is tried again
-		w.Inventory.Misplaced(allocationtest.SKU, "")
+		w.Inventory.Refresh(allocationtest.SKU, "")
 		_, err := w.Allocations.PlaceQueued(t.Context(), nil)
 		must(t, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -115,7 +115,7 @@ func (s *Service) GaveUp(ctx context.Context, tx pgx.Tx, a Allocation, attempts 
 			return err
 		}
 	}
-	inventory.QueueDirty(b, a.ID)
+	slots.QueueDirty(b, a.ID)
 	event.Queue(b, s.fact(a, SubjectFailed, FailedFact{Allocation: a.ID.String(), Reason: reasonFailed, Message: why, Attempts: attempts}))
 	return send(ctx, tx, b, a)
 }

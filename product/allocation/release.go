@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/slots"
 )
 
 // Why an allocation is released.
@@ -87,7 +87,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	}
 	b := &pgx.Batch{}
 	metering.QueueClose(b, a.ID, metering.ReleaseRequested, nil)
-	inventory.QueueDirty(b, a.ID)
+	slots.QueueDirty(b, a.ID)
 	actor := "system:reconcile"
 	if by.Principal() != uuid.Nil {
 		actor = by.Actor()

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/inventory"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -36,7 +36,7 @@ const (
 type World struct {
 	DB          *pgxpool.Pool
 	Allocations *allocation.Service
-	Inventory   *inventory.Service
+	Inventory   *nodehealth.Service
 	Desired     *desired.Store
 	Catalog     *catalog.Service
 	Ledger      *ledger.Service
@@ -84,7 +84,7 @@ func New(t testing.TB, balance money.Minor) *World {
 // itself, and nothing of what the others have sold.
 func (w *World) Server() *allocation.Service {
 	return &allocation.Service{
-		DB: w.DB, Desired: w.Desired, Inventory: &inventory.Service{DB: w.DB, Hints: w.Hints}, Catalog: w.Catalog,
+		DB: w.DB, Desired: w.Desired, Inventory: nodehealth.New(w.DB, w.Hints), Catalog: w.Catalog,
 		Identity: &identity.Service{DB: w.DB}, Metering: &metering.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
 		Naming: ids.DefaultNaming, Hints: w.Hints,
 	}
@@ -107,7 +107,7 @@ func (w *World) Node(t testing.TB, name string, n int) ids.Node {
 		if err := w.Inventory.Declare(t.Context(), tx, node, name, spec); err != nil {
 			return err
 		}
-		return w.Inventory.Seen(t.Context(), tx, node, Report(node, n))
+		return w.Inventory.ApplyReport(t.Context(), tx, node, Report(node, n))
 	})
 	return node
 }

@@ -1,0 +1,148 @@
+package agentrelease_test
+
+import (
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+func setup(t *testing.T) (*agentrelease.Store, secret.LocalSigner) {
+	t.Helper()
+	keys, err := secret.OpenSigner(t.TempDir())
+	must(t, err)
+	return &agentrelease.Store{DB: pgtest.Scoped(t, pgtest.Clone(t)), Signer: keys, Naming: ids.DefaultNaming, Clock: clock.Clock{}}, keys
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func build() agentrelease.Build {
+	return agentrelease.Build{Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"}
+}
+
+// INV-49: what is published is signed by the release key and says what was said of
+// it; the node's own reading of it holds.
+func TestINV49Published(t *testing.T) {
+	t.Parallel()
+	s, keys := setup(t)
+	b := build()
+	b.Minimum, b.Life = "v1.0.0", time.Hour
+	r, err := s.Publish(t.Context(), b)
+	must(t, err)
+	promised, err := protocol.OpenRelease(r.Metadata, r.Signature, keys.Public())
+	must(t, err)
+	if promised.Version != "v1.1.0" || promised.Digest != b.Digest || promised.Size != 7 || promised.Minimum != "v1.0.0" || promised.ExpiresAt.Sub(promised.IssuedAt) != time.Hour {
+		t.Errorf("%+v", promised)
+	}
+	for i := range r.Metadata {
+		bad := append([]byte{}, r.Metadata...)
+		bad[i] ^= 1
+		if _, err := protocol.OpenRelease(bad, r.Signature, keys.Public()); protocol.CodeOf(err) != protocol.SignatureInvalid {
+			t.Fatalf("byte %d turned: %v", i, err)
+		}
+	}
+	if _, err := protocol.OpenRelease(r.Metadata, r.Signature, map[string][]byte{r.Kid: make([]byte, ed25519.PublicKeySize)}); protocol.CodeOf(err) != protocol.SignatureInvalid {
+		t.Errorf("another key: %v", err)
+	}
+}
+
+// The same build again is promised for longer, each time with an audit row;
+// another one under its version is refused.
+func TestPublishAgain(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	first, err := s.Publish(t.Context(), build())
+	must(t, err)
+	longer := build()
+	longer.Life = 2 * agentrelease.Life
+	second, err := s.Publish(t.Context(), longer)
+	must(t, err)
+	if !second.ExpiresAt.After(first.ExpiresAt) {
+		t.Errorf("ends %s, then %s", first.ExpiresAt, second.ExpiresAt)
+	}
+	other := build()
+	other.Digest = strings.Repeat("cd", 32)
+	if _, err := s.Publish(t.Context(), other); errs.CodeOf(err) != errs.Conflict {
+		t.Error(err)
+	}
+	other.Platform = "linux/arm64"
+	if _, err := s.Publish(t.Context(), other); err != nil {
+		t.Error(err)
+	}
+	var audited int
+	must(t, s.DB.QueryRow(pg.WithScope(t.Context(), pg.Platform), `SELECT count(*) FROM audit_logs WHERE action = 'agent_release.publish'`).Scan(&audited))
+	list, err := s.Releases(t.Context(), s.DB)
+	if err != nil || len(list) != 2 || audited != 3 {
+		t.Errorf("%d releases, %d audit rows, %v", len(list), audited, err)
+	}
+}
+
+func TestPublishRefused(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	for name, change := range map[string]func(*agentrelease.Build){
+		"no version":              func(b *agentrelease.Build) { b.Version = "" },
+		"a version with a blank":  func(b *agentrelease.Build) { b.Version = "v1 " },
+		"no platform":             func(b *agentrelease.Build) { b.Platform = "amd64" },
+		"no digest":               func(b *agentrelease.Build) { b.Digest = "AB" },
+		"empty":                   func(b *agentrelease.Build) { b.Size = 0 },
+		"too large":               func(b *agentrelease.Build) { b.Size = protocol.MaxBinary + 1 },
+		"over already":            func(b *agentrelease.Build) { b.Life = -time.Hour },
+		"below its own minimum":   func(b *agentrelease.Build) { b.Minimum = "v2.0.0" },
+		"a minimum without order": func(b *agentrelease.Build) { b.Minimum = "newest" },
+		"no order, and a minimum": func(b *agentrelease.Build) { b.Version, b.Minimum = "devel", "v1.0.0" },
+	} {
+		b := build()
+		change(&b)
+		if _, err := s.Publish(t.Context(), b); errs.CodeOf(err) != errs.ValidationError {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A build is kept under its digest, and found by nothing else.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	must(t, err)
+	f := agentrelease.Files{Dir: filepath.Join(t.TempDir(), "agents")}
+	b, err := f.Put(self)
+	must(t, err)
+	if _, err := f.Put(self); err != nil {
+		t.Error(err)
+	}
+	file, size, err := f.Open(b.Digest)
+	must(t, err)
+	must(t, file.Close())
+	if size != b.Size || !strings.HasPrefix(b.Platform, "linux/") {
+		t.Errorf("%+v, %d bytes", b, size)
+	}
+	for _, name := range []string{"", "../" + b.Digest, strings.Repeat("0", 64), strings.ToUpper(b.Digest)} {
+		if _, _, err := f.Open(name); errs.CodeOf(err) != errs.NotFound {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := f.Put("release_test.go"); errs.CodeOf(err) != errs.ValidationError {
+		t.Errorf("no program: %v", err)
+	}
+	left, _ := filepath.Glob(filepath.Join(f.Dir, "*"))
+	if hidden, _ := filepath.Glob(filepath.Join(f.Dir, ".*")); len(left) != 1 || len(hidden) > 0 {
+		t.Errorf("left %v %v", left, hidden)
+	}
+}

@@ -1,0 +1,157 @@
+package fleet
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+)
+
+const (
+	// tokenLife is the longest that an enrolment token may wait for its node.
+	tokenLife = 15 * time.Minute
+	// reservedFor outlasts every authority that is waited for.
+	reservedFor = 30 * time.Second
+	tokenBytes  = 32
+)
+
+// EnrolmentToken makes the single-use secret by which a node first speaks. It is
+// shown once and kept only as its hash. Those made for the node before end.
+func (s *Service) EnrolmentToken(ctx context.Context, tx pgx.Tx, id ids.Node) (token string, expires time.Time, err error) {
+	secret := make([]byte, tokenBytes)
+	if _, err := rand.Read(secret); err != nil {
+		return "", time.Time{}, fmt.Errorf("drawing token: %w", err)
+	}
+	token = "gpe_" + base64.RawURLEncoding.EncodeToString(secret)
+	if err := s.RevokeTokens(ctx, tx, id); err != nil {
+		return "", time.Time{}, err
+	}
+	err = tx.QueryRow(ctx, insertToken, hashOf(token), id, s.tokenLife()).Scan(&expires)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", time.Time{}, errs.New(errs.NotFound, "no such node")
+	}
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("storing token: %w", err)
+	}
+	return token, expires, nil
+}
+
+// RevokeTokens ends the tokens of a node that wait to be used.
+func (s *Service) RevokeTokens(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	if _, err := tx.Exec(ctx, lockTokens, id); err != nil {
+		return fmt.Errorf("locking tokens of %s: %w", id, err)
+	}
+	// Another statement than the lock: it sees what was made while we waited.
+	if _, err := tx.Exec(ctx, revokeTokens, id); err != nil {
+		return fmt.Errorf("revoking tokens of %s: %w", id, err)
+	}
+	return nil
+}
+
+func (s *Service) tokenLife() time.Duration {
+	if s.TokenLife == nil {
+		return tokenLife
+	}
+	return min(s.TokenLife(), tokenLife)
+}
+
+// Redemption is a token that one enrolment holds until it is spent or let go.
+type Redemption struct {
+	Node ids.Node
+
+	hash []byte
+	by   uuid.UUID
+}
+
+// ReserveToken names the node of a token and keeps others from redeeming it while
+// a certificate is made. Of many who try, one succeeds.
+func (s *Service) ReserveToken(ctx context.Context, token string) (r Redemption, err error) {
+	r.hash, r.by = hashOf(token), uuid.New()
+	err = s.DB.QueryRow(ctx, reserveToken, r.hash, r.by, reservedFor).Scan(&r.Node)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return r, tokenInvalid()
+	}
+	if err != nil {
+		return r, fmt.Errorf("reserving token: %w", err)
+	}
+	return r, nil
+}
+
+// ReleaseToken gives a token back that no certificate came of.
+func (s *Service) ReleaseToken(ctx context.Context, r Redemption) error {
+	if _, err := s.DB.Exec(ctx, releaseToken, r.hash, r.by); err != nil {
+		return fmt.Errorf("giving a token back: %w", err)
+	}
+	return nil
+}
+
+// SpendToken ends a token that was reserved, and records by which key the host
+// will sign what it proves; without one it proves nothing.
+func (s *Service) SpendToken(ctx context.Context, tx pgx.Tx, r Redemption, proofKey []byte) error {
+	var node ids.Node
+	err := tx.QueryRow(ctx, spendToken, r.hash, r.by).Scan(&node)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return tokenInvalid() // revoked, expired or retired meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("spending token: %w", err)
+	}
+	if len(proofKey) != ed25519.PublicKeySize {
+		proofKey = nil
+	}
+	if _, err := tx.Exec(ctx, setEnrolled, node, proofKey); err != nil {
+		return fmt.Errorf("enrolling %s: %w", node, err)
+	}
+	return nil
+}
+
+// LockActive refuses a node that is retired, and keeps it from retiring until the
+// transaction ends.
+func (s *Service) LockActive(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	var speaks bool
+	err := tx.QueryRow(ctx, lockSpeaker, id).Scan(&speaks)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("reading node %s: %w", id, err)
+	}
+	if !speaks {
+		return errs.New(errs.CertificateRevoked, "this node is retired")
+	}
+	return nil
+}
+
+// Retired lists the nodes that may not speak, whatever certificate they hold.
+func (s *Service) Retired(ctx context.Context) (map[ids.Node]struct{}, error) {
+	rows, err := s.DB.Query(ctx, selectRetired)
+	if err != nil {
+		return nil, fmt.Errorf("reading retired nodes: %w", err)
+	}
+	retired := map[ids.Node]struct{}{}
+	var id ids.Node
+	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+		retired[id] = struct{}{}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading retired nodes: %w", err)
+	}
+	return retired, nil
+}
+
+func hashOf(token string) []byte {
+	hash := sha256.Sum256([]byte(token))
+	return hash[:]
+}
+
+func tokenInvalid() error {
+	return errs.New(errs.EnrolmentTokenInvalid, "this enrolment token is unknown, used, replaced or expired").
+		Try("ask an operator for a new one; a token lives 15 minutes at most and works once")
+}

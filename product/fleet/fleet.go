@@ -1,0 +1,29 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/product/slots"
+)
+
+// Service owns nodes, their operator holds, their drains and their enrolment. It includes the slots
+// of the nodes, because most changes of a node change its slots in the same transaction.
+type Service struct {
+	*slots.Service
+	// Identity stores the idempotency keys of operators' changes. Naming is the first part of resource
+	// names.
+	Identity *identity.Service
+	Naming   ids.Naming
+	// Grace returns how long tenants may stay on a draining node if the operator gives no deadline:
+	// node.drain_grace_minutes.
+	Grace func(node string) time.Duration
+	Clock clock.Clock
+	// TokenLife returns how long an enrolment token is valid. Nil means the longest time.
+	TokenLife func() time.Duration
+	// Certificates revokes the certificates of nodes.
+	Certificates *secret.Certificates
+}

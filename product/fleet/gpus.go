@@ -1,0 +1,27 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// GPUCount is how many devices of a SKU in a region are in a state of health.
+type GPUCount struct {
+	SKU, Region, State string // healthy | degraded | unhealthy | unknown | missing
+	N                  int
+}
+
+// GPUs counts the devices of the fleet.
+func (s *Service) GPUs(ctx context.Context) ([]GPUCount, error) {
+	rows, err := s.DB.Query(ctx, countGPUs)
+	if err != nil {
+		return nil, fmt.Errorf("counting GPUs: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[GPUCount])
+	if err != nil {
+		return nil, fmt.Errorf("counting GPUs: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,133 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/product/slots"
+)
+
+// HoldKind is what a hold does.
+type HoldKind string
+
+// The kinds of holds.
+const (
+	Cordon     HoldKind = "cordon"     // nothing new is placed on the node
+	Drain      HoldKind = "drain"      // and who stands on it leaves by the deadline
+	Quarantine HoldKind = "quarantine" // one slot is kept for inspection
+)
+
+// Cause is why there is a hold: somebody's word, or what the platform has seen.
+type Cause string
+
+// The causes of holds.
+const (
+	ByOperator    Cause = "operator"
+	ByFingerprint Cause = "fingerprint"
+	ByHealth      Cause = "health"
+	ByUpdate      Cause = "update"
+)
+
+// Hold is a reason that keeps a node or a slot unsold. Several may stand at once;
+// only whoever set one lifts it.
+type Hold struct {
+	ID       uuid.UUID
+	Node     ids.Node
+	Slot     *uuid.UUID // nil: the whole node
+	Kind     HoldKind
+	Cause    Cause
+	Owner    string // the actor's name in audit rows, or system
+	Reason   string
+	Deadline *time.Time // of a drain: tenants leave by then; of another: when it ends by itself
+	Since    time.Time
+}
+
+// QueueHold sets a hold in the caller's transaction. The same owner's hold of that
+// kind and cause has the new reason and deadline. Nothing is placed on the node by
+// a claim that commits after it.
+func QueueHold(b *pgx.Batch, h Hold) {
+	// Before the slots, as everybody locks them: no slot comes to the node meanwhile.
+	b.Queue(lockHeld, h.Node)
+	b.Queue(putHold, uuid.Must(uuid.NewV7()), h.Node, h.Slot, h.Kind, h.Cause, h.Owner, h.Reason, h.Deadline)
+	if h.Slot != nil {
+		slots.QueueQuarantineHeld(b, *h.Slot)
+	}
+	QueueFollowHolds(b, h.Node, string(h.Kind)+" set")
+	if h.Kind == Drain {
+		b.Queue(markLeaving, h.Node, "node drains")
+	}
+}
+
+// QueueLift ends holds of a node, those with these ids, in the caller's transaction.
+func QueueLift(b *pgx.Batch, node ids.Node, of []uuid.UUID, by string) {
+	b.Queue(lockHeld, node)
+	b.Queue(liftHolds, node, of, by)
+	QueueFollowHolds(b, node, "hold lifted")
+	b.Queue(markLeaving, node, "hold lifted")
+}
+
+// QueueFollowHolds has the slots of a node follow its holds, and the loop look at it. The slots are locked by a statement of its own: the next one sees
+// the holds of whoever had them before.
+func QueueFollowHolds(b *pgx.Batch, node ids.Node, why string) {
+	slots.QueueFollowHolds(b, node)
+	b.Queue(markNode, node, why)
+}
+
+// Holds reads what stands against these nodes and their slots, oldest first.
+func (s *Service) Holds(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[ids.Node][]Hold, error) {
+	rows, err := q.Query(ctx, selectHolds, nodes)
+	if err != nil {
+		return nil, fmt.Errorf("reading holds: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Hold])
+	if err != nil {
+		return nil, fmt.Errorf("reading holds: %w", err)
+	}
+	all := map[ids.Node][]Hold{}
+	for _, h := range list {
+		all[h.Node] = append(all[h.Node], h)
+	}
+	return all, nil
+}
+
+// SystemHold is a hold that the platform itself sets: on a node, or on the slot of a GPU.
+type SystemHold struct {
+	ID     uuid.UUID `json:"id"`
+	GPU    string    `json:"gpu"` // of the slot; empty: the whole node
+	Cause  string    `json:"cause"`
+	Reason string    `json:"reason"`
+}
+
+// ownerSystem is the owner of holds that the platform sets.
+const ownerSystem = "system"
+
+// PutSystemHolds sets holds of the platform and returns the slot of each hold by the id of the hold.
+// The slot of a hold on the whole node is nil.
+func PutSystemHolds(ctx context.Context, tx pgx.Tx, node ids.Node, holds []SystemHold) (map[uuid.UUID]*uuid.UUID, error) {
+	rows, err := tx.Query(ctx, putOwn, node, holds)
+	if err != nil {
+		return nil, fmt.Errorf("holding %s: %w", node, err)
+	}
+	made := map[uuid.UUID]*uuid.UUID{}
+	var hold uuid.UUID
+	var slot *uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&hold, &slot}, func() error {
+		made[hold] = slot
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("holding %s: %w", node, err)
+	}
+	return made, nil
+}
+
+// QueueLiftSystem ends holds of the platform, those with these ids.
+func QueueLiftSystem(b *pgx.Batch, node ids.Node, of []uuid.UUID) {
+	b.Queue(liftOwn, of, ownerSystem)
+	QueueFollowHolds(b, node, "hold lifted")
+}

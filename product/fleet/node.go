@@ -1,0 +1,43 @@
+// Package inventory owns the fleet as it is sold: nodes with their axes, GPUs,
+// slots and the claims on them. A slot becomes clean only by proof, never by a
+// state; placement is a pure function in place.
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/product/slots"
+)
+
+// Declare carries out a node's declaration.
+func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Node, name string, n desired.Node) error {
+	_, err := tx.Exec(ctx, declareNode, id, name, n.SKU, n.Region, n.Onboarding, n.GPUs, n.Hardware, n.Cordoned, n.Address)
+	if err != nil {
+		return fmt.Errorf("declaring node %s: %w", name, err)
+	}
+	b := &pgx.Batch{}
+	slots.QueueResell(b, id, n.SKU, n.Region)
+	slots.QueueFollowHolds(b, id) // a declared cordon is as strict as any
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("declaring slots of %s: %w", name, err)
+	}
+	return nil
+}
+
+// Silent records that a node's reports have stopped, or begun again. It is a
+// condition of the node: what runs on it is unknown, not over.
+func (s *Service) Silent(ctx context.Context, tx pgx.Tx, id ids.Node, silent bool) error {
+	to := "reachable"
+	if silent {
+		to = "stale"
+	}
+	if _, err := tx.Exec(ctx, setReachability, id, to); err != nil {
+		return fmt.Errorf("recording silence of %s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/slots"
+)
+
+// inChange makes one change of an operator's: the key first, so that a repetition waits
+// for nothing; then the work, and what it is answered.
+func inChange[T any](ctx context.Context, s *Service, ch identity.Change[T], work func(pgx.Tx) (T, error)) (T, error) {
+	var made, none T
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		s.Identity.QueueKey(b, ch.Key, identity.Reply{})
+		err := sendBatch(ctx, tx, b)
+		if err == nil {
+			made, err = work(tx)
+		}
+		if err != nil {
+			return err
+		}
+		b = &pgx.Batch{}
+		if ch.Answer != nil {
+			s.Identity.QueueReply(b, ch.Key, ch.Answer(made))
+		}
+		return sendBatch(ctx, tx, b)
+	})
+	if err != nil {
+		return none, err
+	}
+	return made, nil
+}
+
+func sendBatch(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
+	if b.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// Cordon has nothing new placed on a node, until a time or until the hold is lifted.
+func (s *Service) Cordon(ctx context.Context, ch identity.Change[Node], name, reason string, until *time.Time) (Node, error) {
+	if until != nil && !until.After(s.Clock.Now()) {
+		return Node{}, errs.Invalid("until", "has gone by")
+	}
+	return s.setHold(ctx, ch, name, Hold{Kind: Cordon, Cause: ByOperator, Reason: reason, Deadline: until})
+}
+
+// Drain has those who stand on a node leave by the deadline, or within the grace
+// that policy gives. The loop tells them, waits, and releases.
+func (s *Service) Drain(ctx context.Context, ch identity.Change[Node], name, reason string, deadline *time.Time) (Node, error) {
+	now := s.Clock.Now().Truncate(time.Microsecond) // as the database will say it
+	switch {
+	case deadline == nil:
+		at := now.Add(s.Grace(name))
+		deadline = &at
+	case deadline.Before(now):
+		return Node{}, errs.Invalid("deadline", "has gone by")
+	}
+	return s.setHold(ctx, ch, name, Hold{Kind: Drain, Cause: ByOperator, Reason: reason, Deadline: deadline})
+}
+
+func (s *Service) setHold(ctx context.Context, ch identity.Change[Node], name string, h Hold) (Node, error) {
+	return s.ChangeNode(ctx, ch, name, string(h.Kind), func(_ pgx.Tx, n Node, b *pgx.Batch) (any, error) {
+		h.Node, h.Owner = n.ID, ch.Caller.Actor()
+		QueueHold(b, h)
+		return map[string]any{"reason": h.Reason, "deadline": h.Deadline}, nil
+	})
+}
+
+// ChangeNode changes a node's holds, with the one audit row, and answers how it stands then.
+func (s *Service) ChangeNode(ctx context.Context, ch identity.Change[Node], name, action string, work func(pgx.Tx, Node, *pgx.Batch) (after any, err error)) (Node, error) {
+	n, err := inChange(ctx, s, ch, func(tx pgx.Tx) (Node, error) {
+		n, err := s.node(ctx, tx, name)
+		if err == nil && n.Lifecycle == "retired" {
+			err = errs.New(errs.NotFound, "no node is named %s", name)
+		}
+		if err != nil {
+			return Node{}, err
+		}
+		b := &pgx.Batch{}
+		after, err := work(tx, n, b)
+		if err != nil {
+			return Node{}, err
+		}
+		s.queueAudit(b, ch.Caller, "node."+action, "node", n.ID.UUID, after)
+		if err := sendBatch(ctx, tx, b); err != nil {
+			return Node{}, fmt.Errorf("%s of %s: %w", action, name, err)
+		}
+		return s.node(ctx, tx, name)
+	})
+	if err == nil {
+		s.Wake()
+	}
+	return n, err
+}
+
+// Revoke ends a node's certificates: what it says is believed no more, until it is
+// enrolled anew.
+func (s *Service) Revoke(ctx context.Context, ch identity.Change[Node], name, reason string) (Node, error) {
+	return s.ChangeNode(ctx, ch, name, "revoke", func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) {
+		if err := s.RevokeTokens(ctx, tx, n.ID); err != nil {
+			return nil, err
+		}
+		serials, err := s.Certificates.Revoke(ctx, tx, n.ID, reason)
+		return map[string]any{"reason": reason, "serials": serials}, err
+	})
+}
+
+func (s *Service) queueAudit(b *pgx.Batch, by identity.Caller, action, kind string, id uuid.UUID, after any) {
+	audit.Queue(b, audit.Entry{
+		Tenant: by.Tenant, Actor: by.Actor(), Action: action, Target: s.Naming.Name("", "", kind, id.String()).String(),
+		CorrelationID: by.CorrelationID, After: after,
+	})
+}
+
+// Uncordon lifts the caller's cordons and drains of a node. What others hold is
+// theirs to lift, unless an admin forces it; what a file declares is the file's.
+func (s *Service) Uncordon(ctx context.Context, ch identity.Change[Node], name string, force bool) (Node, error) {
+	return s.ChangeNode(ctx, ch, name, "uncordon", func(_ pgx.Tx, n Node, b *pgx.Batch) (any, error) {
+		mine, err := liftable(n, ch.Caller.Actor(), force)
+		if err != nil {
+			return nil, err
+		}
+		of, lifted := make([]uuid.UUID, len(mine)), make([]map[string]any, len(mine))
+		for i, h := range mine {
+			of[i], lifted[i] = h.ID, map[string]any{"kind": h.Kind, "owner": h.Owner, "reason": h.Reason}
+		}
+		QueueLift(b, n.ID, of, ch.Caller.Actor())
+		return map[string]any{"lifted": lifted, "force": force}, nil
+	})
+}
+
+// liftable are the holds that somebody may lift, or why none of those that stand.
+func liftable(n Node, by string, force bool) (mine []Hold, err error) {
+	var other *Hold
+	for _, h := range n.Holds {
+		switch {
+		case h.Kind == Quarantine:
+		case h.Owner == by, force && h.Cause != ByFingerprint:
+			mine = append(mine, h)
+		case other == nil:
+			other = &h
+		}
+	}
+	if len(mine) > 0 || other == nil {
+		return mine, nil
+	}
+	switch e := errs.New(errs.DrainOwnedByOther, "%s is held by %s: %s", n.Name, other.Owner, other.Reason).With("owner", other.Owner); other.Cause {
+	case ByFingerprint:
+		return nil, e.Try("look at the hardware, then accept it: gpuaas node accept %s", n.Name)
+	case ByOperator, ByHealth, ByUpdate:
+		return nil, e.Try("ask them to lift it; an admin may with force")
+	default:
+		return nil, e
+	}
+}
+
+// QuarantineSlot keeps a slot for inspection, whoever has it now.
+func (s *Service) QuarantineSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, reason string) (slots.Slot, error) {
+	return s.changeSlot(ctx, ch, id, "quarantine", map[string]any{"reason": reason}, func(_ pgx.Tx, slot slots.Slot, b *pgx.Batch) error {
+		QueueHold(b, Hold{Node: slot.Node, Slot: &id.UUID, Kind: Quarantine, Cause: ByOperator, Owner: ch.Caller.Actor(), Reason: reason})
+		return nil
+	})
+}
+
+// ClearSlot gives a slot that was kept back to the market, where there is proof
+// that nothing of its last holder is left, and nothing else speaks against it.
+func (s *Service) ClearSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, reason string) (slots.Slot, error) {
+	return s.changeSlot(ctx, ch, id, "clear", map[string]any{"reason": reason}, func(tx pgx.Tx, slot slots.Slot, b *pgx.Batch) error {
+		holds, err := s.Holds(ctx, tx, []ids.Node{slot.Node})
+		if err != nil {
+			return err
+		}
+		of := []uuid.UUID{}
+		for _, h := range holds[slot.Node] {
+			switch {
+			case h.Slot == nil || *h.Slot != id.UUID:
+			case h.Cause != ByOperator:
+				return unproved(slot, h.Reason).Try("mend it until its reports say so, or override them: gpuaas node health %s", slot.Host)
+			default:
+				of = append(of, h.ID)
+			}
+		}
+		if slot.Status == "dirty" || slot.Status == "quarantined" && !slots.OnlyHeld(slot.Reason) {
+			return unproved(slot, slot.Reason).Try("have it released again, until the node proves that nothing is left")
+		}
+		QueueLift(b, slot.Node, of, ch.Caller.Actor())
+		slots.QueueClear(b, id)
+		return nil
+	})
+}
+
+func unproved(slot slots.Slot, why string) *errs.Error {
+	return errs.New(errs.ProofMissing, "nothing proves that this slot of %s may be sold: it is %s (%s)", slot.Host, slot.Status, why).
+		With("status", slot.Status).With("reason", why)
+}
+
+func (s *Service) changeSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, action string, after any, work func(pgx.Tx, slots.Slot, *pgx.Batch) error) (slots.Slot, error) {
+	slot, err := inChange(ctx, s, ch, func(tx pgx.Tx) (slots.Slot, error) {
+		slot, err := slots.ReadSlot(ctx, tx, id)
+		if err != nil {
+			return slots.Slot{}, err
+		}
+		b := &pgx.Batch{}
+		if err := work(tx, slot, b); err != nil {
+			return slots.Slot{}, err
+		}
+		s.queueAudit(b, ch.Caller, "slot."+action, "slot", id.UUID, after)
+		if err := sendBatch(ctx, tx, b); err != nil {
+			return slots.Slot{}, fmt.Errorf("%s of slot %s: %w", action, id, err)
+		}
+		return slots.ReadSlot(ctx, tx, id)
+	})
+	if err == nil {
+		s.Wake()
+	}
+	return slot, err
+}

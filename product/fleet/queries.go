@@ -1,0 +1,161 @@
+package fleet
+
+import (
+	"github.com/gpuaas/gpuaas/product/slots"
+)
+
+const (
+	declareNode = `
+		INSERT INTO nodes AS n (id, name, sku, region, onboarding, expected_gpus, lifecycle, hardware, cordoned, address)
+		VALUES ($1, $2, $3, $4, $5, $6, 'declared', $7, $8, $9)
+		ON CONFLICT (id) DO UPDATE SET name = excluded.name, sku = excluded.sku, region = excluded.region, onboarding = excluded.onboarding,
+			expected_gpus = excluded.expected_gpus, hardware = excluded.hardware, cordoned = excluded.cordoned, address = excluded.address,
+			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' WHEN NOT n.retiring THEN n.lifecycle
+				WHEN n.reachability = 'reachable' THEN 'active' ELSE 'offline' END,
+			retiring = false, version = n.version + 1, updated_at = now()
+		WHERE n.lifecycle = 'retired' OR n.retiring OR (n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.hardware, n.cordoned, n.address) IS DISTINCT FROM
+			(excluded.name, excluded.sku, excluded.region, excluded.onboarding, excluded.expected_gpus, excluded.hardware, excluded.cordoned, excluded.address)`
+	// Off the market first, so that a claim which waits for a slot finds none clean.
+	drainNode = `
+		UPDATE nodes SET lifecycle = 'draining', retiring = true, version = version + 1, updated_at = now()
+		WHERE id = $1 AND NOT retiring AND lifecycle <> 'retired'`
+	retireDrained   = `WITH node AS (SELECT id FROM nodes WHERE id = $1 AND retiring)` + andRetire
+	retireDrainedOf = `WITH node AS (SELECT id FROM nodes WHERE id = ` + nodeOf + ` AND retiring)` + andRetire
+	// The statement before has locked the slots.
+	andRetire = `
+		UPDATE nodes SET lifecycle = 'retired', retiring = false, version = version + 1, updated_at = now()
+		FROM node WHERE nodes.id = node.id AND NOT EXISTS (SELECT FROM slots s WHERE s.node_id = node.id AND s.status IN ('claimed', 'dirty'))`
+	// The node before its slots, as everybody locks them, and before another
+	// statement looks at them: of two who leave at once, the later sees that the
+	// other has left.
+	lockNodeOf      = `SELECT id FROM nodes WHERE id = ` + nodeOf + ` FOR UPDATE`
+	nodeOf          = `(SELECT s.node_id FROM slots s JOIN slot_claims c ON c.slot_id = s.id WHERE c.allocation_id = $1 LIMIT 1)`
+	setReachability = `
+		UPDATE nodes SET reachability = $2, version = version + 1, updated_at = now(),
+			lifecycle = CASE WHEN $2 = 'stale' AND lifecycle = 'active' THEN 'offline' WHEN $2 = 'reachable' AND lifecycle = 'offline' THEN 'active' ELSE lifecycle END
+		WHERE id = $1 AND reachability <> $2`
+	putGPUs = `
+		INSERT INTO gpus AS g (uuid, node_id, index, model, memory_mib, health, present)
+		SELECT uuid, $1, index, model, memory_mib, health, true
+		FROM jsonb_to_recordset($2) AS r(uuid text, index int, model text, memory_mib bigint, health text)
+		ORDER BY uuid
+		ON CONFLICT (uuid) DO UPDATE SET index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib, updated_at = now()
+		WHERE g.node_id = excluded.node_id AND (g.index, g.model, g.memory_mib) IS DISTINCT FROM (excluded.index, excluded.model, excluded.memory_mib)`
+	// Health is all sources' word together.
+	setCards = `
+		UPDATE gpus g SET health = r.health, reasons = r.reasons, present = r.present, updated_at = now()
+		FROM jsonb_to_recordset($2) AS r(uuid text, health text, reasons text[], present boolean)
+		WHERE g.uuid = r.uuid AND g.node_id = $1 AND (g.health, g.reasons, g.present) IS DISTINCT FROM (r.health, r.reasons, r.present)`
+	setTopology    = `UPDATE nodes SET topology = $2 WHERE id = $1 AND topology IS DISTINCT FROM $2::jsonb`
+	setChanged     = `UPDATE nodes SET changed = $2, version = version + 1, updated_at = now() WHERE id = $1`
+	markHardware   = `SELECT mark_due('Node', $1, now(), 'its hardware is another')`
+	selectTopology = `SELECT topology, changed FROM nodes WHERE id = $1`
+	acceptHardware = `UPDATE nodes SET fingerprint = $2, accepted = $3, changed = '', version = version + 1, updated_at = now() WHERE id = $1`
+	selectHardware = `SELECT name, topology, changed FROM nodes WHERE id = $1 FOR UPDATE`
+	liftOwn        = `UPDATE holds SET lifted_at = now(), lifted_by = $2 WHERE id = ANY($1) AND lifted_at IS NULL`
+	putOwn         = `
+		INSERT INTO holds (id, node_id, slot_id, kind, cause, owner, reason)
+		SELECT w.id, $1, s.id, CASE WHEN w.gpu = '' THEN 'cordon' ELSE 'quarantine' END, w.cause, 'system', w.reason
+		FROM jsonb_to_recordset($2) AS w(id uuid, gpu text, cause text, reason text) LEFT JOIN slots s ON s.gpu_uuid = w.gpu AND s.node_id = $1
+		WHERE w.gpu = '' OR s.id IS NOT NULL ON CONFLICT DO NOTHING
+		RETURNING id, slot_id`
+	countGPUs = `
+		SELECT n.sku, n.region, CASE WHEN g.present THEN g.health ELSE 'missing' END, count(*)
+		FROM gpus g JOIN nodes n ON n.id = g.node_id WHERE n.lifecycle <> 'retired' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
+	setHealth = `
+		UPDATE nodes SET health = $2, message = $3, version = version + 1, updated_at = now() WHERE id = $1 AND (health, message) IS DISTINCT FROM ($2, $3)`
+	setSeen = `
+		UPDATE nodes SET health = $2, message = $3, reachability = 'reachable', version = version + 1, updated_at = now(),
+			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning', 'enrolled', 'offline', 'active') THEN $4 ELSE lifecycle END
+		WHERE id = $1 AND (health, message, reachability, lifecycle) IS DISTINCT FROM ($2, $3, 'reachable', $4)`
+	lockHeld = `UPDATE nodes SET version = version + 1 WHERE id = $1`
+	putHold  = `
+		INSERT INTO holds (id, node_id, slot_id, kind, cause, owner, reason, deadline) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (node_id, coalesce(slot_id, '00000000-0000-0000-0000-000000000000'), kind, owner, cause) WHERE lifted_at IS NULL
+		DO UPDATE SET reason = excluded.reason, deadline = excluded.deadline`
+	liftHolds = `UPDATE holds SET lifted_at = now(), lifted_by = $3 WHERE node_id = $1 AND id = ANY($2) AND lifted_at IS NULL`
+	// Who stands on it is told, or told otherwise.
+	markLeaving = `
+		SELECT mark_due('Allocation', c.allocation_id, now(), $2)
+		FROM slots s JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) WHERE s.node_id = $1`
+	selectHolds = `
+		SELECT h.id, h.node_id, h.slot_id, h.kind, h.cause, h.owner, h.reason, h.deadline, h.created_at
+		FROM holds h WHERE h.node_id = ANY($1) AND ` + slots.Stands + ` ORDER BY h.id`
+	// Each step looks again whether it is due: holds may have come and gone since it
+	// was planned. The loop looks for the next one at once.
+	drains   = `EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL)`
+	occupied = `EXISTS (SELECT FROM slots s LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
+			WHERE s.node_id = n.id AND (s.status IN ('claimed', 'dirty') OR c.slot_id IS NOT NULL))`
+	beginDrain = `
+		UPDATE nodes n SET lifecycle = 'draining', drained_at = NULL, version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND (n.lifecycle IN ('active', 'offline') OR n.lifecycle = 'drained' AND ` + occupied + `) AND ` + drains
+	endDrain = `
+		UPDATE nodes n SET lifecycle = 'drained', drained_at = now(), version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND n.lifecycle = 'draining' AND ` + drains + ` AND NOT ` + occupied
+	callDrainOff = `
+		UPDATE nodes n SET lifecycle = CASE WHEN n.reachability = 'reachable' THEN 'active' ELSE 'offline' END, drained_at = NULL,
+			version = version + 1, updated_at = now()
+		WHERE n.id = $1 AND NOT n.retiring AND n.lifecycle IN ('draining', 'drained') AND NOT ` + drains
+	lapseHolds = `
+		UPDATE holds SET lifted_at = now(), lifted_by = 'system:deadline'
+		WHERE node_id = $1 AND slot_id IS NULL AND kind <> 'drain' AND lifted_at IS NULL AND deadline <= now()`
+	markNode   = `SELECT mark_due('Node', $1, now(), $2)`
+	markNodeOf = `SELECT mark_due('Node', id, now(), 'a slot came free') FROM nodes WHERE id = ` + nodeOf + ` AND lifecycle = 'draining' AND NOT retiring`
+	selectNode = `
+		SELECT n.name, n.version, n.region, coalesce(h.owner, ''), coalesce(h.reason, ''), h.deadline
+		FROM nodes n LEFT JOIN LATERAL (
+			SELECT owner, reason, deadline FROM holds WHERE node_id = n.id AND kind = 'drain' AND lifted_at IS NULL ORDER BY deadline, id LIMIT 1
+		) h ON true WHERE n.id = $1`
+	selectLeave = `
+		SELECT h.deadline, h.owner, h.reason FROM holds h JOIN slots s ON s.node_id = h.node_id
+			JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
+		WHERE c.allocation_id = $1 AND h.kind = 'drain' AND h.lifted_at IS NULL ORDER BY h.deadline, h.id LIMIT 1`
+	selectNames   = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
+	selectAddress = `SELECT coalesce(nullif(address, ''), name) FROM nodes WHERE id = $1`
+	// Two who make a token for one node take turns: only the later one's works.
+	lockTokens   = `SELECT pg_advisory_xact_lock(hashtextextended('enrolment_tokens ' || $1::uuid::text, 0))`
+	revokeTokens = `
+		UPDATE enrolment_tokens SET revoked_at = now()
+		WHERE node_id = $1 AND used_at IS NULL AND revoked_at IS NULL`
+	insertToken = `
+		INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at)
+		SELECT $1, id, now() + $3::interval FROM nodes WHERE id = $2 AND lifecycle <> 'retired'
+		RETURNING expires_at`
+	// Of many who redeem one token at once, one holds it while its certificate is
+	// made. One that crashed lets go after a while.
+	reserveToken = `
+		UPDATE enrolment_tokens SET reserved_by = $2, reserved_until = now() + $3::interval
+		WHERE secret_hash = $1 AND ` + redeemable + ` AND (reserved_until IS NULL OR reserved_until <= now())
+		RETURNING node_id`
+	releaseToken = `UPDATE enrolment_tokens SET reserved_by = NULL, reserved_until = NULL WHERE secret_hash = $1 AND reserved_by = $2 AND used_at IS NULL`
+	spendToken   = `
+		UPDATE enrolment_tokens SET used_at = now() WHERE secret_hash = $1 AND reserved_by = $2 AND ` + redeemable + `
+		RETURNING node_id`
+	redeemable = `used_at IS NULL AND revoked_at IS NULL AND expires_at > now()
+			AND EXISTS (SELECT FROM nodes n WHERE n.id = node_id AND n.lifecycle <> 'retired')`
+	selectRetired = `SELECT id FROM nodes WHERE lifecycle = 'retired'`
+	// Held until the certificate is recorded, so that a node does not retire between.
+	lockSpeaker = `SELECT lifecycle <> 'retired' FROM nodes WHERE id = $1 FOR SHARE`
+	// The key of the host that was vouched for before proves nothing any more.
+	setEnrolled = `
+		UPDATE nodes SET proof_key = $2, version = version + 1, updated_at = now(),
+			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning') THEN 'enrolled' ELSE lifecycle END
+		WHERE id = $1 AND (lifecycle IN ('declared', 'commissioning') OR proof_key IS DISTINCT FROM $2)`
+	selectNodes = `
+		SELECT n.id, n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.lifecycle, n.health, n.reachability,
+			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + slots.Stands + `), n.cordoned, n.hardware, n.message,
+			n.version, n.updated_at, n.agent_version, n.fingerprint, n.address, n.drained_at,
+			(SELECT min(h.deadline) FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL),
+			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined'),
+			count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty'))
+		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
+	selectNodesOf = selectNodes + ` WHERE n.id = ANY($1) GROUP BY n.id`
+	selectKept    = `
+		SELECT id, name, sku, region, onboarding, expected_gpus, hardware, cordoned, address FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`
+	selectDevices = `
+		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, s.id, coalesce(s.status, ''), coalesce(s.reason, ''),
+			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))
+		FROM gpus g LEFT JOIN slots s ON s.gpu_uuid = g.uuid WHERE g.node_id = $1 ORDER BY g.index`
+	// By what a node proves that a slot is clean.
+	selectProofKey = `SELECT coalesce(proof_key, ''::bytea) FROM nodes WHERE id = $1`
+)

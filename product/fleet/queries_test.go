@@ -1,0 +1,62 @@
+package fleet
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"nodes", "gpus", "slots", "slot_claims", "enrolment_tokens", "holds", "health_reports", "breaker_trips"}, map[string]string{
+		"declareNode":     declareNode,
+		"drainNode":       drainNode,
+		"lockNodeOf":      lockNodeOf,
+		"retireDrained":   retireDrained,
+		"retireDrainedOf": retireDrainedOf,
+		"setReachability": setReachability,
+		"putGPUs":         putGPUs,
+		"setCards":        setCards,
+		"setTopology":     setTopology,
+		"setChanged":      setChanged,
+		"setAgent":        setAgent,
+		"acceptHardware":  acceptHardware,
+		"selectHardware":  selectHardware,
+		"liftOwn":         liftOwn,
+		"putOwn":          putOwn,
+		"selectTopology":  selectTopology,
+		"markHardware":    markHardware,
+		"countGPUs":       countGPUs,
+		"setHealth":       setHealth,
+		"setSeen":         setSeen,
+		"insertToken":     insertToken,
+		"spendToken":      spendToken,
+		"lockTokens":      lockTokens,
+		"revokeTokens":    revokeTokens,
+		"reserveToken":    reserveToken,
+		"releaseToken":    releaseToken,
+		"selectRetired":   selectRetired,
+		"lockSpeaker":     lockSpeaker,
+		"setEnrolled":     setEnrolled,
+		"selectNodes":     selectNodes + ` WHERE n.name > $1 GROUP BY n.id`,
+		"lockHeld":        lockHeld,
+		"putHold":         putHold,
+		"liftHolds":       liftHolds,
+		"markLeaving":     markLeaving,
+		"selectHolds":     selectHolds,
+		"beginDrain":      beginDrain,
+		"endDrain":        endDrain,
+		"callDrainOff":    callDrainOff,
+		"lapseHolds":      lapseHolds,
+		"markNode":        markNode,
+		"markNodeOf":      markNodeOf,
+		"selectNode":      selectNode,
+		"selectLeave":     selectLeave,
+		"selectAddress":   selectAddress,
+		"selectDevices":   selectDevices,
+		"selectProofKey":  selectProofKey,
+		"selectNodesOf":   selectNodesOf,
+		"selectKept":      selectKept,
+		"selectNames":     selectNames,
+	})
+}

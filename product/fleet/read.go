@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Node is one machine on its four axes, for operators.
+type Node struct {
+	ID           ids.Node
+	Name         string
+	SKU          string
+	Region       string
+	Onboarding   string
+	ExpectedGPUs int
+	Lifecycle    string
+	Health       string
+	Reachability string
+	Cordoned     bool // nothing new is placed here, whoever says so
+	Declared     bool // its declaration says so
+	Hardware     string
+	Message      string
+	Version      int64
+	UpdatedAt    time.Time
+	AgentVersion string
+	Fingerprint  string
+	Address      string
+	DrainedAt    *time.Time
+	LeaveAt      *time.Time // by when tenants leave a node that drains
+	Slots        int
+	Free         int
+	Quarantined  int
+	Held         int    // slots that are claimed, or not proved clean yet
+	Holds        []Hold `db:"-"` // only where one node is asked for, or was changed
+}
+
+// Draining says that whoever stands on it is to leave.
+func (n Node) Draining() bool { return n.LeaveAt != nil }
+
+// Occupancy is the fourth axis.
+func (n Node) Occupancy() string {
+	switch taken := n.Slots - n.Free - n.Quarantined; {
+	case taken == 0:
+		return "free"
+	case n.Free == 0:
+		return "full"
+	default:
+		return "partial"
+	}
+}
+
+// Device is one GPU of a node and the slot that sells it.
+type Device struct {
+	Index      int
+	UUID       string
+	Model      string
+	MemoryMiB  int64
+	Health     string
+	Reasons    []string
+	Present    bool
+	Slot       *uuid.UUID
+	SlotStatus string
+	SlotReason string
+	Holder     *uuid.UUID // allocation
+}
+
+// Nodes lists the fleet by name, after a name.
+func (s *Service) Nodes(ctx context.Context, after string, limit int) ([]Node, error) {
+	rows, err := s.DB.Query(ctx, selectNodes+` WHERE n.name > $1 AND n.lifecycle <> 'retired' GROUP BY n.id ORDER BY n.name LIMIT $2`, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Node])
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	return list, nil
+}
+
+// NodesOf reads these nodes, retired ones as well; those that are not known yet
+// are left out.
+func (s *Service) NodesOf(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]Node, error) {
+	rows, err := s.DB.Query(ctx, selectNodesOf, of)
+	if err != nil {
+		return nil, fmt.Errorf("reading nodes: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Node])
+	if err != nil {
+		return nil, fmt.Errorf("reading nodes: %w", err)
+	}
+	all := make(map[uuid.UUID]Node, len(list))
+	for _, n := range list {
+		all[n.ID.UUID] = n
+	}
+	return all, nil
+}
+
+// node reads one node with what holds it, by name; one that is declared stands
+// before a retired one of the same name.
+func (s *Service) node(ctx context.Context, q pg.Queryer, name string) (Node, error) {
+	rows, err := q.Query(ctx, selectNodes+` WHERE n.name = $1 GROUP BY n.id ORDER BY n.lifecycle = 'retired', n.id DESC LIMIT 1`, name)
+	if err != nil {
+		return Node{}, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Node])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Node{}, errs.New(errs.NotFound, "no node is named %s", name)
+	}
+	if err != nil {
+		return Node{}, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	holds, err := s.Holds(ctx, q, []ids.Node{n.ID})
+	n.Holds = holds[n.ID]
+	return n, err
+}
+
+// Node reads one node and its devices by name.
+func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error) {
+	n, err := s.node(ctx, s.DB, name)
+	if err != nil {
+		return Node{}, nil, err
+	}
+	rows, err := s.DB.Query(ctx, selectDevices, n.ID)
+	if err != nil {
+		return Node{}, nil, fmt.Errorf("reading devices of %s: %w", name, err)
+	}
+	devices, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Device])
+	if err != nil {
+		return Node{}, nil, fmt.Errorf("reading devices of %s: %w", name, err)
+	}
+	return n, devices, nil
+}
+
+// AddressOf is where a node's SSH service is reached, as it is declared: a host, or
+// host:port; else its name.
+func (s *Service) AddressOf(ctx context.Context, id ids.Node) (address string, err error) {
+	if err := s.DB.QueryRow(ctx, selectAddress, id).Scan(&address); err != nil {
+		return "", fmt.Errorf("reading the address of %s: %w", id, err)
+	}
+	return address, nil
+}
+
+// NamesOf is what the nodes of the fleet are called.
+func (s *Service) NamesOf(ctx context.Context) (map[uuid.UUID]string, error) {
+	rows, err := s.DB.Query(ctx, selectNames)
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of nodes: %w", err)
+	}
+	names := map[uuid.UUID]string{}
+	var id uuid.UUID
+	var name string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &name}, func() error {
+		names[id] = name
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading the names of nodes: %w", err)
+	}
+	return names, nil
+}

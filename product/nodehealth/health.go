@@ -1,0 +1,169 @@
+package nodehealth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
+)
+
+// Health lists what every source says of a node and its GPUs, what is wrong before
+// what is not.
+func (s *Service) Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]Report, error) {
+	rows, err := q.Query(ctx, selectOf, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading health of %s: %w", id, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Report])
+	if err != nil {
+		return nil, fmt.Errorf("reading health of %s: %w", id, err)
+	}
+	return list, nil
+}
+
+// Advice is what a person does about a report, or nothing.
+func (r Report) Advice() string {
+	if f, ok := fault.Of(r.Check); ok {
+		return f.Rule.Operator
+	}
+	return ""
+}
+
+// Override is an operator's word about health: that a check on a target is to be
+// taken otherwise, or, without a check that any source names, a word of its own.
+type Override struct {
+	Target  string // GPU UUID; empty: the node
+	Check   string
+	Level   protocol.Health
+	Classes []protocol.Class
+	Message string
+	Until   *time.Time
+	Actor   string
+}
+
+// Override takes an operator's word and judges the node by it at once. The caller
+// writes the audit row.
+func (s *Service) Override(ctx context.Context, tx pgx.Tx, id ids.Node, o Override) error {
+	if slices.ContainsFunc(o.Classes, func(c protocol.Class) bool { return !slices.Contains(protocol.Classes(), c) }) {
+		return errs.Invalid("classes", "there are %v", protocol.Classes())
+	}
+	if protocol.HealthOrder(o.Level) < 0 {
+		return errs.Invalid("level", "%q is none of healthy, degraded, unhealthy, unknown", o.Level)
+	}
+	if o.Classes == nil {
+		o.Classes = []protocol.Class{}
+	}
+	tag, err := tx.Exec(ctx, putOverride, id, o.Target, o.Check, string(o.Level), o.Message, o.Classes, o.Until, o.Actor)
+	if err != nil {
+		return fmt.Errorf("overriding health of %s: %w", id, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errs.New(errs.NotFound, "no such node")
+	}
+	return s.Recheck(ctx, tx, id)
+}
+
+// Withdraw takes an override back.
+func (s *Service) Withdraw(ctx context.Context, tx pgx.Tx, id ids.Node, target, check string) error {
+	tag, err := tx.Exec(ctx, dropOverride, id, target, check)
+	if err != nil {
+		return fmt.Errorf("withdrawing an override of %s: %w", id, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errs.New(errs.NotFound, "no such override")
+	}
+	return s.Recheck(ctx, tx, id)
+}
+
+// Recheck judges a node again by what is kept: an override has come or gone, or the
+// breaker lets things be held again.
+func (s *Service) Recheck(ctx context.Context, tx pgx.Tx, id ids.Node) error {
+	k, err := s.lockState(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	v := k.classify(nil, s.rules(k.SKU).Action)
+	return s.writeHealth(ctx, tx, id, k, v, change{hardware: k.Changed})
+}
+
+// NeedRecheck lists the nodes, by id after the given one, that Recheck may find otherwise
+// than they are kept.
+func (s *Service) NeedRecheck(ctx context.Context, after ids.Node, limit int) ([]ids.Node, error) {
+	rules := s.rules("")
+	rows, err := s.DB.Query(ctx, selectIll, after, limit, rules.MassMinimum, rules.MassPercent)
+	if err != nil {
+		return nil, fmt.Errorf("listing ill nodes: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Node])
+	if err != nil {
+		return nil, fmt.Errorf("listing ill nodes: %w", err)
+	}
+	return list, nil
+}
+
+// AcceptHardware makes what the node reported last the hardware that it should have,
+// and lifts the platform's hold on it. It returns how that differs from what was
+// accepted before. The caller writes the audit row.
+func (s *Service) AcceptHardware(ctx context.Context, tx pgx.Tx, id ids.Node) (changed string, err error) {
+	name, t, changed, err := s.LockHardware(ctx, tx, id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", errs.New(errs.NotFound, "no such node")
+	case err != nil:
+		return "", fmt.Errorf("reading hardware of %s: %w", id, err)
+	case t == nil:
+		return "", errs.New(errs.Conflict, "%s has not reported its hardware", name).Try("ask for it with gpuaas node probe %s", name)
+	case len(t.Missing) > 0:
+		return "", errs.New(errs.Conflict, "the last report of %s lacks %s", name, strings.Join(t.Missing, ", ")).Try("mend that first")
+	}
+	h := t.Hardware()
+	b := &pgx.Batch{}
+	fleet.QueueAccepted(b, id, &h)
+	fleet.QueueMarkHardware(b, id)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return "", fmt.Errorf("accepting hardware of %s: %w", id, err)
+	}
+	return changed, s.Recheck(ctx, tx, id)
+}
+
+// TenantFault is a fault of a GPU, as who holds it is told.
+type TenantFault struct {
+	Text  string
+	Since time.Time
+}
+
+// TenantFaults reads what the holders of these allocations are to be told, the oldest first.
+func (s *Service) TenantFaults(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID][]TenantFault, error) {
+	rows, err := q.Query(ctx, selectShown, of)
+	if err != nil {
+		return nil, fmt.Errorf("reading faults to show: %w", err)
+	}
+	all := map[uuid.UUID][]TenantFault{}
+	var id uuid.UUID
+	var check string
+	var since time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &check, &since}, func() error {
+		f, _ := fault.Of(check)
+		told := f.Told()
+		if told != "" && !slices.ContainsFunc(all[id], func(s TenantFault) bool { return s.Text == told }) {
+			all[id] = append(all[id], TenantFault{told, since})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading faults to show: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,21 @@
+package nodehealth
+
+import (
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/product/slots"
+)
+
+// Service classifies what nodes report of their health, and quarantines slots and cordons nodes by it.
+type Service struct {
+	*fleet.Service
+	// Rules returns what follows from faults on nodes of a SKU. Nil means the defaults.
+	Rules func(sku string) FaultRules
+}
+
+// New returns a service and the services under it over one pool. The caller sets the other
+// fields that it needs.
+func New(db pg.Pool, hints *hint.Bus) *Service {
+	return &Service{Service: &fleet.Service{Service: &slots.Service{DB: db, Hints: hints}}}
+}

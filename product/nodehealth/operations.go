@@ -1,0 +1,52 @@
+package nodehealth
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// HealthOverride is what an operator says of a node's health, or of a GPU's.
+type HealthOverride struct {
+	Level  string // unknown takes it back
+	Target string // GPU UUID; empty: the node
+	Reason string
+	Until  *time.Time
+}
+
+// OverrideHealth takes an operator's word about a node, or a GPU of it.
+func (s *Service) OverrideHealth(ctx context.Context, ch identity.Change[fleet.Node], name string, w HealthOverride) (fleet.Node, error) {
+	return s.ChangeNode(ctx, ch, name, "health_override", func(tx pgx.Tx, n fleet.Node, _ *pgx.Batch) (any, error) {
+		after := map[string]any{"target": w.Target, "level": w.Level, "reason": w.Reason, "until": w.Until}
+		o := Override{Target: w.Target, Level: protocol.Health(w.Level), Message: w.Reason, Until: w.Until, Actor: ch.Caller.Actor()}
+		switch o.Level { //nolint:exhaustive // the others only speak
+		case protocol.Unknown:
+			return after, s.Withdraw(ctx, tx, n.ID, o.Target, o.Check)
+		case protocol.Unhealthy:
+			o.Classes = []protocol.Class{protocol.PreventAllocations}
+		}
+		return after, s.Override(ctx, tx, n.ID, o)
+	})
+}
+
+// Accept has a node's hardware be what it reports now, if that is what was looked at.
+func (s *Service) Accept(ctx context.Context, ch identity.Change[fleet.Node], name, fingerprint, reason string) (fleet.Node, error) {
+	return s.ChangeNode(ctx, ch, name, "accept_hardware", func(tx pgx.Tx, n fleet.Node, _ *pgx.Batch) (any, error) {
+		t, _, err := s.Topology(ctx, tx, n.ID)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil && !strings.HasPrefix(t.Hardware().Fingerprint(), fingerprint) {
+			return nil, errs.New(errs.Conflict, "%s reports other hardware now: %s", name, t.Hardware().Fingerprint()).At("fingerprint").Try("look at it again")
+		}
+		changed, err := s.AcceptHardware(ctx, tx, n.ID)
+		return map[string]any{"fingerprint": fingerprint, "reason": reason, "changed": changed}, err
+	})
+}

@@ -1,0 +1,65 @@
+package nodehealth
+
+const (
+	// Two reports of one node must not interleave their devices.
+	lockNode = `
+		SELECT expected_gpus, sku, name, lifecycle, health, message, reachability, version, fingerprint, accepted, changed FROM nodes WHERE id = $1 FOR UPDATE`
+	selectCards = `SELECT uuid, index, present FROM gpus WHERE node_id = $1 ORDER BY index, uuid`
+	// An override that has ended is none. Who looks next takes it away.
+	selectReports = `
+		SELECT source, target, check_id, level, message, action, classes, since, until, actor FROM health_reports
+		WHERE node_id = $1 AND (until IS NULL OR until > now()) ORDER BY source, target, check_id`
+	selectOwnHolds = `
+		SELECT h.id, coalesce(s.gpu_uuid, ''), h.cause FROM holds h LEFT JOIN slots s ON s.id = h.slot_id
+		WHERE h.node_id = $1 AND h.lifted_at IS NULL AND h.owner = 'system' AND h.cause IN ('health', 'fingerprint') ORDER BY h.id`
+	// What one source says stands until it says something else.
+	reportRows = `jsonb_to_recordset($2) AS r(source text, target text, check_id text, level text, message text, action text, classes text[], since timestamptz)`
+	putReports = `
+		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, action, classes, since)
+		SELECT $1, source, target, check_id, level, message, action, coalesce(classes, '{}'), CASE WHEN since < '1970-01-02' THEN now() ELSE since END FROM ` + reportRows + `
+		ORDER BY source, target, check_id
+		ON CONFLICT (node_id, source, target, check_id) DO UPDATE SET level = excluded.level, message = excluded.message, action = excluded.action,
+			classes = excluded.classes, since = CASE WHEN h.level = excluded.level THEN h.since ELSE now() END, observed_at = now()
+		WHERE (h.level, h.message, h.action, h.classes) IS DISTINCT FROM (excluded.level, excluded.message, excluded.action, excluded.classes)`
+	forgetReports = `
+		DELETE FROM health_reports h WHERE h.node_id = $1 AND (h.until <= now() OR h.source <> 'operator'
+			AND NOT EXISTS (SELECT FROM ` + reportRows + ` WHERE (r.source, r.target, r.check_id) = (h.source, h.target, h.check_id)))`
+	selectOf = `
+		SELECT source, target, check_id, level, message, action, classes, since, until, actor FROM health_reports
+		WHERE node_id = $1 AND (until IS NULL OR until > now()) ORDER BY target, level = 'healthy', source, check_id`
+	// Of those who would hold one at a time: what the others held must be seen.
+	lockBreaker = `SELECT pg_advisory_xact_lock(hashtextextended('inventory.breaker', 0))`
+	// A window that a person has opened anew begins there; a higher bound opens none.
+	selectBreaker = `
+		SELECT (SELECT count(*) FROM nodes WHERE lifecycle <> 'retired'),
+			count(DISTINCT h.node_id) FILTER (WHERE h.node_id <> $1), count(*) FILTER (WHERE h.node_id = $1) > 0,
+			coalesce((SELECT allowed FROM breaker_trips WHERE cleared_at IS NULL), 0),
+			coalesce((SELECT fleet FROM breaker_trips WHERE cleared_at IS NULL), 0)
+		FROM holds h WHERE h.cause IN ('health', 'fingerprint') AND h.owner = 'system'
+			AND h.created_at > greatest(now() - $2::interval, (SELECT max(cleared_at) FROM breaker_trips WHERE cleared_by <> 'policy'))`
+	tripBreaker = `
+		INSERT INTO breaker_trips AS t (held, allowed, fleet, reason, rejected_nodes) VALUES ($2, $3, $4, $5, ARRAY[$1::uuid])
+		ON CONFLICT ((true)) WHERE cleared_at IS NULL DO UPDATE SET rejected_nodes = t.rejected_nodes || $1::uuid WHERE NOT $1 = ANY (t.rejected_nodes)
+		RETURNING t.id, t.xmax = 0`
+	selectTrip   = `SELECT id, tripped_at, held, allowed, fleet, reason, cardinality(rejected_nodes), cleared_at, cleared_by FROM breaker_trips ORDER BY tripped_at DESC LIMIT 1`
+	clearBreaker = `UPDATE breaker_trips SET cleared_at = now(), cleared_by = $1 WHERE cleared_at IS NULL`
+	selectIll    = `
+		SELECT DISTINCT node_id FROM health_reports
+		WHERE (until <= now() OR level <> 'healthy' AND NOT EXISTS (SELECT FROM breaker_trips WHERE cleared_at IS NULL
+				AND allowed >= greatest($3::int, fleet * $4::int / 100))) AND node_id > $1
+		ORDER BY node_id LIMIT $2`
+	putOverride = `
+		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, classes, until, actor)
+		SELECT id, 'operator', $2, $3, $4, $5, $6, $7, $8 FROM nodes WHERE id = $1
+		ON CONFLICT (node_id, source, target, check_id) DO UPDATE SET level = excluded.level, message = excluded.message, classes = excluded.classes,
+			until = excluded.until, actor = excluded.actor, since = now(), observed_at = now()`
+	dropOverride = `DELETE FROM health_reports WHERE node_id = $1 AND source = 'operator' AND target = $2 AND check_id = $3`
+	// What people look at: what of it a tenant may see is the table's to say.
+	selectShown = `
+		SELECT c.allocation_id, r.check_id, r.since FROM slot_claims c JOIN slots s ON s.id = c.slot_id
+			JOIN health_reports r ON r.node_id = s.node_id AND r.target = s.gpu_uuid
+		WHERE c.allocation_id = ANY ($1) AND upper_inf(c.period) AND r.level <> 'healthy' AND r.source <> 'operator'
+			AND NOT EXISTS (SELECT FROM health_reports o WHERE o.node_id = r.node_id AND o.source = 'operator' AND o.target = r.target
+				AND o.check_id = r.check_id AND o.level = 'healthy' AND (o.until IS NULL OR o.until > now()))
+		ORDER BY c.allocation_id, r.since, r.check_id`
+)

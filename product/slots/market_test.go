@@ -1,0 +1,60 @@
+package slots_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/slots"
+)
+
+// A reading of the free slots comes while others are still about to claim what
+// they were given: it must not be given to anyone else.
+func TestASlotIsGivenToOneRequestAtATime(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	for _, sql := range []string{
+		`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, reachability)
+			VALUES (gen_random_uuid(), 'n', 't4', 'eu', 'simulated', 3, 'active', 'reachable')`,
+		`INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) SELECT 'GPU-' || i, id, i, 'T4', 15360, 'healthy' FROM nodes, generate_series(1, 3) i`,
+		`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) SELECT gen_random_uuid(), node_id, uuid, 't4', 'eu', 'clean' FROM gpus`,
+	} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := nodehealth.New(db, nil)
+	now := time.Unix(1_800_000_000, 0)
+	place := func() (slots.Placement, error) {
+		now = now.Add(time.Minute) // whatever was read is too old by now
+		return s.Place(t.Context(), "t4", "", 1, now)
+	}
+	var given []uuid.UUID
+	var last slots.Placement
+	for range 3 {
+		slots, err := place()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(given, slots.IDs[0]) {
+			t.Fatalf("%s was given twice", slots.IDs[0])
+		}
+		given, last = append(given, slots.IDs[0]), slots
+	}
+	// When all are asked for, one more queues behind them: it is no refusal yet.
+	if slots, err := place(); err != nil || !slices.Contains(given, slots.IDs[0]) {
+		t.Fatalf("all are asked for: got %v, %v", slots, err)
+	}
+	if _, err := s.Place(t.Context(), "t4", "", 4, now); errs.CodeOf(err) != errs.SKUUnavailable {
+		t.Errorf("4 of 3: %v", err)
+	}
+	s.Finished(last)
+	if again, err := place(); err != nil || again.IDs[0] != last.IDs[0] {
+		t.Errorf("a request that came to nothing keeps its slot: got %v, %v", again, err)
+	}
+}

@@ -1,0 +1,22 @@
+package slots
+
+import (
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// Service reads and claims the slots of nodes.
+type Service struct {
+	DB    pg.Pool
+	Hints *hint.Bus
+
+	market market
+}
+
+// Wake wakes the loop, and makes requests that wait for a slot try again.
+func (s *Service) Wake() {
+	s.market.forget()
+	s.Hints.Send(desired.HintDue)
+	s.Hints.Send(HintSlots)
+}
