@@ -47,6 +47,7 @@ check: $(LINT) ## Check format, lint, the shape of the house, and the contracts
 	$(GO) vet -tags $(TAGS) ./...
 	$(LINT) run ./...
 	scripts/ci/arch_guard.sh
+	scripts/ci/language_guard.sh
 	scripts/ci/contracts_validate.sh
 	scripts/ci/contracts_breaking_change.sh
 	scripts/ci/canonical_error_guard.sh

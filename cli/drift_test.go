@@ -26,11 +26,11 @@ func TestOnlyOpenDriftIsDue(t *testing.T) {
 // A revision that a suspended source holds back says so in the list.
 func TestARevisionSaysWhyItWaits(t *testing.T) {
 	t.Parallel()
-	waits := []oapi.Wait{{Reason: "suspended", Message: "the source is suspended"}}
+	waits := []oapi.ApprovalReason{{Reason: "suspended", Message: "the source is suspended"}}
 	for status, want := range map[oapi.RevisionStatus]string{
 		oapi.RevisionStatusPlanned: "the source is suspended", oapi.RevisionStatusWaitingApproval: "the source is suspended", oapi.RevisionStatusApplied: "-",
 	} {
-		if got := output.CellText(change.VerdictOf(oapi.Revision{Status: status, Waits: &waits})); got != want {
+		if got := output.CellText(change.VerdictOf(oapi.Revision{Status: status, ApprovalReasons: &waits})); got != want {
 			t.Errorf("%s: %q, want %q", status, got, want)
 		}
 	}

@@ -192,7 +192,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 		reply(w, http.StatusOK, oapi.UsageList{Items: []oapi.Usage{{AllocationId: id(1), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, Seconds: 600, Cost: eur(96)}}})
 	case "getMe":
 		reply(w, http.StatusOK, oapi.Me{
-			ActorType: oapi.MeActorTypeUser, User: &oapi.Person{Id: id(3), Email: "dev@gpuaas.local", Name: "Dev", Role: "operator"},
+			ActorType: oapi.MeActorTypeUser, User: &oapi.UserSummary{Id: id(3), Email: "dev@gpuaas.local", Name: "Dev", Role: "operator"},
 			Tenant: &oapi.Membership{Id: id(4), Name: "dev", Role: "owner"}, Project: &oapi.Membership{Id: id(2), Name: "default", Role: "admin"},
 		})
 	case "listAdminNodes":
@@ -238,7 +238,7 @@ func (f *fake) problem(w http.ResponseWriter, r *http.Request, status int, code,
 }
 
 func (f *fake) health(w http.ResponseWriter) {
-	h := oapi.Health{Status: "ok", Checks: []oapi.Check{{Name: "postgres", Status: "ok", Since: birth}, {Name: "nats", Status: "ok", Since: birth}}}
+	h := oapi.Health{Status: "ok", Checks: []oapi.Check{{Name: "postgres", Status: "ok", StartedAt: birth}, {Name: "nats", Status: "ok", StartedAt: birth}}}
 	status := http.StatusOK
 	if f.down {
 		h.Status, h.Checks[1].Status, h.Checks[1].Message, status = "down", "down", "connection refused", http.StatusServiceUnavailable

@@ -31,7 +31,7 @@ type changes struct {
 }
 
 func newChanges() changes {
-	no := oapi.Condition{Type: "Ready", Status: "False", Reason: "Invalid", Message: "skus.cue:12:5: amountMinor is -1", LastTransitionTime: birth}
+	no := oapi.Condition{Type: "Ready", Status: "False", Reason: "ValidationFailed", Message: "skus.cue:12:5: amountMinor is -1", LastTransitionTime: birth}
 	head, applied, checked, revision := "aaaaaaaaaaaaaaaa", "9f3c2d1e00000000", birth, int64(7)
 	c := changes{
 		source: oapi.GitSource{
@@ -41,11 +41,11 @@ func newChanges() changes {
 		},
 		drift: oapi.Drift{
 			Id: id(60), Kind: "Node", ObjectId: id(20), Name: "gpu-07", Field: "gpus", Desired: "8", Observed: "7", Status: "open", Policy: "warn", Owner: "operator",
-			Cause: "GPU-3 is gone\x1b[2J", Since: birth, SeenAt: birth, CostPerHour: &oapi.Money{AmountMinor: 289, Currency: "EUR"}, Version: 1,
+			Cause: "GPU-3 is gone\x1b[2J", OpenedAt: birth, ObservedAt: birth, CostPerHour: &oapi.Money{AmountMinor: 289, Currency: "EUR"}, Version: 1,
 		},
 	}
 	c.objects = []*oapi.DesiredObject{fakeObject("Node", "gpu-07", "git"), fakeObject("Policy", "gpu-cap", "api")}
-	c.objects[0].Status = &oapi.ObjectStatus{ObservedGeneration: 2, Sync: "Synced", Health: "Healthy", Conditions: []oapi.Condition{{Type: "Ready", Status: "True", Reason: "Succeeded", Message: "ready", LastTransitionTime: birth}}}
+	c.objects[0].Status = &oapi.ObjectStatus{ObservedGeneration: 2, Sync: "Synced", Health: "Healthy", Conditions: []oapi.ObjectCondition{{Type: "Ready", Status: "True", Reason: "Succeeded", Message: "ready", LastTransitionTime: birth}}}
 	c.objects[0].Spec = map[string]any{"sku": "h100-80gb", "region": "eu-1", "gpus": 8, "cordoned": false, "tags": []string{}}
 	c.objects[1].Spec = map[string]any{"key": "allocation.max_gpus", "scope": "platform", "value": 8}
 	low, high := int64(0), int64(100)
@@ -115,8 +115,8 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request, operation string, 
 			f.object(w, r, params, func(o *oapi.DesiredObject) {
 				why := "c-1"
 				reply(w, http.StatusOK, oapi.Trace{Object: *o, Steps: []oapi.TraceStep{
-					{Stage: "request", At: birth, State: "done", Text: "allocation.create by " + r.URL.Query().Get("scope"), Reference: &why},
-					{Stage: "observed", At: birth, State: "ready", Text: "seen ready at fence 1"},
+					{Stage: "request", OccurredAt: birth, State: "done", Message: "allocation.create by " + r.URL.Query().Get("scope"), Reference: &why},
+					{Stage: "observed", OccurredAt: birth, State: "ready", Message: "seen ready at fence 1"},
 				}})
 			})
 		},
@@ -174,7 +174,7 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request, operation string, 
 func suspension(body []byte) *oapi.Suspension {
 	var s oapi.Suspend
 	read(body, &s)
-	return &oapi.Suspension{By: "user:dev", Reason: s.Reason, At: birth, Until: s.Until}
+	return &oapi.Suspension{By: "user:dev", Reason: s.Reason, SuspendedAt: birth, Until: s.Until}
 }
 
 // look is the third one that finds the source looked at anew.
@@ -203,10 +203,10 @@ func (f *fake) gitSource(w http.ResponseWriter, r *http.Request, params map[stri
 
 func (f *fake) revisions() []oapi.Revision {
 	plan, message, author := id(500), "cut\x1b[2J prices", "ada@example.com"
-	waits := []oapi.Wait{{Reason: "prune_cap", Message: "6 objects would go, 5 may", Objects: []string{"Node/a", "Node/b", "Node/c", "Node/d", "Node/e", "Node/f"}}}
+	waits := []oapi.ApprovalReason{{Reason: "prune_cap", Message: "6 objects would go, 5 may", Objects: []string{"Node/a", "Node/b", "Node/c", "Node/d", "Node/e", "Node/f"}}}
 	waiting := oapi.Revision{
 		Revision: 9, Source: "fleet", Commit: "bbbbbbbbbbbbbbbb", Status: "waiting_approval", Objects: 12, Deleted: 6, Findings: []oapi.Finding{}, CreatedAt: birth,
-		PlanId: &plan, Waits: &waits, Message: &message, Author: &author,
+		PlanId: &plan, ApprovalReasons: &waits, Message: &message, Author: &author,
 	}
 	if !slices.ContainsFunc(f.changes.plans, func(p *oapi.PlanDetail) bool { return p.Id == plan }) {
 		f.changes.plans = append(f.changes.plans, fakePlan(plan, "waits", nil))
@@ -354,8 +354,8 @@ func fakePlan(id uuid.UUID, word string, source *string) *oapi.PlanDetail {
 			{Action: "create", Kind: "Policy", Name: "new-cap", Uid: id, Place: place, Fields: []oapi.FieldChange{{Path: "/spec/value", To: &to}}},
 			{Action: "delete", Kind: "Policy", Name: "gpu-cap", Uid: id, Generation: 2, Place: oapi.Source{Owner: "api"}, Fields: []oapi.FieldChange{}},
 		},
-		Blast: oapi.Blast{Tenants: 1, Projects: 1, Allocations: 3, Drains: []oapi.Drain{}, OverCaps: []oapi.OverCap{}, Names: []string{"acme"}},
-		Money: []oapi.MoneyChange{}, Waits: []oapi.Wait{}, Findings: []oapi.Finding{},
+		BlastRadius: oapi.BlastRadius{Tenants: 1, Projects: 1, Allocations: 3, Drains: []oapi.Drain{}, OverCaps: []oapi.OverCap{}, Names: []string{"acme"}},
+		Money:       []oapi.MoneyChange{}, ApprovalReasons: []oapi.ApprovalReason{}, Findings: []oapi.Finding{},
 		Summary: "Plan: 1 to create, 1 to change, 1 to delete. 3 allocations of 1 project affected; +EUR 0.30/h",
 	}
 	switch word {
@@ -365,7 +365,7 @@ func fakePlan(id uuid.UUID, word string, source *string) *oapi.PlanDetail {
 		c.Steps, c.Changes, c.Creates, c.Deletes, c.Summary = []oapi.ChangeStep{}, 0, 0, 0, "Plan: nothing to do."
 		c.Findings = []oapi.Finding{{Path: path, Line: 12, Column: 1, Message: "the API owns it"}}
 	case "waits":
-		c.Waits = []oapi.Wait{{Reason: "prune_cap", Message: "6 objects would go, 5 may", Objects: []string{"Node/a"}}}
+		c.ApprovalReasons = []oapi.ApprovalReason{{Reason: "prune_cap", Message: "6 objects would go, 5 may", Objects: []string{"Node/a"}}}
 	}
 	return &oapi.PlanDetail{Id: id, CreatedAt: birth, Status: "proposed", Hash: "h-" + word, Origin: &origin, Source: source, Summary: &c.Summary, Steps: []oapi.PlanAction{}, Change: &c}
 }

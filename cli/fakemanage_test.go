@@ -117,7 +117,7 @@ func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, 
 		"createCredential": func() {
 			p.credentials = append(p.credentials, oapi.Credential{Id: p.id(), CreatedAt: birth})
 			w.Header().Set("Location", "/x")
-			reply(w, http.StatusCreated, oapi.CredentialMade{Id: p.credentials[len(p.credentials)-1].Id, CreatedAt: birth, Secret: goodCredential})
+			reply(w, http.StatusCreated, oapi.CreatedCredential{Id: p.credentials[len(p.credentials)-1].Id, CreatedAt: birth, Secret: goodCredential})
 		},
 		"deleteCredential": func() {
 			drop(f, w, r, &p.credentials, params["credential_id"], func(c oapi.Credential) uuid.UUID { return c.Id })
@@ -129,7 +129,7 @@ func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, 
 			read(body, &k)
 			p.apiKeys = append(p.apiKeys, k)
 			w.Header().Set("Location", "/x")
-			reply(w, http.StatusCreated, oapi.ApiKeyMade{Id: k.Id, Name: k.Name, Scopes: k.Scopes, CreatedAt: birth, Secret: "gpk_secret"})
+			reply(w, http.StatusCreated, oapi.CreatedApiKey{Id: k.Id, Name: k.Name, Scopes: k.Scopes, CreatedAt: birth, Secret: "gpk_secret"})
 		},
 		"deleteApiKey":    func() { drop(f, w, r, &p.apiKeys, params["id"], func(k oapi.ApiKey) uuid.UUID { return k.Id }) },
 		"listSessions":    func() { f.page(w, r, toAny(p.sessions), 50) },
@@ -187,7 +187,7 @@ func (p *tenancyFake) found(text string) (all []oapi.User) {
 
 func audits(n int) (all []oapi.AuditRecord) {
 	for i := range n {
-		all = append(all, oapi.AuditRecord{Id: id(200 + i), At: birth, Actor: "user:" + id(3).String(), Action: "project.create", Target: "gpuaas:project", CorrelationId: "c-" + strconv.Itoa(i)})
+		all = append(all, oapi.AuditRecord{Id: id(200 + i), OccurredAt: birth, Actor: "user:" + id(3).String(), Action: "project.create", Target: "gpuaas:project", CorrelationId: "c-" + strconv.Itoa(i)})
 	}
 	return all
 }

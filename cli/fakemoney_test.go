@@ -25,12 +25,12 @@ func newPurse() purse {
 	runway, spent, threshold := int64(616017), int64(96), int64(2000)
 	use := id(41)
 	return purse{
-		balance: oapi.Balance{AmountMinor: 98904, Currency: "EUR", BurnMinorPerHour: 578, RunwaySeconds: &runway, SpentThisMonthMinor: &spent, LowThresholdMinor: &threshold},
+		balance: oapi.Balance{AmountMinor: 98904, Currency: "EUR", BurnPerHourMinor: 578, RunwaySeconds: &runway, SpentThisMonthMinor: &spent, LowThresholdMinor: &threshold},
 		limits:  oapi.BillingLimits{Currency: "EUR", MonthlyBudgetMinor: 100000, EffectiveMonthlyBudgetMinor: 100000, MonthlyManagedBy: new("fleet at policies.cue:7:3"), CommittedPerHourMinor: 578, SpentThisMonthMinor: 96, Version: "3"},
 		entries: []oapi.LedgerEntry{
-			{Id: 1, At: birth, TransferId: id(61), Kind: "topup", Reference: "pi_1", AmountMinor: 99000, Currency: "EUR"},
-			{Id: 2, At: birth.Add(299 * time.Second), TransferId: id(62), Kind: "usage", Reference: "1767603900", AmountMinor: -96, Currency: "EUR", AllocationId: &use},
-			{Id: 3, At: birth, TransferId: id(63), Kind: "adjustment", Reference: "x", Note: new("good\x1b[2J\nwill"), AmountMinor: 5, Currency: "EUR"},
+			{Id: 1, OccurredAt: birth, TransferId: id(61), Kind: "topup", Reference: "pi_1", AmountMinor: 99000, Currency: "EUR"},
+			{Id: 2, OccurredAt: birth.Add(299 * time.Second), TransferId: id(62), Kind: "usage", Reference: "1767603900", AmountMinor: -96, Currency: "EUR", AllocationId: &use},
+			{Id: 3, OccurredAt: birth, TransferId: id(63), Kind: "adjustment", Reference: "x", Note: new("good\x1b[2J\nwill"), AmountMinor: 5, Currency: "EUR"},
 		},
 	}
 }
@@ -182,8 +182,8 @@ func fakeIntervals() []oapi.UsageInterval {
 	seen := map[string]any{"node_id": id(20).String(), "fence": 3}
 	return []oapi.UsageInterval{
 		{
-			Id: id(51), AllocationId: id(41), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, EndedAt: &end, OpenedBy: "observed_ready", OpenedSeen: &seen,
-			ClosedBy: &closed, ClosedSeen: &seen, Seconds: 600, Cost: eur(96),
+			Id: id(51), AllocationId: id(41), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, EndedAt: &end, OpenedBy: "observed_ready", OpenedObservation: &seen,
+			ClosedBy: &closed, ClosedObservation: &seen, Seconds: 600, Cost: eur(96),
 			Credited: eur(9), CreditedBecause: &because,
 		},
 		{Id: id(52), AllocationId: id(41), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: end, OpenedBy: "observed_again", Seconds: 60, Cost: eur(9), Credited: eur(0)},
@@ -205,6 +205,6 @@ func fakeStatement() month {
 		Usage: []oapi.StatementUsage{{
 			ProjectId: id(2), Project: "default", Sku: "h100-80gb", AllocationId: id(41), Gpus: 2, Seconds: 600, GrossMinor: 96, CostMinor: 96,
 		}},
-		Movements: []oapi.StatementMovement{{At: birth, Kind: "topup", Reference: "pi_1", TransferId: id(61), AmountMinor: 99000}},
+		Movements: []oapi.StatementMovement{{OccurredAt: birth, Kind: "topup", Reference: "pi_1", TransferId: id(61), AmountMinor: 99000}},
 	}}
 }

@@ -88,6 +88,6 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 func held(n oapi.Node, kind oapi.HoldKind, reason string, until *time.Time) oapi.Node {
 	n.Cordoned = true
 	name := "ada@dev.localhost"
-	n.Holds = &[]oapi.Hold{{Id: id(8), Kind: kind, Cause: oapi.HoldCauseOperator, Owner: "user:" + id(3).String(), OwnerName: &name, Reason: reason, Deadline: until, CreatedAt: birth}}
+	n.Holds = &[]oapi.Hold{{Id: id(8), Kind: kind, Cause: oapi.HoldCauseOperator, Owner: "user:" + id(3).String(), OwnerName: &name, Reason: reason, DeadlineAt: until, CreatedAt: birth}}
 	return n
 }

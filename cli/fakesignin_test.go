@@ -94,8 +94,8 @@ func body[T any](f *fake, r *http.Request) (read T) {
 	return read
 }
 
-func devPerson() oapi.Person {
-	return oapi.Person{Id: id(3), Email: "dev@dev.localhost", Name: "Dev", Role: "user"}
+func devPerson() oapi.UserSummary {
+	return oapi.UserSummary{Id: id(3), Email: "dev@dev.localhost", Name: "Dev", Role: "user"}
 }
 
 func (p *provider) exchange(f *fake, w http.ResponseWriter, r *http.Request) {

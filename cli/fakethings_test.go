@@ -110,7 +110,7 @@ func (f *fake) allocations(w http.ResponseWriter, r *http.Request, operation str
 		f.advance(a)
 		reply(w, http.StatusOK, a)
 	case "getAllocationTimeline":
-		reply(w, http.StatusOK, oapi.Timeline{Items: []oapi.Transition{{Version: 2, Event: "task_placed", From: "requested", To: "provisioning", Message: "the task is in the mailbox", At: birth}}})
+		reply(w, http.StatusOK, oapi.Timeline{Items: []oapi.Transition{{Version: 2, Event: "task_queued", From: "requested", To: "provisioning", Message: "the task is in the mailbox", OccurredAt: birth}}})
 	case "releaseAllocation":
 		if a.Status == oapi.AllocationStatusReleased || a.Status == oapi.AllocationStatusFailed {
 			f.problem(w, r, http.StatusConflict, "allocation_final", "it has ended", nil)
@@ -204,13 +204,13 @@ func (f *fake) advance(a *oapi.Allocation) {
 func fakePending() *oapi.Pending {
 	position, until, ends := 2, birth.Add(24*time.Hour), birth.Add(5*time.Hour)
 	return &oapi.Pending{
-		Reason: "NoCapacity", Message: "no node has a GPU of sold-out free; fits after 14:00 when lease otter ends", Since: birth, Position: &position, DeadlineAt: &until,
-		Filters: []oapi.FilterCount{{Filter: "cordoned", Nodes: 1}, {Filter: "occupied", Nodes: 3}},
-		Fits:    []oapi.Fit{{Text: "fits after 14:00 when lease otter ends", At: &ends}, {Text: "fits if node n7 is uncordoned"}},
+		Reason: "NoCapacity", Message: "no node has a GPU of sold-out free; fits after 14:00 when lease otter ends", StartedAt: birth, Position: &position, DeadlineAt: &until,
+		Filters:     []oapi.FilterCount{{Filter: "cordoned", Nodes: 1}, {Filter: "occupied", Nodes: 3}},
+		Suggestions: []oapi.Fit{{Text: "fits after 14:00 when lease otter ends", FitsAt: &ends}, {Text: "fits if node n7 is uncordoned"}},
 	}
 }
 
-func become(a *oapi.Allocation, status oapi.AllocationStatus, ready oapi.ConditionStatus, reason, message string) {
+func become(a *oapi.Allocation, status oapi.AllocationStatus, ready oapi.ConditionStatus, reason oapi.ConditionReason, message string) {
 	a.Status = status
 	a.Version++
 	a.Conditions = []oapi.Condition{{Type: "Ready", Status: ready, Reason: reason, Message: message, ObservedGeneration: 1, LastTransitionTime: birth}}

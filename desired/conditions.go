@@ -32,10 +32,10 @@ func (s SourceState) Conditions(now time.Time) []Condition {
 		list = append(list, s.condition("Stalled", isTrue, "Unreachable", s.Fault, *s.FaultSince))
 	}
 	if r := s.Latest; s.judgesHead() && r.Status == StatusWaiting {
-		list = append(list, s.condition("Waiting", isTrue, "ApprovalRequired", waitsFor(r), r.UpdatedAt))
+		list = append(list, s.condition("AwaitingApproval", isTrue, "ApprovalRequired", waitsFor(r), r.UpdatedAt))
 	}
 	if s.Suspended != nil {
-		list = append(list, s.condition("Suspended", isTrue, "AskedFor", s.Suspended.By+": "+s.Suspended.Reason, s.Suspended.At))
+		list = append(list, s.condition("Suspended", isTrue, "Suspended", s.Suspended.By+": "+s.Suspended.Reason, s.Suspended.At))
 	}
 	return list
 }
@@ -115,13 +115,13 @@ func (s SourceState) ready(now time.Time) Condition {
 	r := s.Latest
 	switch {
 	case s.GoneAt != nil:
-		return s.condition("Ready", isFalse, "NotDeclared", "no longer declared; its objects stay as they are", *s.GoneAt)
+		return s.condition("Ready", isFalse, "SourceRemoved", "no longer declared; its objects stay as they are", *s.GoneAt)
 	case s.FaultSince != nil:
 		return s.condition("Ready", isFalse, "Unreachable", s.Fault, *s.FaultSince)
 	case s.CheckedAt == nil:
 		return s.condition("Ready", unclear, "Progressing", "nobody has looked yet", now)
 	case s.judgesHead() && r.Status == StatusInvalid:
-		return s.condition("Ready", isFalse, "Invalid", firstOf(r), r.UpdatedAt)
+		return s.condition("Ready", isFalse, "ValidationFailed", firstOf(r), r.UpdatedAt)
 	case s.judgesHead() && r.Status == StatusRejected:
 		return s.condition("Ready", isFalse, "Rejected", firstOf(r), r.UpdatedAt)
 	case s.judgesHead() && r.Status == StatusWaiting:

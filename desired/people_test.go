@@ -258,11 +258,11 @@ func TestConditions(t *testing.T) {
 			fetched + ", Validated Unknown Progressing, Applied Unknown Progressing", "Reconciling True Progressing", 0,
 		},
 		"invalid": {
-			judged(desired.StatusInvalid, desired.CodeUnknownField), "Ready False Invalid: a.cue:3:1: no",
+			judged(desired.StatusInvalid, desired.CodeUnknownField), "Ready False ValidationFailed: a.cue:3:1: no",
 			fetched + ", Validated False ValidationFailed, Applied False ValidationFailed", "", time.Minute,
 		},
 		"empty": {
-			judged(desired.StatusInvalid, desired.CodeSourceEmpty), "Ready False Invalid: a.cue:3:1: no",
+			judged(desired.StatusInvalid, desired.CodeSourceEmpty), "Ready False ValidationFailed: a.cue:3:1: no",
 			fetched + ", Validated False SourceEmpty, Applied False SourceEmpty", "", time.Minute,
 		},
 		"rejected": {
@@ -270,7 +270,7 @@ func TestConditions(t *testing.T) {
 		},
 		"waits": {
 			judged(desired.StatusWaiting, ""), "Ready False ApprovalRequired: revision 8 waits: removes much",
-			fetched + ", " + valid + ", Applied False ApprovalRequired", "Waiting True ApprovalRequired", time.Minute,
+			fetched + ", " + valid + ", Applied False ApprovalRequired", "AwaitingApproval True ApprovalRequired", time.Minute,
 		},
 		"planned": {
 			judged(desired.StatusPlanned, ""), "Ready False Suspended: revision 8 waits: removes much", fetched + ", " + valid + ", Applied False Suspended", "", time.Minute,
@@ -284,12 +284,12 @@ func TestConditions(t *testing.T) {
 			"SourceFetched False Unreachable, " + valid + ", " + stands, "Stalled True Unreachable", time.Minute,
 		},
 		"gone": {
-			func(s *desired.SourceState) { s.GoneAt = &before }, "Ready False NotDeclared: no longer declared; its objects stay as they are",
+			func(s *desired.SourceState) { s.GoneAt = &before }, "Ready False SourceRemoved: no longer declared; its objects stay as they are",
 			fetched + ", " + valid + ", " + stands, "", 0,
 		},
 		"suspended": {func(s *desired.SourceState) {
 			s.Suspended = &desired.Suspension{By: "user:bo", Reason: "incident", At: before}
-		}, "Ready True Succeeded: stands at revision 7", fetched + ", " + valid + ", " + stands, "Suspended True AskedFor", 0},
+		}, "Ready True Succeeded: stands at revision 7", fetched + ", " + valid + ", " + stands, "Suspended True Suspended", 0},
 	} {
 		s := good
 		c.change(&s)

@@ -46,7 +46,7 @@ type Revision struct {
 	CommittedAt *time.Time `json:"committed_at,omitempty"`
 	Signer      string     `json:"signer,omitempty"`
 	Findings    []Finding  `json:"findings"`
-	Waits       []Wait     `json:"waits"`
+	Waits       []Wait     `json:"approval_reasons"`
 	Plan        ids.Plan   `json:"plan_id"` // zero: none was shown to anybody
 	Version     int64      `json:"version"` // rises with each word about it
 	At          time.Time  `json:"created_at"`

@@ -33,7 +33,7 @@ func TestINV04PlanSpeaksTheRoomsWords(t *testing.T) {
 	if !slices.Equal(words, rooms) {
 		t.Errorf("the planner says %v, the room %v", words, rooms)
 	}
-	for event, planned := range map[allocation.Event]plan.Event{allocation.NodeReady: plan.NodeReady, allocation.SlotsGone: plan.SlotsGone, allocation.GaveUp: plan.GaveUp} {
+	for event, planned := range map[allocation.Trigger]plan.Trigger{allocation.NodeReady: plan.NodeReady, allocation.CleanupProved: plan.CleanupProved, allocation.Exhausted: plan.Exhausted} {
 		if string(event) != string(planned) {
 			t.Errorf("the planner says %s, the room %s", planned, event)
 		}
@@ -105,7 +105,7 @@ func TestReleaseOfALeak(t *testing.T) {
 	b := setup(t)
 	a := b.Releasing(t, 2)
 	b.says(b.node, b.is(a, protocol.Gone))
-	b.done(record(b, a, plan.SlotsGone))
+	b.done(record(b, a, plan.CleanupProved))
 	if b.state(a) != allocation.Released {
 		t.Fatal(b.state(a))
 	}
@@ -115,7 +115,7 @@ func TestReleaseOfALeak(t *testing.T) {
 	}
 }
 
-func record(b *bundle, a allocation.Allocation, e plan.Event) reconciler.RecordAllocation {
+func record(b *bundle, a allocation.Allocation, e plan.Trigger) reconciler.RecordAllocation {
 	o := b.Declared(b.t, a.ID)
 	return reconciler.RecordAllocation{Allocation: a.ID, Event: e, Generation: o.Generation, Fence: o.Fence, Reason: "why"}
 }
@@ -156,7 +156,7 @@ func TestINV46RecordSlotsGone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Releasing(t, 2)
-	args, proof := record(b, a, plan.SlotsGone), b.is(a, protocol.Gone)
+	args, proof := record(b, a, plan.CleanupProved), b.is(a, protocol.Gone)
 	for why, change := range map[string]func(*protocol.AllocationSeen){
 		"it is there":              func(s *protocol.AllocationSeen) { s.Phase = protocol.Ready },
 		"no proof":                 func(s *protocol.AllocationSeen) { s.Proof = nil },
@@ -188,7 +188,7 @@ func TestRecordGaveUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Request(t, 1)
-	args := record(b, a, plan.GaveUp)
+	args := record(b, a, plan.Exhausted)
 	b.says(b.node, b.is(a, protocol.Ready))
 	b.nothing("it is ready", args)
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
@@ -202,7 +202,7 @@ func TestRecordGaveUp(t *testing.T) {
 	}
 
 	r := b.Releasing(t, 1)
-	args = record(b, r, plan.GaveUp)
+	args = record(b, r, plan.Exhausted)
 	b.says(b.node, b.is(r, protocol.Gone))
 	b.nothing("it is gone", args)
 	b.exec(`DELETE FROM observed_allocations`)
@@ -226,7 +226,7 @@ func TestRecordExpired(t *testing.T) {
 func TestRecordNode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	silent, back := reconciler.RecordNode{Node: b.node, Event: plan.WentSilent}, reconciler.RecordNode{Node: b.node, Event: plan.CameBack}
+	silent, back := reconciler.RecordNode{Node: b.node, Event: plan.ReportsStale}, reconciler.RecordNode{Node: b.node, Event: plan.ReportsResumed}
 	b.nothing("it never spoke", silent)
 	b.says(b.node)
 	b.nothing("it spoke again", silent)

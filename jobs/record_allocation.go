@@ -68,7 +68,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 			return nil
 		}
 		return w.d.Allocations.NodeReady(ctx, tx, a, observation(seen))
-	case plan.SlotsGone:
+	case plan.CleanupProved:
 		if !gone {
 			return nil
 		}
@@ -77,7 +77,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 			return fmt.Errorf("reading proof of %s: %w", a.ID, err)
 		}
 		return w.d.Allocations.SlotsGone(ctx, tx, a, proof)
-	case plan.GaveUp:
+	case plan.Exhausted:
 		if ready || gone {
 			return nil // it came through at the last moment, and the next plan says so
 		}
@@ -85,23 +85,23 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 		return w.d.Allocations.GaveUp(ctx, tx, a, failures, why(args, failures, seen))
 	case plan.Expired:
 		return w.d.Allocations.Expire(ctx, tx, a)
-	case plan.LeaveAnnounced, plan.LeaveCalledOff, plan.LeaveDue:
+	case plan.EvictionScheduled, plan.EvictionCancelled, plan.EvictionDue:
 		leave, leaves, err := w.d.Inventory.Eviction(ctx, tx, a.ID)
 		if err != nil {
 			return err
 		}
 		return w.leave(ctx, tx, args.Event, a, leave, leaves)
-	case plan.WentSilent, plan.CameBack, plan.DrainBegan, plan.Drained, plan.DrainCalledOff, plan.HoldLapsed:
+	case plan.ReportsStale, plan.ReportsResumed, plan.DrainStarted, plan.DrainCompleted, plan.DrainCancelled, plan.HoldExpired:
 	}
 	return fmt.Errorf("allocation %s: no such event as %q", a.ID, args.Event)
 }
 
 // leave carries out what a drain of its node means for an allocation, as it is now.
-func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Event, a allocation.Allocation, leave fleet.Eviction, leaves bool) error {
+func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Trigger, a allocation.Allocation, leave fleet.Eviction, leaves bool) error {
 	switch {
 	case !leaves:
 		return w.d.Allocations.Stay(ctx, tx, a)
-	case e == plan.LeaveDue:
+	case e == plan.EvictionDue:
 		return w.d.Allocations.LeaveDue(ctx, tx, a, allocation.Leave(leave))
 	default:
 		return w.d.Allocations.LeaveBy(ctx, tx, a, allocation.Leave(leave))

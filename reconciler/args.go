@@ -54,7 +54,7 @@ type ProbeNode struct {
 // RecordAllocation asks the allocation room to write down what was observed.
 type RecordAllocation struct {
 	Allocation ids.Allocation `json:"allocation" river:"unique"`
-	Event      plan.Event     `json:"event" river:"unique"`
+	Event      plan.Trigger   `json:"event" river:"unique"`
 	Generation int64          `json:"generation" river:"unique"`
 	Fence      int64          `json:"fence" river:"unique"`
 	Ask        int64          `json:"ask" river:"unique"`
@@ -63,10 +63,10 @@ type RecordAllocation struct {
 
 // RecordNode asks the inventory to write down a node's silence or return.
 type RecordNode struct {
-	Node   ids.Node   `json:"node" river:"unique"`
-	Event  plan.Event `json:"event" river:"unique"`
-	Ask    int64      `json:"ask" river:"unique"`
-	Reason string     `json:"reason"`
+	Node   ids.Node     `json:"node" river:"unique"`
+	Event  plan.Trigger `json:"event" river:"unique"`
+	Ask    int64        `json:"ask" river:"unique"`
+	Reason string       `json:"reason"`
 }
 
 // CarryObject asks the room of a declaration to carry it out, or to let it go.

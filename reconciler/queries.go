@@ -58,7 +58,7 @@ const (
 	lockJudged   = `SELECT pg_advisory_xact_lock(hashtext('reconciler judged'))`
 	selectJudged = `
 		SELECT DISTINCT a.object_id, a.kind FROM plans p JOIN plan_actions a ON a.plan_id = p.id
-		WHERE a.automatic AND (a.verb = 'release' OR a.trigger = 'leave_due' OR a.kind = 'Node') AND a.rejected_reason = '' AND p.created_at > now() - $1::interval`
+		WHERE a.automatic AND (a.verb = 'release' OR a.trigger = 'eviction_due' OR a.kind = 'Node') AND a.rejected_reason = '' AND p.created_at > now() - $1::interval`
 	// What a person has approved is no judgement of the platform's.
 	selectApproved = `
 		SELECT DISTINCT p.source, p.commit FROM unnest($1::text[], $2::text[]) AS asked(source, commit)

@@ -140,7 +140,7 @@ type DriftFact struct {
 	Policy   string      `json:"policy"`
 	Owner    string      `json:"owner"`
 	Cause    string      `json:"cause"`
-	Since    time.Time   `json:"since"`
+	Since    time.Time   `json:"opened_at"`
 	Cost     money.Minor `json:"cost_per_hour_minor"`
 	Currency string      `json:"currency"`
 }

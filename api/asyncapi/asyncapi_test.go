@@ -30,20 +30,20 @@ var good = map[string]map[string]any{
 	"payments.refunded":                    {"refund_id": id, "route": "card", "amount_minor": 2500, "currency": "EUR"},
 	"fleet.revision_applied":               revision("applied"),
 	"fleet.revision_waiting":               revision("waiting_approval"),
-	"fleet.revision_refused":               revision("invalid"),
+	"fleet.revision_rejected":              revision("invalid"),
 	"fleet.plan_decided":                   {"plan_id": id, "status": "approved", "hash": "9f3c", "source": "fleet", "commit": "9f3c2d1e", "summary": "Plan: 1 to create", "decided_by": "user:" + id, "reason": ""},
-	"fleet.declaration_changed":            {"object_id": id, "kind": "Node", "name": "n7", "change": "put", "generation": 3, "version": 5, "changed_by": "user:" + id, "reason": ""},
+	"fleet.object_changed":                 {"object_id": id, "kind": "Node", "name": "n7", "change": "put", "generation": 3, "version": 5, "changed_by": "user:" + id, "reason": ""},
 	"fleet.drift_opened":                   drift(),
 	"fleet.drift_closed":                   drift(),
-	"provisioning.release_pending":         {"allocation_id": id, "reason": "node_drain", "message": "board swap", "deadline": "2026-01-05T12:00:00Z", "requested_by": "user:" + id},
-	"provisioning.release_called_off":      {"allocation_id": id, "reason": "node_drain", "message": "its node need not be empty", "requested_by": "user:" + id},
-	"fleet.node_draining":                  {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline": "2026-01-05T12:00:00Z"},
-	"fleet.node_drained":                   {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline": "2026-01-05T12:00:00Z"},
-	"fleet.node_drain_called_off":          {"node_id": id, "name": "n7", "owner": "", "reason": ""},
-	"fleet.node_health_changed":            {"node_id": id, "name": "n7", "health": "degraded", "before": "healthy", "reason": "GPU 1 is unhealthy: xid 48: double-bit memory error"},
+	"provisioning.release_scheduled":       {"allocation_id": id, "reason": "node_drain", "message": "board swap", "deadline_at": "2026-01-05T12:00:00Z", "requested_by": "user:" + id},
+	"provisioning.release_cancelled":       {"allocation_id": id, "reason": "node_drain", "message": "its node need not be empty", "requested_by": "user:" + id},
+	"fleet.node_draining":                  {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline_at": "2026-01-05T12:00:00Z"},
+	"fleet.node_drained":                   {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline_at": "2026-01-05T12:00:00Z"},
+	"fleet.node_drain_cancelled":           {"node_id": id, "name": "n7", "owner": "", "reason": ""},
+	"fleet.node_health_changed":            {"node_id": id, "name": "n7", "health": "degraded", "previous_health": "healthy", "reason": "GPU 1 is unhealthy: xid 48: double-bit memory error"},
 	"fleet.slot_quarantined":               {"node_id": id, "name": "n7", "slot_id": id, "gpu": "GPU-1", "reason": "GPU 1: xid 48: double-bit memory error"},
 	"fleet.agent_update_stopped":           {"version": "v1.4.0", "ring": 0, "nodes": 40, "has": 1, "lost": 2, "message": "2 of 2 nodes of ring 0 were lost: no report of v1.4.0 was accepted within 45s"},
-	"fleet.mass_action_stopped":            {"trip_id": id, "held": 2, "allowed": 2, "fleet": 10, "reason": "n7: GPU 1: slowed down by heat"},
+	"fleet.mass_action_stopped":            {"trip_id": id, "blocked": 2, "allowed": 2, "fleet": 10, "reason": "n7: GPU 1: slowed down by heat"},
 	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
 	"billing.balance_depleted":             {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
 }
@@ -51,14 +51,14 @@ var good = map[string]map[string]any{
 func revision(status string) map[string]any {
 	return map[string]any{
 		"revision": 7, "source": "fleet", "commit": "9f3c2d1e", "status": status, "plan_id": id, "author": "ada@example.com", "created": 1, "changed": 0, "deleted": 0,
-		"adopted": 0, "findings": []string{"nodes.cue:3:1: unknown field"}, "waits": []string{"prune_cap"},
+		"adopted": 0, "findings": []string{"nodes.cue:3:1: unknown field"}, "approval_reasons": []string{"prune_cap"},
 	}
 }
 
 func drift() map[string]any {
 	return map[string]any{
 		"drift_id": id, "kind": "Node", "object_id": id, "name": "n7", "field": "gpus", "desired": "8", "observed": "7", "policy": "heal", "owner": "operator",
-		"cause": "hardware", "since": "2026-01-02T03:04:05Z", "cost_per_hour_minor": 299, "currency": "EUR",
+		"cause": "hardware", "opened_at": "2026-01-02T03:04:05Z", "cost_per_hour_minor": 299, "currency": "EUR",
 	}
 }
 

@@ -105,9 +105,9 @@ func TestRulesFindTheirFaults(t *testing.T) {
 	t.Parallel()
 	for want, edit := range map[string][2]string{
 		"provisioningActive: the subject":                        {"address: provisioning.active", "address: Provisioning/Active"},
-		"provisioningFailed: no summary":                         {"summary: Provisioning was given up. Nothing was charged; what is left on the node is cleaned.", "description: x"},
+		"provisioningFailed: no summary":                         {"summary: Provisioning was exhausted; nothing was charged.", "description: x"},
 		"ProvisioningFailed: its event_type":                     {"event_type: {const: provisioning.failed}", "event_type: {const: provisioning.fell}"},
-		"ProvisioningActive.slots: has no type":                  {"slots: {type: integer, minimum: 0, description: How many.}\n        active_at", "slots: {minimum: 0}\n        active_at"},
+		"ProvisioningActive.slots: has no type":                  {"slots: {type: integer, minimum: 0, description: The number of slots.}\n        active_at", "slots: {minimum: 0}\n        active_at"},
 		"BillingBalanceDepleted: requires \"balance\"":           {"required: [urn, tenant_id, project_id, balance_minor,", "required: [urn, tenant_id, project_id, balance,"},
 		"BillingBalanceDepleted.allocation_ids.items: has no ty": {"items: {type: string, format: uuid}", "items: {format: uuid}"},
 		"DeadLetter: takes fields":                               {"required: [envelope, error, attempts]\n      additionalProperties: false", "required: [envelope, error, attempts]"},

@@ -39,21 +39,6 @@ func (e AdoptOwner) Valid() bool {
 	}
 }
 
-// Defines values for AliveStatus.
-const (
-	AliveStatusOk AliveStatus = "ok"
-)
-
-// Valid indicates whether the value is a known member of the AliveStatus enum.
-func (e AliveStatus) Valid() bool {
-	switch e {
-	case AliveStatusOk:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for AllocationStatus.
 const (
 	AllocationStatusActive        AllocationStatus = "active"
@@ -81,6 +66,36 @@ func (e AllocationStatus) Valid() bool {
 	case AllocationStatusReleasing:
 		return true
 	case AllocationStatusRequested:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ApprovalReasonReason.
+const (
+	ApprovalReasonReasonConfirm          ApprovalReasonReason = "confirm"
+	ApprovalReasonReasonDiverged         ApprovalReasonReason = "diverged"
+	ApprovalReasonReasonMassAction       ApprovalReasonReason = "mass_action"
+	ApprovalReasonReasonPruneCap         ApprovalReasonReason = "prune_cap"
+	ApprovalReasonReasonRejected         ApprovalReasonReason = "rejected"
+	ApprovalReasonReasonUnderAllocations ApprovalReasonReason = "under_allocations"
+)
+
+// Valid indicates whether the value is a known member of the ApprovalReasonReason enum.
+func (e ApprovalReasonReason) Valid() bool {
+	switch e {
+	case ApprovalReasonReasonConfirm:
+		return true
+	case ApprovalReasonReasonDiverged:
+		return true
+	case ApprovalReasonReasonMassAction:
+		return true
+	case ApprovalReasonReasonPruneCap:
+		return true
+	case ApprovalReasonReasonRejected:
+		return true
+	case ApprovalReasonReasonUnderAllocations:
 		return true
 	default:
 		return false
@@ -132,6 +147,129 @@ func (e CheckStatus) Valid() bool {
 	}
 }
 
+// Defines values for ConditionReason.
+const (
+	ConditionReasonAgentTimeout         ConditionReason = "AgentTimeout"
+	ConditionReasonApprovalRequired     ConditionReason = "ApprovalRequired"
+	ConditionReasonBalanceDepleted      ConditionReason = "BalanceDepleted"
+	ConditionReasonCapReached           ConditionReason = "CapReached"
+	ConditionReasonDependencyNotReady   ConditionReason = "DependencyNotReady"
+	ConditionReasonExpired              ConditionReason = "Expired"
+	ConditionReasonFailed               ConditionReason = "Failed"
+	ConditionReasonHealthCheckFailed    ConditionReason = "HealthCheckFailed"
+	ConditionReasonIdle                 ConditionReason = "Idle"
+	ConditionReasonImageUnavailable     ConditionReason = "ImageUnavailable"
+	ConditionReasonIncompleteReport     ConditionReason = "IncompleteReport"
+	ConditionReasonInsufficientBalance  ConditionReason = "InsufficientBalance"
+	ConditionReasonManagedByGit         ConditionReason = "ManagedByGit"
+	ConditionReasonNoCapacity           ConditionReason = "NoCapacity"
+	ConditionReasonNoSSHKey             ConditionReason = "NoSSHKey"
+	ConditionReasonNodeDrain            ConditionReason = "NodeDrain"
+	ConditionReasonNodeLost             ConditionReason = "NodeLost"
+	ConditionReasonNotInForce           ConditionReason = "NotInForce"
+	ConditionReasonPolicyDenied         ConditionReason = "PolicyDenied"
+	ConditionReasonProfileChanged       ConditionReason = "ProfileChanged"
+	ConditionReasonProgressing          ConditionReason = "Progressing"
+	ConditionReasonProgressingWithRetry ConditionReason = "ProgressingWithRetry"
+	ConditionReasonPruneFailed          ConditionReason = "PruneFailed"
+	ConditionReasonQueued               ConditionReason = "Queued"
+	ConditionReasonRejected             ConditionReason = "Rejected"
+	ConditionReasonRunwayTooShort       ConditionReason = "RunwayTooShort"
+	ConditionReasonScrubFailed          ConditionReason = "ScrubFailed"
+	ConditionReasonSourceEmpty          ConditionReason = "SourceEmpty"
+	ConditionReasonSourceRemoved        ConditionReason = "SourceRemoved"
+	ConditionReasonSpendLimitExceeded   ConditionReason = "SpendLimitExceeded"
+	ConditionReasonStaleFence           ConditionReason = "StaleFence"
+	ConditionReasonStaleReport          ConditionReason = "StaleReport"
+	ConditionReasonSucceeded            ConditionReason = "Succeeded"
+	ConditionReasonSuspended            ConditionReason = "Suspended"
+	ConditionReasonUnreachable          ConditionReason = "Unreachable"
+	ConditionReasonValidationFailed     ConditionReason = "ValidationFailed"
+	ConditionReasonXidError             ConditionReason = "XidError"
+)
+
+// Valid indicates whether the value is a known member of the ConditionReason enum.
+func (e ConditionReason) Valid() bool {
+	switch e {
+	case ConditionReasonAgentTimeout:
+		return true
+	case ConditionReasonApprovalRequired:
+		return true
+	case ConditionReasonBalanceDepleted:
+		return true
+	case ConditionReasonCapReached:
+		return true
+	case ConditionReasonDependencyNotReady:
+		return true
+	case ConditionReasonExpired:
+		return true
+	case ConditionReasonFailed:
+		return true
+	case ConditionReasonHealthCheckFailed:
+		return true
+	case ConditionReasonIdle:
+		return true
+	case ConditionReasonImageUnavailable:
+		return true
+	case ConditionReasonIncompleteReport:
+		return true
+	case ConditionReasonInsufficientBalance:
+		return true
+	case ConditionReasonManagedByGit:
+		return true
+	case ConditionReasonNoCapacity:
+		return true
+	case ConditionReasonNoSSHKey:
+		return true
+	case ConditionReasonNodeDrain:
+		return true
+	case ConditionReasonNodeLost:
+		return true
+	case ConditionReasonNotInForce:
+		return true
+	case ConditionReasonPolicyDenied:
+		return true
+	case ConditionReasonProfileChanged:
+		return true
+	case ConditionReasonProgressing:
+		return true
+	case ConditionReasonProgressingWithRetry:
+		return true
+	case ConditionReasonPruneFailed:
+		return true
+	case ConditionReasonQueued:
+		return true
+	case ConditionReasonRejected:
+		return true
+	case ConditionReasonRunwayTooShort:
+		return true
+	case ConditionReasonScrubFailed:
+		return true
+	case ConditionReasonSourceEmpty:
+		return true
+	case ConditionReasonSourceRemoved:
+		return true
+	case ConditionReasonSpendLimitExceeded:
+		return true
+	case ConditionReasonStaleFence:
+		return true
+	case ConditionReasonStaleReport:
+		return true
+	case ConditionReasonSucceeded:
+		return true
+	case ConditionReasonSuspended:
+		return true
+	case ConditionReasonUnreachable:
+		return true
+	case ConditionReasonValidationFailed:
+		return true
+	case ConditionReasonXidError:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConditionStatus.
 const (
 	ConditionStatusFalse   ConditionStatus = "False"
@@ -147,6 +285,78 @@ func (e ConditionStatus) Valid() bool {
 	case ConditionStatusTrue:
 		return true
 	case ConditionStatusUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConditionType.
+const (
+	ConditionTypeAccessReady      ConditionType = "AccessReady"
+	ConditionTypeAgentReachable   ConditionType = "AgentReachable"
+	ConditionTypeApplied          ConditionType = "Applied"
+	ConditionTypeAwaitingApproval ConditionType = "AwaitingApproval"
+	ConditionTypeDrifted          ConditionType = "Drifted"
+	ConditionTypeEnrolled         ConditionType = "Enrolled"
+	ConditionTypeGPUHealthy       ConditionType = "GPUHealthy"
+	ConditionTypeInSync           ConditionType = "InSync"
+	ConditionTypeMetering         ConditionType = "Metering"
+	ConditionTypeNodeAssigned     ConditionType = "NodeAssigned"
+	ConditionTypeProvisioned      ConditionType = "Provisioned"
+	ConditionTypeReady            ConditionType = "Ready"
+	ConditionTypeReconciling      ConditionType = "Reconciling"
+	ConditionTypeReleaseScheduled ConditionType = "ReleaseScheduled"
+	ConditionTypeRestartRequired  ConditionType = "RestartRequired"
+	ConditionTypeSchedulable      ConditionType = "Schedulable"
+	ConditionTypeSourceFetched    ConditionType = "SourceFetched"
+	ConditionTypeStalled          ConditionType = "Stalled"
+	ConditionTypeSuspended        ConditionType = "Suspended"
+	ConditionTypeValidated        ConditionType = "Validated"
+)
+
+// Valid indicates whether the value is a known member of the ConditionType enum.
+func (e ConditionType) Valid() bool {
+	switch e {
+	case ConditionTypeAccessReady:
+		return true
+	case ConditionTypeAgentReachable:
+		return true
+	case ConditionTypeApplied:
+		return true
+	case ConditionTypeAwaitingApproval:
+		return true
+	case ConditionTypeDrifted:
+		return true
+	case ConditionTypeEnrolled:
+		return true
+	case ConditionTypeGPUHealthy:
+		return true
+	case ConditionTypeInSync:
+		return true
+	case ConditionTypeMetering:
+		return true
+	case ConditionTypeNodeAssigned:
+		return true
+	case ConditionTypeProvisioned:
+		return true
+	case ConditionTypeReady:
+		return true
+	case ConditionTypeReconciling:
+		return true
+	case ConditionTypeReleaseScheduled:
+		return true
+	case ConditionTypeRestartRequired:
+		return true
+	case ConditionTypeSchedulable:
+		return true
+	case ConditionTypeSourceFetched:
+		return true
+	case ConditionTypeStalled:
+		return true
+	case ConditionTypeSuspended:
+		return true
+	case ConditionTypeValidated:
 		return true
 	default:
 		return false
@@ -603,6 +813,21 @@ func (e Kind) Valid() bool {
 	}
 }
 
+// Defines values for LivenessStatus.
+const (
+	LivenessStatusOk LivenessStatus = "ok"
+)
+
+// Valid indicates whether the value is a known member of the LivenessStatus enum.
+func (e LivenessStatus) Valid() bool {
+	switch e {
+	case LivenessStatusOk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MeActorType.
 const (
 	MeActorTypeServiceAccount MeActorType = "service_account"
@@ -888,30 +1113,6 @@ func (e PaymentStatus) Valid() bool {
 	case PaymentStatusFailedReconcile:
 		return true
 	case PaymentStatusInitiated:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PersonRole.
-const (
-	PersonRoleAdmin           PersonRole = "admin"
-	PersonRoleBillingOperator PersonRole = "billing_operator"
-	PersonRoleOperator        PersonRole = "operator"
-	PersonRoleUser            PersonRole = "user"
-)
-
-// Valid indicates whether the value is a known member of the PersonRole enum.
-func (e PersonRole) Valid() bool {
-	switch e {
-	case PersonRoleAdmin:
-		return true
-	case PersonRoleBillingOperator:
-		return true
-	case PersonRoleOperator:
-		return true
-	case PersonRoleUser:
 		return true
 	default:
 		return false
@@ -1503,30 +1704,24 @@ func (e UserDetailRoleFrom) Valid() bool {
 	}
 }
 
-// Defines values for WaitReason.
+// Defines values for UserSummaryRole.
 const (
-	WaitReasonConfirm          WaitReason = "confirm"
-	WaitReasonDiverged         WaitReason = "diverged"
-	WaitReasonMassAction       WaitReason = "mass_action"
-	WaitReasonPruneCap         WaitReason = "prune_cap"
-	WaitReasonRejected         WaitReason = "rejected"
-	WaitReasonUnderAllocations WaitReason = "under_allocations"
+	UserSummaryRoleAdmin           UserSummaryRole = "admin"
+	UserSummaryRoleBillingOperator UserSummaryRole = "billing_operator"
+	UserSummaryRoleOperator        UserSummaryRole = "operator"
+	UserSummaryRoleUser            UserSummaryRole = "user"
 )
 
-// Valid indicates whether the value is a known member of the WaitReason enum.
-func (e WaitReason) Valid() bool {
+// Valid indicates whether the value is a known member of the UserSummaryRole enum.
+func (e UserSummaryRole) Valid() bool {
 	switch e {
-	case WaitReasonConfirm:
+	case UserSummaryRoleAdmin:
 		return true
-	case WaitReasonDiverged:
+	case UserSummaryRoleBillingOperator:
 		return true
-	case WaitReasonMassAction:
+	case UserSummaryRoleOperator:
 		return true
-	case WaitReasonPruneCap:
-		return true
-	case WaitReasonRejected:
-		return true
-	case WaitReasonUnderAllocations:
+	case UserSummaryRoleUser:
 		return true
 	default:
 		return false
@@ -1706,14 +1901,14 @@ func (e ListEventsParamsScope) Valid() bool {
 
 // AcceptHardware defines model for AcceptHardware.
 type AcceptHardware struct {
-	// Fingerprint As the node reports it now.
+	// Fingerprint The fingerprint that the node reports now.
 	Fingerprint string `json:"fingerprint"`
 	Reason      string `json:"reason"`
 }
 
 // Adjustment defines model for Adjustment.
 type Adjustment struct {
-	// Amount An amount.
+	// Amount An amount with its currency.
 	Amount     Money              `json:"amount"`
 	Reason     string             `json:"reason"`
 	TenantId   openapi_types.UUID `json:"tenant_id"`
@@ -1722,40 +1917,40 @@ type Adjustment struct {
 
 // AdjustmentRequest defines model for AdjustmentRequest.
 type AdjustmentRequest struct {
-	// AmountMinor Above zero adds, below takes; not zero.
+	// AmountMinor A positive amount increases the balance, a negative amount reduces it. Zero is invalid.
 	AmountMinor int64  `json:"amount_minor"`
 	Reason      string `json:"reason"`
 }
 
 // AdminPaymentSession defines model for AdminPaymentSession.
 type AdminPaymentSession struct {
-	// Amount An amount.
+	// Amount An amount with its currency.
 	Amount Money `json:"amount"`
 
-	// CheckedAt When the provider was last asked.
+	// CheckedAt The time of the last comparison with the payment provider.
 	CheckedAt *time.Time `json:"checked_at,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
 
-	// Customer The tenant at the provider.
+	// Customer The id of the tenant at the payment provider.
 	Customer  *string            `json:"customer,omitempty"`
 	ExpiresAt time.Time          `json:"expires_at"`
 	Id        openapi_types.UUID `json:"id"`
 
-	// Livemode Real money.
+	// Livemode True for real payments.
 	Livemode bool `json:"livemode"`
 
-	// Payment The payment at the provider.
+	// Payment The id of the payment at the payment provider.
 	Payment *string `json:"payment,omitempty"`
 
-	// PrincipalId Who wanted to pay.
+	// PrincipalId The user or service account that created the session.
 	PrincipalId     openapi_types.UUID `json:"principal_id"`
 	ProviderSession *string            `json:"provider_session,omitempty"`
 	Reason          *string            `json:"reason,omitempty"`
 
-	// RefundedMinor Given back of it.
+	// RefundedMinor The refunded amount of this payment.
 	RefundedMinor *int64 `json:"refunded_minor,omitempty"`
 
-	// Status `initiated`: to be paid. `checkout_completed`: the money is on its way. `credited`: it is on the balance. `failed_reconcile`: what came is not what was asked for, a person looks. `expired`: it ended without a payment.
+	// Status `initiated`: the payment page is open. `checkout_completed`: the provider has accepted the payment. `credited`: the balance contains the payment. `failed_reconcile`: the payment does not match the session, and an operator must check it. `expired`: the session ended without a payment.
 	Status   PaymentStatus      `json:"status"`
 	StatusAt time.Time          `json:"status_at"`
 	TenantId openapi_types.UUID `json:"tenant_id"`
@@ -1765,7 +1960,7 @@ type AdminPaymentSession struct {
 type AdminPaymentSessionList struct {
 	Items []AdminPaymentSession `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -1773,14 +1968,14 @@ type AdminPaymentSessionList struct {
 type Adopt struct {
 	Owner AdoptOwner `json:"owner"`
 
-	// Source Which source takes it over, with owner git.
+	// Source The Git source that adopts the object. The owner must be `git`.
 	Source *string `json:"source,omitempty"`
 }
 
 // AdoptOwner defines model for Adopt.Owner.
 type AdoptOwner string
 
-// Adoption The source whose next revision may take the object over.
+// Adoption The Git source whose next revision can adopt the object.
 type Adoption struct {
 	Source string    `json:"source"`
 	Until  time.Time `json:"until"`
@@ -1788,72 +1983,64 @@ type Adoption struct {
 
 // AgentBinary defines model for AgentBinary.
 type AgentBinary struct {
-	// Platform linux-amd64, for one.
+	// Platform The platform, for example linux-amd64.
 	Platform string `json:"platform"`
 
-	// Sha256 Of the file, in hex.
+	// Sha256 The SHA-256 of the file, in hex.
 	Sha256 string `json:"sha256"`
 }
-
-// Alive defines model for Alive.
-type Alive struct {
-	Status AliveStatus `json:"status"`
-}
-
-// AliveStatus defines model for Alive.Status.
-type AliveStatus string
 
 // Allocation defines model for Allocation.
 type Allocation struct {
 	ActiveAt   *time.Time  `json:"active_at,omitempty"`
 	Conditions []Condition `json:"conditions"`
 
-	// Cost So far, billed or not.
+	// Cost The cost so far, charged or not.
 	Cost      Money      `json:"cost"`
 	CreatedAt time.Time  `json:"created_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 
-	// ExpiresAt When it is released by itself.
+	// ExpiresAt The time at which the platform releases the allocation.
 	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
 	Gpus      int                `json:"gpus"`
 	Id        openapi_types.UUID `json:"id"`
 	Labels    map[string]string  `json:"labels"`
 
-	// Login Account on the machine.
+	// Login The account on the node.
 	Login string `json:"login"`
 
-	// Message The same in a sentence.
+	// Message The reason as a sentence.
 	Message *string `json:"message,omitempty"`
 	Name    string  `json:"name"`
 
-	// NodeId Which machine, by an id that says nothing about it; all zeros while it waits for one.
+	// NodeId An opaque id of the node. All digits are zero while the allocation is queued.
 	NodeId openapi_types.UUID `json:"node_id"`
 
-	// Pending Why a request waits, and what would let it through.
+	// Pending The reason why a request is queued, with suggestions.
 	Pending *Pending `json:"pending,omitempty"`
 
-	// Price Per GPU and hour, as agreed when asked for.
+	// Price The price per GPU and hour at the time of the request.
 	Price     Money              `json:"price"`
 	ProjectId openapi_types.UUID `json:"project_id"`
 
-	// Reason Why it ended or failed.
+	// Reason The reason of the last transition, as a code.
 	Reason *string `json:"reason,omitempty"`
 	Region string  `json:"region"`
 	Sku    string  `json:"sku"`
 
-	// Status Where the allocation is.
+	// Status The state of the allocation.
 	Status AllocationStatus `json:"status"`
 
-	// StatusAt Since when in this state.
+	// StatusAt The time of the last transition.
 	StatusAt time.Time `json:"status_at"`
 
-	// Urn Resource name.
+	// Urn The URN of the resource.
 	Urn string `json:"urn"`
 
-	// UserId Who asked for it.
+	// UserId The user who requested the allocation.
 	UserId openapi_types.UUID `json:"user_id"`
 
-	// Version Rises with every transition.
+	// Version The version increases with every transition.
 	Version int64 `json:"version"`
 }
 
@@ -1861,38 +2048,38 @@ type Allocation struct {
 type AllocationList struct {
 	Items []Allocation `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // AllocationRequest defines model for AllocationRequest.
 type AllocationRequest struct {
-	// Gpus How many GPUs.
+	// Gpus The number of GPUs.
 	Gpus *int `json:"gpus,omitempty"`
 
-	// Labels Your own words about it.
+	// Labels Labels of the caller.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// Name Unique among what lives in the project; one is made up when left out.
+	// Name The name is unique among the live allocations of the project. The API generates a name if it is absent.
 	Name *string `json:"name,omitempty"`
 
-	// Queue Wait for capacity instead of being refused with `sku_unavailable`.
+	// Queue The request waits for capacity instead of failing with `sku_unavailable`.
 	Queue *bool `json:"queue,omitempty"`
 
-	// Region Any region when left out.
+	// Region The region. If it is absent, the API chooses one.
 	Region *string `json:"region,omitempty"`
 
 	// Sku Name of the SKU.
 	Sku string `json:"sku"`
 
-	// SshKeyIds Which of your keys may log in; all of them when left out.
+	// SshKeyIds The SSH keys of the caller that give access. If the list is absent, all keys of the caller do.
 	SshKeyIds *[]openapi_types.UUID `json:"ssh_key_ids,omitempty"`
 
-	// TtlSeconds Release it by itself after this time.
+	// TtlSeconds The platform releases the allocation after this time, in seconds.
 	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
 }
 
-// AllocationStatus Where the allocation is.
+// AllocationStatus The state of the allocation.
 type AllocationStatus string
 
 // ApiKey defines model for ApiKey.
@@ -1901,11 +2088,11 @@ type ApiKey struct {
 	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
 	Id        openapi_types.UUID `json:"id"`
 
-	// LastUsedAt To the minute.
+	// LastUsedAt The time of the last use, to the minute.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 	Name       string     `json:"name"`
 
-	// Scopes Empty: all that you may.
+	// Scopes The scopes of the key. An empty list means all permissions of the user.
 	Scopes []Scope `json:"scopes"`
 }
 
@@ -1913,20 +2100,8 @@ type ApiKey struct {
 type ApiKeyList struct {
 	Items []ApiKey `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
-}
-
-// ApiKeyMade defines model for ApiKeyMade.
-type ApiKeyMade struct {
-	CreatedAt time.Time          `json:"created_at"`
-	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
-	Id        openapi_types.UUID `json:"id"`
-	Name      string             `json:"name"`
-	Scopes    []Scope            `json:"scopes"`
-
-	// Secret Shown once.
-	Secret string `json:"secret"`
 }
 
 // ApiKeyRequest defines model for ApiKeyRequest.
@@ -1934,21 +2109,33 @@ type ApiKeyRequest struct {
 	Name   string   `json:"name"`
 	Scopes *[]Scope `json:"scopes,omitempty"`
 
-	// TtlSeconds Without it the key has no end.
+	// TtlSeconds The validity in seconds. Without it the API key does not expire.
 	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
 }
 
 // ApplyRequest defines model for ApplyRequest.
 type ApplyRequest struct {
-	// Hash Of the plan that you have read; another one is refused.
+	// Hash The hash of the plan that the caller has read. The API rejects another hash.
 	Hash *string `json:"hash,omitempty"`
 }
+
+// ApprovalReason A reason why a change needs an approval.
+type ApprovalReason struct {
+	Message string `json:"message"`
+
+	// Objects The objects as Kind/name.
+	Objects []string             `json:"objects"`
+	Reason  ApprovalReasonReason `json:"reason"`
+}
+
+// ApprovalReasonReason defines model for ApprovalReason.Reason.
+type ApprovalReasonReason string
 
 // AuditList defines model for AuditList.
 type AuditList struct {
 	Items []AuditRecord `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -1956,82 +2143,82 @@ type AuditList struct {
 type AuditRecord struct {
 	Action string `json:"action"`
 
-	// Actor user, service-account, system or node, with its id.
+	// Actor The actor: user, service-account, system or node, with its id.
 	Actor string `json:"actor"`
 
-	// After What changed, as it is.
+	// After The changed fields after the change.
 	After interface{} `json:"after,omitempty"`
-	At    time.Time   `json:"at"`
 
-	// Before What changed, as it was.
+	// Before The changed fields before the change.
 	Before        interface{}        `json:"before,omitempty"`
 	CorrelationId string             `json:"correlation_id"`
 	Id            openapi_types.UUID `json:"id"`
+	OccurredAt    time.Time          `json:"occurred_at"`
 
-	// Target Resource name.
+	// Target The URN of the resource.
 	Target string `json:"target"`
 
-	// TenantId Missing where the thing belongs to no tenant.
+	// TenantId The tenant of the resource. The field is absent if the resource belongs to no tenant.
 	TenantId *openapi_types.UUID `json:"tenant_id,omitempty"`
 }
 
 // Balance defines model for Balance.
 type Balance struct {
-	// AmountMinor The sum of the ledger; below zero when overdrawn.
+	// AmountMinor The sum of the ledger entries. A negative balance is overdrawn.
 	AmountMinor int64 `json:"amount_minor"`
 
-	// BurnMinorPerHour What all active allocations cost per hour.
-	BurnMinorPerHour int64  `json:"burn_minor_per_hour"`
+	// BurnPerHourMinor The burn rate: the cost per hour of all active allocations.
+	BurnPerHourMinor int64  `json:"burn_per_hour_minor"`
 	Currency         string `json:"currency"`
 
-	// Low It is below the threshold of the warning.
+	// Low The balance is below the warning threshold.
 	Low               *bool  `json:"low,omitempty"`
 	LowThresholdMinor *int64 `json:"low_threshold_minor,omitempty"`
 
-	// PendingMinor Top-ups whose money is on its way.
+	// PendingMinor The sum of top-ups that are paid but not yet credited.
 	PendingMinor *int64 `json:"pending_minor,omitempty"`
 
-	// ReleasesAt When everything is released for lack of money, unless credit comes; missing while that is far off.
+	// ReleasesAt The time at which the platform releases all allocations because the balance is used up. The field is absent while that time is not near.
 	ReleasesAt *time.Time `json:"releases_at,omitempty"`
 
-	// RunwaySeconds Balance ÷ burn; missing while nothing is burnt.
+	// RunwaySeconds Balance divided by burn rate. The field is absent while the burn rate is zero.
 	RunwaySeconds *int64 `json:"runway_seconds,omitempty"`
 
-	// SpentThisMonthMinor Used since the first of the month, UTC, charged or not yet.
+	// SpentThisMonthMinor The usage since the first day of the month (UTC), charged or not.
 	SpentThisMonthMinor *int64 `json:"spent_this_month_minor,omitempty"`
 }
 
 // BillingLimits defines model for BillingLimits.
 type BillingLimits struct {
-	// CommittedPerHourMinor What is promised and runs now costs per hour.
+	// CommittedPerHourMinor The cost per hour of all live allocations.
 	CommittedPerHourMinor int64  `json:"committed_per_hour_minor"`
 	Currency              string `json:"currency"`
 
-	// EffectiveHourlySpendMinor In force, with what the platform sets; zero is none.
+	// EffectiveHourlySpendMinor The limit in effect, including the limit of the platform. Zero means none.
 	EffectiveHourlySpendMinor int64 `json:"effective_hourly_spend_minor"`
 
-	// EffectiveMonthlyBudgetMinor In force; zero is none.
+	// EffectiveMonthlyBudgetMinor The budget in effect. Zero means none.
 	EffectiveMonthlyBudgetMinor int64 `json:"effective_monthly_budget_minor"`
 
-	// HourlyManagedBy Where Git sets the hourly limit: there alone it is changed. Missing where it does not.
+	// HourlyManagedBy The place in Git that sets the hourly limit. It can only be changed there. The field is absent if Git does not set it.
 	HourlyManagedBy *string `json:"hourly_managed_by,omitempty"`
 
-	// HourlySpendMinor Yours; zero where you have set none.
+	// HourlySpendMinor The limit that the tenant has set. Zero means none.
 	HourlySpendMinor int64 `json:"hourly_spend_minor"`
 
-	// MonthlyBudgetMinor Yours; zero where you have set none.
+	// MonthlyBudgetMinor The limit that the tenant has set. Zero means none.
 	MonthlyBudgetMinor int64 `json:"monthly_budget_minor"`
 
-	// MonthlyManagedBy The same for the monthly budget.
+	// MonthlyManagedBy The place in Git that sets the monthly budget. The field is absent if Git does not set it.
 	MonthlyManagedBy *string `json:"monthly_managed_by,omitempty"`
 
-	// ProjectId Missing where they are the tenant's.
+	// ProjectId The project. The field is absent for limits of the tenant.
 	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
 
-	// SpentThisMonthMinor Since the first of the month, UTC.
+	// SpentThisMonthMinor The usage since the first day of the month (UTC).
 	SpentThisMonthMinor int64 `json:"spent_this_month_minor"`
 
-	// Version For `If-Match`.
+	// Version The version for `If-Match`.
 	Version string `json:"version"`
 }
 
@@ -2041,14 +2228,14 @@ type BillingLimitsRequest struct {
 	MonthlyBudgetMinor *int64 `json:"monthly_budget_minor,omitempty"`
 }
 
-// Blast What is touched.
-type Blast struct {
-	// Agents Nodes whose agent has reported.
+// BlastRadius The affected tenants, projects, allocations and nodes.
+type BlastRadius struct {
+	// Agents The number of nodes whose agent has reported.
 	Agents      int     `json:"agents"`
 	Allocations int     `json:"allocations"`
 	Drains      []Drain `json:"drains"`
 
-	// Names Of the tenants.
+	// Names The names of the tenants.
 	Names    []string  `json:"names"`
 	Nodes    int       `json:"nodes"`
 	OverCaps []OverCap `json:"over_caps"`
@@ -2058,13 +2245,13 @@ type Blast struct {
 
 // Capacity defines model for Capacity.
 type Capacity struct {
-	// Free GPUs that are free now.
+	// Free The number of free GPUs.
 	Free   int    `json:"free"`
 	Nodes  int    `json:"nodes"`
 	Region string `json:"region"`
 	Sku    string `json:"sku"`
 
-	// Total GPUs.
+	// Total The number of GPUs.
 	Total int `json:"total"`
 }
 
@@ -2073,31 +2260,31 @@ type CapacityList struct {
 	Items []Capacity `json:"items"`
 }
 
-// ChangePlan What a change does, to whom, and what it comes to.
+// ChangePlan The effect of a change: objects, affected tenants and cost.
 type ChangePlan struct {
-	Adopts int `json:"adopts"`
+	Adopts          int              `json:"adopts"`
+	ApprovalReasons []ApprovalReason `json:"approval_reasons"`
 
-	// Base The commit that the source stands at.
+	// Base The commit that is applied now.
 	Base string `json:"base"`
 
-	// Blast What is touched.
-	Blast   Blast  `json:"blast"`
-	Changes int    `json:"changes"`
-	Commit  string `json:"commit"`
-	Creates int    `json:"creates"`
-	Deletes int    `json:"deletes"`
+	// BlastRadius The affected tenants, projects, allocations and nodes.
+	BlastRadius BlastRadius `json:"blast_radius"`
+	Changes     int         `json:"changes"`
+	Commit      string      `json:"commit"`
+	Creates     int         `json:"creates"`
+	Deletes     int         `json:"deletes"`
 
-	// Findings Why it cannot be applied at all.
+	// Findings The findings that prevent the change.
 	Findings []Finding `json:"findings"`
 
-	// Money One for each currency.
+	// Money One entry for each currency.
 	Money      []MoneyChange `json:"money"`
 	Objects    int           `json:"objects"`
 	Repository string        `json:"repository"`
 	Source     string        `json:"source"`
 	Steps      []ChangeStep  `json:"steps"`
 	Summary    string        `json:"summary"`
-	Waits      []Wait        `json:"waits"`
 }
 
 // ChangeStep defines model for ChangeStep.
@@ -2105,12 +2292,12 @@ type ChangeStep struct {
 	Action ChangeStepAction `json:"action"`
 	Fields []FieldChange    `json:"fields"`
 
-	// Generation That it has now.
+	// Generation The current generation.
 	Generation int64  `json:"generation"`
 	Kind       Kind   `json:"kind"`
 	Name       string `json:"name"`
 
-	// Place Who may write the object, and where it stands.
+	// Place The owner of the object and its place in Git.
 	Place Source             `json:"place"`
 	Scope *string            `json:"scope,omitempty"`
 	Uid   openapi_types.UUID `json:"uid"`
@@ -2121,10 +2308,10 @@ type ChangeStepAction string
 
 // Check defines model for Check.
 type Check struct {
-	Message string      `json:"message"`
-	Name    string      `json:"name"`
-	Since   time.Time   `json:"since"`
-	Status  CheckStatus `json:"status"`
+	Message   string      `json:"message"`
+	Name      string      `json:"name"`
+	StartedAt time.Time   `json:"started_at"`
+	Status    CheckStatus `json:"status"`
 }
 
 // CheckStatus defines model for Check.Status.
@@ -2132,22 +2319,64 @@ type CheckStatus string
 
 // CheckoutRequest defines model for CheckoutRequest.
 type CheckoutRequest struct {
-	// AmountMinor In the currency of the tenant.
+	// AmountMinor The amount in the currency of the tenant.
 	AmountMinor int64 `json:"amount_minor"`
 }
 
-// Condition A yes, no or unknown with its reason. `Ready` is always there.
+// Condition A yes, no or unknown with a reason. `Ready` is always present.
 type Condition struct {
-	LastTransitionTime time.Time       `json:"last_transition_time"`
-	Message            string          `json:"message"`
-	ObservedGeneration int64           `json:"observed_generation"`
-	Reason             string          `json:"reason"`
-	Status             ConditionStatus `json:"status"`
-	Type               string          `json:"type"`
+	LastTransitionTime time.Time `json:"last_transition_time"`
+
+	// Message One sentence that names the object.
+	Message            string `json:"message"`
+	ObservedGeneration int64  `json:"observed_generation"`
+
+	// Reason The reason of a condition.
+	Reason ConditionReason `json:"reason"`
+
+	// Status The value of a condition.
+	Status ConditionStatus `json:"status"`
+
+	// Type The type of a condition. `Ready`: the resource can be used. `Reconciling`: work for this generation is in progress.
+	// `Stalled`: there is no progress without a change. `Drifted`: the observed state differs from the spec. `Suspended`:
+	// an operator has paused reconciliation. `AwaitingApproval`: a revision waits for approval. `RestartRequired`: the
+	// server reads changed fields only when it starts. `ReleaseScheduled`: a drain will release the allocation.
+	Type ConditionType `json:"type"`
 }
 
-// ConditionStatus defines model for Condition.Status.
+// ConditionReason The reason of a condition.
+type ConditionReason string
+
+// ConditionStatus The value of a condition.
 type ConditionStatus string
+
+// ConditionType The type of a condition. `Ready`: the resource can be used. `Reconciling`: work for this generation is in progress.
+// `Stalled`: there is no progress without a change. `Drifted`: the observed state differs from the spec. `Suspended`:
+// an operator has paused reconciliation. `AwaitingApproval`: a revision waits for approval. `RestartRequired`: the
+// server reads changed fields only when it starts. `ReleaseScheduled`: a drain will release the allocation.
+type ConditionType string
+
+// CreatedApiKey defines model for CreatedApiKey.
+type CreatedApiKey struct {
+	CreatedAt time.Time          `json:"created_at"`
+	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
+	Id        openapi_types.UUID `json:"id"`
+	Name      string             `json:"name"`
+	Scopes    []Scope            `json:"scopes"`
+
+	// Secret The secret. It is not returned again.
+	Secret string `json:"secret"`
+}
+
+// CreatedCredential defines model for CreatedCredential.
+type CreatedCredential struct {
+	CreatedAt time.Time          `json:"created_at"`
+	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
+	Id        openapi_types.UUID `json:"id"`
+
+	// Secret The secret. It is not returned again.
+	Secret string `json:"secret"`
+}
 
 // Credential defines model for Credential.
 type Credential struct {
@@ -2155,7 +2384,7 @@ type Credential struct {
 	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
 	Id        openapi_types.UUID `json:"id"`
 
-	// LastUsedAt To the minute.
+	// LastUsedAt The time of the last use, to the minute.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
 }
@@ -2164,29 +2393,19 @@ type Credential struct {
 type CredentialList struct {
 	Items []Credential `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
-}
-
-// CredentialMade defines model for CredentialMade.
-type CredentialMade struct {
-	CreatedAt time.Time          `json:"created_at"`
-	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
-	Id        openapi_types.UUID `json:"id"`
-
-	// Secret Shown once.
-	Secret string `json:"secret"`
 }
 
 // CredentialRequest defines model for CredentialRequest.
 type CredentialRequest struct {
-	// TtlSeconds Without it the credential has no end.
+	// TtlSeconds The validity in seconds. Without it the credential does not expire.
 	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
 }
 
 // Decision defines model for Decision.
 type Decision struct {
-	// Hash Of the plan that you have read; another one is refused.
+	// Hash The hash of the plan that the caller has read. The API rejects another hash.
 	Hash   *string `json:"hash,omitempty"`
 	Reason *string `json:"reason,omitempty"`
 }
@@ -2195,42 +2414,42 @@ type Decision struct {
 type DesiredList struct {
 	Items []DesiredObject `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // DesiredMetadata defines model for DesiredMetadata.
 type DesiredMetadata struct {
-	// Adopt The source whose next revision may take the object over.
+	// Adopt The Git source whose next revision can adopt the object.
 	Adopt       *Adoption         `json:"adopt,omitempty"`
 	Annotations map[string]string `json:"annotations"`
 
-	// Generation Rises with the spec.
+	// Generation The generation increases with each change of the spec.
 	Generation int64             `json:"generation"`
 	Labels     map[string]string `json:"labels"`
 	Name       string            `json:"name"`
 
-	// ResourceVersion Rises with any write.
+	// ResourceVersion The resource version increases with each write.
 	ResourceVersion string `json:"resourceVersion"`
 
-	// Scope The project id, for an allocation.
+	// Scope The project id of an allocation.
 	Scope *string `json:"scope,omitempty"`
 
-	// Source Who may write the object, and where it stands.
+	// Source The owner of the object and its place in Git.
 	Source    Source             `json:"source"`
 	Suspended *Suspension        `json:"suspended,omitempty"`
 	Uid       openapi_types.UUID `json:"uid"`
 	Urn       string             `json:"urn"`
 }
 
-// DesiredObject An object document, with the words of the files that declare such objects.
+// DesiredObject A document of a desired object, in the same form as in the files of a Git source.
 type DesiredObject struct {
 	ApiVersion string                 `json:"apiVersion"`
 	Kind       Kind                   `json:"kind"`
 	Metadata   DesiredMetadata        `json:"metadata"`
 	Spec       map[string]interface{} `json:"spec"`
 
-	// Status Computed when read; never declared.
+	// Status The status, which the API computes for each read. It is not part of the desired object.
 	Status *ObjectStatus `json:"status,omitempty"`
 }
 
@@ -2239,7 +2458,7 @@ type DesiredWrite struct {
 	Annotations *map[string]string `json:"annotations,omitempty"`
 	Labels      *map[string]string `json:"labels,omitempty"`
 
-	// Spec As the schema of the kind says.
+	// Spec The spec, according to the schema of the kind.
 	Spec map[string]interface{} `json:"spec"`
 }
 
@@ -2254,7 +2473,7 @@ type Drain struct {
 type Drift struct {
 	Cause string `json:"cause"`
 
-	// CostPerHour An amount.
+	// CostPerHour An amount with its currency.
 	CostPerHour *Money             `json:"cost_per_hour,omitempty"`
 	DeadlineAt  *time.Time         `json:"deadline_at,omitempty"`
 	Desired     string             `json:"desired"`
@@ -2266,12 +2485,12 @@ type Drift struct {
 	Name        string             `json:"name"`
 	ObjectId    openapi_types.UUID `json:"object_id"`
 	Observed    string             `json:"observed"`
+	ObservedAt  time.Time          `json:"observed_at"`
+	OpenedAt    time.Time          `json:"opened_at"`
 
-	// Owner Who must act: platform, operator, tenant.
+	// Owner The owner of the next step: platform, operator or tenant.
 	Owner   string      `json:"owner"`
 	Policy  DriftPolicy `json:"policy"`
-	SeenAt  time.Time   `json:"seen_at"`
-	Since   time.Time   `json:"since"`
 	Status  DriftStatus `json:"status"`
 	Version int64       `json:"version"`
 }
@@ -2286,28 +2505,31 @@ type DriftStatus string
 type DriftList struct {
 	Items []Drift `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // Email defines model for Email.
 type Email = string
 
+// Empty An object without fields.
+type Empty = map[string]interface{}
+
 // EnrolmentToken defines model for EnrolmentToken.
 type EnrolmentToken struct {
 	ExpiresAt time.Time `json:"expires_at"`
 
-	// Install What the machine needs to come in.
+	// Install The data that a node needs to enrol.
 	Install *InstallFacts `json:"install,omitempty"`
 
-	// Node The only node that may use it.
+	// Node The node that can use the token.
 	Node string `json:"node"`
 
-	// Token Shown once.
+	// Token The secret. It is not returned again.
 	Token string `json:"token"`
 }
 
-// ErrorCode The catalogue of codes.
+// ErrorCode The catalogue of error codes.
 type ErrorCode string
 
 // ExchangeRequest defines model for ExchangeRequest.
@@ -2319,25 +2541,25 @@ type ExchangeRequest struct {
 
 // FieldChange defines model for FieldChange.
 type FieldChange struct {
-	// From As JSON; left out where there was none.
+	// From The previous value as JSON. The field is absent if there was none.
 	From *string `json:"from,omitempty"`
 
 	// Path A JSON pointer into the object document.
 	Path string `json:"path"`
 
-	// To As JSON; left out where there is none.
+	// To The new value as JSON. The field is absent if there is none.
 	To *string `json:"to,omitempty"`
 }
 
-// FilterCount How many nodes one rule leaves out.
+// FilterCount The number of nodes that one placement filter excludes.
 type FilterCount struct {
 	Filter string `json:"filter"`
 	Nodes  int    `json:"nodes"`
 }
 
-// Finding One fault, at a place in its author's own file.
+// Finding A result of validation, at a place in the author's own file.
 type Finding struct {
-	// Code The rule, by a name that stays.
+	// Code The stable name of the rule.
 	Code     *string `json:"code,omitempty"`
 	Column   int     `json:"column"`
 	Expected *string `json:"expected,omitempty"`
@@ -2350,10 +2572,10 @@ type Finding struct {
 
 // Fit defines model for Fit.
 type Fit struct {
-	// At When it happens by itself.
-	At *time.Time `json:"at,omitempty"`
+	// FitsAt The time at which the capacity becomes free without a change.
+	FitsAt *time.Time `json:"fits_at,omitempty"`
 
-	// Text What would let it through.
+	// Text A change of the request that has free capacity.
 	Text string `json:"text"`
 }
 
@@ -2377,10 +2599,10 @@ type GitSource struct {
 	FetchedAt     *time.Time          `json:"fetched_at,omitempty"`
 	Forge         *ForgeInfo          `json:"forge,omitempty"`
 
-	// GoneAt Since when it is no longer declared.
+	// GoneAt The time since which the source is no longer configured.
 	GoneAt *time.Time `json:"gone_at,omitempty"`
 
-	// Head The commit that the branch names.
+	// Head The current commit of the branch.
 	Head       *string     `json:"head,omitempty"`
 	Name       string      `json:"name"`
 	Ref        string      `json:"ref"`
@@ -2398,13 +2620,13 @@ type GitSourceDeclaredBy string
 type GitSourceList struct {
 	Items []GitSource `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
-// Gpu One device and the slot that sells it.
+// Gpu A GPU and its slot.
 type Gpu struct {
-	// AllocationId Who holds the slot.
+	// AllocationId The allocation that uses the slot.
 	AllocationId   *openapi_types.UUID `json:"allocation_id,omitempty"`
 	AllocationName *string             `json:"allocation_name,omitempty"`
 	Health         string              `json:"health"`
@@ -2412,13 +2634,13 @@ type Gpu struct {
 	MemoryMib      int64               `json:"memory_mib"`
 	Model          string              `json:"model"`
 
-	// Present False once the machine stopped showing it.
+	// Present False if the node no longer reports the GPU.
 	Present    bool                `json:"present"`
 	Reasons    []string            `json:"reasons"`
 	SlotId     *openapi_types.UUID `json:"slot_id,omitempty"`
 	SlotReason string              `json:"slot_reason"`
 
-	// SlotStatus clean, claimed, dirty or quarantined; empty while nothing is sold of it.
+	// SlotStatus The slot status: clean, claimed, dirty or quarantined. The value is empty for a GPU without a slot.
 	SlotStatus string `json:"slot_status"`
 	Uuid       string `json:"uuid"`
 }
@@ -2427,11 +2649,11 @@ type Gpu struct {
 type Health struct {
 	Checks []Check `json:"checks"`
 
-	// Status The worst of the checks.
+	// Status The worst status of all checks.
 	Status HealthStatus `json:"status"`
 }
 
-// HealthStatus The worst of the checks.
+// HealthStatus The worst status of all checks.
 type HealthStatus string
 
 // HealthOverride defines model for HealthOverride.
@@ -2439,10 +2661,10 @@ type HealthOverride struct {
 	Level  HealthOverrideLevel `json:"level"`
 	Reason string              `json:"reason"`
 
-	// Target UUID of a GPU; without it, the node.
+	// Target The UUID of a GPU. Without it the override applies to the node.
 	Target *string `json:"target,omitempty"`
 
-	// Until When it ends by itself; without it, in a day.
+	// Until The time at which the override ends. The default is one day from now.
 	Until *time.Time `json:"until,omitempty"`
 }
 
@@ -2451,52 +2673,52 @@ type HealthOverrideLevel string
 
 // HealthReport defines model for HealthReport.
 type HealthReport struct {
-	// Action What the action table says to do.
+	// Action The action that the fault table prescribes.
 	Action *string `json:"action,omitempty"`
 
-	// Actor Whose word it is.
+	// Actor The operator who set the override.
 	Actor *string `json:"actor,omitempty"`
 
-	// Advice What a person does about it.
+	// Advice The advice for an operator.
 	Advice *string `json:"advice,omitempty"`
 
-	// Check What raised it.
+	// Check The check that raised the report.
 	Check   string            `json:"check"`
 	Level   HealthReportLevel `json:"level"`
 	Message string            `json:"message"`
-	Since   time.Time         `json:"since"`
 
-	// Source Who says so: xid, nvml, disk, clock, operator …
-	Source string `json:"source"`
+	// Source The source of the report: xid, nvml, disk, clock, operator and others.
+	Source    string    `json:"source"`
+	StartedAt time.Time `json:"started_at"`
 
-	// Target UUID of a GPU; empty for the node.
+	// Target The UUID of a GPU. The value is empty for the node.
 	Target string `json:"target"`
 
-	// Until When an operator's word ends.
+	// Until The time at which an operator's override ends.
 	Until *time.Time `json:"until,omitempty"`
 }
 
 // HealthReportLevel defines model for HealthReport.Level.
 type HealthReportLevel string
 
-// Hold A reason that keeps a node or a slot unsold.
+// Hold A block on a node or slot that keeps it out of placement.
 type Hold struct {
 	Cause     HoldCause `json:"cause"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Deadline Of a drain, by when tenants leave; of another, when it ends by itself.
-	Deadline *time.Time         `json:"deadline,omitempty"`
-	Id       openapi_types.UUID `json:"id"`
-	Kind     HoldKind           `json:"kind"`
+	// DeadlineAt For a drain, the time at which the platform releases the remaining allocations. For other holds, the time at which the hold ends.
+	DeadlineAt *time.Time         `json:"deadline_at,omitempty"`
+	Id         openapi_types.UUID `json:"id"`
+	Kind       HoldKind           `json:"kind"`
 
-	// Owner Who set it, and alone may lift it.
+	// Owner The actor that set the hold. Only this actor or an admin can remove it.
 	Owner string `json:"owner"`
 
-	// OwnerName What people call them.
+	// OwnerName The display name of the owner.
 	OwnerName *string `json:"owner_name,omitempty"`
 	Reason    string  `json:"reason"`
 
-	// SlotId The slot; without it, the whole node.
+	// SlotId The slot. Without it the hold applies to the whole node.
 	SlotId *openapi_types.UUID `json:"slot_id,omitempty"`
 }
 
@@ -2510,7 +2732,7 @@ type HoldKind string
 type Ignore struct {
 	Reason string `json:"reason"`
 
-	// Until At most 90 days from now.
+	// Until The end, at most 90 days from now.
 	Until time.Time `json:"until"`
 }
 
@@ -2521,18 +2743,18 @@ type Ignored struct {
 	Until  time.Time `json:"until"`
 }
 
-// InstallFacts What the machine needs to come in.
+// InstallFacts The data that a node needs to enrol.
 type InstallFacts struct {
-	// Binaries Builds of the agent that this door hands out.
+	// Binaries The agent builds that the node API serves.
 	Binaries []AgentBinary `json:"binaries"`
 
-	// CaFingerprint SHA-256 of the authority that the door shows, in hex.
+	// CaFingerprint The SHA-256 fingerprint of the node API's certificate authority, in hex.
 	CaFingerprint string `json:"ca_fingerprint"`
 
-	// Command One line to run on the host. It holds the token.
+	// Command A command line to run on the node. It contains the token.
 	Command string `json:"command"`
 
-	// Server The door for nodes.
+	// Server The URL of the node API.
 	Server string `json:"server"`
 }
 
@@ -2549,7 +2771,7 @@ type Invitation struct {
 type InvitationList struct {
 	Items []Invitation `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -2569,22 +2791,22 @@ type Label = string
 type LedgerEntry struct {
 	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
 
-	// AmountMinor Above zero for credit, below for charges.
-	AmountMinor int64 `json:"amount_minor"`
+	// AmountMinor The amount. A credit is positive, a charge is negative.
+	AmountMinor int64        `json:"amount_minor"`
+	Currency    string       `json:"currency"`
+	Id          int64        `json:"id"`
+	Kind        TransferKind `json:"kind"`
 
-	// At When it counts.
-	At       time.Time    `json:"at"`
-	Currency string       `json:"currency"`
-	Id       int64        `json:"id"`
-	Kind     TransferKind `json:"kind"`
-
-	// Note Why, where a person did it.
+	// Note The reason that an operator has given.
 	Note *string `json:"note,omitempty"`
 
-	// Reference What it was posted for, once: the end of the pass, the payment, the refund.
+	// OccurredAt The time at which the entry counts.
+	OccurredAt time.Time `json:"occurred_at"`
+
+	// Reference The unique reference of the transfer: the end of the tick, the payment, or the refund.
 	Reference string `json:"reference"`
 
-	// TransferId The other side has the same.
+	// TransferId The id of the transfer. Its other entry has the same id.
 	TransferId openapi_types.UUID `json:"transfer_id"`
 }
 
@@ -2592,20 +2814,28 @@ type LedgerEntry struct {
 type LedgerList struct {
 	Items []LedgerEntry `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// Liveness defines model for Liveness.
+type Liveness struct {
+	Status LivenessStatus `json:"status"`
+}
+
+// LivenessStatus defines model for Liveness.Status.
+type LivenessStatus string
 
 // Me defines model for Me.
 type Me struct {
 	ActorType MeActorType `json:"actor_type"`
 	Project   *Membership `json:"project,omitempty"`
 
-	// Scopes What the token is bounded to; missing when it is not.
-	Scopes         *[]Scope    `json:"scopes,omitempty"`
-	ServiceAccount *Membership `json:"service_account,omitempty"`
-	Tenant         *Membership `json:"tenant,omitempty"`
-	User           *Person     `json:"user,omitempty"`
+	// Scopes The scopes of the token. The field is absent for a token without scopes.
+	Scopes         *[]Scope     `json:"scopes,omitempty"`
+	ServiceAccount *Membership  `json:"service_account,omitempty"`
+	Tenant         *Membership  `json:"tenant,omitempty"`
+	User           *UserSummary `json:"user,omitempty"`
 }
 
 // MeActorType defines model for Me.ActorType.
@@ -2621,7 +2851,7 @@ type Member struct {
 	Email string `json:"email"`
 	Name  string `json:"name"`
 
-	// Role Role there.
+	// Role The member's role.
 	Role   string             `json:"role"`
 	UserId openapi_types.UUID `json:"user_id"`
 }
@@ -2630,7 +2860,7 @@ type Member struct {
 type MemberList struct {
 	Items []Member `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -2639,7 +2869,7 @@ type Membership struct {
 	Id   openapi_types.UUID `json:"id"`
 	Name string             `json:"name"`
 
-	// Role Your role there; empty when you have none.
+	// Role The caller's role in it. The value is empty if the caller has none.
 	Role string `json:"role"`
 }
 
@@ -2647,7 +2877,7 @@ type Membership struct {
 type MintedToken struct {
 	AccessToken string `json:"access_token"`
 
-	// ExpiresIn Seconds.
+	// ExpiresIn The validity in seconds.
 	ExpiresIn int                  `json:"expires_in"`
 	Scopes    []Scope              `json:"scopes"`
 	TokenType MintedTokenTokenType `json:"token_type"`
@@ -2656,12 +2886,12 @@ type MintedToken struct {
 // MintedTokenTokenType defines model for MintedToken.TokenType.
 type MintedTokenTokenType string
 
-// Money An amount.
+// Money An amount with its currency.
 type Money struct {
-	// AmountMinor In the minor unit: cents of EUR.
+	// AmountMinor The amount in the minor unit of the currency, for example cents of EUR.
 	AmountMinor int64 `json:"amount_minor"`
 
-	// Currency ISO 4217.
+	// Currency The ISO 4217 code of the currency.
 	Currency string `json:"currency"`
 }
 
@@ -2669,92 +2899,92 @@ type Money struct {
 type MoneyChange struct {
 	BurnAfterMinor int64 `json:"burn_after_minor"`
 
-	// BurnBeforeMinor What all tenants pay in an hour.
+	// BurnBeforeMinor The burn rate of all tenants.
 	BurnBeforeMinor    int64 `json:"burn_before_minor"`
 	CapacityAfterMinor int64 `json:"capacity_after_minor"`
 
-	// CapacityBeforeMinor What all slots for sale come to in an hour.
+	// CapacityBeforeMinor The price per hour of all slots.
 	CapacityBeforeMinor int64         `json:"capacity_before_minor"`
 	Currency            string        `json:"currency"`
 	Tenants             []TenantMoney `json:"tenants"`
 }
 
-// NextCursor Pass it as `cursor` to read on; missing on the last page.
+// NextCursor The cursor of the next page. It is absent on the last page.
 type NextCursor = string
 
 // Node defines model for Node.
 type Node struct {
-	// Address Where its SSH service is reached.
+	// Address The address of the node's SSH service.
 	Address *string `json:"address,omitempty"`
 
-	// AgentVersion Of the agent, as last reported.
+	// AgentVersion The agent version of the last report.
 	AgentVersion *string `json:"agent_version,omitempty"`
 
-	// Certificates In force, and those that ended of late; only where one node is asked for.
+	// Certificates The active certificates and those that ended recently. Only the response for one node contains them.
 	Certificates *[]NodeCertificate `json:"certificates,omitempty"`
 
-	// Changed How its hardware differs from what was accepted; only where one node is asked for.
+	// Changed The difference between the reported and the accepted hardware. Only the response for one node contains it.
 	Changed *string `json:"changed,omitempty"`
 
-	// Conditions Only where one node is asked for.
+	// Conditions The conditions. Only the response for one node contains them.
 	Conditions *[]Condition `json:"conditions,omitempty"`
 
-	// Cordoned Nothing new is placed here.
+	// Cordoned True if the platform places nothing new on the node.
 	Cordoned bool `json:"cordoned"`
 
-	// DrainedAt Since when nobody stands on it while it drains.
+	// DrainedAt The time since which a draining node has no allocation.
 	DrainedAt *time.Time `json:"drained_at,omitempty"`
 
-	// Fingerprint Of the hardware that was accepted.
+	// EvictsAt The time at which a drain releases the remaining allocations.
+	EvictsAt *time.Time `json:"evicts_at,omitempty"`
+
+	// Fingerprint The fingerprint of the accepted hardware.
 	Fingerprint *string `json:"fingerprint,omitempty"`
 
-	// Free Slots that are clean and unclaimed.
+	// Free The number of slots that are clean and unclaimed.
 	Free int `json:"free"`
 
-	// Gpus The devices; only where one node is asked for.
+	// Gpus The GPUs. Only the response for one node contains them.
 	Gpus   *[]Gpu     `json:"gpus,omitempty"`
 	Health NodeHealth `json:"health"`
 
-	// HealthReports What each source says of it; only where one node is asked for.
+	// HealthReports The health reports of each source. Only the response for one node contains them.
 	HealthReports *[]HealthReport `json:"health_reports,omitempty"`
 
-	// Held Slots that are claimed or not proved clean.
-	Held *int `json:"held,omitempty"`
-
-	// Holds Why nothing new is placed on it; of one node, and of what changed it.
+	// Holds The operator holds. Only the response for one node, or for a change of one node, contains them.
 	Holds *[]Hold            `json:"holds,omitempty"`
 	Id    openapi_types.UUID `json:"id"`
 
-	// LastReportAt When it last spoke.
-	LastReportAt *time.Time `json:"last_report_at,omitempty"`
+	// LastReportAt The time of the last report.
+	LastReportAt *time.Time    `json:"last_report_at,omitempty"`
+	Lifecycle    NodeLifecycle `json:"lifecycle"`
+	Message      string        `json:"message"`
+	Name         string        `json:"name"`
+	Occupancy    NodeOccupancy `json:"occupancy"`
 
-	// LeavesBy By when tenants leave a node that drains.
-	LeavesBy   *time.Time     `json:"leaves_by,omitempty"`
-	Lifecycle  NodeLifecycle  `json:"lifecycle"`
-	Message    string         `json:"message"`
-	Name       string         `json:"name"`
-	Occupancy  NodeOccupancy  `json:"occupancy"`
+	// Occupied The number of slots that are claimed or not proved clean.
+	Occupied   *int           `json:"occupied,omitempty"`
 	Onboarding NodeOnboarding `json:"onboarding"`
 
-	// Quarantined Slots that are kept for inspection.
+	// Quarantined The number of quarantined slots.
 	Quarantined  int              `json:"quarantined"`
 	Reachability NodeReachability `json:"reachability"`
 	Region       string           `json:"region"`
 
-	// ReportedFingerprint Of that hardware.
+	// ReportedFingerprint The fingerprint of the reported hardware.
 	ReportedFingerprint *string `json:"reported_fingerprint,omitempty"`
 	Sku                 string  `json:"sku"`
 
-	// Slots What is sold of it.
+	// Slots The number of slots.
 	Slots int `json:"slots"`
 
-	// Source Where it is declared; only where one node is asked for.
+	// Source The source of the desired Node. Only the response for one node contains it.
 	Source *Source `json:"source,omitempty"`
 
-	// Tasks What it was asked to do last, newest first; only where one node is asked for.
+	// Tasks The last tasks of the node, newest first. Only the response for one node contains them.
 	Tasks *[]NodeTask `json:"tasks,omitempty"`
 
-	// Urn Resource name.
+	// Urn The URN of the resource.
 	Urn string `json:"urn"`
 }
 
@@ -2790,16 +3020,16 @@ type NodeCertificateStatus string
 type NodeCordon struct {
 	Reason string `json:"reason"`
 
-	// Until When it ends by itself.
+	// Until The time at which the cordon ends.
 	Until *time.Time `json:"until,omitempty"`
 }
 
 // NodeDrain defines model for NodeDrain.
 type NodeDrain struct {
-	// Deadline By when tenants leave.
-	Deadline *time.Time `json:"deadline,omitempty"`
+	// DeadlineAt The time at which the platform releases the remaining allocations.
+	DeadlineAt *time.Time `json:"deadline_at,omitempty"`
 
-	// GraceMinutes The same, from now.
+	// GraceMinutes The deadline in minutes from now.
 	GraceMinutes *int   `json:"grace_minutes,omitempty"`
 	Reason       string `json:"reason"`
 }
@@ -2808,31 +3038,31 @@ type NodeDrain struct {
 type NodeList struct {
 	Items []Node `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // NodeRequest defines model for NodeRequest.
 type NodeRequest struct {
-	// Address Where its SSH service is reached: a host, or host:port. Without it, its name.
+	// Address The address of the node's SSH service: a host name, or host:port. The default is the name of the node.
 	Address *string `json:"address,omitempty"`
 
-	// Gpus How many the machine must show.
+	// Gpus The number of GPUs that the node must report.
 	Gpus   int                `json:"gpus"`
 	Labels *map[string]string `json:"labels,omitempty"`
 
 	// Name Lower-case letters, digits and hyphens.
 	Name Label `json:"name"`
 
-	// Region Where it stands.
+	// Region The region of the node.
 	Region string `json:"region"`
 
-	// Serials The GPUs that it must show, where somebody answers for which.
+	// Serials The serial numbers of the GPUs that the node must report. Without them the platform accepts any GPUs.
 	Serials *[]string `json:"serials,omitempty"`
 	Sku     string    `json:"sku"`
 }
 
-// NodeTask An order in the node's mailbox, and what became of it.
+// NodeTask A task in the node's mailbox, with its result.
 type NodeTask struct {
 	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
 	Attempt      int                 `json:"attempt"`
@@ -2852,28 +3082,46 @@ type NodeTaskStatus string
 
 // NodeTopology defines model for NodeTopology.
 type NodeTopology struct {
-	// Fingerprint Of the hardware that was accepted.
+	// Fingerprint The fingerprint of the accepted hardware.
 	Fingerprint *string `json:"fingerprint,omitempty"`
 	Node        string  `json:"node"`
 
-	// Topology As the agent reported it; empty before its first whole report.
+	// Topology The topology of the last complete report. It is empty before the first one.
 	Topology map[string]interface{} `json:"topology"`
 }
 
 // NodeUncordon defines model for NodeUncordon.
 type NodeUncordon struct {
-	// Force Lift what others hold, too; for admins.
+	// Force Also remove the holds of other operators. Only admins can set it.
 	Force *bool `json:"force,omitempty"`
 }
 
-// Nothing No fields.
-type Nothing = map[string]interface{}
+// ObjectCondition A condition of a desired object: a yes, no or unknown with a reason. `Ready` is always present.
+type ObjectCondition struct {
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
 
-// ObjectStatus Computed when read; never declared.
+	// Message One sentence that names the object.
+	Message            string `json:"message"`
+	ObservedGeneration int64  `json:"observedGeneration"`
+
+	// Reason The reason of a condition.
+	Reason ConditionReason `json:"reason"`
+
+	// Status The value of a condition.
+	Status ConditionStatus `json:"status"`
+
+	// Type The type of a condition. `Ready`: the resource can be used. `Reconciling`: work for this generation is in progress.
+	// `Stalled`: there is no progress without a change. `Drifted`: the observed state differs from the spec. `Suspended`:
+	// an operator has paused reconciliation. `AwaitingApproval`: a revision waits for approval. `RestartRequired`: the
+	// server reads changed fields only when it starts. `ReleaseScheduled`: a drain will release the allocation.
+	Type ConditionType `json:"type"`
+}
+
+// ObjectStatus The status, which the API computes for each read. It is not part of the desired object.
 type ObjectStatus struct {
-	Conditions         []Condition        `json:"conditions"`
+	Conditions         []ObjectCondition  `json:"conditions"`
 	Health             ObjectStatusHealth `json:"health"`
-	ObservedGeneration int64              `json:"observed_generation"`
+	ObservedGeneration int64              `json:"observedGeneration"`
 	Sync               ObjectStatusSync   `json:"sync"`
 }
 
@@ -2885,18 +3133,18 @@ type ObjectStatusSync string
 
 // OidcOptions defines model for OidcOptions.
 type OidcOptions struct {
-	// Audience What an access token must be for.
+	// Audience The audience that an access token must have.
 	Audience string `json:"audience"`
 
-	// CliClientId Public client for programs on a machine: code flow with a loopback address, or device flow.
+	// CliClientId The public client for programs on a local machine. It supports the code flow with a loopback address and the device flow.
 	CliClientId string `json:"cli_client_id"`
 
-	// Issuer Where discovery begins.
+	// Issuer The issuer URL, at which discovery starts.
 	Issuer string   `json:"issuer"`
 	Scopes []string `json:"scopes"`
 }
 
-// OverCap Somebody who already has more than the new cap. Nothing is taken away; nothing more is given.
+// OverCap A tenant, project or user above the new cap. Existing allocations stay; new ones are rejected.
 type OverCap struct {
 	Key   string  `json:"key"`
 	Limit int64   `json:"limit"`
@@ -2907,30 +3155,30 @@ type OverCap struct {
 
 // PasswordChange defines model for PasswordChange.
 type PasswordChange struct {
-	// Current Needed where there is one.
+	// Current The current password. It is required if the user has one.
 	Current  *string `json:"current,omitempty"`
 	Password string  `json:"password"`
 }
 
 // PaymentSession defines model for PaymentSession.
 type PaymentSession struct {
-	// Amount An amount.
+	// Amount An amount with its currency.
 	Amount     Money              `json:"amount"`
 	CreatedAt  time.Time          `json:"created_at"`
 	CreditedAt *time.Time         `json:"credited_at,omitempty"`
 	ExpiresAt  time.Time          `json:"expires_at"`
 	Id         openapi_types.UUID `json:"id"`
 
-	// Reason Why it failed or ended.
+	// Reason The reason for a failure or an end.
 	Reason *string `json:"reason,omitempty"`
 
-	// Status `initiated`: to be paid. `checkout_completed`: the money is on its way. `credited`: it is on the balance. `failed_reconcile`: what came is not what was asked for, a person looks. `expired`: it ended without a payment.
+	// Status `initiated`: the payment page is open. `checkout_completed`: the provider has accepted the payment. `credited`: the balance contains the payment. `failed_reconcile`: the payment does not match the session, and an operator must check it. `expired`: the session ended without a payment.
 	Status PaymentStatus `json:"status"`
 
-	// TransferId The credit on the ledger.
+	// TransferId The ledger transfer that credited the balance.
 	TransferId *openapi_types.UUID `json:"transfer_id,omitempty"`
 
-	// Url Where to pay; missing once that is over.
+	// Url The URL of the payment page. The field is absent after the session has ended.
 	Url *string `json:"url,omitempty"`
 }
 
@@ -2938,42 +3186,26 @@ type PaymentSession struct {
 type PaymentSessionList struct {
 	Items []PaymentSession `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
-// PaymentStatus `initiated`: to be paid. `checkout_completed`: the money is on its way. `credited`: it is on the balance. `failed_reconcile`: what came is not what was asked for, a person looks. `expired`: it ended without a payment.
+// PaymentStatus `initiated`: the payment page is open. `checkout_completed`: the provider has accepted the payment. `credited`: the balance contains the payment. `failed_reconcile`: the payment does not match the session, and an operator must check it. `expired`: the session ended without a payment.
 type PaymentStatus string
 
-// Pending Why a request waits, and what would let it through.
+// Pending The reason why a request is queued, with suggestions.
 type Pending struct {
-	// DeadlineAt When it is given up.
+	// DeadlineAt The time at which the request fails.
 	DeadlineAt *time.Time    `json:"deadline_at,omitempty"`
 	Filters    []FilterCount `json:"filters"`
-	Fits       []Fit         `json:"fits"`
 	Message    string        `json:"message"`
 
-	// Position In the queue for this SKU; 1 is next.
-	Position *int      `json:"position,omitempty"`
-	Reason   string    `json:"reason"`
-	Since    time.Time `json:"since"`
+	// Position The position in the queue of this SKU. 1 is next.
+	Position    *int      `json:"position,omitempty"`
+	Reason      string    `json:"reason"`
+	StartedAt   time.Time `json:"started_at"`
+	Suggestions []Fit     `json:"suggestions"`
 }
-
-// Person defines model for Person.
-type Person struct {
-	Email string             `json:"email"`
-	Id    openapi_types.UUID `json:"id"`
-	Name  string             `json:"name"`
-
-	// Role Role on the platform.
-	Role PersonRole `json:"role"`
-
-	// Version For `If-Match`.
-	Version *int64 `json:"version,omitempty"`
-}
-
-// PersonRole Role on the platform.
-type PersonRole string
 
 // PersonalLogin defines model for PersonalLogin.
 type PersonalLogin struct {
@@ -2986,36 +3218,36 @@ type Plan struct {
 	Actions   int        `json:"actions"`
 	AppliedAt *time.Time `json:"applied_at,omitempty"`
 
-	// Author Who wrote the change.
-	Author    *string    `json:"author,omitempty"`
+	// Author The author of the change.
+	Author *string `json:"author,omitempty"`
+
+	// Blocked The number of actions that the plan check has blocked.
+	Blocked   int        `json:"blocked"`
 	Commit    *string    `json:"commit,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
 	DecidedAt *time.Time `json:"decided_at,omitempty"`
 	DecidedBy *string    `json:"decided_by,omitempty"`
 
-	// Decision The reason that was given.
-	Decision *string `json:"decision,omitempty"`
-	Hash     string  `json:"hash"`
+	// Decision The reason of the decision.
+	Decision *string            `json:"decision,omitempty"`
+	Hash     string             `json:"hash"`
+	Id       openapi_types.UUID `json:"id"`
 
-	// Held Actions that the check held back.
-	Held int                `json:"held"`
-	Id   openapi_types.UUID `json:"id"`
-
-	// Origin The loop made it, or somebody asked what a change would do.
+	// Origin `loop`: a plan of the control loop. `change`: a preview of a change.
 	Origin *PlanOrigin `json:"origin,omitempty"`
 
-	// Pull Number of the pull request at the forge.
-	Pull *int `json:"pull,omitempty"`
+	// PullRequest The number of the pull request at the forge.
+	PullRequest *int `json:"pull_request,omitempty"`
 
-	// Source The Git source; none where the API owns the objects.
+	// Source The Git source. The field is absent for objects that the owner `api` manages.
 	Source *string    `json:"source,omitempty"`
 	Status PlanStatus `json:"status"`
 
-	// Summary Counts, blast radius and money in a line.
+	// Summary The counts, the blast radius and the cost in one line.
 	Summary *string `json:"summary,omitempty"`
 }
 
-// PlanOrigin The loop made it, or somebody asked what a change would do.
+// PlanOrigin `loop`: a plan of the control loop. `change`: a preview of a change.
 type PlanOrigin string
 
 // PlanStatus defines model for Plan.Status.
@@ -3023,21 +3255,20 @@ type PlanStatus string
 
 // PlanAction defines model for PlanAction.
 type PlanAction struct {
-	Epoch int64 `json:"epoch"`
+	// Blocked The reason why the plan check blocked the action. The value is empty for other actions.
+	Blocked string `json:"blocked"`
+	Epoch   int64  `json:"epoch"`
 
-	// Event What the loop saw happen, for an action that only records it.
-	Event      string `json:"event"`
-	Fence      int64  `json:"fence"`
-	Generation int64  `json:"generation"`
-
-	// Held Why the check held it back; empty when it did not.
-	Held     string              `json:"held"`
-	Kind     string              `json:"kind"`
-	NodeId   *openapi_types.UUID `json:"node_id,omitempty"`
-	Number   int                 `json:"number"`
-	ObjectId openapi_types.UUID  `json:"object_id"`
-	Reason   string              `json:"reason"`
-	Verb     string              `json:"verb"`
+	// Event The trigger, for an action of type `record`.
+	Event      string              `json:"event"`
+	Fence      int64               `json:"fence"`
+	Generation int64               `json:"generation"`
+	Kind       string              `json:"kind"`
+	NodeId     *openapi_types.UUID `json:"node_id,omitempty"`
+	Number     int                 `json:"number"`
+	ObjectId   openapi_types.UUID  `json:"object_id"`
+	Reason     string              `json:"reason"`
+	Verb       string              `json:"verb"`
 }
 
 // PlanDetail defines model for PlanDetail.
@@ -3045,38 +3276,38 @@ type PlanDetail struct {
 	Actions   int        `json:"actions"`
 	AppliedAt *time.Time `json:"applied_at,omitempty"`
 
-	// Author Who wrote the change.
-	Author *string `json:"author,omitempty"`
+	// Author The author of the change.
+	Author  *string `json:"author,omitempty"`
+	Blocked int     `json:"blocked"`
 
-	// Change What a change does, to whom, and what it comes to.
+	// Change The effect of a change: objects, affected tenants and cost.
 	Change    *ChangePlan `json:"change,omitempty"`
 	Commit    *string     `json:"commit,omitempty"`
 	CreatedAt time.Time   `json:"created_at"`
 	DecidedAt *time.Time  `json:"decided_at,omitempty"`
 	DecidedBy *string     `json:"decided_by,omitempty"`
 
-	// Decision The reason that was given.
+	// Decision The reason of the decision.
 	Decision *string            `json:"decision,omitempty"`
 	Hash     string             `json:"hash"`
-	Held     int                `json:"held"`
 	Id       openapi_types.UUID `json:"id"`
 
-	// Origin The loop made it, or somebody asked what a change would do.
+	// Origin `loop`: a plan of the control loop. `change`: a preview of a change.
 	Origin *PlanDetailOrigin `json:"origin,omitempty"`
 
-	// Pull Number of the pull request at the forge.
-	Pull *int `json:"pull,omitempty"`
+	// PullRequest The number of the pull request at the forge.
+	PullRequest *int `json:"pull_request,omitempty"`
 
-	// Source The Git source; none where the API owns the objects.
+	// Source The Git source. The field is absent for objects that the owner `api` manages.
 	Source *string          `json:"source,omitempty"`
 	Status PlanDetailStatus `json:"status"`
 	Steps  []PlanAction     `json:"steps"`
 
-	// Summary Counts, blast radius and money in a line.
+	// Summary The counts, the blast radius and the cost in one line.
 	Summary *string `json:"summary,omitempty"`
 }
 
-// PlanDetailOrigin The loop made it, or somebody asked what a change would do.
+// PlanDetailOrigin `loop`: a plan of the control loop. `change`: a preview of a change.
 type PlanDetailOrigin string
 
 // PlanDetailStatus defines model for PlanDetail.Status.
@@ -3086,31 +3317,31 @@ type PlanDetailStatus string
 type PlanList struct {
 	Items []Plan `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // PlanRequest defines model for PlanRequest.
 type PlanRequest struct {
-	// Author Who wrote the change, for the record.
+	// Author The author of the change. The platform stores it with the plan.
 	Author *string `json:"author,omitempty"`
 
-	// Commit The commit that they are of, for the record.
+	// Commit The commit of the files. The platform stores it with the plan.
 	Commit *string `json:"commit,omitempty"`
 
-	// Files Text by path within the repository.
+	// Files The text of each file, by its path in the repository.
 	Files map[string]string `json:"files"`
 
-	// Source The Git source that the files are of.
+	// Source The Git source of the files.
 	Source *string `json:"source,omitempty"`
 }
 
-// PlatformRole Role on the platform.
+// PlatformRole The platform role.
 type PlatformRole string
 
 // PolicyKey defines model for PolicyKey.
 type PolicyKey struct {
-	// Default As the key says: true or false, an integer, text, or a list of words.
+	// Default A boolean, an integer, a string, or a list of strings, according to the policy key.
 	Default PolicyValue     `json:"default"`
 	Key     string          `json:"key"`
 	Maximum *int64          `json:"maximum,omitempty"`
@@ -3127,25 +3358,25 @@ type PolicyKey struct {
 type PolicyList struct {
 	Items []PolicyKey `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // PolicySetting defines model for PolicySetting.
 type PolicySetting struct {
-	// Object Name of the Policy object.
+	// Object The name of the Policy object.
 	Object string `json:"object"`
 	Scope  string `json:"scope"`
 
-	// Source Who may write the object, and where it stands.
+	// Source The owner of the object and its place in Git.
 	Source Source `json:"source"`
 
-	// Value As the key says: true or false, an integer, text, or a list of words.
+	// Value A boolean, an integer, a string, or a list of strings, according to the policy key.
 	Value   PolicyValue `json:"value"`
 	Version int64       `json:"version"`
 }
 
-// PolicyValue As the key says: true or false, an integer, text, or a list of words.
+// PolicyValue A boolean, an integer, a string, or a list of strings, according to the policy key.
 type PolicyValue struct {
 	union json.RawMessage
 }
@@ -3166,13 +3397,13 @@ type PolicyValue3 = []string
 type PolicyWrite struct {
 	Scope *string `json:"scope,omitempty"`
 
-	// Value As the key says: true or false, an integer, text, or a list of words.
+	// Value A boolean, an integer, a string, or a list of strings, according to the policy key.
 	Value PolicyValue `json:"value"`
 }
 
 // PortalRequest defines model for PortalRequest.
 type PortalRequest struct {
-	// ReturnUrl Where its way back leads; it must be of this server.
+	// ReturnUrl The URL to which the customer portal links back. It must be on this server.
 	ReturnUrl *string `json:"return_url,omitempty"`
 }
 
@@ -3181,30 +3412,30 @@ type PortalSession struct {
 	Url string `json:"url"`
 }
 
-// Problem What went wrong. Branch on `code`.
+// Problem The error. Programs should branch on `code`.
 type Problem struct {
-	// Code The catalogue of codes.
+	// Code The catalogue of error codes.
 	Code ErrorCode `json:"code"`
 
-	// CorrelationId Quote it when you ask for help; it is in every log line, event and audit row of this request.
+	// CorrelationId Quote this id in a support request. Every log line, event and audit row of the request contains it.
 	CorrelationId string `json:"correlation_id"`
 
-	// Details Facts by name: `field` for what was wrong, `suggestion` for what to do.
+	// Details Details by name: `field` names the invalid field, `suggestion` the next step.
 	Details map[string]interface{} `json:"details"`
 
-	// Instance The path that was called.
+	// Instance The path of the request.
 	Instance string `json:"instance"`
 
-	// Message One sentence for people; it may change.
+	// Message One sentence for users. The text can change.
 	Message string `json:"message"`
 
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Title The words of the HTTP status.
+	// Title The text of the HTTP status.
 	Title string `json:"title"`
 
-	// Type Where this code is explained.
+	// Type The URL of the description of this code.
 	Type string `json:"type"`
 }
 
@@ -3215,10 +3446,10 @@ type Project struct {
 	Id          openapi_types.UUID `json:"id"`
 	Name        string             `json:"name"`
 
-	// Role Your role there; empty when you have none.
+	// Role The caller's role in it. The value is empty if the caller has none.
 	Role string `json:"role"`
 
-	// Urn Resource name.
+	// Urn The URN of the resource.
 	Urn     string `json:"urn"`
 	Version int64  `json:"version"`
 }
@@ -3227,7 +3458,7 @@ type Project struct {
 type ProjectList struct {
 	Items []Project `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -3279,19 +3510,19 @@ type RefreshRequest struct {
 type Refreshed struct {
 	AccessToken *string `json:"access_token,omitempty"`
 
-	// ExpiresIn Seconds.
-	ExpiresIn    *int    `json:"expires_in,omitempty"`
-	RefreshToken *string `json:"refresh_token,omitempty"`
-	User         *Person `json:"user,omitempty"`
+	// ExpiresIn The validity in seconds.
+	ExpiresIn    *int         `json:"expires_in,omitempty"`
+	RefreshToken *string      `json:"refresh_token,omitempty"`
+	User         *UserSummary `json:"user,omitempty"`
 }
 
 // Refund defines model for Refund.
 type Refund struct {
-	// Amount An amount.
+	// Amount An amount with its currency.
 	Amount    Money     `json:"amount"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Failure What the provider said.
+	// Failure The error of the payment provider.
 	Failure          *string             `json:"failure,omitempty"`
 	Id               openapi_types.UUID  `json:"id"`
 	Kind             RefundKind          `json:"kind"`
@@ -3299,7 +3530,7 @@ type Refund struct {
 	Reason           string              `json:"reason"`
 	RequestedBy      string              `json:"requested_by"`
 
-	// Route Where it went.
+	// Route The way of the refund.
 	Route      RefundRoute        `json:"route"`
 	SettledAt  *time.Time         `json:"settled_at,omitempty"`
 	Status     RefundStatus       `json:"status"`
@@ -3310,7 +3541,7 @@ type Refund struct {
 // RefundKind defines model for Refund.Kind.
 type RefundKind string
 
-// RefundRoute Where it went.
+// RefundRoute The way of the refund.
 type RefundRoute string
 
 // RefundStatus defines model for Refund.Status.
@@ -3320,7 +3551,7 @@ type RefundStatus string
 type RefundList struct {
 	Items []Refund `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -3328,28 +3559,29 @@ type RefundList struct {
 type RefundRequest struct {
 	AmountMinor int64 `json:"amount_minor"`
 
-	// Kind `unspent`: credit that was not used. `charge`: something that was charged.
+	// Kind `unspent`: unused credit. `charge`: a charged amount.
 	Kind RefundRequestKind `json:"kind"`
 
-	// PaymentSessionId Of which top-up; the newest that can bear it when left out.
+	// PaymentSessionId The top-up to refund. The default is the newest top-up that covers the amount.
 	PaymentSessionId *openapi_types.UUID `json:"payment_session_id,omitempty"`
 	Reason           string              `json:"reason"`
 }
 
-// RefundRequestKind `unspent`: credit that was not used. `charge`: something that was charged.
+// RefundRequestKind `unspent`: unused credit. `charge`: a charged amount.
 type RefundRequestKind string
 
 // Revision defines model for Revision.
 type Revision struct {
-	Adopted     *int       `json:"adopted,omitempty"`
-	Author      *string    `json:"author,omitempty"`
-	Changed     int        `json:"changed"`
-	Commit      string     `json:"commit"`
-	CommittedAt *time.Time `json:"committed_at,omitempty"`
-	Created     int        `json:"created"`
-	CreatedAt   time.Time  `json:"created_at"`
+	Adopted         *int              `json:"adopted,omitempty"`
+	ApprovalReasons *[]ApprovalReason `json:"approval_reasons,omitempty"`
+	Author          *string           `json:"author,omitempty"`
+	Changed         int               `json:"changed"`
+	Commit          string            `json:"commit"`
+	CommittedAt     *time.Time        `json:"committed_at,omitempty"`
+	Created         int               `json:"created"`
+	CreatedAt       time.Time         `json:"created_at"`
 
-	// Current The system stands on it.
+	// Current True for the revision that is in effect.
 	Current  bool      `json:"current"`
 	Deleted  int       `json:"deleted"`
 	Findings []Finding `json:"findings"`
@@ -3358,18 +3590,17 @@ type Revision struct {
 	Message *string `json:"message,omitempty"`
 	Objects int     `json:"objects"`
 
-	// Parent The commit that the source stood at before.
+	// Parent The commit that was applied before.
 	Parent     *string             `json:"parent,omitempty"`
 	PlanId     *openapi_types.UUID `json:"plan_id,omitempty"`
 	Repository *string             `json:"repository,omitempty"`
 	Revision   int64               `json:"revision"`
 
-	// Signer Whose signature was verified.
+	// Signer The signer of the verified signature.
 	Signer    *string        `json:"signer,omitempty"`
 	Source    string         `json:"source"`
 	Status    RevisionStatus `json:"status"`
 	UpdatedAt *time.Time     `json:"updated_at,omitempty"`
-	Waits     *[]Wait        `json:"waits,omitempty"`
 }
 
 // RevisionStatus defines model for Revision.Status.
@@ -3379,11 +3610,11 @@ type RevisionStatus string
 type RevisionList struct {
 	Items []Revision `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
-// Scope What a token may be used for.
+// Scope A permission of a token.
 type Scope string
 
 // ServiceAccount defines model for ServiceAccount.
@@ -3393,13 +3624,13 @@ type ServiceAccount struct {
 	Disabled    bool               `json:"disabled"`
 	Id          openapi_types.UUID `json:"id"`
 
-	// LastUsedAt To the minute.
+	// LastUsedAt The time of the last use, to the minute.
 	LastUsedAt *time.Time         `json:"last_used_at,omitempty"`
 	Name       string             `json:"name"`
 	ProjectId  openapi_types.UUID `json:"project_id"`
 	Scopes     []Scope            `json:"scopes"`
 
-	// Urn Resource name.
+	// Urn The URN of the resource.
 	Urn     string `json:"urn"`
 	Version int64  `json:"version"`
 }
@@ -3408,7 +3639,7 @@ type ServiceAccount struct {
 type ServiceAccountList struct {
 	Items []ServiceAccount `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -3433,20 +3664,20 @@ type ServiceAccountRequest struct {
 
 // Session defines model for Session.
 type Session struct {
-	// Address Where it was started from.
+	// Address The address from which the session was started.
 	Address   string    `json:"address"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Current This very request belongs to it.
+	// Current True for the session of this request.
 	Current   bool               `json:"current"`
 	ExpiresAt time.Time          `json:"expires_at"`
 	Id        openapi_types.UUID `json:"id"`
 
-	// Issuer Who vouched for the person.
+	// Issuer The identity provider of the user.
 	Issuer string      `json:"issuer"`
 	Kind   SessionKind `json:"kind"`
 
-	// LastUsedAt To the minute.
+	// LastUsedAt The time of the last use, to the minute.
 	LastUsedAt *time.Time         `json:"last_used_at,omitempty"`
 	UserAgent  string             `json:"user_agent"`
 	UserId     openapi_types.UUID `json:"user_id"`
@@ -3459,69 +3690,69 @@ type SessionKind string
 type SessionList struct {
 	Items []Session `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // SignInOptions defines model for SignInOptions.
 type SignInOptions struct {
-	// Development The provider is the one for development.
+	// Development The identity provider is the development double.
 	Development bool         `json:"development"`
 	Oidc        *OidcOptions `json:"oidc,omitempty"`
 
-	// PersonalLogin There are passwords.
+	// PersonalLogin Users can sign in with a password.
 	PersonalLogin bool `json:"personal_login"`
 }
 
 // SignedIn defines model for SignedIn.
 type SignedIn struct {
-	// ExpiresAt When the session ends.
+	// ExpiresAt The end of the session.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Token For programs; shown once.
-	Token *string `json:"token,omitempty"`
-	User  Person  `json:"user"`
+	// Token The token for programs. It is not returned again.
+	Token *string     `json:"token,omitempty"`
+	User  UserSummary `json:"user"`
 }
 
 // Sku defines model for Sku.
 type Sku struct {
 	DisplayName string `json:"display_name"`
 
-	// Free GPUs that are free now.
+	// Free The number of free GPUs.
 	Free int `json:"free"`
 
-	// GpuModel As the driver names it.
+	// GpuModel The model name that the driver reports.
 	GpuModel string             `json:"gpu_model"`
 	Id       openapi_types.UUID `json:"id"`
 
-	// Isolation How tenants on one machine are kept apart.
+	// Isolation The isolation of tenants on one node.
 	Isolation SkuIsolation `json:"isolation"`
 
-	// MaxGpus Most GPUs of one allocation.
+	// MaxGpus The maximum number of GPUs of one allocation.
 	MaxGpus int `json:"max_gpus"`
 
-	// MemoryGib Memory of one GPU.
+	// MemoryGib The memory of one GPU in GiB.
 	MemoryGib int `json:"memory_gib"`
 
-	// Name What you ask for.
+	// Name The name to use in a request.
 	Name string `json:"name"`
 
-	// Price Per GPU and hour.
+	// Price The price per GPU and hour.
 	Price   Money       `json:"price"`
 	Regions []SkuRegion `json:"regions"`
 
-	// Urn Resource name.
+	// Urn The URN of the resource.
 	Urn string `json:"urn"`
 }
 
-// SkuIsolation How tenants on one machine are kept apart.
+// SkuIsolation The isolation of tenants on one node.
 type SkuIsolation string
 
 // SkuList defines model for SkuList.
 type SkuList struct {
 	Items []Sku `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -3532,12 +3763,12 @@ type SkuRegion struct {
 	Total  int    `json:"total"`
 }
 
-// Slot What is sold of a node: one GPU.
+// Slot A sellable unit of a node: one GPU.
 type Slot struct {
-	// AllocationId Who holds it.
+	// AllocationId The allocation that uses the slot.
 	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
 
-	// Gpu UUID of its device.
+	// Gpu The UUID of the GPU.
 	Gpu    string             `json:"gpu"`
 	Id     openapi_types.UUID `json:"id"`
 	Node   string             `json:"node"`
@@ -3550,7 +3781,7 @@ type Slot struct {
 // SlotStatus defines model for Slot.Status.
 type SlotStatus string
 
-// Source Who may write the object, and where it stands.
+// Source The owner of the object and its place in Git.
 type Source struct {
 	Column     *int        `json:"column,omitempty"`
 	Commit     *string     `json:"commit,omitempty"`
@@ -3559,7 +3790,7 @@ type Source struct {
 	Path       *string     `json:"path,omitempty"`
 	Repository *string     `json:"repository,omitempty"`
 
-	// Source Name of the Git source.
+	// Source The name of the Git source.
 	Source *string `json:"source,omitempty"`
 }
 
@@ -3573,11 +3804,11 @@ type SshCertificate struct {
 	ExpiresAt   time.Time `json:"expires_at"`
 	Host        string    `json:"host"`
 
-	// Login The account on the host.
+	// Login The account on the node.
 	Login string `json:"login"`
 	Port  int    `json:"port"`
 
-	// Serial By which it may be revoked.
+	// Serial The serial number that a revocation names.
 	Serial string `json:"serial"`
 }
 
@@ -3591,7 +3822,7 @@ type SshCertificateRequest struct {
 type SshKey struct {
 	CreatedAt time.Time `json:"created_at"`
 
-	// Fingerprint SHA-256, as `ssh-keygen -l` prints it.
+	// Fingerprint The SHA-256 fingerprint, as `ssh-keygen -l` prints it.
 	Fingerprint string             `json:"fingerprint"`
 	Id          openapi_types.UUID `json:"id"`
 	Name        string             `json:"name"`
@@ -3602,13 +3833,13 @@ type SshKey struct {
 type SshKeyList struct {
 	Items []SshKey `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // SshKeyRequest defines model for SshKeyRequest.
 type SshKeyRequest struct {
-	// Name What you call it.
+	// Name A name for the key.
 	Name string `json:"name"`
 
 	// PublicKey One line of `authorized_keys` without options.
@@ -3617,39 +3848,39 @@ type SshKeyRequest struct {
 
 // Statement defines model for Statement.
 type Statement struct {
-	// AdjustmentsMinor Corrections by a person.
+	// AdjustmentsMinor Adjustments by operators.
 	AdjustmentsMinor int64 `json:"adjustments_minor"`
 
-	// ClosingMinor Opening and all of the above.
+	// ClosingMinor The opening balance plus all amounts above.
 	ClosingMinor int64 `json:"closing_minor"`
 
-	// CreditsMinor Given back because the platform was at fault.
+	// CreditsMinor Fault credits.
 	CreditsMinor int64  `json:"credits_minor"`
 	Currency     string `json:"currency"`
 
-	// Final The month is over and all its use is charged: it changes no more.
+	// Final True if the month is over and all its usage is charged. A final statement does not change.
 	Final bool      `json:"final"`
 	From  time.Time `json:"from"`
 
-	// Month In UTC.
+	// Month The month in UTC.
 	Month string `json:"month"`
 
-	// Movements All that is not use, by time.
+	// Movements All movements except usage, ordered by time.
 	Movements []StatementMovement `json:"movements"`
 
-	// OpeningMinor Balance when the month began.
+	// OpeningMinor The balance at the start of the month.
 	OpeningMinor int64 `json:"opening_minor"`
 
-	// RefundsMinor Refunds: below zero where credit went back to a card, above where it came as credit.
+	// RefundsMinor Refunds. A refund to a card is negative, a refund as credit is positive.
 	RefundsMinor int64           `json:"refunds_minor"`
 	Tenant       StatementTenant `json:"tenant"`
 	To           time.Time       `json:"to"`
 
-	// TopupsMinor Payments, and credit for tests.
+	// TopupsMinor Top-ups and test credit.
 	TopupsMinor int64            `json:"topups_minor"`
 	Usage       []StatementUsage `json:"usage"`
 
-	// UsageMinor What was used, below zero.
+	// UsageMinor The charged usage. The amount is negative.
 	UsageMinor int64 `json:"usage_minor"`
 }
 
@@ -3657,16 +3888,16 @@ type Statement struct {
 type StatementList struct {
 	Items []StatementTotals `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // StatementMovement defines model for StatementMovement.
 type StatementMovement struct {
 	AmountMinor int64              `json:"amount_minor"`
-	At          time.Time          `json:"at"`
 	Kind        TransferKind       `json:"kind"`
 	Note        *string            `json:"note,omitempty"`
+	OccurredAt  time.Time          `json:"occurred_at"`
 	Reference   string             `json:"reference"`
 	TransferId  openapi_types.UUID `json:"transfer_id"`
 }
@@ -3679,34 +3910,34 @@ type StatementTenant struct {
 
 // StatementTotals defines model for StatementTotals.
 type StatementTotals struct {
-	// AdjustmentsMinor Corrections by a person.
+	// AdjustmentsMinor Adjustments by operators.
 	AdjustmentsMinor int64 `json:"adjustments_minor"`
 
-	// ClosingMinor Opening and all of the above.
+	// ClosingMinor The opening balance plus all amounts above.
 	ClosingMinor int64 `json:"closing_minor"`
 
-	// CreditsMinor Given back because the platform was at fault.
+	// CreditsMinor Fault credits.
 	CreditsMinor int64  `json:"credits_minor"`
 	Currency     string `json:"currency"`
 
-	// Final The month is over and all its use is charged: it changes no more.
+	// Final True if the month is over and all its usage is charged. A final statement does not change.
 	Final bool      `json:"final"`
 	From  time.Time `json:"from"`
 
-	// Month In UTC.
+	// Month The month in UTC.
 	Month string `json:"month"`
 
-	// OpeningMinor Balance when the month began.
+	// OpeningMinor The balance at the start of the month.
 	OpeningMinor int64 `json:"opening_minor"`
 
-	// RefundsMinor Refunds: below zero where credit went back to a card, above where it came as credit.
+	// RefundsMinor Refunds. A refund to a card is negative, a refund as credit is positive.
 	RefundsMinor int64     `json:"refunds_minor"`
 	To           time.Time `json:"to"`
 
-	// TopupsMinor Payments, and credit for tests.
+	// TopupsMinor Top-ups and test credit.
 	TopupsMinor int64 `json:"topups_minor"`
 
-	// UsageMinor What was used, below zero.
+	// UsageMinor The charged usage. The amount is negative.
 	UsageMinor int64 `json:"usage_minor"`
 }
 
@@ -3718,7 +3949,7 @@ type StatementUsage struct {
 	Gpus          int                `json:"gpus"`
 	GrossMinor    int64              `json:"gross_minor"`
 
-	// Project Its name.
+	// Project The name of the project.
 	Project   string             `json:"project"`
 	ProjectId openapi_types.UUID `json:"project_id"`
 	Seconds   int64              `json:"seconds"`
@@ -3729,16 +3960,16 @@ type StatementUsage struct {
 type Suspend struct {
 	Reason string `json:"reason"`
 
-	// Until When it ends by itself; without it, when somebody resumes.
+	// Until The time at which the suspension ends. Without it the suspension lasts until a resume request.
 	Until *time.Time `json:"until,omitempty"`
 }
 
 // Suspension defines model for Suspension.
 type Suspension struct {
-	At     time.Time  `json:"at"`
-	By     string     `json:"by"`
-	Reason string     `json:"reason"`
-	Until  *time.Time `json:"until,omitempty"`
+	By          string     `json:"by"`
+	Reason      string     `json:"reason"`
+	SuspendedAt time.Time  `json:"suspended_at"`
+	Until       *time.Time `json:"until,omitempty"`
 }
 
 // Tenant defines model for Tenant.
@@ -3750,7 +3981,7 @@ type Tenant struct {
 	// Name Lower-case letters, digits and hyphens.
 	Name Label `json:"name"`
 
-	// Urn Resource name.
+	// Urn The URN of the resource.
 	Urn     string `json:"urn"`
 	Version int64  `json:"version"`
 }
@@ -3759,7 +3990,7 @@ type Tenant struct {
 type TenantList struct {
 	Items []Tenant `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -3771,7 +4002,7 @@ type TenantMoney struct {
 	Name               string `json:"name"`
 	RunwayAfterMinutes *int64 `json:"runway_after_minutes,omitempty"`
 
-	// RunwayBeforeMinutes Left out while nothing burns.
+	// RunwayBeforeMinutes The runway. The field is absent while the burn rate is zero.
 	RunwayBeforeMinutes *int64             `json:"runway_before_minutes,omitempty"`
 	TenantId            openapi_types.UUID `json:"tenant_id"`
 }
@@ -3784,7 +4015,7 @@ type TenantPatch struct {
 
 // TenantRequest defines model for TenantRequest.
 type TenantRequest struct {
-	// Currency ISO 4217; the policy's when left out.
+	// Currency The ISO 4217 code of the currency. The default comes from the policy.
 	Currency *string `json:"currency,omitempty"`
 
 	// Name Lower-case letters, digits and hyphens.
@@ -3821,32 +4052,32 @@ type TokenKeys struct {
 
 // TokenRequest defines model for TokenRequest.
 type TokenRequest struct {
-	// Audience For whom; this API when left out.
+	// Audience The audience of the token. The default is this API.
 	Audience *string `json:"audience,omitempty"`
 
-	// Scopes All of the account's when left out.
+	// Scopes The requested scopes. The default is all scopes of the service account.
 	Scopes *[]Scope `json:"scopes,omitempty"`
 
-	// Secret The credential's.
+	// Secret The secret of the credential.
 	Secret string `json:"secret"`
 }
 
 // Trace defines model for Trace.
 type Trace struct {
-	// Object An object document, with the words of the files that declare such objects.
+	// Object A document of a desired object, in the same form as in the files of a Git source.
 	Object DesiredObject `json:"object"`
 	Steps  []TraceStep   `json:"steps"`
 }
 
 // TraceStep defines model for TraceStep.
 type TraceStep struct {
-	At time.Time `json:"at"`
+	Message    string    `json:"message"`
+	OccurredAt time.Time `json:"occurred_at"`
 
-	// Reference A correlation id, commit, plan, job or task.
+	// Reference The id of a request, commit, plan, job or task.
 	Reference *string        `json:"reference,omitempty"`
 	Stage     TraceStepStage `json:"stage"`
 	State     string         `json:"state"`
-	Text      string         `json:"text"`
 }
 
 // TraceStepStage defines model for TraceStep.Stage.
@@ -3857,90 +4088,89 @@ type TransferKind string
 
 // Transition defines model for Transition.
 type Transition struct {
-	At time.Time `json:"at"`
-
-	// Event What happened.
+	// Event The event type of the forge.
 	Event string `json:"event"`
 
-	// From Empty for the first.
-	From    string `json:"from"`
-	Message string `json:"message"`
-	Reason  string `json:"reason"`
+	// From The previous state. It is empty in the first transition.
+	From       string    `json:"from"`
+	Message    string    `json:"message"`
+	OccurredAt time.Time `json:"occurred_at"`
+	Reason     string    `json:"reason"`
 
-	// To Where the allocation is.
+	// To The state of the allocation.
 	To      AllocationStatus `json:"to"`
 	Version int64            `json:"version"`
 }
 
-// Usage What one allocation used.
+// Usage The usage of one allocation.
 type Usage struct {
 	AllocationId openapi_types.UUID `json:"allocation_id"`
 
-	// Cost What they come to less what was given back, billed or not.
+	// Cost The cost less the fault credit, charged or not.
 	Cost Money `json:"cost"`
 
-	// Credited Given back of it, because the platform was at fault.
+	// Credited The fault credit for a fault of the platform.
 	Credited *Money `json:"credited,omitempty"`
 
-	// EndedAt Missing while it is open.
+	// EndedAt The end. The field is absent while the interval is open.
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 	Gpus    int        `json:"gpus"`
 
-	// Price Per GPU and hour: the latest, where it has changed.
+	// Price The price per GPU and hour. After a price change it is the latest price.
 	Price     Money              `json:"price"`
 	ProjectId openapi_types.UUID `json:"project_id"`
 
-	// Seconds Seconds within the period.
+	// Seconds The number of seconds within the period.
 	Seconds int64  `json:"seconds"`
 	Sku     string `json:"sku"`
 
-	// StartedAt When it was observed active.
+	// StartedAt The time at which the node reported the allocation ready.
 	StartedAt time.Time `json:"started_at"`
 }
 
-// UsageInterval A stretch of metered time at one price.
+// UsageInterval An interval of measured use at one price.
 type UsageInterval struct {
 	AllocationId openapi_types.UUID     `json:"allocation_id"`
 	ClosedBy     *UsageIntervalClosedBy `json:"closed_by,omitempty"`
 
-	// ClosedSeen The observation that ended it.
-	ClosedSeen *map[string]interface{} `json:"closed_seen,omitempty"`
+	// ClosedObservation The observation that closed the interval.
+	ClosedObservation *map[string]interface{} `json:"closed_observation,omitempty"`
 
-	// Cost floor(price × GPUs × seconds ÷ 3600), charged or not yet.
+	// Cost floor(price × GPUs × seconds ÷ 3600), charged or not.
 	Cost Money `json:"cost"`
 
-	// Credited Given back of it, because the platform was at fault.
+	// Credited The fault credit for a fault of the platform.
 	Credited Money `json:"credited"`
 
-	// CreditedBecause Missing where nothing was.
+	// CreditedBecause The cause of the fault credit. The field is absent without a fault credit.
 	CreditedBecause *UsageIntervalCreditedBecause `json:"credited_because,omitempty"`
 
-	// EndedAt Missing while it is open.
+	// EndedAt The end. The field is absent while the interval is open.
 	EndedAt  *time.Time            `json:"ended_at,omitempty"`
 	Gpus     int                   `json:"gpus"`
 	Id       openapi_types.UUID    `json:"id"`
 	OpenedBy UsageIntervalOpenedBy `json:"opened_by"`
 
-	// OpenedSeen The observation that began it.
-	OpenedSeen *map[string]interface{} `json:"opened_seen,omitempty"`
+	// OpenedObservation The observation that opened the interval.
+	OpenedObservation *map[string]interface{} `json:"opened_observation,omitempty"`
 
-	// Price Per GPU and hour.
+	// Price The price per GPU and hour.
 	Price     Money              `json:"price"`
 	ProjectId openapi_types.UUID `json:"project_id"`
 
-	// Seconds Up to its end, or to now.
+	// Seconds The number of seconds until the end, or until now.
 	Seconds   int64     `json:"seconds"`
 	Sku       string    `json:"sku"`
 	StartedAt time.Time `json:"started_at"`
 
-	// UserId Who holds the allocation; a program where it is one.
+	// UserId The user or service account that owns the allocation.
 	UserId *openapi_types.UUID `json:"user_id,omitempty"`
 }
 
 // UsageIntervalClosedBy defines model for UsageInterval.ClosedBy.
 type UsageIntervalClosedBy string
 
-// UsageIntervalCreditedBecause Missing where nothing was.
+// UsageIntervalCreditedBecause The cause of the fault credit. The field is absent without a fault credit.
 type UsageIntervalCreditedBecause string
 
 // UsageIntervalOpenedBy defines model for UsageInterval.OpenedBy.
@@ -3950,7 +4180,7 @@ type UsageIntervalOpenedBy string
 type UsageIntervalList struct {
 	Items []UsageInterval `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -3958,31 +4188,31 @@ type UsageIntervalList struct {
 type UsageList struct {
 	Items []Usage `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // UsageSum defines model for UsageSum.
 type UsageSum struct {
-	// Cost Charged less credited.
+	// Cost The charged amount less the fault credit.
 	Cost Money `json:"cost"`
 
-	// Credited What was given back because the platform was at fault.
+	// Credited The fault credit for faults of the platform.
 	Credited Money `json:"credited"`
 
-	// GpuSeconds The same times the GPUs.
+	// GpuSeconds The metered seconds multiplied by the number of GPUs.
 	GpuSeconds int64 `json:"gpu_seconds"`
 
-	// Gross What was charged.
+	// Gross The charged amount.
 	Gross Money `json:"gross"`
 
-	// Key Id of the project, person or allocation; the SKU; the day as `2026-01-05`.
+	// Key The id of the project, user or allocation, the SKU, or the day as `2026-01-05`.
 	Key string `json:"key"`
 
-	// Name The same for people, where it has a name.
+	// Name The display name of the key, if it has one.
 	Name string `json:"name"`
 
-	// Seconds Metered seconds within the period.
+	// Seconds The metered seconds within the period.
 	Seconds int64 `json:"seconds"`
 }
 
@@ -3992,7 +4222,7 @@ type UsageSummary struct {
 	From  time.Time      `json:"from"`
 	Items []UsageSum     `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 	To         time.Time   `json:"to"`
 }
@@ -4007,28 +4237,28 @@ type User struct {
 	Email     string             `json:"email"`
 	Id        openapi_types.UUID `json:"id"`
 
-	// Issuer Who vouches for the person; `local` before the first sign-in.
+	// Issuer The identity provider of the user, or `local` before the first sign-in.
 	Issuer string `json:"issuer"`
 	Name   string `json:"name"`
 
-	// Role Role on the platform.
+	// Role The platform role.
 	Role PlatformRole `json:"role"`
 
-	// RoleFrom Who decides the role.
+	// RoleFrom The system that decides the platform role.
 	RoleFrom   UserRoleFrom `json:"role_from"`
 	SignedInAt *time.Time   `json:"signed_in_at,omitempty"`
 	Tenant     *Membership  `json:"tenant,omitempty"`
 	Version    int64        `json:"version"`
 }
 
-// UserRoleFrom Who decides the role.
+// UserRoleFrom The system that decides the platform role.
 type UserRoleFrom string
 
 // UserDetail defines model for UserDetail.
 type UserDetail struct {
 	ActiveAllocations int `json:"active_allocations"`
 
-	// Balance Of the tenant.
+	// Balance The balance of the tenant.
 	Balance   *Money             `json:"balance,omitempty"`
 	CreatedAt time.Time          `json:"created_at"`
 	Disabled  bool               `json:"disabled"`
@@ -4037,24 +4267,24 @@ type UserDetail struct {
 	Issuer    string             `json:"issuer"`
 	Name      string             `json:"name"`
 
-	// Role Role on the platform.
+	// Role The platform role.
 	Role PlatformRole `json:"role"`
 
-	// RoleFrom Who decides the role.
+	// RoleFrom The system that decides the platform role.
 	RoleFrom   UserDetailRoleFrom `json:"role_from"`
 	SignedInAt *time.Time         `json:"signed_in_at,omitempty"`
 	Tenant     *Membership        `json:"tenant,omitempty"`
 	Version    int64              `json:"version"`
 }
 
-// UserDetailRoleFrom Who decides the role.
+// UserDetailRoleFrom The system that decides the platform role.
 type UserDetailRoleFrom string
 
 // UserList defines model for UserList.
 type UserList struct {
 	Items []User `json:"items"`
 
-	// NextCursor Pass it as `cursor` to read on; missing on the last page.
+	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
@@ -4063,7 +4293,7 @@ type UserPatch struct {
 	Disabled *bool   `json:"disabled,omitempty"`
 	Name     *string `json:"name,omitempty"`
 
-	// Role Role on the platform.
+	// Role The platform role.
 	Role *PlatformRole `json:"role,omitempty"`
 }
 
@@ -4072,30 +4302,34 @@ type UserRequest struct {
 	Email Email  `json:"email"`
 	Name  string `json:"name"`
 
-	// Role Role on the platform.
+	// Role The platform role.
 	Role       *PlatformRole       `json:"role,omitempty"`
 	TenantId   *openapi_types.UUID `json:"tenant_id,omitempty"`
 	TenantRole *TenantRole         `json:"tenant_role,omitempty"`
 }
 
+// UserSummary defines model for UserSummary.
+type UserSummary struct {
+	Email string             `json:"email"`
+	Id    openapi_types.UUID `json:"id"`
+	Name  string             `json:"name"`
+
+	// Role The platform role.
+	Role UserSummaryRole `json:"role"`
+
+	// Version The version for `If-Match`.
+	Version *int64 `json:"version,omitempty"`
+}
+
+// UserSummaryRole The platform role.
+type UserSummaryRole string
+
 // VerifyInfo defines model for VerifyInfo.
 type VerifyInfo struct {
-	// Required Only signed commits are applied.
+	// Required True if the platform applies only signed commits.
 	Required bool `json:"required"`
 	Signers  int  `json:"signers"`
 }
-
-// Wait Why a change needs a person's word.
-type Wait struct {
-	Message string `json:"message"`
-
-	// Objects Kind/name.
-	Objects []string   `json:"objects"`
-	Reason  WaitReason `json:"reason"`
-}
-
-// WaitReason defines model for Wait.Reason.
-type WaitReason string
 
 // AllocationID defines model for AllocationID.
 type AllocationID = openapi_types.UUID
@@ -4190,165 +4424,165 @@ type TenantID = openapi_types.UUID
 // UserID defines model for UserID.
 type UserID = openapi_types.UUID
 
-// Unavailable What went wrong. Branch on `code`.
+// Unavailable The error. Programs should branch on `code`.
 type Unavailable = Problem
 
 // ListAdminAuditLogsParams defines parameters for ListAdminAuditLogs.
 type ListAdminAuditLogsParams struct {
-	// Actor Who did it, such as `user:01990f3e-…`.
+	// Actor The actor, for example `user:01990f3e-…`.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action What was done, such as `project.create`; a part that ends in a dot finds all that begin so.
+	// Action The action, for example `project.create`. A value that ends with a dot matches all actions with this prefix.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target Resource name of the thing, or its id.
+	// Target The URN of the resource, or its id.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// From Not before this time.
+	// From Start of the time range (inclusive).
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Before this time.
+	// To End of the time range (exclusive).
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Tenant Only of this tenant, by id.
+	// Tenant The API returns only audit rows of this tenant id.
 	Tenant *openapi_types.UUID `form:"tenant,omitempty" json:"tenant,omitempty"`
 
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ExportAdminAuditLogsParams defines parameters for ExportAdminAuditLogs.
 type ExportAdminAuditLogsParams struct {
-	// Actor Who did it, such as `user:01990f3e-…`.
+	// Actor The actor, for example `user:01990f3e-…`.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action What was done, such as `project.create`; a part that ends in a dot finds all that begin so.
+	// Action The action, for example `project.create`. A value that ends with a dot matches all actions with this prefix.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target Resource name of the thing, or its id.
+	// Target The URN of the resource, or its id.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// From Not before this time.
+	// From Start of the time range (inclusive).
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Before this time.
+	// To End of the time range (exclusive).
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Tenant Only of this tenant, by id.
+	// Tenant The API returns only audit rows of this tenant id.
 	Tenant *openapi_types.UUID `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
 // ListDesiredParams defines parameters for ListDesired.
 type ListDesiredParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteDesiredParams defines parameters for DeleteDesired.
 type DeleteDesiredParams struct {
-	// IfMatch The `ETag` of the copy that you have changed, or `*`. Without it: `version_required`.
+	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetDesiredParams defines parameters for GetDesired.
 type GetDesiredParams struct {
-	// Scope The project id, for an allocation.
+	// Scope The project id of an allocation.
 	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // PutDesiredParams defines parameters for PutDesired.
 type PutDesiredParams struct {
-	// DryRun Check and answer; write nothing.
+	// DryRun The API validates the request and writes nothing.
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
 	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // AdoptDesiredParams defines parameters for AdoptDesired.
 type AdoptDesiredParams struct {
-	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
 	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ReconcileDesiredParams defines parameters for ReconcileDesired.
 type ReconcileDesiredParams struct {
-	// Scope The project id, for an allocation.
+	// Scope The project id of an allocation.
 	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ResumeDesiredParams defines parameters for ResumeDesired.
 type ResumeDesiredParams struct {
-	// Scope The project id, for an allocation.
+	// Scope The project id of an allocation.
 	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // SuspendDesiredParams defines parameters for SuspendDesired.
 type SuspendDesiredParams struct {
-	// Scope The project id, for an allocation.
+	// Scope The project id of an allocation.
 	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // TraceDesiredParams defines parameters for TraceDesired.
 type TraceDesiredParams struct {
-	// Scope The project id, for an allocation.
+	// Scope The project id of an allocation.
 	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // ListDriftParams defines parameters for ListDrift.
 type ListDriftParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Status Only in this state.
+	// Status The API returns only items in this state.
 	Status *ListDriftParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Kind Only of this kind.
+	// Kind The API returns only entries of this kind.
 	Kind *Kind `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
@@ -4357,160 +4591,160 @@ type ListDriftParamsStatus string
 
 // IgnoreDriftParams defines parameters for IgnoreDrift.
 type IgnoreDriftParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListGitSourcesParams defines parameters for ListGitSources.
 type ListGitSourcesParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ResumeGitSourceParams defines parameters for ResumeGitSource.
 type ResumeGitSourceParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // SuspendGitSourceParams defines parameters for SuspendGitSource.
 type SuspendGitSourceParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // SyncGitSourceParams defines parameters for SyncGitSource.
 type SyncGitSourceParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAdminNodesParams defines parameters for ListAdminNodes.
 type ListAdminNodesParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateNodeParams defines parameters for CreateNode.
 type CreateNodeParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // RetireNodeParams defines parameters for RetireNode.
 type RetireNodeParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // AcceptNodeHardwareParams defines parameters for AcceptNodeHardware.
 type AcceptNodeHardwareParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // CordonNodeParams defines parameters for CordonNode.
 type CordonNodeParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // DrainNodeParams defines parameters for DrainNode.
 type DrainNodeParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateEnrolmentTokenParams defines parameters for CreateEnrolmentToken.
 type CreateEnrolmentTokenParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // OverrideNodeHealthParams defines parameters for OverrideNodeHealth.
 type OverrideNodeHealthParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ProbeNodeParams defines parameters for ProbeNode.
 type ProbeNodeParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // RevokeNodeParams defines parameters for RevokeNode.
 type RevokeNodeParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // UncordonNodeParams defines parameters for UncordonNode.
 type UncordonNodeParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAdminPaymentSessionsParams defines parameters for ListAdminPaymentSessions.
 type ListAdminPaymentSessionsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Status Only in this state.
+	// Status The API returns only items in this state.
 	Status *ListAdminPaymentSessionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// TenantId Only of this tenant.
+	// TenantId The API returns only items of this tenant.
 	TenantId *openapi_types.UUID `form:"tenant_id,omitempty" json:"tenant_id,omitempty"`
 }
 
@@ -4519,28 +4753,28 @@ type ListAdminPaymentSessionsParamsStatus string
 
 // ReconcilePaymentSessionParams defines parameters for ReconcilePaymentSession.
 type ReconcilePaymentSessionParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListPlansParams defines parameters for ListPlans.
 type ListPlansParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Origin Only plans of the loop or only changes.
+	// Origin `loop` selects plans of the control loop, `change` selects plans of changes.
 	Origin *ListPlansParamsOrigin `form:"origin,omitempty" json:"origin,omitempty"`
 
-	// Source Only changes of this source.
+	// Source The API returns only plans of this Git source.
 	Source *string `form:"source,omitempty" json:"source,omitempty"`
 
-	// Status Only in this state.
+	// Status The API returns only items in this state.
 	Status *ListPlansParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 }
 
@@ -4552,88 +4786,88 @@ type ListPlansParamsStatus string
 
 // CreatePlanParams defines parameters for CreatePlan.
 type CreatePlanParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ApplyPlanParams defines parameters for ApplyPlan.
 type ApplyPlanParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ApprovePlanParams defines parameters for ApprovePlan.
 type ApprovePlanParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // RejectPlanParams defines parameters for RejectPlan.
 type RejectPlanParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListPoliciesParams defines parameters for ListPolicies.
 type ListPoliciesParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Prefix Only keys that begin so, like `billing.`.
+	// Prefix The API returns only keys with this prefix, for example `billing.`.
 	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
 }
 
 // PutPolicyParams defines parameters for PutPolicy.
 type PutPolicyParams struct {
-	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
 	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAdminRefundsParams defines parameters for ListAdminRefunds.
 type ListAdminRefundsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// TenantId Only of this tenant.
+	// TenantId The API returns only items of this tenant.
 	TenantId *openapi_types.UUID `form:"tenant_id,omitempty" json:"tenant_id,omitempty"`
 }
 
 // ListRevisionsParams defines parameters for ListRevisions.
 type ListRevisionsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Source Only of this source.
+	// Source The API returns only revisions of this source.
 	Source *string `form:"source,omitempty" json:"source,omitempty"`
 
-	// Status Only in this state.
+	// Status The API returns only items in this state.
 	Status *ListRevisionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 }
 
@@ -4642,511 +4876,511 @@ type ListRevisionsParamsStatus string
 
 // ListAllSessionsParams defines parameters for ListAllSessions.
 type ListAllSessionsParams struct {
-	// UserId Only of this person.
+	// UserId The API returns only sessions of this user.
 	UserId *openapi_types.UUID `form:"user_id,omitempty" json:"user_id,omitempty"`
 
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // EndAnySessionParams defines parameters for EndAnySession.
 type EndAnySessionParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ClearSlotParams defines parameters for ClearSlot.
 type ClearSlotParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // QuarantineSlotParams defines parameters for QuarantineSlot.
 type QuarantineSlotParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateTenantParams defines parameters for CreateTenant.
 type CreateTenantParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetTenantByIDParams defines parameters for GetTenantByID.
 type GetTenantByIDParams struct {
-	// IfNoneMatch The `ETag` of the copy that you have.
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListTenantLedgerParams defines parameters for ListTenantLedger.
 type ListTenantLedgerParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// From Start of the period; the beginning of the month when left out.
+	// From Start of the period (inclusive). The default is the start of the current month.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To End of the period; now when left out.
+	// To End of the period (exclusive). The default is now.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Kind Only of this kind.
+	// Kind The API returns only entries of this kind.
 	Kind *TransferKind `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// AllocationId Only about this allocation.
+	// AllocationId The API returns only entries of this allocation.
 	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
 }
 
 // PlaceTenantMemberParams defines parameters for PlaceTenantMember.
 type PlaceTenantMemberParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
-	// Q Part of the e-mail address or the name.
+	// Q Part of the e-mail address or of the name.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// Role Only with this role on the platform.
+	// Role The API returns only users with this platform role.
 	Role *PlatformRole `form:"role,omitempty" json:"role,omitempty"`
 
-	// Tenant Only of this tenant, by id.
+	// Tenant The API returns only audit rows of this tenant id.
 	Tenant *openapi_types.UUID `form:"tenant,omitempty" json:"tenant,omitempty"`
 
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateUserParams defines parameters for CreateUser.
 type CreateUserParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetUserParams defines parameters for GetUser.
 type GetUserParams struct {
-	// IfNoneMatch The `ETag` of the copy that you have.
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // UpdateUserParams defines parameters for UpdateUser.
 type UpdateUserParams struct {
-	// IfMatch The `ETag` of the copy that you have changed, or `*`. Without it: `version_required`.
+	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // AdjustBalanceParams defines parameters for AdjustBalance.
 type AdjustBalanceParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateRefundParams defines parameters for CreateRefund.
 type CreateRefundParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAllocationsParams defines parameters for ListAllocations.
 type ListAllocationsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Status Only allocations in this state.
+	// Status The API returns only allocations in this state.
 	Status *AllocationStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Sku Only allocations of this SKU.
+	// Sku The API returns only allocations of this SKU.
 	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
 
-	// Name Only allocations of this name. A name may come back after its allocation ended.
+	// Name The API returns only allocations of this name. A name can be used again after its allocation has ended.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // CreateAllocationParams defines parameters for CreateAllocation.
 type CreateAllocationParams struct {
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetAllocationParams defines parameters for GetAllocation.
 type GetAllocationParams struct {
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 
-	// IfNoneMatch The `ETag` of the copy that you have.
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ReleaseAllocationParams defines parameters for ReleaseAllocation.
 type ReleaseAllocationParams struct {
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateSshCertificateParams defines parameters for CreateSshCertificate.
 type CreateSshCertificateParams struct {
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetAllocationTimelineParams defines parameters for GetAllocationTimeline.
 type GetAllocationTimelineParams struct {
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // ListApiKeysParams defines parameters for ListApiKeys.
 type ListApiKeysParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateApiKeyParams defines parameters for CreateApiKey.
 type CreateApiKeyParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteApiKeyParams defines parameters for DeleteApiKey.
 type DeleteApiKeyParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAuditLogsParams defines parameters for ListAuditLogs.
 type ListAuditLogsParams struct {
-	// Actor Who did it, such as `user:01990f3e-…`.
+	// Actor The actor, for example `user:01990f3e-…`.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action What was done, such as `project.create`; a part that ends in a dot finds all that begin so.
+	// Action The action, for example `project.create`. A value that ends with a dot matches all actions with this prefix.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target Resource name of the thing, or its id.
+	// Target The URN of the resource, or its id.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// From Not before this time.
+	// From Start of the time range (inclusive).
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Before this time.
+	// To End of the time range (exclusive).
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ExportAuditLogsParams defines parameters for ExportAuditLogs.
 type ExportAuditLogsParams struct {
-	// Actor Who did it, such as `user:01990f3e-…`.
+	// Actor The actor, for example `user:01990f3e-…`.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action What was done, such as `project.create`; a part that ends in a dot finds all that begin so.
+	// Action The action, for example `project.create`. A value that ends with a dot matches all actions with this prefix.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target Resource name of the thing, or its id.
+	// Target The URN of the resource, or its id.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// From Not before this time.
+	// From Start of the time range (inclusive).
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Before this time.
+	// To End of the time range (exclusive).
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // LogoutParams defines parameters for Logout.
 type LogoutParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // AuthorizeOidcParams defines parameters for AuthorizeOidc.
 type AuthorizeOidcParams struct {
-	// ReturnTo Path on this site to come back to.
+	// ReturnTo Path on this server to return to after the sign-in.
 	ReturnTo *string `form:"return_to,omitempty" json:"return_to,omitempty"`
 }
 
 // ExchangeOidcParams defines parameters for ExchangeOidc.
 type ExchangeOidcParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // LoginPersonalParams defines parameters for LoginPersonal.
 type LoginPersonalParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // EndSessionParams defines parameters for EndSession.
 type EndSessionParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // RefreshTokenParams defines parameters for RefreshToken.
 type RefreshTokenParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetBalanceParams defines parameters for GetBalance.
 type GetBalanceParams struct {
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // ListLedgerParams defines parameters for ListLedger.
 type ListLedgerParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// From Start of the period; the beginning of the month when left out.
+	// From Start of the period (inclusive). The default is the start of the current month.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To End of the period; now when left out.
+	// To End of the period (exclusive). The default is now.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Kind Only of this kind.
+	// Kind The API returns only entries of this kind.
 	Kind *TransferKind `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// AllocationId Only about this allocation.
+	// AllocationId The API returns only entries of this allocation.
 	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
 }
 
 // ExportLedgerParams defines parameters for ExportLedger.
 type ExportLedgerParams struct {
-	// From Start of the period; the beginning of the month when left out.
+	// From Start of the period (inclusive). The default is the start of the current month.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To End of the period; now when left out.
+	// To End of the period (exclusive). The default is now.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Kind Only of this kind.
+	// Kind The API returns only entries of this kind.
 	Kind *TransferKind `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// AllocationId Only about this allocation.
+	// AllocationId The API returns only entries of this allocation.
 	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
 }
 
 // GetBillingLimitsParams defines parameters for GetBillingLimits.
 type GetBillingLimitsParams struct {
-	// ProjectId The limits of one project, instead of those of the tenant.
+	// ProjectId The limits of this project instead of those of the tenant.
 	ProjectId *openapi_types.UUID `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
 // PutBillingLimitsParams defines parameters for PutBillingLimits.
 type PutBillingLimitsParams struct {
-	// ProjectId The limits of one project, instead of those of the tenant.
+	// ProjectId The limits of this project instead of those of the tenant.
 	ProjectId *openapi_types.UUID `form:"project_id,omitempty" json:"project_id,omitempty"`
 
-	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
 	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListRefundsParams defines parameters for ListRefunds.
 type ListRefundsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListStatementsParams defines parameters for ListStatements.
 type ListStatementsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// From Start of the period; the beginning of the month when left out.
+	// From Start of the period (inclusive). The default is the start of the current month.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To End of the period; now when left out.
+	// To End of the period (exclusive). The default is now.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // ExportUsageParams defines parameters for ExportUsage.
 type ExportUsageParams struct {
-	// From Start of the period; the beginning of the month when left out.
+	// From Start of the period (inclusive). The default is the start of the current month.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To End of the period; now when left out.
+	// To End of the period (exclusive). The default is now.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // ListUsageIntervalsParams defines parameters for ListUsageIntervals.
 type ListUsageIntervalsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// From Start of the period; the beginning of the month when left out.
+	// From Start of the period (inclusive). The default is the start of the current month.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To End of the period; now when left out.
+	// To End of the period (exclusive). The default is now.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// AllocationId Only of this allocation.
+	// AllocationId The API returns only usage intervals of this allocation.
 	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
 
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // GetUsageSummaryParams defines parameters for GetUsageSummary.
 type GetUsageSummaryParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// From Start of the period; the beginning of the month when left out.
+	// From Start of the period (inclusive). The default is the start of the current month.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To End of the period; now when left out.
+	// To End of the period (exclusive). The default is now.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// By What to sum by.
+	// By The dimension to group by.
 	By *GetUsageSummaryParamsBy `form:"by,omitempty" json:"by,omitempty"`
 
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
@@ -5155,16 +5389,16 @@ type GetUsageSummaryParamsBy string
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
-	// Since Id of the last event that you have seen; 0 for all that are kept.
+	// Since Id of the last event that the client has received, or 0 for all stored events.
 	Since *string `form:"since,omitempty" json:"since,omitempty"`
 
-	// Scope `tenant` for your own events; `platform`, for operators, for everyone's.
+	// Scope `tenant` selects the events of the caller's tenant. `platform` selects the events of all tenants and needs the role operator.
 	Scope *ListEventsParamsScope `form:"scope,omitempty" json:"scope,omitempty"`
 
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 
-	// LastEventID Id of the last event that you have seen; it wins over `since`.
+	// LastEventID Id of the last event that the client has received. The header overrides `since`.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
@@ -5182,40 +5416,40 @@ type ReceiveGitHookParams struct {
 	// XGitlabToken The secret that GitLab repeats.
 	XGitlabToken *string `json:"X-Gitlab-Token,omitempty"`
 
-	// XGitHubEvent What happened.
+	// XGitHubEvent The event type of the forge.
 	XGitHubEvent *string `json:"X-GitHub-Event,omitempty"`
 
-	// XGiteaEvent What happened.
+	// XGiteaEvent The event type of the forge.
 	XGiteaEvent *string `json:"X-Gitea-Event,omitempty"`
 
-	// XGitlabEvent What happened.
+	// XGitlabEvent The event type of the forge.
 	XGitlabEvent *string `json:"X-Gitlab-Event,omitempty"`
 }
 
 // CreateCheckoutSessionParams defines parameters for CreateCheckoutSession.
 type CreateCheckoutSessionParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // CreatePortalSessionParams defines parameters for CreatePortalSession.
 type CreatePortalSessionParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListPaymentSessionsParams defines parameters for ListPaymentSessions.
 type ListPaymentSessionsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -5227,295 +5461,295 @@ type ReceivePaymentEventParams struct {
 
 // ListProjectsParams defines parameters for ListProjects.
 type ListProjectsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateProjectParams defines parameters for CreateProject.
 type CreateProjectParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteProjectParams defines parameters for DeleteProject.
 type DeleteProjectParams struct {
-	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
 	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetProjectParams defines parameters for GetProject.
 type GetProjectParams struct {
-	// IfNoneMatch The `ETag` of the copy that you have.
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // UpdateProjectParams defines parameters for UpdateProject.
 type UpdateProjectParams struct {
-	// IfMatch The `ETag` of the copy that you have changed, or `*`. Without it: `version_required`.
+	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListProjectMembersParams defines parameters for ListProjectMembers.
 type ListProjectMembersParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteProjectMemberParams defines parameters for DeleteProjectMember.
 type DeleteProjectMemberParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // PutProjectMemberParams defines parameters for PutProjectMember.
 type PutProjectMemberParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateServiceAccountParams defines parameters for CreateServiceAccount.
 type CreateServiceAccountParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // MintServiceAccountTokenParams defines parameters for MintServiceAccountToken.
 type MintServiceAccountTokenParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteServiceAccountParams defines parameters for DeleteServiceAccount.
 type DeleteServiceAccountParams struct {
-	// IfMatch The `ETag` of the copy that you mean; another version is refused.
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
 	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetServiceAccountParams defines parameters for GetServiceAccount.
 type GetServiceAccountParams struct {
-	// IfNoneMatch The `ETag` of the copy that you have.
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // UpdateServiceAccountParams defines parameters for UpdateServiceAccount.
 type UpdateServiceAccountParams struct {
-	// IfMatch The `ETag` of the copy that you have changed, or `*`. Without it: `version_required`.
+	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListCredentialsParams defines parameters for ListCredentials.
 type ListCredentialsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateCredentialParams defines parameters for CreateCredential.
 type CreateCredentialParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteCredentialParams defines parameters for DeleteCredential.
 type DeleteCredentialParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListSkusParams defines parameters for ListSkus.
 type ListSkusParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListSshKeysParams defines parameters for ListSshKeys.
 type ListSshKeysParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateSshKeyParams defines parameters for CreateSshKey.
 type CreateSshKeyParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteSshKeyParams defines parameters for DeleteSshKey.
 type DeleteSshKeyParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetTenantParams defines parameters for GetTenant.
 type GetTenantParams struct {
-	// IfNoneMatch The `ETag` of the copy that you have.
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // UpdateTenantParams defines parameters for UpdateTenant.
 type UpdateTenantParams struct {
-	// IfMatch The `ETag` of the copy that you have changed, or `*`. Without it: `version_required`.
+	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListInvitationsParams defines parameters for ListInvitations.
 type ListInvitationsParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateInvitationParams defines parameters for CreateInvitation.
 type CreateInvitationParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteInvitationParams defines parameters for DeleteInvitation.
 type DeleteInvitationParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTenantMembersParams defines parameters for ListTenantMembers.
 type ListTenantMembersParams struct {
-	// Limit How many items a page holds at most.
+	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteTenantMemberParams defines parameters for DeleteTenantMember.
 type DeleteTenantMemberParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // PutTenantMemberParams defines parameters for PutTenantMember.
 type PutTenantMemberParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetMeParams defines parameters for GetMe.
 type GetMeParams struct {
-	// XProjectID The project that the call is about, by id or name.
+	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // UpdateMeParams defines parameters for UpdateMe.
 type UpdateMeParams struct {
-	// IfMatch The `ETag` of the copy that you have changed, or `*`. Without it: `version_required`.
+	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // SetPasswordParams defines parameters for SetPassword.
 type SetPasswordParams struct {
-	// XIdempotencyKey Makes the call safe to repeat: at most 255 visible characters, fresh for every new intent.
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
-	// IdempotencyKey The same under the name of the IETF draft, there in quotes.
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5550,13 +5784,13 @@ type CordonNodeJSONRequestBody = NodeCordon
 type DrainNodeJSONRequestBody = NodeDrain
 
 // CreateEnrolmentTokenJSONRequestBody defines body for CreateEnrolmentToken for application/json ContentType.
-type CreateEnrolmentTokenJSONRequestBody = Nothing
+type CreateEnrolmentTokenJSONRequestBody = Empty
 
 // OverrideNodeHealthJSONRequestBody defines body for OverrideNodeHealth for application/json ContentType.
 type OverrideNodeHealthJSONRequestBody = HealthOverride
 
 // ProbeNodeJSONRequestBody defines body for ProbeNode for application/json ContentType.
-type ProbeNodeJSONRequestBody = Nothing
+type ProbeNodeJSONRequestBody = Empty
 
 // RevokeNodeJSONRequestBody defines body for RevokeNode for application/json ContentType.
 type RevokeNodeJSONRequestBody = Reason
@@ -5607,7 +5841,7 @@ type CreateRefundJSONRequestBody = RefundRequest
 type CreateAllocationJSONRequestBody = AllocationRequest
 
 // ReleaseAllocationJSONRequestBody defines body for ReleaseAllocation for application/json ContentType.
-type ReleaseAllocationJSONRequestBody = Nothing
+type ReleaseAllocationJSONRequestBody = Empty
 
 // CreateSshCertificateJSONRequestBody defines body for CreateSshCertificate for application/json ContentType.
 type CreateSshCertificateJSONRequestBody = SshCertificateRequest
@@ -5863,882 +6097,953 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// GetTokenKeys Keys of the tokens that are minted here
+	// GetTokenKeys Get token signing keys
 	//
-	// JSON Web Key Set (RFC 7517) for whoever verifies tokens of service accounts.
+	// The API returns the JSON Web Key Set (RFC 7517) that verifies access tokens of service accounts.
 	//
 	// Corresponds with GET /.well-known/jwks.json (the `GetTokenKeys` operationId).
 	GetTokenKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAdminAuditLogs The audit
+	// ListAdminAuditLogs List audit logs
 	//
-	// Of all tenants and of the platform, newest first.
+	// The API returns the audit rows of all tenants and of the platform, newest first.
 	//
 	// Corresponds with GET /api/v1/admin/audit-logs (the `ListAdminAuditLogs` operationId).
 	ListAdminAuditLogs(ctx context.Context, params *ListAdminAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExportAdminAuditLogs The audit as CSV
+	// ExportAdminAuditLogs Export audit logs as CSV
 	//
-	// All rows that match, newest first, as a stream of any length.
+	// The API streams all matching audit rows as CSV, newest first.
 	//
 	// Corresponds with GET /api/v1/admin/audit-logs/export (the `ExportAdminAuditLogs` operationId).
 	ExportAdminAuditLogs(ctx context.Context, params *ExportAdminAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListDesired Declared objects of a kind
+	// ListDesired List desired objects
 	//
-	// What should be true, by name, with the place where each object was written.
+	// The API returns the desired objects of a kind by name, with the source of each object.
 	//
 	// Corresponds with GET /api/v1/admin/desired/{kind} (the `ListDesired` operationId).
 	ListDesired(ctx context.Context, kind KindName, params *ListDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteDesired Declare an object no more
+	// DeleteDesired Delete desired object
 	//
-	// What stands for it in the world is let go by the loop. Not under a live allocation, and not what Git owns.
+	// The control loop then removes what the object describes. The API rejects the deletion while a live allocation
+	// depends on the object, or if Git owns it.
 	//
 	// Corresponds with DELETE /api/v1/admin/desired/{kind}/{name} (the `DeleteDesired` operationId).
 	DeleteDesired(ctx context.Context, kind KindName, name ObjectName, params *DeleteDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetDesired One declared object
+	// GetDesired Get desired object
 	//
-	// The object of this kind and name. Allocations are named within their project: give its id as `scope`.
+	// The API returns the desired object of this kind and name. Allocation names are unique in their project only:
+	// pass the project id as `scope`.
 	//
 	// Corresponds with GET /api/v1/admin/desired/{kind}/{name} (the `GetDesired` operationId).
 	GetDesired(ctx context.Context, kind KindName, name ObjectName, params *GetDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutDesiredWithBody Declare an object
+	// PutDesiredWithBody Put desired object
 	//
-	// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+	// The API creates the object with `201`, or updates it to its next generation. `If-Match` names the version that
+	// the client has changed. Without it the API only creates new objects. The API rejects a change of an object that
+	// Git owns and returns the file and the line to edit.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
 	PutDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutDesired Declare an object
+	// PutDesired Put desired object
 	//
-	// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+	// The API creates the object with `201`, or updates it to its next generation. `If-Match` names the version that
+	// the client has changed. Without it the API only creates new objects. The API rejects a change of an object that
+	// Git owns and returns the file and the line to edit.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
 	PutDesired(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, body PutDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AdoptDesiredWithBody Move an object to its other owner
+	// AdoptDesiredWithBody Adopt desired object
 	//
-	// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+	// With owner `git`, the next revision of `source` that contains the object can adopt it within one day. With owner
+	// `api`, the caller owns the object immediately, and the files must no longer contain it.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
 	AdoptDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AdoptDesired Move an object to its other owner
+	// AdoptDesired Adopt desired object
 	//
-	// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+	// With owner `git`, the next revision of `source` that contains the object can adopt it within one day. With owner
+	// `api`, the caller owns the object immediately, and the files must no longer contain it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
 	AdoptDesired(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, body AdoptDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReconcileDesiredWithBody Work an object anew
+	// ReconcileDesiredWithBody Reconcile desired object
 	//
-	// The same generation is carried out again, as though nothing had been done for it.
+	// The control loop executes the same generation again, even if the object has converged.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
 	ReconcileDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReconcileDesired Work an object anew
+	// ReconcileDesired Reconcile desired object
 	//
-	// The same generation is carried out again, as though nothing had been done for it.
+	// The control loop executes the same generation again, even if the object has converged.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
 	ReconcileDesired(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, body ReconcileDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeDesired Take an object up again
+	// ResumeDesired Resume desired object
 	//
-	// Ends a suspension now.
+	// The API ends the suspension immediately.
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/resume (the `ResumeDesired` operationId).
 	ResumeDesired(ctx context.Context, kind KindName, name ObjectName, params *ResumeDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SuspendDesiredWithBody Leave an object alone
+	// SuspendDesiredWithBody Suspend desired object
 	//
-	// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+	// The control loop starts no new work for the object until the given time, or until it is resumed. A requested
+	// release and billing continue.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
 	SuspendDesiredWithBody(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SuspendDesired Leave an object alone
+	// SuspendDesired Suspend desired object
 	//
-	// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+	// The control loop starts no new work for the object until the given time, or until it is resumed. A requested
+	// release and billing continue.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
 	SuspendDesired(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, body SuspendDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TraceDesired How an object came to be as it is
+	// TraceDesired Trace desired object
 	//
-	// From the request to the last observation: who asked, what was declared, planned, enqueued, ordered of a node, and seen. Oldest first.
+	// The API returns the history of the object from the request to the last observation, oldest first: request,
+	// desired object, plans, jobs, tasks and reports.
 	//
 	// Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
 	TraceDesired(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListDrift Where observed differs from desired
+	// ListDrift List drift
 	//
-	// Open differences first, the newest before; with what is done about each, by whom and until when.
+	// The API returns open drift first, newest first, with the action, the owner and the deadline of each.
 	//
 	// Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
 	ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IgnoreDriftWithBody Live with a difference for a while
+	// IgnoreDriftWithBody Ignore drift
 	//
-	// Nothing is done about it until the time given; then it is open again if it is still there.
+	// The platform ignores the drift until the given time. Drift that still exists then is open again.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
 	IgnoreDriftWithBody(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IgnoreDrift Live with a difference for a while
+	// IgnoreDrift Ignore drift
 	//
-	// Nothing is done about it until the time given; then it is open again if it is still there.
+	// The platform ignores the drift until the given time. Drift that still exists then is open again.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
 	IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListGitSources Where declarations are kept
+	// ListGitSources List Git sources
 	//
-	// All sources, by name, with what was last seen of each.
+	// The API returns all Git sources by name, with the last fetch of each.
 	//
 	// Corresponds with GET /api/v1/admin/git-sources (the `ListGitSources` operationId).
 	ListGitSources(ctx context.Context, params *ListGitSourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetGitSource One source
+	// GetGitSource Get Git source
 	//
-	// With its conditions: fetched, validated, applied.
+	// The API returns the Git source with its conditions: fetched, validated, applied.
 	//
 	// Corresponds with GET /api/v1/admin/git-sources/{name} (the `GetGitSource` operationId).
 	GetGitSource(ctx context.Context, name GitSourceName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeGitSource Apply a source again
+	// ResumeGitSource Resume Git source
 	//
-	// The branch as it is then.
+	// The platform applies the current commit of the branch.
 	//
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/resume (the `ResumeGitSource` operationId).
 	ResumeGitSource(ctx context.Context, name GitSourceName, params *ResumeGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SuspendGitSourceWithBody Apply nothing more of a source
+	// SuspendGitSourceWithBody Suspend Git source
 	//
-	// Commits are still read and judged.
+	// The platform still fetches and validates the commits of a suspended source.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
 	SuspendGitSourceWithBody(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SuspendGitSource Apply nothing more of a source
+	// SuspendGitSource Suspend Git source
 	//
-	// Commits are still read and judged.
+	// The platform still fetches and validates the commits of a suspended source.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
 	SuspendGitSource(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, body SuspendGitSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SyncGitSource Look at a source now
+	// SyncGitSource Sync Git source
 	//
-	// It is polled anyway; this only makes the next look come sooner.
+	// The API starts the next sync of the source immediately. The platform also syncs each source periodically.
 	//
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
 	SyncGitSource(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAdminNodes The machines
+	// ListAdminNodes List nodes
 	//
-	// Every node by name, with its four axes: lifecycle, health, reachability, occupancy. They are never one colour.
+	// The API returns all nodes by name. Lifecycle, health, reachability and occupancy are four separate values.
 	//
 	// Corresponds with GET /api/v1/admin/nodes (the `ListAdminNodes` operationId).
 	ListAdminNodes(ctx context.Context, params *ListAdminNodesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateNodeWithBody Declare a machine
+	// CreateNodeWithBody Create node
 	//
-	// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
-	// A name that is declared already is `409`, and an unknown SKU `422`.
+	// The API creates a desired Node that the owner `api` manages. The node itself enrols with an enrolment token. The
+	// API returns `409` if the name exists and `422` if the SKU is unknown.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
 	CreateNodeWithBody(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateNode Declare a machine
+	// CreateNode Create node
 	//
-	// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
-	// A name that is declared already is `409`, and an unknown SKU `422`.
+	// The API creates a desired Node that the owner `api` manages. The node itself enrols with an enrolment token. The
+	// API returns `409` if the name exists and `422` if the SKU is unknown.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
 	CreateNode(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RetireNode Retire a machine
+	// RetireNode Retire node
 	//
-	// Takes the declaration back. The node leaves the fleet with the last proof of what stood on it, and its certificates are of no use any more.
-	// Refused with `node_in_use` while live allocations stand on it: drain it first. A node that a source declares is taken out there (`managed_by_git`).
+	// The API deletes the desired Node. The node leaves the fleet after the last proof of a clean slot, and the
+	// platform revokes its certificates. While live allocations use the node, the API returns `node_in_use`; drain the
+	// node first. A node that Git owns must be removed in Git (`managed_by_git`).
 	//
 	// Corresponds with DELETE /api/v1/admin/nodes/{name} (the `RetireNode` operationId).
 	RetireNode(ctx context.Context, name NodeName, params *RetireNodeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetAdminNode One machine
+	// GetAdminNode Get node
 	//
-	// The node of this name with its GPUs and what is sold of them.
+	// The API returns a node by name, with its GPUs and slots.
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{name} (the `GetAdminNode` operationId).
 	GetAdminNode(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AcceptNodeHardwareWithBody Accept changed hardware
+	// AcceptNodeHardwareWithBody Accept node hardware
 	//
-	// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+	// The platform holds a node whose hardware has changed until an operator accepts the new hardware. Name the
+	// fingerprint from the last report. If the fingerprint has changed since then, the API rejects the request.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
 	AcceptNodeHardwareWithBody(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AcceptNodeHardware Accept changed hardware
+	// AcceptNodeHardware Accept node hardware
 	//
-	// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+	// The platform holds a node whose hardware has changed until an operator accepts the new hardware. Name the
+	// fingerprint from the last report. If the fingerprint has changed since then, the API rejects the request.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
 	AcceptNodeHardware(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CordonNodeWithBody Place nothing new on a machine
+	// CordonNodeWithBody Cordon node
 	//
-	// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
-	// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+	// The API adds an operator hold of the caller to the node. The platform places nothing new on the node, and
+	// existing allocations continue. The hold ends at `until` or when the caller removes it. A repeated request
+	// changes the reason and the end of the caller's hold. Holds of other operators stay.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
 	CordonNodeWithBody(ctx context.Context, name NodeName, params *CordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CordonNode Place nothing new on a machine
+	// CordonNode Cordon node
 	//
-	// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
-	// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+	// The API adds an operator hold of the caller to the node. The platform places nothing new on the node, and
+	// existing allocations continue. The hold ends at `until` or when the caller removes it. A repeated request
+	// changes the reason and the end of the caller's hold. Holds of other operators stay.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
 	CordonNode(ctx context.Context, name NodeName, params *CordonNodeParams, body CordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DrainNodeWithBody Move work away from a machine
+	// DrainNodeWithBody Drain node
 	//
-	// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
-	// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+	// The platform places nothing new on the node. It notifies the tenants of all live allocations of the deadline and
+	// the reason, by event and condition. At the deadline the platform releases the remaining allocations with reason
+	// `node_drain`. Set `deadline` or `grace_minutes`; the default is the policy `node.drain_grace_minutes`. The node
+	// becomes `drained` after the last proof of a clean slot.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
 	DrainNodeWithBody(ctx context.Context, name NodeName, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DrainNode Move work away from a machine
+	// DrainNode Drain node
 	//
-	// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
-	// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+	// The platform places nothing new on the node. It notifies the tenants of all live allocations of the deadline and
+	// the reason, by event and condition. At the deadline the platform releases the remaining allocations with reason
+	// `node_drain`. Set `deadline` or `grace_minutes`; the default is the policy `node.drain_grace_minutes`. The node
+	// becomes `drained` after the last proof of a clean slot.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
 	DrainNode(ctx context.Context, name NodeName, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateEnrolmentTokenWithBody Let a machine enrol
+	// CreateEnrolmentTokenWithBody Create enrolment token
 	//
-	// A token for this node alone, good once and for a quarter of an hour. It is shown here and never again.
+	// The token is valid for this node only, for one use, and for 15 minutes. Only this response contains the token.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/enrolment-token (the `CreateEnrolmentToken` operationId).
 	CreateEnrolmentTokenWithBody(ctx context.Context, name NodeName, params *CreateEnrolmentTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateEnrolmentToken Let a machine enrol
+	// CreateEnrolmentToken Create enrolment token
 	//
-	// A token for this node alone, good once and for a quarter of an hour. It is shown here and never again.
+	// The token is valid for this node only, for one use, and for 15 minutes. Only this response contains the token.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/enrolment-token (the `CreateEnrolmentToken` operationId).
 	CreateEnrolmentToken(ctx context.Context, name NodeName, params *CreateEnrolmentTokenParams, body CreateEnrolmentTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// OverrideNodeHealthWithBody Say how healthy a machine is
+	// OverrideNodeHealthWithBody Override node health
 	//
-	// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+	// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
+	// the reports of the node. `unknown` removes the override.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
 	OverrideNodeHealthWithBody(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// OverrideNodeHealth Say how healthy a machine is
+	// OverrideNodeHealth Override node health
 	//
-	// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+	// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
+	// the reports of the node. `unknown` removes the override.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
 	OverrideNodeHealth(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ProbeNodeWithBody Ask a machine how it is
+	// ProbeNodeWithBody Probe node
 	//
-	// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+	// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
+	// time, the API returns `504` with `agent_timeout`, and the task stays in the node's mailbox.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
 	ProbeNodeWithBody(ctx context.Context, name NodeName, params *ProbeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ProbeNode Ask a machine how it is
+	// ProbeNode Probe node
 	//
-	// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+	// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
+	// time, the API returns `504` with `agent_timeout`, and the task stays in the node's mailbox.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
 	ProbeNode(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RevokeNodeWithBody Take a machine's certificates back
+	// RevokeNodeWithBody Revoke node certificates
 	//
-	// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
-	// What runs on it runs on, unknown to us: the node turns silent.
+	// The API revokes all certificates of this node. The server closes the node's open connections within two seconds,
+	// and the node must enrol again. Allocations on the node continue without reports, and the node becomes
+	// unreachable.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
 	RevokeNodeWithBody(ctx context.Context, name NodeName, params *RevokeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RevokeNode Take a machine's certificates back
+	// RevokeNode Revoke node certificates
 	//
-	// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
-	// What runs on it runs on, unknown to us: the node turns silent.
+	// The API revokes all certificates of this node. The server closes the node's open connections within two seconds,
+	// and the node must enrol again. Allocations on the node continue without reports, and the node becomes
+	// unreachable.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
 	RevokeNode(ctx context.Context, name NodeName, params *RevokeNodeParams, body RevokeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetNodeTopology How a machine is wired
+	// GetNodeTopology Get node topology
 	//
-	// GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability, as last reported whole.
+	// The API returns the GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability from the
+	// last complete report.
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{name}/topology (the `GetNodeTopology` operationId).
 	GetNodeTopology(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UncordonNodeWithBody Lift your holds of a machine
+	// UncordonNodeWithBody Uncordon node
 	//
-	// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
-	// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+	// The API removes the caller's cordons and drains of this node. If only other operators hold the node, the API
+	// returns `drain_owned_by_other`; an admin can remove their holds with `force`. A node that a file cordons must be
+	// uncordoned in that file (`managed_by_git`, with file and line). The platform notifies tenants that their
+	// scheduled release is cancelled.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
 	UncordonNodeWithBody(ctx context.Context, name NodeName, params *UncordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UncordonNode Lift your holds of a machine
+	// UncordonNode Uncordon node
 	//
-	// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
-	// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+	// The API removes the caller's cordons and drains of this node. If only other operators hold the node, the API
+	// returns `drain_owned_by_other`; an admin can remove their holds with `force`. A node that a file cordons must be
+	// uncordoned in that file (`managed_by_git`, with file and line). The platform notifies tenants that their
+	// scheduled release is cancelled.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
 	UncordonNode(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAdminPaymentSessions Checkouts of all tenants
+	// ListAdminPaymentSessions List payment sessions of all tenants
 	//
-	// Newest first; `status=stuck` are those that somebody should look at: opened and never finished past their end, or not what was asked for.
+	// The API returns the newest payment session first. `status=stuck` selects sessions that an operator should check:
+	// sessions that are still open after their end, and sessions whose payment does not match.
 	//
 	// Corresponds with GET /api/v1/admin/payments/sessions (the `ListAdminPaymentSessions` operationId).
 	ListAdminPaymentSessions(ctx context.Context, params *ListAdminPaymentSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReconcilePaymentSession Ask the provider again
+	// ReconcilePaymentSession Reconcile payment session
 	//
-	// Reads the checkout at the provider and does what an event would have done: credit, end, or say what does not fit.
+	// The API reads the checkout session at the payment provider and applies it in the same way as an event: it
+	// credits the balance, ends the session, or records the mismatch.
 	//
 	// Corresponds with POST /api/v1/admin/payments/sessions/{id}/reconcile (the `ReconcilePaymentSession` operationId).
 	ReconcilePaymentSession(ctx context.Context, id PaymentSessionID, params *ReconcilePaymentSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListPlans What the loop decided, and what changes would do
+	// ListPlans List plans
 	//
-	// Plans that were not empty, newest first. An empty plan leaves nothing behind.
+	// The API returns plans that contain at least one action, newest first. The platform does not store empty plans.
 	//
 	// Corresponds with GET /api/v1/admin/plans (the `ListPlans` operationId).
 	ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreatePlanWithBody What a change would do
+	// CreatePlanWithBody Create plan
 	//
-	// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+	// The API validates the files in the same way as a commit and compares them with desired state. With `source` the
+	// files represent the complete tree of that Git source. Without `source` they represent objects that the owner
+	// `api` manages, and other objects stay unchanged. The API stores the plan, so that it can be approved or applied
+	// without a change.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
 	CreatePlanWithBody(ctx context.Context, params *CreatePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreatePlan What a change would do
+	// CreatePlan Create plan
 	//
-	// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+	// The API validates the files in the same way as a commit and compares them with desired state. With `source` the
+	// files represent the complete tree of that Git source. Without `source` they represent objects that the owner
+	// `api` manages, and other objects stay unchanged. The API stores the plan, so that it can be approved or applied
+	// without a change.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
 	CreatePlan(ctx context.Context, params *CreatePlanParams, body CreatePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPlan One plan, with its reasons
+	// GetPlan Get plan
 	//
-	// Each action names the object, the node, the fence and why. An action that the check held back says so in `held`.
+	// Each action names the object, the node, the fence and the reason. An action that the plan check has blocked has
+	// its reason in `blocked`.
 	//
 	// Corresponds with GET /api/v1/admin/plans/{id} (the `GetPlan` operationId).
 	GetPlan(ctx context.Context, id PlanID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ApplyPlanWithBody Carry out a plan of files
+	// ApplyPlanWithBody Apply plan
 	//
-	// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+	// The API applies the whole plan in one transaction. If the plan has changed, the API rejects the request and
+	// returns the differences. A plan of a commit is applied by merging the commit.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
 	ApplyPlanWithBody(ctx context.Context, id PlanID, params *ApplyPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ApplyPlan Carry out a plan of files
+	// ApplyPlan Apply plan
 	//
-	// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+	// The API applies the whole plan in one transaction. If the plan has changed, the API rejects the request and
+	// returns the differences. A plan of a commit is applied by merging the commit.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
 	ApplyPlan(ctx context.Context, id PlanID, params *ApplyPlanParams, body ApplyPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ApprovePlanWithBody Let a waiting change through
+	// ApprovePlanWithBody Approve plan
 	//
-	// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+	// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
+	// again first. If the plan has changed, the API rejects the request and returns the differences.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
 	ApprovePlanWithBody(ctx context.Context, id PlanID, params *ApprovePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ApprovePlan Let a waiting change through
+	// ApprovePlan Approve plan
 	//
-	// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+	// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
+	// again first. If the plan has changed, the API rejects the request and returns the differences.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
 	ApprovePlan(ctx context.Context, id PlanID, params *ApprovePlanParams, body ApprovePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RejectPlanWithBody Turn a change down
+	// RejectPlanWithBody Reject plan
 	//
-	// Its commit is not applied; the next one may be.
+	// The platform does not apply the commit of a rejected plan. It may apply a later commit.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
 	RejectPlanWithBody(ctx context.Context, id PlanID, params *RejectPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RejectPlan Turn a change down
+	// RejectPlan Reject plan
 	//
-	// Its commit is not applied; the next one may be.
+	// The platform does not apply the commit of a rejected plan. It may apply a later commit.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
 	RejectPlan(ctx context.Context, id PlanID, params *RejectPlanParams, body RejectPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListPolicies What is allowed, and who says so
+	// ListPolicies List policies
 	//
-	// Every key with its default and bounds, and each value that is set, with its scope and source.
+	// The API returns every policy key with its default and its bounds, and each value with its scope and its source.
 	//
 	// Corresponds with GET /api/v1/admin/policies (the `ListPolicies` operationId).
 	ListPolicies(ctx context.Context, params *ListPoliciesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutPolicyWithBody Set a value
+	// PutPolicyWithBody Set policy
 	//
-	// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+	// The API sets the value at one scope as an object that the owner `api` manages. If Git sets the value at this
+	// scope, the API rejects the request and returns the file and the line to edit.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
 	PutPolicyWithBody(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutPolicy Set a value
+	// PutPolicy Set policy
 	//
-	// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+	// The API sets the value at one scope as an object that the owner `api` manages. If Git sets the value at this
+	// scope, the API rejects the request and returns the file and the line to edit.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
 	PutPolicy(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAdminRefunds Refunds of all tenants
+	// ListAdminRefunds List refunds of all tenants
 	//
-	// Newest first.
+	// The API returns the newest item first.
 	//
 	// Corresponds with GET /api/v1/admin/refunds (the `ListAdminRefunds` operationId).
 	ListAdminRefunds(ctx context.Context, params *ListAdminRefundsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListRevisions What was read from the sources
+	// ListRevisions List revisions
 	//
-	// Revisions, newest first: which commit, whether it was taken, and the findings with file, line and column when it was not.
-	// `current` marks the one that the system stands on.
+	// The API returns revisions, newest first, with their commits and states. An invalid revision has findings with
+	// file, line and column. `current` marks the revision that is in effect.
 	//
 	// Corresponds with GET /api/v1/admin/revisions (the `ListRevisions` operationId).
 	ListRevisions(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetRevision One revision
+	// GetRevision Get revision
 	//
-	// With its findings, or with what it waits for.
+	// The API returns the revision with its findings, or with the reasons for the approval that it needs.
 	//
 	// Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
 	GetRevision(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAllSessions Sessions
+	// ListAllSessions List sessions of all users
 	//
-	// Who is signed in, newest last.
+	// The API returns the sessions of all users, newest last.
 	//
 	// Corresponds with GET /api/v1/admin/sessions (the `ListAllSessions` operationId).
 	ListAllSessions(ctx context.Context, params *ListAllSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndAnySession End somebody's session
+	// EndAnySession Revoke session of any user
 	//
-	// What they have open closes.
+	// The API closes the user's open streams.
 	//
 	// Corresponds with DELETE /api/v1/admin/sessions/{id} (the `EndAnySession` operationId).
 	EndAnySession(ctx context.Context, id SessionID, params *EndAnySessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ClearSlotWithBody Give a slot back to the market
+	// ClearSlotWithBody Clear slot quarantine
 	//
-	// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+	// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
+	// the API returns `proof_missing`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
 	ClearSlotWithBody(ctx context.Context, id SlotID, params *ClearSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ClearSlot Give a slot back to the market
+	// ClearSlot Clear slot quarantine
 	//
-	// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+	// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
+	// the API returns `proof_missing`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
 	ClearSlot(ctx context.Context, id SlotID, params *ClearSlotParams, body ClearSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// QuarantineSlotWithBody Keep a slot for inspection
+	// QuarantineSlotWithBody Quarantine slot
 	//
-	// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+	// The platform does not sell a quarantined slot until an operator clears it. An allocation that uses the slot
+	// continues. The slot is quarantined when that allocation releases it.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
 	QuarantineSlotWithBody(ctx context.Context, id SlotID, params *QuarantineSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// QuarantineSlot Keep a slot for inspection
+	// QuarantineSlot Quarantine slot
 	//
-	// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+	// The platform does not sell a quarantined slot until an operator clears it. An allocation that uses the slot
+	// continues. The slot is quarantined when that allocation releases it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
 	QuarantineSlot(ctx context.Context, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListTenants Tenants
+	// ListTenants List tenants
 	//
-	// By name.
+	// The API returns service accounts by name.
 	//
 	// Corresponds with GET /api/v1/admin/tenants (the `ListTenants` operationId).
 	ListTenants(ctx context.Context, params *ListTenantsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTenantWithBody Make a tenant
+	// CreateTenantWithBody Create tenant
 	//
-	// With a project `default`.
+	// The API creates the tenant with a project `default`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/tenants (the `CreateTenant` operationId).
 	CreateTenantWithBody(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTenant Make a tenant
+	// CreateTenant Create tenant
 	//
-	// With a project `default`.
+	// The API creates the tenant with a project `default`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/tenants (the `CreateTenant` operationId).
 	CreateTenant(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTenantByID One tenant
+	// GetTenantByID Get tenant by ID
 	//
-	// By its id.
+	// The API returns a tenant by its id.
 	//
 	// Corresponds with GET /api/v1/admin/tenants/{tenant_id} (the `GetTenantByID` operationId).
 	GetTenantByID(ctx context.Context, tenantId TenantID, params *GetTenantByIDParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTenantBalance A tenant's balance
+	// GetTenantBalance Get tenant balance
 	//
-	// Balance, burn and runway of any tenant.
+	// The API returns balance, burn rate and runway of a tenant.
 	//
 	// Corresponds with GET /api/v1/admin/tenants/{tenant_id}/balance (the `GetTenantBalance` operationId).
 	GetTenantBalance(ctx context.Context, tenantId TenantID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListTenantLedger A tenant's ledger
+	// ListTenantLedger List tenant ledger entries
 	//
-	// The entries of any tenant's balance, oldest first.
+	// The API returns the entries of a tenant's balance, oldest first.
 	//
 	// Corresponds with GET /api/v1/admin/tenants/{tenant_id}/ledger (the `ListTenantLedger` operationId).
 	ListTenantLedger(ctx context.Context, tenantId TenantID, params *ListTenantLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PlaceTenantMemberWithBody Put somebody into a tenant
+	// PlaceTenantMemberWithBody Add tenant member
 	//
-	// A person is in one tenant at a time.
+	// A user is a member of one tenant at a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id} (the `PlaceTenantMember` operationId).
 	PlaceTenantMemberWithBody(ctx context.Context, tenantId TenantID, userId UserID, params *PlaceTenantMemberParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PlaceTenantMember Put somebody into a tenant
+	// PlaceTenantMember Add tenant member
 	//
-	// A person is in one tenant at a time.
+	// A user is a member of one tenant at a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id} (the `PlaceTenantMember` operationId).
 	PlaceTenantMember(ctx context.Context, tenantId TenantID, userId UserID, params *PlaceTenantMemberParams, body PlaceTenantMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListUsers People
+	// ListUsers List users
 	//
-	// Everyone, by id.
+	// The API returns all users, ordered by id.
 	//
 	// Corresponds with GET /api/v1/admin/users (the `ListUsers` operationId).
 	ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateUserWithBody Make a person known
+	// CreateUserWithBody Create user
 	//
-	// Before their first sign-in, which links them by their verified e-mail address.
+	// The API creates a user before the first sign-in. The first sign-in with the same verified e-mail address links
+	// the user to the identity provider.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
 	CreateUserWithBody(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateUser Make a person known
+	// CreateUser Create user
 	//
-	// Before their first sign-in, which links them by their verified e-mail address.
+	// The API creates a user before the first sign-in. The first sign-in with the same verified e-mail address links
+	// the user to the identity provider.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
 	CreateUser(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetUser One person
+	// GetUser Get user
 	//
-	// With the balance of their tenant and their active allocations.
+	// The API returns the user with the balance of the tenant and the number of active allocations.
 	//
 	// Corresponds with GET /api/v1/admin/users/{user_id} (the `GetUser` operationId).
 	GetUser(ctx context.Context, userId UserID, params *GetUserParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateUserWithBody Change a person
+	// UpdateUserWithBody Update user
 	//
-	// Role on the platform, name, or whether they may sign in at all. Disabling ends their sessions and stops their keys at once.
+	// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
+	// keys of the user immediately.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/users/{user_id} (the `UpdateUser` operationId).
 	UpdateUserWithBody(ctx context.Context, userId UserID, params *UpdateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateUser Change a person
+	// UpdateUser Update user
 	//
-	// Role on the platform, name, or whether they may sign in at all. Disabling ends their sessions and stops their keys at once.
+	// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
+	// keys of the user immediately.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/users/{user_id} (the `UpdateUser` operationId).
 	UpdateUser(ctx context.Context, userId UserID, params *UpdateUserParams, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AdjustBalanceWithBody Correct a balance
+	// AdjustBalanceWithBody Adjust balance
 	//
-	// Adds to the balance of this person's tenant, or takes from it, with the reason on its ledger.
+	// The API adds the amount to the balance of the user's tenant. A negative amount reduces the balance. The ledger
+	// stores the reason.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/users/{user_id}/balance (the `AdjustBalance` operationId).
 	AdjustBalanceWithBody(ctx context.Context, userId UserID, params *AdjustBalanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AdjustBalance Correct a balance
+	// AdjustBalance Adjust balance
 	//
-	// Adds to the balance of this person's tenant, or takes from it, with the reason on its ledger.
+	// The API adds the amount to the balance of the user's tenant. A negative amount reduces the balance. The ledger
+	// stores the reason.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/users/{user_id}/balance (the `AdjustBalance` operationId).
 	AdjustBalance(ctx context.Context, userId UserID, params *AdjustBalanceParams, body AdjustBalanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateRefundWithBody Give money back
+	// CreateRefundWithBody Create refund
 	//
-	// To this person's tenant. `unspent` gives back credit that was not used, to the card that paid for it. `charge` makes good a charge: to a card while a payment inside the refund window can bear it, else as credit. `route` in the answer says which.
+	// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
+	// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
+	// response names the way.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/users/{user_id}/refunds (the `CreateRefund` operationId).
 	CreateRefundWithBody(ctx context.Context, userId UserID, params *CreateRefundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateRefund Give money back
+	// CreateRefund Create refund
 	//
-	// To this person's tenant. `unspent` gives back credit that was not used, to the card that paid for it. `charge` makes good a charge: to a card while a payment inside the refund window can bear it, else as credit. `route` in the answer says which.
+	// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
+	// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
+	// response names the way.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/users/{user_id}/refunds (the `CreateRefund` operationId).
 	CreateRefund(ctx context.Context, userId UserID, params *CreateRefundParams, body CreateRefundJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAllocations Your allocations, newest first
+	// ListAllocations List allocations
 	//
-	// Allocations of the project named by `X-Project-ID`, or of all projects that you may read.
+	// The API returns the allocations of the project that `X-Project-ID` names, or of all projects that the caller can
+	// read, newest first.
 	//
 	// Corresponds with GET /api/v1/allocations (the `ListAllocations` operationId).
 	ListAllocations(ctx context.Context, params *ListAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateAllocationWithBody Ask for GPUs
+	// CreateAllocationWithBody Create allocation
 	//
-	// Claims the slots, checks caps and balance and declares the allocation, all in one transaction. `201` is the promise: the
-	// allocation is `requested`, and the machine follows. Charging starts when it is observed `active`.
+	// The API claims the slots, checks caps and balance, and creates the desired object in one transaction. After a
+	// `201` response the allocation is `requested`, and provisioning continues in the background. Charging starts when
+	// the node has reported the allocation ready and it is `active`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/allocations (the `CreateAllocation` operationId).
 	CreateAllocationWithBody(ctx context.Context, params *CreateAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateAllocation Ask for GPUs
+	// CreateAllocation Create allocation
 	//
-	// Claims the slots, checks caps and balance and declares the allocation, all in one transaction. `201` is the promise: the
-	// allocation is `requested`, and the machine follows. Charging starts when it is observed `active`.
+	// The API claims the slots, checks caps and balance, and creates the desired object in one transaction. After a
+	// `201` response the allocation is `requested`, and provisioning continues in the background. Charging starts when
+	// the node has reported the allocation ready and it is `active`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/allocations (the `CreateAllocation` operationId).
 	CreateAllocation(ctx context.Context, params *CreateAllocationParams, body CreateAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetAllocation One allocation
+	// GetAllocation Get allocation
 	//
-	// What was asked for, where it stands and why, and what it has cost so far. With `If-None-Match` an unchanged allocation
-	// answers `304`; the tag covers the allocation, not the running cost.
+	// The API returns the request, the state with its reason, and the cost so far. With `If-None-Match` the API
+	// returns `304` for an unchanged allocation. The tag covers the allocation but not its running cost.
 	//
 	// Corresponds with GET /api/v1/allocations/{id} (the `GetAllocation` operationId).
 	GetAllocation(ctx context.Context, id AllocationID, params *GetAllocationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReleaseAllocationWithBody Give the GPUs back
+	// ReleaseAllocationWithBody Release allocation
 	//
-	// Charging stops with this request. The machine is then cleaned, and the allocation is `released` once that is proved. Asking
-	// again on `release_failed` tries again.
+	// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
+	// when the node has proved the cleanup. A request for an allocation in `release_failed` starts the release again.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 	ReleaseAllocationWithBody(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReleaseAllocation Give the GPUs back
+	// ReleaseAllocation Release allocation
 	//
-	// Charging stops with this request. The machine is then cleaned, and the allocation is `released` once that is proved. Asking
-	// again on `release_failed` tries again.
+	// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
+	// when the node has proved the cleanup. A request for an allocation in `release_failed` starts the release again.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 	ReleaseAllocation(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, body ReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSshCertificateWithBody A certificate to log in with
+	// CreateSshCertificateWithBody Create SSH certificate
 	//
-	// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+	// The API signs a public key for this allocation only. The certificate is valid for some minutes
+	// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
+	// `active`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
 	CreateSshCertificateWithBody(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSshCertificate A certificate to log in with
+	// CreateSshCertificate Create SSH certificate
 	//
-	// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+	// The API signs a public key for this allocation only. The certificate is valid for some minutes
+	// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
+	// `active`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
 	CreateSshCertificate(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, body CreateSshCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetAllocationTimeline What happened to an allocation
+	// GetAllocationTimeline Get allocation timeline
 	//
-	// Every transition with its reason, oldest first.
+	// The API returns every transition of the allocation with its reason, oldest first.
 	//
 	// Corresponds with GET /api/v1/allocations/{id}/timeline (the `GetAllocationTimeline` operationId).
 	GetAllocationTimeline(ctx context.Context, id AllocationID, params *GetAllocationTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListApiKeys Your API keys
+	// ListApiKeys List API keys
 	//
-	// Personal keys for programs that act as you, oldest first. The keys themselves are not kept.
+	// The API returns the personal API keys of the caller, oldest first. A program with such a key acts as the caller.
+	// The API does not store the secrets.
 	//
 	// Corresponds with GET /api/v1/api-keys (the `ListApiKeys` operationId).
 	ListApiKeys(ctx context.Context, params *ListApiKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateApiKeyWithBody Make an API key
+	// CreateApiKeyWithBody Create API key
 	//
-	// The key is in this answer and nowhere else. `scopes` bound what it may do; without any it may do what you may.
+	// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
+	// caller.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/api-keys (the `CreateApiKey` operationId).
 	CreateApiKeyWithBody(ctx context.Context, params *CreateApiKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateApiKey Make an API key
+	// CreateApiKey Create API key
 	//
-	// The key is in this answer and nowhere else. `scopes` bound what it may do; without any it may do what you may.
+	// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
+	// caller.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/api-keys (the `CreateApiKey` operationId).
 	CreateApiKey(ctx context.Context, params *CreateApiKeyParams, body CreateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteApiKey Revoke an API key
+	// DeleteApiKey Revoke API key
 	//
-	// It stops working at once.
+	// The session stops working immediately.
 	//
 	// Corresponds with DELETE /api/v1/api-keys/{id} (the `DeleteApiKey` operationId).
 	DeleteApiKey(ctx context.Context, id ApiKeyID, params *DeleteApiKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAuditLogs Your tenant's audit
+	// ListAuditLogs List tenant audit logs
 	//
-	// Who did what to which thing, newest first.
+	// The API returns the audit rows of the tenant, newest first.
 	//
 	// Corresponds with GET /api/v1/audit-logs (the `ListAuditLogs` operationId).
 	ListAuditLogs(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExportAuditLogs Your tenant's audit as CSV
+	// ExportAuditLogs Export tenant audit logs as CSV
 	//
-	// All rows that match, newest first, as a stream of any length.
+	// The API streams all matching audit rows as CSV, newest first.
 	//
 	// Corresponds with GET /api/v1/audit-logs/export (the `ExportAuditLogs` operationId).
 	ExportAuditLogs(ctx context.Context, params *ExportAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// LogoutWithBody Sign out
 	//
-	// Ends the session or remembers the bearer token as revoked until its end, and revokes the refresh token at the provider. What this person has open closes.
+	// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
+	// refresh token at the identity provider and closes open streams of the caller.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6747,693 +7052,738 @@ type ClientInterface interface {
 
 	// Logout Sign out
 	//
-	// Ends the session or remembers the bearer token as revoked until its end, and revokes the refresh token at the provider. What this person has open closes.
+	// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
+	// refresh token at the identity provider and closes open streams of the caller.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/auth/logout (the `Logout` operationId).
 	Logout(ctx context.Context, params *LogoutParams, body LogoutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AuthorizeOidc Begin a sign-in in a browser
+	// AuthorizeOidc Start OIDC sign-in
 	//
-	// Leads to the provider, with PKCE; a cookie binds the answer to this browser for ten minutes.
+	// The API redirects the browser to the identity provider, with PKCE. A cookie binds the response of the provider
+	// to this browser for ten minutes.
 	//
 	// Corresponds with GET /api/v1/auth/oidc/authorize (the `AuthorizeOidc` operationId).
 	AuthorizeOidc(ctx context.Context, params *AuthorizeOidcParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExchangeOidcWithBody Finish a sign-in
+	// ExchangeOidcWithBody Complete OIDC sign-in
 	//
-	// With `code` and `state`, in the browser that began: the session comes as a cookie. With `id_token`: for a program that has signed in at the
-	// provider by itself, so that the person is known here; it goes on with the access token of the provider.
+	// A browser sends `code` and `state` and receives the session as a cookie. The same browser must have started the
+	// sign-in. A program that has signed in at the identity provider sends `id_token`; the API then creates or updates
+	// the user, and the program continues with the access token of the provider.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/auth/oidc/exchange (the `ExchangeOidc` operationId).
 	ExchangeOidcWithBody(ctx context.Context, params *ExchangeOidcParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExchangeOidc Finish a sign-in
+	// ExchangeOidc Complete OIDC sign-in
 	//
-	// With `code` and `state`, in the browser that began: the session comes as a cookie. With `id_token`: for a program that has signed in at the
-	// provider by itself, so that the person is known here; it goes on with the access token of the provider.
+	// A browser sends `code` and `state` and receives the session as a cookie. The same browser must have started the
+	// sign-in. A program that has signed in at the identity provider sends `id_token`; the API then creates or updates
+	// the user, and the program continues with the access token of the provider.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/auth/oidc/exchange (the `ExchangeOidc` operationId).
 	ExchangeOidc(ctx context.Context, params *ExchangeOidcParams, body ExchangeOidcJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSignInOptions How to sign in here
+	// GetSignInOptions Get sign-in options
 	//
-	// The provider that people sign in with, the client that programs use for it, and whether there are passwords.
+	// The API returns the identity provider of this installation, its public client for programs, and whether users
+	// can sign in with a password.
 	//
 	// Corresponds with GET /api/v1/auth/options (the `GetSignInOptions` operationId).
 	GetSignInOptions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// LoginPersonalWithBody Sign in with a password
+	// LoginPersonalWithBody Sign in with password
 	//
-	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
+	// The operation needs the policy `auth.personal_login_enabled`. The response contains a token for programs.
+	// Browsers receive a cookie instead.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/auth/personal/login (the `LoginPersonal` operationId).
 	LoginPersonalWithBody(ctx context.Context, params *LoginPersonalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// LoginPersonal Sign in with a password
+	// LoginPersonal Sign in with password
 	//
-	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
+	// The operation needs the policy `auth.personal_login_enabled`. The response contains a token for programs.
+	// Browsers receive a cookie instead.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/auth/personal/login (the `LoginPersonal` operationId).
 	LoginPersonal(ctx context.Context, params *LoginPersonalParams, body LoginPersonalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListSessions Your sessions
+	// ListSessions List sessions
 	//
-	// Where you are signed in, newest last.
+	// The API returns the sessions of the caller, newest last.
 	//
 	// Corresponds with GET /api/v1/auth/sessions (the `ListSessions` operationId).
 	ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndSession End one of your sessions
+	// EndSession Revoke session
 	//
-	// It stops working at once.
+	// The session stops working immediately.
 	//
 	// Corresponds with DELETE /api/v1/auth/sessions/{id} (the `EndSession` operationId).
 	EndSession(ctx context.Context, id SessionID, params *EndSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RefreshTokenWithBody Renew what a sign-in gave
+	// RefreshTokenWithBody Refresh session token
 	//
-	// With `refresh_token`: forwarded to the provider, whose new tokens are the answer. Without a body, in a browser: the session asks the provider anew, and the
-	// person's roles with it. Where the provider refuses, the session ends.
+	// With `refresh_token` the API forwards the request to the identity provider and returns the new tokens. Without a
+	// body, in a browser, the API refreshes the session and the user's roles at the provider. If the provider rejects
+	// the refresh token, the session ends.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/auth/token/refresh (the `RefreshToken` operationId).
 	RefreshTokenWithBody(ctx context.Context, params *RefreshTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RefreshToken Renew what a sign-in gave
+	// RefreshToken Refresh session token
 	//
-	// With `refresh_token`: forwarded to the provider, whose new tokens are the answer. Without a body, in a browser: the session asks the provider anew, and the
-	// person's roles with it. Where the provider refuses, the session ends.
+	// With `refresh_token` the API forwards the request to the identity provider and returns the new tokens. Without a
+	// body, in a browser, the API refreshes the session and the user's roles at the provider. If the provider rejects
+	// the refresh token, the session ends.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/auth/token/refresh (the `RefreshToken` operationId).
 	RefreshToken(ctx context.Context, params *RefreshTokenParams, body RefreshTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetBalance Balance, burn and runway
+	// GetBalance Get balance
 	//
-	// What the tenant has, what its active allocations cost per hour, and how long that lasts. `runway_seconds` is missing while
-	// nothing is burnt.
+	// The API returns the balance of the tenant, the burn rate of its active allocations, and the runway.
+	// `runway_seconds` is absent while the burn rate is zero.
 	//
 	// Corresponds with GET /api/v1/billing/balance (the `GetBalance` operationId).
 	GetBalance(ctx context.Context, params *GetBalanceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListLedger The ledger of your tenant
+	// ListLedger List ledger entries
 	//
-	// Each entry of the tenant's balance, oldest first: what was credited is above zero, what was charged below. `at` is when it counts: use is booked in the second in which it ends.
+	// The API returns each entry of the tenant's balance, oldest first. A credit is positive and a charge is negative.
+	// `occurred_at` is the time at which the entry counts: a charge counts at the end of the usage.
 	//
 	// Corresponds with GET /api/v1/billing/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExportLedger The ledger as CSV
+	// ExportLedger Export ledger as CSV
 	//
-	// The same entries as a stream of any length.
+	// The API streams the same entries as CSV.
 	//
 	// Corresponds with GET /api/v1/billing/ledger/csv (the `ExportLedger` operationId).
 	ExportLedger(ctx context.Context, params *ExportLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetBillingLimits What may be spent
+	// GetBillingLimits Get spend limits
 	//
-	// The hourly limit and the monthly budget that you have set, and those in force: what the platform sets is an upper bound. Zero is none.
+	// The API returns the hourly limit and the monthly budget that the tenant has set, and those in effect. The
+	// platform's own limits are upper bounds. Zero means no limit.
 	//
 	// Corresponds with GET /api/v1/billing/limits (the `GetBillingLimits` operationId).
 	GetBillingLimits(ctx context.Context, params *GetBillingLimitsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutBillingLimitsWithBody Limit what may be spent
+	// PutBillingLimitsWithBody Set spend limits
 	//
-	// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
+	// The API rejects new allocations beyond the limits. Active allocations continue. Zero removes a limit of the
+	// tenant, and an absent field stays unchanged. A change takes effect within seconds.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/billing/limits (the `PutBillingLimits` operationId).
 	PutBillingLimitsWithBody(ctx context.Context, params *PutBillingLimitsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutBillingLimits Limit what may be spent
+	// PutBillingLimits Set spend limits
 	//
-	// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
+	// The API rejects new allocations beyond the limits. Active allocations continue. Zero removes a limit of the
+	// tenant, and an absent field stays unchanged. A change takes effect within seconds.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/billing/limits (the `PutBillingLimits` operationId).
 	PutBillingLimits(ctx context.Context, params *PutBillingLimitsParams, body PutBillingLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListRefunds What was given back
+	// ListRefunds List refunds
 	//
-	// Newest first.
+	// The API returns the newest item first.
 	//
 	// Corresponds with GET /api/v1/billing/refunds (the `ListRefunds` operationId).
 	ListRefunds(ctx context.Context, params *ListRefundsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListStatements Statements by month
+	// ListStatements List statements
 	//
-	// One for each month since the first entry, newest first. `final` once the month is over and all its use is charged.
+	// The API returns one statement for each month since the first ledger entry, newest first. A statement is `final`
+	// when the month is over and all its usage is charged.
 	//
 	// Corresponds with GET /api/v1/billing/statements (the `ListStatements` operationId).
 	ListStatements(ctx context.Context, params *ListStatementsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetStatement The statement of a month
+	// GetStatement Get statement
 	//
-	// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance, all use as it was charged (`gross_minor`, below zero) and all movements sum to the closing balance. What was credited of use stands among the movements.
+	// The API returns the opening balance, the movements, the usage by project, SKU and allocation, and the closing
+	// balance. The opening balance, all usage as charged (`gross_minor`, negative) and all movements add up to the
+	// closing balance. A fault credit is one of the movements.
 	//
 	// Corresponds with GET /api/v1/billing/statements/{month} (the `GetStatement` operationId).
 	GetStatement(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExportStatement The statement as CSV
+	// ExportStatement Export statement as CSV
 	//
-	// The lines of the statement: use by allocation, then every other movement, then the totals.
+	// The API returns the lines of the statement as CSV: usage by allocation, then all other movements, then the
+	// totals.
 	//
 	// Corresponds with GET /api/v1/billing/statements/{month}/csv (the `ExportStatement` operationId).
 	ExportStatement(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetStatementPage The statement as a page
+	// GetStatementPage Get statement page
 	//
-	// Made to be printed, without script.
+	// The API returns the statement as an HTML page for printing. The page contains no script.
 	//
 	// Corresponds with GET /api/v1/billing/statements/{month}/page (the `GetStatementPage` operationId).
 	GetStatementPage(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetUsage Measured use
+	// GetUsage Get usage
 	//
-	// What each allocation used in the period and what it came to, by allocation. One that is in use counts up to now, or to `to`.
+	// The API returns the usage and the cost of each allocation in the period. For an active allocation the API counts
+	// the time until now, or until `to`.
 	//
 	// Corresponds with GET /api/v1/billing/usage (the `GetUsage` operationId).
 	GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExportUsage Measured use as CSV
+	// ExportUsage Export usage as CSV
 	//
-	// The intervals of the period, by start, as a stream of any length. Amounts are in the minor unit.
+	// The API streams the usage intervals of the period as CSV, ordered by start. Amounts are in the minor unit.
 	//
 	// Corresponds with GET /api/v1/billing/usage/csv (the `ExportUsage` operationId).
 	ExportUsage(ctx context.Context, params *ExportUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListUsageIntervals The intervals behind a charge
+	// ListUsageIntervals List usage intervals
 	//
-	// When each allocation was metered, at which price, why the interval began and ended, and the observation behind that. A change of price, an interruption and a pause end an interval and begin another.
+	// The API returns each usage interval with its price, the causes of its start and its end, and the observation
+	// behind each of them. A price change, an interruption and a pause end an interval and start another one.
 	//
 	// Corresponds with GET /api/v1/billing/usage/intervals (the `ListUsageIntervals` operationId).
 	ListUsageIntervals(ctx context.Context, params *ListUsageIntervalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetUsageSummary Measured use, summed up
+	// GetUsageSummary Get usage summary
 	//
-	// What was used in the period and what it came to, by project, SKU, person, allocation or day (UTC). The sums are those of the ledger.
+	// The API returns the usage and the cost in the period by project, SKU, user, allocation or day (UTC). The sums
+	// equal those of the ledger.
 	//
 	// Corresponds with GET /api/v1/billing/usage/summary (the `GetUsageSummary` operationId).
 	GetUsageSummary(ctx context.Context, params *GetUsageSummaryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListEvents Facts as they happen
+	// ListEvents Stream events
 	//
-	// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
-	// event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
-	// back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
+	// The API streams the events of the tenant, or of the project that `X-Project-ID` names, as server-sent events:
+	// `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after the event
+	// that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes a lost or
+	// slow connection with the id of the last event that it has received. Browsers do so automatically. The server
+	// sends a comment after 15 seconds without an event.
 	//
 	// Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReceiveGitHookWithBody What a forge says
+	// ReceiveGitHookWithBody Receive Git webhook
 	//
-	// For GitHub, GitLab and Gitea alone: the body as it was signed, at most 256 KiB. A push or a pull request makes the next look come sooner; nothing in the body is believed.
+	// Only GitHub, GitLab and Gitea call this operation. The body must be the signed original of at most 256 KiB. A
+	// push or a pull request starts the next sync. The API uses no other content of the body.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
 	ReceiveGitHookWithBody(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetHealthz Every dependency
+	// GetHealthz Get health
 	//
-	// Named checks of what this server needs. It answers `503` with the same body when one is down. `degraded` still serves: for
-	// example, a broken commit leaves the system on its last good revision.
+	// The API returns the health checks of the server's dependencies. If a dependency is down, the status is `503`
+	// with the same body. A `degraded` server still works: for example, after an invalid commit it continues with the
+	// last applied revision.
 	//
 	// Corresponds with GET /api/v1/healthz (the `GetHealthz` operationId).
 	GetHealthz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetNodeCapacity Capacity of the fleet
+	// GetNodeCapacity Get fleet capacity
 	//
-	// GPUs per SKU and region. It names no machine and no tenant; operators see the machines under `/api/v1/admin/nodes`.
+	// The API returns the number of GPUs per SKU and region. The response contains no node and no tenant. Operators
+	// can list the nodes at `/api/v1/admin/nodes`.
 	//
 	// Corresponds with GET /api/v1/nodes (the `GetNodeCapacity` operationId).
 	GetNodeCapacity(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateCheckoutSessionWithBody Top up the balance
+	// CreateCheckoutSessionWithBody Create checkout session
 	//
-	// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+	// The API creates a checkout session at the payment provider. Send the browser to `url`; the provider then returns
+	// it to the result page. The platform credits the balance after the provider has reported the payment. The amount
+	// must be between `payment.min_amount_minor` and `payment.max_amount_minor`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/payments/checkout-session (the `CreateCheckoutSession` operationId).
 	CreateCheckoutSessionWithBody(ctx context.Context, params *CreateCheckoutSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateCheckoutSession Top up the balance
+	// CreateCheckoutSession Create checkout session
 	//
-	// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+	// The API creates a checkout session at the payment provider. Send the browser to `url`; the provider then returns
+	// it to the result page. The platform credits the balance after the provider has reported the payment. The amount
+	// must be between `payment.min_amount_minor` and `payment.max_amount_minor`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/payments/checkout-session (the `CreateCheckoutSession` operationId).
 	CreateCheckoutSession(ctx context.Context, params *CreateCheckoutSessionParams, body CreateCheckoutSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreatePortalSessionWithBody Open the customer portal
+	// CreatePortalSessionWithBody Create customer portal session
 	//
-	// Where the provider shows receipts and saved cards. There is one once something was paid.
+	// The API returns the URL of the payment provider's customer portal, which displays receipts and stored cards. The
+	// portal exists after the first payment.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/payments/customer-portal-session (the `CreatePortalSession` operationId).
 	CreatePortalSessionWithBody(ctx context.Context, params *CreatePortalSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreatePortalSession Open the customer portal
+	// CreatePortalSession Create customer portal session
 	//
-	// Where the provider shows receipts and saved cards. There is one once something was paid.
+	// The API returns the URL of the payment provider's customer portal, which displays receipts and stored cards. The
+	// portal exists after the first payment.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/payments/customer-portal-session (the `CreatePortalSession` operationId).
 	CreatePortalSession(ctx context.Context, params *CreatePortalSessionParams, body CreatePortalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListPaymentSessions Your top-ups
+	// ListPaymentSessions List payment sessions
 	//
-	// Newest first.
+	// The API returns the newest item first.
 	//
 	// Corresponds with GET /api/v1/payments/sessions (the `ListPaymentSessions` operationId).
 	ListPaymentSessions(ctx context.Context, params *ListPaymentSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPaymentSession How a top-up stands
+	// GetPaymentSession Get payment session
 	//
-	// `credited` once the balance has grown.
+	// The status is `credited` when the payment is in the balance.
 	//
 	// Corresponds with GET /api/v1/payments/sessions/{id} (the `GetPaymentSession` operationId).
 	GetPaymentSession(ctx context.Context, id PaymentSessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReceivePaymentEventWithBody What the payment provider says
+	// ReceivePaymentEventWithBody Receive payment webhook
 	//
-	// For the provider alone: the body as it was signed, at most 256 KiB, with `Stripe-Signature`. It is stored and answered; its effect follows. An event that is known already is answered the same.
+	// Only the payment provider calls this operation. The body must be the signed original of at most 256 KiB, with
+	// `Stripe-Signature`. The API stores the event before it responds; a job applies it. A repeated event gets the
+	// same response.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/payments/webhook (the `ReceivePaymentEvent` operationId).
 	ReceivePaymentEventWithBody(ctx context.Context, params *ReceivePaymentEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListProjects Your projects
+	// ListProjects List projects
 	//
-	// The projects of your tenant that you may see, by name, with your role in each.
+	// The API returns the projects that the caller can read, by name, with the caller's role in each.
 	//
 	// Corresponds with GET /api/v1/projects (the `ListProjects` operationId).
 	ListProjects(ctx context.Context, params *ListProjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateProjectWithBody Make a project
+	// CreateProjectWithBody Create project
 	//
-	// You become its administrator.
+	// The caller becomes administrator of the project.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/projects (the `CreateProject` operationId).
 	CreateProjectWithBody(ctx context.Context, params *CreateProjectParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateProject Make a project
+	// CreateProject Create project
 	//
-	// You become its administrator.
+	// The caller becomes administrator of the project.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/projects (the `CreateProject` operationId).
 	CreateProject(ctx context.Context, params *CreateProjectParams, body CreateProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteProject Close a project
+	// DeleteProject Delete project
 	//
-	// Refused while anything lives in it. Its history and its charges stay.
+	// The API rejects the deletion while the project has live allocations. The history and the charges of a deleted
+	// project stay.
 	//
 	// Corresponds with DELETE /api/v1/projects/{project_id} (the `DeleteProject` operationId).
 	DeleteProject(ctx context.Context, projectId ProjectPath, params *DeleteProjectParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetProject One project
+	// GetProject Get project
 	//
-	// With your role in it.
+	// The API returns the project with the caller's role in it.
 	//
 	// Corresponds with GET /api/v1/projects/{project_id} (the `GetProject` operationId).
 	GetProject(ctx context.Context, projectId ProjectPath, params *GetProjectParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateProjectWithBody Change a project
+	// UpdateProjectWithBody Update project
 	//
-	// Its name or its description.
+	// The name and the description can be updated.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /api/v1/projects/{project_id} (the `UpdateProject` operationId).
 	UpdateProjectWithBody(ctx context.Context, projectId ProjectPath, params *UpdateProjectParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateProject Change a project
+	// UpdateProject Update project
 	//
-	// Its name or its description.
+	// The name and the description can be updated.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/projects/{project_id} (the `UpdateProject` operationId).
 	UpdateProject(ctx context.Context, projectId ProjectPath, params *UpdateProjectParams, body UpdateProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListProjectMembers People of a project
+	// ListProjectMembers List project members
 	//
-	// With their role in it. The tenant's owners administer every project and are not listed.
+	// The API returns the members of the project with their roles. Owners of the tenant administer every project and
+	// are not in the list.
 	//
 	// Corresponds with GET /api/v1/projects/{project_id}/members (the `ListProjectMembers` operationId).
 	ListProjectMembers(ctx context.Context, projectId ProjectPath, params *ListProjectMembersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteProjectMember Take somebody out of a project
+	// DeleteProjectMember Remove project member
 	//
-	// What they have open in it closes.
+	// The API closes the user's open streams of this project.
 	//
 	// Corresponds with DELETE /api/v1/projects/{project_id}/members/{user_id} (the `DeleteProjectMember` operationId).
 	DeleteProjectMember(ctx context.Context, projectId ProjectPath, userId UserID, params *DeleteProjectMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutProjectMemberWithBody Give somebody a role in a project
+	// PutProjectMemberWithBody Set project member role
 	//
-	// Of a person of the same tenant.
+	// The user must be a member of the same tenant.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/projects/{project_id}/members/{user_id} (the `PutProjectMember` operationId).
 	PutProjectMemberWithBody(ctx context.Context, projectId ProjectPath, userId UserID, params *PutProjectMemberParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutProjectMember Give somebody a role in a project
+	// PutProjectMember Set project member role
 	//
-	// Of a person of the same tenant.
+	// The user must be a member of the same tenant.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/projects/{project_id}/members/{user_id} (the `PutProjectMember` operationId).
 	PutProjectMember(ctx context.Context, projectId ProjectPath, userId UserID, params *PutProjectMemberParams, body PutProjectMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListServiceAccounts Service accounts of a project
+	// ListServiceAccounts List service accounts
 	//
-	// By name.
+	// The API returns service accounts by name.
 	//
 	// Corresponds with GET /api/v1/projects/{project_id}/service-accounts (the `ListServiceAccounts` operationId).
 	ListServiceAccounts(ctx context.Context, projectId ProjectPath, params *ListServiceAccountsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateServiceAccountWithBody Make a service account
+	// CreateServiceAccountWithBody Create service account
 	//
-	// A program's own identity in one project. `scopes` are the most that its tokens can be given.
+	// A service account is a non-human identity in one project. `scopes` limit all tokens of the service account.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/projects/{project_id}/service-accounts (the `CreateServiceAccount` operationId).
 	CreateServiceAccountWithBody(ctx context.Context, projectId ProjectPath, params *CreateServiceAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateServiceAccount Make a service account
+	// CreateServiceAccount Create service account
 	//
-	// A program's own identity in one project. `scopes` are the most that its tokens can be given.
+	// A service account is a non-human identity in one project. `scopes` limit all tokens of the service account.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/projects/{project_id}/service-accounts (the `CreateServiceAccount` operationId).
 	CreateServiceAccount(ctx context.Context, projectId ProjectPath, params *CreateServiceAccountParams, body CreateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// MintServiceAccountTokenWithBody Mint a token
+	// MintServiceAccountTokenWithBody Create service account token
 	//
-	// Trades a credential for a token of at most an hour. Fewer scopes may be asked for, never more than the account has.
+	// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
+	// fewer scopes than the service account has, but not more.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/service-accounts/token (the `MintServiceAccountToken` operationId).
 	MintServiceAccountTokenWithBody(ctx context.Context, params *MintServiceAccountTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// MintServiceAccountToken Mint a token
+	// MintServiceAccountToken Create service account token
 	//
-	// Trades a credential for a token of at most an hour. Fewer scopes may be asked for, never more than the account has.
+	// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
+	// fewer scopes than the service account has, but not more.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/service-accounts/token (the `MintServiceAccountToken` operationId).
 	MintServiceAccountToken(ctx context.Context, params *MintServiceAccountTokenParams, body MintServiceAccountTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteServiceAccount Remove a service account
+	// DeleteServiceAccount Delete service account
 	//
-	// Its credentials and tokens stop working at once. Its name stays on what it did.
+	// The credentials and the tokens of the service account stop working immediately. The service account stays the
+	// actor in the audit log.
 	//
 	// Corresponds with DELETE /api/v1/service-accounts/{service_account_id} (the `DeleteServiceAccount` operationId).
 	DeleteServiceAccount(ctx context.Context, serviceAccountId ServiceAccountID, params *DeleteServiceAccountParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetServiceAccount One service account
+	// GetServiceAccount Get service account
 	//
-	// With its last use.
+	// The API returns the service account with the time of its last use.
 	//
 	// Corresponds with GET /api/v1/service-accounts/{service_account_id} (the `GetServiceAccount` operationId).
 	GetServiceAccount(ctx context.Context, serviceAccountId ServiceAccountID, params *GetServiceAccountParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateServiceAccountWithBody Change a service account
+	// UpdateServiceAccountWithBody Update service account
 	//
-	// Disabling it stops its tokens at once. Fewer scopes hold for tokens that are out, too.
+	// A disabled service account has no valid tokens. Reduced scopes also apply to tokens that are already issued.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /api/v1/service-accounts/{service_account_id} (the `UpdateServiceAccount` operationId).
 	UpdateServiceAccountWithBody(ctx context.Context, serviceAccountId ServiceAccountID, params *UpdateServiceAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateServiceAccount Change a service account
+	// UpdateServiceAccount Update service account
 	//
-	// Disabling it stops its tokens at once. Fewer scopes hold for tokens that are out, too.
+	// A disabled service account has no valid tokens. Reduced scopes also apply to tokens that are already issued.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/service-accounts/{service_account_id} (the `UpdateServiceAccount` operationId).
 	UpdateServiceAccount(ctx context.Context, serviceAccountId ServiceAccountID, params *UpdateServiceAccountParams, body UpdateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListCredentials Credentials of a service account
+	// ListCredentials List service account credentials
 	//
-	// Oldest first, revoked ones too. The secrets themselves are not kept.
+	// The API returns the credentials, oldest first, including revoked ones. The API does not store the secrets.
 	//
 	// Corresponds with GET /api/v1/service-accounts/{service_account_id}/credentials (the `ListCredentials` operationId).
 	ListCredentials(ctx context.Context, serviceAccountId ServiceAccountID, params *ListCredentialsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateCredentialWithBody Make a credential
+	// CreateCredentialWithBody Create service account credential
 	//
-	// The secret is in this answer and nowhere else. Two may be in force at once, so that they can be rotated without a gap.
+	// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
+	// rotate them without interruption.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/service-accounts/{service_account_id}/credentials (the `CreateCredential` operationId).
 	CreateCredentialWithBody(ctx context.Context, serviceAccountId ServiceAccountID, params *CreateCredentialParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateCredential Make a credential
+	// CreateCredential Create service account credential
 	//
-	// The secret is in this answer and nowhere else. Two may be in force at once, so that they can be rotated without a gap.
+	// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
+	// rotate them without interruption.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/service-accounts/{service_account_id}/credentials (the `CreateCredential` operationId).
 	CreateCredential(ctx context.Context, serviceAccountId ServiceAccountID, params *CreateCredentialParams, body CreateCredentialJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteCredential Revoke a credential
+	// DeleteCredential Revoke service account credential
 	//
-	// It and the tokens that were minted with it stop working at once.
+	// The credential and all tokens that were created with it stop working immediately.
 	//
 	// Corresponds with DELETE /api/v1/service-accounts/{service_account_id}/credentials/{credential_id} (the `DeleteCredential` operationId).
 	DeleteCredential(ctx context.Context, serviceAccountId ServiceAccountID, credentialId CredentialID, params *DeleteCredentialParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListSkus What can be had, at which price
+	// ListSkus List SKUs
 	//
-	// Active SKUs by name, with the price per GPU and hour and how many GPUs are free now. The free number may be gone by the time you ask for it.
+	// The API returns the active SKUs by name, with the price per GPU and hour and the number of free GPUs. Another
+	// caller may claim the free GPUs before the next request.
 	//
 	// Corresponds with GET /api/v1/skus (the `ListSkus` operationId).
 	ListSkus(ctx context.Context, params *ListSkusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSku One SKU
+	// GetSku Get SKU
 	//
-	// The SKU of this name, when it is sold.
+	// The API returns an active SKU by its name.
 	//
 	// Corresponds with GET /api/v1/skus/{sku} (the `GetSku` operationId).
 	GetSku(ctx context.Context, sku SkuName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListSshKeys Your SSH keys
+	// ListSshKeys List SSH keys
 	//
-	// Your public keys, oldest first.
+	// The API returns the public SSH keys of the caller, oldest first.
 	//
 	// Corresponds with GET /api/v1/ssh-keys (the `ListSshKeys` operationId).
 	ListSshKeys(ctx context.Context, params *ListSshKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSshKeyWithBody Register an SSH key
+	// CreateSshKeyWithBody Create SSH key
 	//
-	// One public key in the form of an `authorized_keys` line without options. A private key is refused, and not stored.
+	// The public key is one line of `authorized_keys` without options. The API rejects a private key and does not
+	// store it.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/ssh-keys (the `CreateSshKey` operationId).
 	CreateSshKeyWithBody(ctx context.Context, params *CreateSshKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSshKey Register an SSH key
+	// CreateSshKey Create SSH key
 	//
-	// One public key in the form of an `authorized_keys` line without options. A private key is refused, and not stored.
+	// The public key is one line of `authorized_keys` without options. The API rejects a private key and does not
+	// store it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/ssh-keys (the `CreateSshKey` operationId).
 	CreateSshKey(ctx context.Context, params *CreateSshKeyParams, body CreateSshKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteSshKey Remove an SSH key
+	// DeleteSshKey Delete SSH key
 	//
-	// The key logs in to no new allocation.
+	// The platform adds a deleted key to no new allocation.
 	//
 	// Corresponds with DELETE /api/v1/ssh-keys/{id} (the `DeleteSshKey` operationId).
 	DeleteSshKey(ctx context.Context, id SshKeyID, params *DeleteSshKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTenant Your tenant
+	// GetTenant Get tenant
 	//
-	// Who owns the balance, the projects and the people.
+	// The API returns the tenant, which owns the balance, the projects and the memberships.
 	//
 	// Corresponds with GET /api/v1/tenant (the `GetTenant` operationId).
 	GetTenant(ctx context.Context, params *GetTenantParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateTenantWithBody Rename your tenant
+	// UpdateTenantWithBody Update tenant
 	//
-	// Resource names keep its id.
+	// The tenant's id in URNs does not change.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /api/v1/tenant (the `UpdateTenant` operationId).
 	UpdateTenantWithBody(ctx context.Context, params *UpdateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateTenant Rename your tenant
+	// UpdateTenant Update tenant
 	//
-	// Resource names keep its id.
+	// The tenant's id in URNs does not change.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/tenant (the `UpdateTenant` operationId).
 	UpdateTenant(ctx context.Context, params *UpdateTenantParams, body UpdateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListInvitations Open invitations
+	// ListInvitations List invitations
 	//
-	// Those that nobody has accepted yet.
+	// The API returns the invitations that are not yet accepted.
 	//
 	// Corresponds with GET /api/v1/tenant/invitations (the `ListInvitations` operationId).
 	ListInvitations(ctx context.Context, params *ListInvitationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateInvitationWithBody Invite somebody
+	// CreateInvitationWithBody Create invitation
 	//
-	// Accepted by signing in with that e-mail address, verified, within seven days.
+	// A user accepts the invitation by signing in with this verified e-mail address within seven days.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/tenant/invitations (the `CreateInvitation` operationId).
 	CreateInvitationWithBody(ctx context.Context, params *CreateInvitationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateInvitation Invite somebody
+	// CreateInvitation Create invitation
 	//
-	// Accepted by signing in with that e-mail address, verified, within seven days.
+	// A user accepts the invitation by signing in with this verified e-mail address within seven days.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/tenant/invitations (the `CreateInvitation` operationId).
 	CreateInvitation(ctx context.Context, params *CreateInvitationParams, body CreateInvitationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteInvitation Take an invitation back
+	// DeleteInvitation Revoke invitation
 	//
-	// It cannot be accepted any more.
+	// Nobody can accept a revoked invitation.
 	//
 	// Corresponds with DELETE /api/v1/tenant/invitations/{id} (the `DeleteInvitation` operationId).
 	DeleteInvitation(ctx context.Context, id InvitationID, params *DeleteInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListTenantMembers People of your tenant
+	// ListTenantMembers List tenant members
 	//
-	// With their role in it.
+	// The API returns the members of the tenant with their roles.
 	//
 	// Corresponds with GET /api/v1/tenant/members (the `ListTenantMembers` operationId).
 	ListTenantMembers(ctx context.Context, params *ListTenantMembersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteTenantMember Take somebody out of your tenant
+	// DeleteTenantMember Remove tenant member
 	//
-	// And out of all its projects; what they have open closes. The last owner stays.
+	// The API also removes the user from all projects of the tenant and closes the user's open streams. The API
+	// rejects the removal of the last owner.
 	//
 	// Corresponds with DELETE /api/v1/tenant/members/{user_id} (the `DeleteTenantMember` operationId).
 	DeleteTenantMember(ctx context.Context, userId UserID, params *DeleteTenantMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutTenantMemberWithBody Give somebody a role in your tenant
+	// PutTenantMemberWithBody Set tenant member role
 	//
-	// Of a person who is in it. Whoever is not yet is invited.
+	// The user must be a member of the tenant. Invite other users.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/tenant/members/{user_id} (the `PutTenantMember` operationId).
 	PutTenantMemberWithBody(ctx context.Context, userId UserID, params *PutTenantMemberParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutTenantMember Give somebody a role in your tenant
+	// PutTenantMember Set tenant member role
 	//
-	// Of a person who is in it. Whoever is not yet is invited.
+	// The user must be a member of the tenant. Invite other users.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/tenant/members/{user_id} (the `PutTenantMember` operationId).
 	PutTenantMember(ctx context.Context, userId UserID, params *PutTenantMemberParams, body PutTenantMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetMe Who you are
+	// GetMe Get current user
 	//
-	// The signed-in person, the tenant, and the roles that decide what you may do.
+	// The API returns the signed-in user or service account, the tenant, and the roles that decide the caller's
+	// permissions.
 	//
 	// Corresponds with GET /api/v1/users/me (the `GetMe` operationId).
 	GetMe(ctx context.Context, params *GetMeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateMeWithBody Change your name
+	// UpdateMeWithBody Update current user
 	//
-	// The e-mail address and the role belong to whoever signs you in.
+	// Only the name can be updated. The identity provider owns the e-mail address and the role.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /api/v1/users/me (the `UpdateMe` operationId).
 	UpdateMeWithBody(ctx context.Context, params *UpdateMeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateMe Change your name
+	// UpdateMe Update current user
 	//
-	// The e-mail address and the role belong to whoever signs you in.
+	// Only the name can be updated. The identity provider owns the e-mail address and the role.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/users/me (the `UpdateMe` operationId).
 	UpdateMe(ctx context.Context, params *UpdateMeParams, body UpdateMeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SetPasswordWithBody Set your password
+	// SetPasswordWithBody Set password
 	//
-	// Where the policy `auth.personal_login_enabled` is on. Your other sessions end.
+	// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/users/me/password (the `SetPassword` operationId).
 	SetPasswordWithBody(ctx context.Context, params *SetPasswordParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SetPassword Set your password
+	// SetPassword Set password
 	//
-	// Where the policy `auth.personal_login_enabled` is on. Your other sessions end.
+	// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/users/me/password (the `SetPassword` operationId).
 	SetPassword(ctx context.Context, params *SetPasswordParams, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetLivez The process answers
+	// GetLivez Get liveness
 	//
-	// Touches nothing. A failure means: restart me.
+	// The check uses no dependency. If it fails, restart the process.
 	//
 	// Corresponds with GET /livez (the `GetLivez` operationId).
 	GetLivez(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetReadyz The process can serve
+	// GetReadyz Get readiness
 	//
-	// Asks PostgreSQL only. A failure means: send requests elsewhere for now.
+	// The check queries PostgreSQL only. If it fails, send requests to another server.
 	//
 	// Corresponds with GET /readyz (the `GetReadyz` operationId).
 	GetReadyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// GetTokenKeys Keys of the tokens that are minted here
+// GetTokenKeys Get token signing keys
 //
-// JSON Web Key Set (RFC 7517) for whoever verifies tokens of service accounts.
+// The API returns the JSON Web Key Set (RFC 7517) that verifies access tokens of service accounts.
 //
 // Corresponds with GET /.well-known/jwks.json (the `GetTokenKeys` operationId).
 func (c *Client) GetTokenKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7448,9 +7798,9 @@ func (c *Client) GetTokenKeys(ctx context.Context, reqEditors ...RequestEditorFn
 	return c.Client.Do(req)
 }
 
-// ListAdminAuditLogs The audit
+// ListAdminAuditLogs List audit logs
 //
-// Of all tenants and of the platform, newest first.
+// The API returns the audit rows of all tenants and of the platform, newest first.
 //
 // Corresponds with GET /api/v1/admin/audit-logs (the `ListAdminAuditLogs` operationId).
 func (c *Client) ListAdminAuditLogs(ctx context.Context, params *ListAdminAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7465,9 +7815,9 @@ func (c *Client) ListAdminAuditLogs(ctx context.Context, params *ListAdminAuditL
 	return c.Client.Do(req)
 }
 
-// ExportAdminAuditLogs The audit as CSV
+// ExportAdminAuditLogs Export audit logs as CSV
 //
-// All rows that match, newest first, as a stream of any length.
+// The API streams all matching audit rows as CSV, newest first.
 //
 // Corresponds with GET /api/v1/admin/audit-logs/export (the `ExportAdminAuditLogs` operationId).
 func (c *Client) ExportAdminAuditLogs(ctx context.Context, params *ExportAdminAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7482,9 +7832,9 @@ func (c *Client) ExportAdminAuditLogs(ctx context.Context, params *ExportAdminAu
 	return c.Client.Do(req)
 }
 
-// ListDesired Declared objects of a kind
+// ListDesired List desired objects
 //
-// What should be true, by name, with the place where each object was written.
+// The API returns the desired objects of a kind by name, with the source of each object.
 //
 // Corresponds with GET /api/v1/admin/desired/{kind} (the `ListDesired` operationId).
 func (c *Client) ListDesired(ctx context.Context, kind KindName, params *ListDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7499,9 +7849,10 @@ func (c *Client) ListDesired(ctx context.Context, kind KindName, params *ListDes
 	return c.Client.Do(req)
 }
 
-// DeleteDesired Declare an object no more
+// DeleteDesired Delete desired object
 //
-// What stands for it in the world is let go by the loop. Not under a live allocation, and not what Git owns.
+// The control loop then removes what the object describes. The API rejects the deletion while a live allocation
+// depends on the object, or if Git owns it.
 //
 // Corresponds with DELETE /api/v1/admin/desired/{kind}/{name} (the `DeleteDesired` operationId).
 func (c *Client) DeleteDesired(ctx context.Context, kind KindName, name ObjectName, params *DeleteDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7516,9 +7867,10 @@ func (c *Client) DeleteDesired(ctx context.Context, kind KindName, name ObjectNa
 	return c.Client.Do(req)
 }
 
-// GetDesired One declared object
+// GetDesired Get desired object
 //
-// The object of this kind and name. Allocations are named within their project: give its id as `scope`.
+// The API returns the desired object of this kind and name. Allocation names are unique in their project only:
+// pass the project id as `scope`.
 //
 // Corresponds with GET /api/v1/admin/desired/{kind}/{name} (the `GetDesired` operationId).
 func (c *Client) GetDesired(ctx context.Context, kind KindName, name ObjectName, params *GetDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7533,9 +7885,11 @@ func (c *Client) GetDesired(ctx context.Context, kind KindName, name ObjectName,
 	return c.Client.Do(req)
 }
 
-// PutDesiredWithBody Declare an object
+// PutDesiredWithBody Put desired object
 //
-// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+// The API creates the object with `201`, or updates it to its next generation. `If-Match` names the version that
+// the client has changed. Without it the API only creates new objects. The API rejects a change of an object that
+// Git owns and returns the file and the line to edit.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7552,9 +7906,11 @@ func (c *Client) PutDesiredWithBody(ctx context.Context, kind KindName, name Obj
 	return c.Client.Do(req)
 }
 
-// PutDesired Declare an object
+// PutDesired Put desired object
 //
-// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+// The API creates the object with `201`, or updates it to its next generation. `If-Match` names the version that
+// the client has changed. Without it the API only creates new objects. The API rejects a change of an object that
+// Git owns and returns the file and the line to edit.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7571,9 +7927,10 @@ func (c *Client) PutDesired(ctx context.Context, kind KindName, name ObjectName,
 	return c.Client.Do(req)
 }
 
-// AdoptDesiredWithBody Move an object to its other owner
+// AdoptDesiredWithBody Adopt desired object
 //
-// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+// With owner `git`, the next revision of `source` that contains the object can adopt it within one day. With owner
+// `api`, the caller owns the object immediately, and the files must no longer contain it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7590,9 +7947,10 @@ func (c *Client) AdoptDesiredWithBody(ctx context.Context, kind KindName, name O
 	return c.Client.Do(req)
 }
 
-// AdoptDesired Move an object to its other owner
+// AdoptDesired Adopt desired object
 //
-// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+// With owner `git`, the next revision of `source` that contains the object can adopt it within one day. With owner
+// `api`, the caller owns the object immediately, and the files must no longer contain it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7609,9 +7967,9 @@ func (c *Client) AdoptDesired(ctx context.Context, kind KindName, name ObjectNam
 	return c.Client.Do(req)
 }
 
-// ReconcileDesiredWithBody Work an object anew
+// ReconcileDesiredWithBody Reconcile desired object
 //
-// The same generation is carried out again, as though nothing had been done for it.
+// The control loop executes the same generation again, even if the object has converged.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7628,9 +7986,9 @@ func (c *Client) ReconcileDesiredWithBody(ctx context.Context, kind KindName, na
 	return c.Client.Do(req)
 }
 
-// ReconcileDesired Work an object anew
+// ReconcileDesired Reconcile desired object
 //
-// The same generation is carried out again, as though nothing had been done for it.
+// The control loop executes the same generation again, even if the object has converged.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7647,9 +8005,9 @@ func (c *Client) ReconcileDesired(ctx context.Context, kind KindName, name Objec
 	return c.Client.Do(req)
 }
 
-// ResumeDesired Take an object up again
+// ResumeDesired Resume desired object
 //
-// Ends a suspension now.
+// The API ends the suspension immediately.
 //
 // Corresponds with POST /api/v1/admin/desired/{kind}/{name}/resume (the `ResumeDesired` operationId).
 func (c *Client) ResumeDesired(ctx context.Context, kind KindName, name ObjectName, params *ResumeDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7664,9 +8022,10 @@ func (c *Client) ResumeDesired(ctx context.Context, kind KindName, name ObjectNa
 	return c.Client.Do(req)
 }
 
-// SuspendDesiredWithBody Leave an object alone
+// SuspendDesiredWithBody Suspend desired object
 //
-// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+// The control loop starts no new work for the object until the given time, or until it is resumed. A requested
+// release and billing continue.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7683,9 +8042,10 @@ func (c *Client) SuspendDesiredWithBody(ctx context.Context, kind KindName, name
 	return c.Client.Do(req)
 }
 
-// SuspendDesired Leave an object alone
+// SuspendDesired Suspend desired object
 //
-// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+// The control loop starts no new work for the object until the given time, or until it is resumed. A requested
+// release and billing continue.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7702,9 +8062,10 @@ func (c *Client) SuspendDesired(ctx context.Context, kind KindName, name ObjectN
 	return c.Client.Do(req)
 }
 
-// TraceDesired How an object came to be as it is
+// TraceDesired Trace desired object
 //
-// From the request to the last observation: who asked, what was declared, planned, enqueued, ordered of a node, and seen. Oldest first.
+// The API returns the history of the object from the request to the last observation, oldest first: request,
+// desired object, plans, jobs, tasks and reports.
 //
 // Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
 func (c *Client) TraceDesired(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7719,9 +8080,9 @@ func (c *Client) TraceDesired(ctx context.Context, kind KindName, name ObjectNam
 	return c.Client.Do(req)
 }
 
-// ListDrift Where observed differs from desired
+// ListDrift List drift
 //
-// Open differences first, the newest before; with what is done about each, by whom and until when.
+// The API returns open drift first, newest first, with the action, the owner and the deadline of each.
 //
 // Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
 func (c *Client) ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7736,9 +8097,9 @@ func (c *Client) ListDrift(ctx context.Context, params *ListDriftParams, reqEdit
 	return c.Client.Do(req)
 }
 
-// IgnoreDriftWithBody Live with a difference for a while
+// IgnoreDriftWithBody Ignore drift
 //
-// Nothing is done about it until the time given; then it is open again if it is still there.
+// The platform ignores the drift until the given time. Drift that still exists then is open again.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7755,9 +8116,9 @@ func (c *Client) IgnoreDriftWithBody(ctx context.Context, id DriftID, params *Ig
 	return c.Client.Do(req)
 }
 
-// IgnoreDrift Live with a difference for a while
+// IgnoreDrift Ignore drift
 //
-// Nothing is done about it until the time given; then it is open again if it is still there.
+// The platform ignores the drift until the given time. Drift that still exists then is open again.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7774,9 +8135,9 @@ func (c *Client) IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDrif
 	return c.Client.Do(req)
 }
 
-// ListGitSources Where declarations are kept
+// ListGitSources List Git sources
 //
-// All sources, by name, with what was last seen of each.
+// The API returns all Git sources by name, with the last fetch of each.
 //
 // Corresponds with GET /api/v1/admin/git-sources (the `ListGitSources` operationId).
 func (c *Client) ListGitSources(ctx context.Context, params *ListGitSourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7791,9 +8152,9 @@ func (c *Client) ListGitSources(ctx context.Context, params *ListGitSourcesParam
 	return c.Client.Do(req)
 }
 
-// GetGitSource One source
+// GetGitSource Get Git source
 //
-// With its conditions: fetched, validated, applied.
+// The API returns the Git source with its conditions: fetched, validated, applied.
 //
 // Corresponds with GET /api/v1/admin/git-sources/{name} (the `GetGitSource` operationId).
 func (c *Client) GetGitSource(ctx context.Context, name GitSourceName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7808,9 +8169,9 @@ func (c *Client) GetGitSource(ctx context.Context, name GitSourceName, reqEditor
 	return c.Client.Do(req)
 }
 
-// ResumeGitSource Apply a source again
+// ResumeGitSource Resume Git source
 //
-// The branch as it is then.
+// The platform applies the current commit of the branch.
 //
 // Corresponds with POST /api/v1/admin/git-sources/{name}/resume (the `ResumeGitSource` operationId).
 func (c *Client) ResumeGitSource(ctx context.Context, name GitSourceName, params *ResumeGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7825,9 +8186,9 @@ func (c *Client) ResumeGitSource(ctx context.Context, name GitSourceName, params
 	return c.Client.Do(req)
 }
 
-// SuspendGitSourceWithBody Apply nothing more of a source
+// SuspendGitSourceWithBody Suspend Git source
 //
-// Commits are still read and judged.
+// The platform still fetches and validates the commits of a suspended source.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7844,9 +8205,9 @@ func (c *Client) SuspendGitSourceWithBody(ctx context.Context, name GitSourceNam
 	return c.Client.Do(req)
 }
 
-// SuspendGitSource Apply nothing more of a source
+// SuspendGitSource Suspend Git source
 //
-// Commits are still read and judged.
+// The platform still fetches and validates the commits of a suspended source.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7863,9 +8224,9 @@ func (c *Client) SuspendGitSource(ctx context.Context, name GitSourceName, param
 	return c.Client.Do(req)
 }
 
-// SyncGitSource Look at a source now
+// SyncGitSource Sync Git source
 //
-// It is polled anyway; this only makes the next look come sooner.
+// The API starts the next sync of the source immediately. The platform also syncs each source periodically.
 //
 // Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
 func (c *Client) SyncGitSource(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7880,9 +8241,9 @@ func (c *Client) SyncGitSource(ctx context.Context, name GitSourceName, params *
 	return c.Client.Do(req)
 }
 
-// ListAdminNodes The machines
+// ListAdminNodes List nodes
 //
-// Every node by name, with its four axes: lifecycle, health, reachability, occupancy. They are never one colour.
+// The API returns all nodes by name. Lifecycle, health, reachability and occupancy are four separate values.
 //
 // Corresponds with GET /api/v1/admin/nodes (the `ListAdminNodes` operationId).
 func (c *Client) ListAdminNodes(ctx context.Context, params *ListAdminNodesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7897,10 +8258,10 @@ func (c *Client) ListAdminNodes(ctx context.Context, params *ListAdminNodesParam
 	return c.Client.Do(req)
 }
 
-// CreateNodeWithBody Declare a machine
+// CreateNodeWithBody Create node
 //
-// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
-// A name that is declared already is `409`, and an unknown SKU `422`.
+// The API creates a desired Node that the owner `api` manages. The node itself enrols with an enrolment token. The
+// API returns `409` if the name exists and `422` if the SKU is unknown.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7917,10 +8278,10 @@ func (c *Client) CreateNodeWithBody(ctx context.Context, params *CreateNodeParam
 	return c.Client.Do(req)
 }
 
-// CreateNode Declare a machine
+// CreateNode Create node
 //
-// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
-// A name that is declared already is `409`, and an unknown SKU `422`.
+// The API creates a desired Node that the owner `api` manages. The node itself enrols with an enrolment token. The
+// API returns `409` if the name exists and `422` if the SKU is unknown.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7937,10 +8298,11 @@ func (c *Client) CreateNode(ctx context.Context, params *CreateNodeParams, body 
 	return c.Client.Do(req)
 }
 
-// RetireNode Retire a machine
+// RetireNode Retire node
 //
-// Takes the declaration back. The node leaves the fleet with the last proof of what stood on it, and its certificates are of no use any more.
-// Refused with `node_in_use` while live allocations stand on it: drain it first. A node that a source declares is taken out there (`managed_by_git`).
+// The API deletes the desired Node. The node leaves the fleet after the last proof of a clean slot, and the
+// platform revokes its certificates. While live allocations use the node, the API returns `node_in_use`; drain the
+// node first. A node that Git owns must be removed in Git (`managed_by_git`).
 //
 // Corresponds with DELETE /api/v1/admin/nodes/{name} (the `RetireNode` operationId).
 func (c *Client) RetireNode(ctx context.Context, name NodeName, params *RetireNodeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7955,9 +8317,9 @@ func (c *Client) RetireNode(ctx context.Context, name NodeName, params *RetireNo
 	return c.Client.Do(req)
 }
 
-// GetAdminNode One machine
+// GetAdminNode Get node
 //
-// The node of this name with its GPUs and what is sold of them.
+// The API returns a node by name, with its GPUs and slots.
 //
 // Corresponds with GET /api/v1/admin/nodes/{name} (the `GetAdminNode` operationId).
 func (c *Client) GetAdminNode(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7972,9 +8334,10 @@ func (c *Client) GetAdminNode(ctx context.Context, name NodeName, reqEditors ...
 	return c.Client.Do(req)
 }
 
-// AcceptNodeHardwareWithBody Accept changed hardware
+// AcceptNodeHardwareWithBody Accept node hardware
 //
-// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+// The platform holds a node whose hardware has changed until an operator accepts the new hardware. Name the
+// fingerprint from the last report. If the fingerprint has changed since then, the API rejects the request.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7991,9 +8354,10 @@ func (c *Client) AcceptNodeHardwareWithBody(ctx context.Context, name NodeName, 
 	return c.Client.Do(req)
 }
 
-// AcceptNodeHardware Accept changed hardware
+// AcceptNodeHardware Accept node hardware
 //
-// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+// The platform holds a node whose hardware has changed until an operator accepts the new hardware. Name the
+// fingerprint from the last report. If the fingerprint has changed since then, the API rejects the request.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8010,10 +8374,11 @@ func (c *Client) AcceptNodeHardware(ctx context.Context, name NodeName, params *
 	return c.Client.Do(req)
 }
 
-// CordonNodeWithBody Place nothing new on a machine
+// CordonNodeWithBody Cordon node
 //
-// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
-// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+// The API adds an operator hold of the caller to the node. The platform places nothing new on the node, and
+// existing allocations continue. The hold ends at `until` or when the caller removes it. A repeated request
+// changes the reason and the end of the caller's hold. Holds of other operators stay.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8030,10 +8395,11 @@ func (c *Client) CordonNodeWithBody(ctx context.Context, name NodeName, params *
 	return c.Client.Do(req)
 }
 
-// CordonNode Place nothing new on a machine
+// CordonNode Cordon node
 //
-// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
-// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+// The API adds an operator hold of the caller to the node. The platform places nothing new on the node, and
+// existing allocations continue. The hold ends at `until` or when the caller removes it. A repeated request
+// changes the reason and the end of the caller's hold. Holds of other operators stay.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8050,10 +8416,12 @@ func (c *Client) CordonNode(ctx context.Context, name NodeName, params *CordonNo
 	return c.Client.Do(req)
 }
 
-// DrainNodeWithBody Move work away from a machine
+// DrainNodeWithBody Drain node
 //
-// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
-// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+// The platform places nothing new on the node. It notifies the tenants of all live allocations of the deadline and
+// the reason, by event and condition. At the deadline the platform releases the remaining allocations with reason
+// `node_drain`. Set `deadline` or `grace_minutes`; the default is the policy `node.drain_grace_minutes`. The node
+// becomes `drained` after the last proof of a clean slot.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8070,10 +8438,12 @@ func (c *Client) DrainNodeWithBody(ctx context.Context, name NodeName, params *D
 	return c.Client.Do(req)
 }
 
-// DrainNode Move work away from a machine
+// DrainNode Drain node
 //
-// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
-// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+// The platform places nothing new on the node. It notifies the tenants of all live allocations of the deadline and
+// the reason, by event and condition. At the deadline the platform releases the remaining allocations with reason
+// `node_drain`. Set `deadline` or `grace_minutes`; the default is the policy `node.drain_grace_minutes`. The node
+// becomes `drained` after the last proof of a clean slot.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8090,9 +8460,9 @@ func (c *Client) DrainNode(ctx context.Context, name NodeName, params *DrainNode
 	return c.Client.Do(req)
 }
 
-// CreateEnrolmentTokenWithBody Let a machine enrol
+// CreateEnrolmentTokenWithBody Create enrolment token
 //
-// A token for this node alone, good once and for a quarter of an hour. It is shown here and never again.
+// The token is valid for this node only, for one use, and for 15 minutes. Only this response contains the token.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8109,9 +8479,9 @@ func (c *Client) CreateEnrolmentTokenWithBody(ctx context.Context, name NodeName
 	return c.Client.Do(req)
 }
 
-// CreateEnrolmentToken Let a machine enrol
+// CreateEnrolmentToken Create enrolment token
 //
-// A token for this node alone, good once and for a quarter of an hour. It is shown here and never again.
+// The token is valid for this node only, for one use, and for 15 minutes. Only this response contains the token.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8128,9 +8498,10 @@ func (c *Client) CreateEnrolmentToken(ctx context.Context, name NodeName, params
 	return c.Client.Do(req)
 }
 
-// OverrideNodeHealthWithBody Say how healthy a machine is
+// OverrideNodeHealthWithBody Override node health
 //
-// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
+// the reports of the node. `unknown` removes the override.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8147,9 +8518,10 @@ func (c *Client) OverrideNodeHealthWithBody(ctx context.Context, name NodeName, 
 	return c.Client.Do(req)
 }
 
-// OverrideNodeHealth Say how healthy a machine is
+// OverrideNodeHealth Override node health
 //
-// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
+// the reports of the node. `unknown` removes the override.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8166,9 +8538,10 @@ func (c *Client) OverrideNodeHealth(ctx context.Context, name NodeName, params *
 	return c.Client.Do(req)
 }
 
-// ProbeNodeWithBody Ask a machine how it is
+// ProbeNodeWithBody Probe node
 //
-// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
+// time, the API returns `504` with `agent_timeout`, and the task stays in the node's mailbox.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8185,9 +8558,10 @@ func (c *Client) ProbeNodeWithBody(ctx context.Context, name NodeName, params *P
 	return c.Client.Do(req)
 }
 
-// ProbeNode Ask a machine how it is
+// ProbeNode Probe node
 //
-// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
+// time, the API returns `504` with `agent_timeout`, and the task stays in the node's mailbox.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8204,10 +8578,11 @@ func (c *Client) ProbeNode(ctx context.Context, name NodeName, params *ProbeNode
 	return c.Client.Do(req)
 }
 
-// RevokeNodeWithBody Take a machine's certificates back
+// RevokeNodeWithBody Revoke node certificates
 //
-// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
-// What runs on it runs on, unknown to us: the node turns silent.
+// The API revokes all certificates of this node. The server closes the node's open connections within two seconds,
+// and the node must enrol again. Allocations on the node continue without reports, and the node becomes
+// unreachable.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8224,10 +8599,11 @@ func (c *Client) RevokeNodeWithBody(ctx context.Context, name NodeName, params *
 	return c.Client.Do(req)
 }
 
-// RevokeNode Take a machine's certificates back
+// RevokeNode Revoke node certificates
 //
-// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
-// What runs on it runs on, unknown to us: the node turns silent.
+// The API revokes all certificates of this node. The server closes the node's open connections within two seconds,
+// and the node must enrol again. Allocations on the node continue without reports, and the node becomes
+// unreachable.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8244,9 +8620,10 @@ func (c *Client) RevokeNode(ctx context.Context, name NodeName, params *RevokeNo
 	return c.Client.Do(req)
 }
 
-// GetNodeTopology How a machine is wired
+// GetNodeTopology Get node topology
 //
-// GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability, as last reported whole.
+// The API returns the GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability from the
+// last complete report.
 //
 // Corresponds with GET /api/v1/admin/nodes/{name}/topology (the `GetNodeTopology` operationId).
 func (c *Client) GetNodeTopology(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8261,10 +8638,12 @@ func (c *Client) GetNodeTopology(ctx context.Context, name NodeName, reqEditors 
 	return c.Client.Do(req)
 }
 
-// UncordonNodeWithBody Lift your holds of a machine
+// UncordonNodeWithBody Uncordon node
 //
-// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
-// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+// The API removes the caller's cordons and drains of this node. If only other operators hold the node, the API
+// returns `drain_owned_by_other`; an admin can remove their holds with `force`. A node that a file cordons must be
+// uncordoned in that file (`managed_by_git`, with file and line). The platform notifies tenants that their
+// scheduled release is cancelled.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8281,10 +8660,12 @@ func (c *Client) UncordonNodeWithBody(ctx context.Context, name NodeName, params
 	return c.Client.Do(req)
 }
 
-// UncordonNode Lift your holds of a machine
+// UncordonNode Uncordon node
 //
-// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
-// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+// The API removes the caller's cordons and drains of this node. If only other operators hold the node, the API
+// returns `drain_owned_by_other`; an admin can remove their holds with `force`. A node that a file cordons must be
+// uncordoned in that file (`managed_by_git`, with file and line). The platform notifies tenants that their
+// scheduled release is cancelled.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8301,9 +8682,10 @@ func (c *Client) UncordonNode(ctx context.Context, name NodeName, params *Uncord
 	return c.Client.Do(req)
 }
 
-// ListAdminPaymentSessions Checkouts of all tenants
+// ListAdminPaymentSessions List payment sessions of all tenants
 //
-// Newest first; `status=stuck` are those that somebody should look at: opened and never finished past their end, or not what was asked for.
+// The API returns the newest payment session first. `status=stuck` selects sessions that an operator should check:
+// sessions that are still open after their end, and sessions whose payment does not match.
 //
 // Corresponds with GET /api/v1/admin/payments/sessions (the `ListAdminPaymentSessions` operationId).
 func (c *Client) ListAdminPaymentSessions(ctx context.Context, params *ListAdminPaymentSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8318,9 +8700,10 @@ func (c *Client) ListAdminPaymentSessions(ctx context.Context, params *ListAdmin
 	return c.Client.Do(req)
 }
 
-// ReconcilePaymentSession Ask the provider again
+// ReconcilePaymentSession Reconcile payment session
 //
-// Reads the checkout at the provider and does what an event would have done: credit, end, or say what does not fit.
+// The API reads the checkout session at the payment provider and applies it in the same way as an event: it
+// credits the balance, ends the session, or records the mismatch.
 //
 // Corresponds with POST /api/v1/admin/payments/sessions/{id}/reconcile (the `ReconcilePaymentSession` operationId).
 func (c *Client) ReconcilePaymentSession(ctx context.Context, id PaymentSessionID, params *ReconcilePaymentSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8335,9 +8718,9 @@ func (c *Client) ReconcilePaymentSession(ctx context.Context, id PaymentSessionI
 	return c.Client.Do(req)
 }
 
-// ListPlans What the loop decided, and what changes would do
+// ListPlans List plans
 //
-// Plans that were not empty, newest first. An empty plan leaves nothing behind.
+// The API returns plans that contain at least one action, newest first. The platform does not store empty plans.
 //
 // Corresponds with GET /api/v1/admin/plans (the `ListPlans` operationId).
 func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8352,9 +8735,12 @@ func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEdit
 	return c.Client.Do(req)
 }
 
-// CreatePlanWithBody What a change would do
+// CreatePlanWithBody Create plan
 //
-// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+// The API validates the files in the same way as a commit and compares them with desired state. With `source` the
+// files represent the complete tree of that Git source. Without `source` they represent objects that the owner
+// `api` manages, and other objects stay unchanged. The API stores the plan, so that it can be approved or applied
+// without a change.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8371,9 +8757,12 @@ func (c *Client) CreatePlanWithBody(ctx context.Context, params *CreatePlanParam
 	return c.Client.Do(req)
 }
 
-// CreatePlan What a change would do
+// CreatePlan Create plan
 //
-// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+// The API validates the files in the same way as a commit and compares them with desired state. With `source` the
+// files represent the complete tree of that Git source. Without `source` they represent objects that the owner
+// `api` manages, and other objects stay unchanged. The API stores the plan, so that it can be approved or applied
+// without a change.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8390,9 +8779,10 @@ func (c *Client) CreatePlan(ctx context.Context, params *CreatePlanParams, body 
 	return c.Client.Do(req)
 }
 
-// GetPlan One plan, with its reasons
+// GetPlan Get plan
 //
-// Each action names the object, the node, the fence and why. An action that the check held back says so in `held`.
+// Each action names the object, the node, the fence and the reason. An action that the plan check has blocked has
+// its reason in `blocked`.
 //
 // Corresponds with GET /api/v1/admin/plans/{id} (the `GetPlan` operationId).
 func (c *Client) GetPlan(ctx context.Context, id PlanID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8407,9 +8797,10 @@ func (c *Client) GetPlan(ctx context.Context, id PlanID, reqEditors ...RequestEd
 	return c.Client.Do(req)
 }
 
-// ApplyPlanWithBody Carry out a plan of files
+// ApplyPlanWithBody Apply plan
 //
-// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+// The API applies the whole plan in one transaction. If the plan has changed, the API rejects the request and
+// returns the differences. A plan of a commit is applied by merging the commit.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8426,9 +8817,10 @@ func (c *Client) ApplyPlanWithBody(ctx context.Context, id PlanID, params *Apply
 	return c.Client.Do(req)
 }
 
-// ApplyPlan Carry out a plan of files
+// ApplyPlan Apply plan
 //
-// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+// The API applies the whole plan in one transaction. If the plan has changed, the API rejects the request and
+// returns the differences. A plan of a commit is applied by merging the commit.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8445,9 +8837,10 @@ func (c *Client) ApplyPlan(ctx context.Context, id PlanID, params *ApplyPlanPara
 	return c.Client.Do(req)
 }
 
-// ApprovePlanWithBody Let a waiting change through
+// ApprovePlanWithBody Approve plan
 //
-// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
+// again first. If the plan has changed, the API rejects the request and returns the differences.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8464,9 +8857,10 @@ func (c *Client) ApprovePlanWithBody(ctx context.Context, id PlanID, params *App
 	return c.Client.Do(req)
 }
 
-// ApprovePlan Let a waiting change through
+// ApprovePlan Approve plan
 //
-// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
+// again first. If the plan has changed, the API rejects the request and returns the differences.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8483,9 +8877,9 @@ func (c *Client) ApprovePlan(ctx context.Context, id PlanID, params *ApprovePlan
 	return c.Client.Do(req)
 }
 
-// RejectPlanWithBody Turn a change down
+// RejectPlanWithBody Reject plan
 //
-// Its commit is not applied; the next one may be.
+// The platform does not apply the commit of a rejected plan. It may apply a later commit.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8502,9 +8896,9 @@ func (c *Client) RejectPlanWithBody(ctx context.Context, id PlanID, params *Reje
 	return c.Client.Do(req)
 }
 
-// RejectPlan Turn a change down
+// RejectPlan Reject plan
 //
-// Its commit is not applied; the next one may be.
+// The platform does not apply the commit of a rejected plan. It may apply a later commit.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8521,9 +8915,9 @@ func (c *Client) RejectPlan(ctx context.Context, id PlanID, params *RejectPlanPa
 	return c.Client.Do(req)
 }
 
-// ListPolicies What is allowed, and who says so
+// ListPolicies List policies
 //
-// Every key with its default and bounds, and each value that is set, with its scope and source.
+// The API returns every policy key with its default and its bounds, and each value with its scope and its source.
 //
 // Corresponds with GET /api/v1/admin/policies (the `ListPolicies` operationId).
 func (c *Client) ListPolicies(ctx context.Context, params *ListPoliciesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8538,9 +8932,10 @@ func (c *Client) ListPolicies(ctx context.Context, params *ListPoliciesParams, r
 	return c.Client.Do(req)
 }
 
-// PutPolicyWithBody Set a value
+// PutPolicyWithBody Set policy
 //
-// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+// The API sets the value at one scope as an object that the owner `api` manages. If Git sets the value at this
+// scope, the API rejects the request and returns the file and the line to edit.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8557,9 +8952,10 @@ func (c *Client) PutPolicyWithBody(ctx context.Context, key PolicyName, params *
 	return c.Client.Do(req)
 }
 
-// PutPolicy Set a value
+// PutPolicy Set policy
 //
-// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+// The API sets the value at one scope as an object that the owner `api` manages. If Git sets the value at this
+// scope, the API rejects the request and returns the file and the line to edit.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8576,9 +8972,9 @@ func (c *Client) PutPolicy(ctx context.Context, key PolicyName, params *PutPolic
 	return c.Client.Do(req)
 }
 
-// ListAdminRefunds Refunds of all tenants
+// ListAdminRefunds List refunds of all tenants
 //
-// Newest first.
+// The API returns the newest item first.
 //
 // Corresponds with GET /api/v1/admin/refunds (the `ListAdminRefunds` operationId).
 func (c *Client) ListAdminRefunds(ctx context.Context, params *ListAdminRefundsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8593,10 +8989,10 @@ func (c *Client) ListAdminRefunds(ctx context.Context, params *ListAdminRefundsP
 	return c.Client.Do(req)
 }
 
-// ListRevisions What was read from the sources
+// ListRevisions List revisions
 //
-// Revisions, newest first: which commit, whether it was taken, and the findings with file, line and column when it was not.
-// `current` marks the one that the system stands on.
+// The API returns revisions, newest first, with their commits and states. An invalid revision has findings with
+// file, line and column. `current` marks the revision that is in effect.
 //
 // Corresponds with GET /api/v1/admin/revisions (the `ListRevisions` operationId).
 func (c *Client) ListRevisions(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8611,9 +9007,9 @@ func (c *Client) ListRevisions(ctx context.Context, params *ListRevisionsParams,
 	return c.Client.Do(req)
 }
 
-// GetRevision One revision
+// GetRevision Get revision
 //
-// With its findings, or with what it waits for.
+// The API returns the revision with its findings, or with the reasons for the approval that it needs.
 //
 // Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
 func (c *Client) GetRevision(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8628,9 +9024,9 @@ func (c *Client) GetRevision(ctx context.Context, revision RevisionNumber, reqEd
 	return c.Client.Do(req)
 }
 
-// ListAllSessions Sessions
+// ListAllSessions List sessions of all users
 //
-// Who is signed in, newest last.
+// The API returns the sessions of all users, newest last.
 //
 // Corresponds with GET /api/v1/admin/sessions (the `ListAllSessions` operationId).
 func (c *Client) ListAllSessions(ctx context.Context, params *ListAllSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8645,9 +9041,9 @@ func (c *Client) ListAllSessions(ctx context.Context, params *ListAllSessionsPar
 	return c.Client.Do(req)
 }
 
-// EndAnySession End somebody's session
+// EndAnySession Revoke session of any user
 //
-// What they have open closes.
+// The API closes the user's open streams.
 //
 // Corresponds with DELETE /api/v1/admin/sessions/{id} (the `EndAnySession` operationId).
 func (c *Client) EndAnySession(ctx context.Context, id SessionID, params *EndAnySessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8662,9 +9058,10 @@ func (c *Client) EndAnySession(ctx context.Context, id SessionID, params *EndAny
 	return c.Client.Do(req)
 }
 
-// ClearSlotWithBody Give a slot back to the market
+// ClearSlotWithBody Clear slot quarantine
 //
-// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
+// the API returns `proof_missing`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8681,9 +9078,10 @@ func (c *Client) ClearSlotWithBody(ctx context.Context, id SlotID, params *Clear
 	return c.Client.Do(req)
 }
 
-// ClearSlot Give a slot back to the market
+// ClearSlot Clear slot quarantine
 //
-// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
+// the API returns `proof_missing`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8700,9 +9098,10 @@ func (c *Client) ClearSlot(ctx context.Context, id SlotID, params *ClearSlotPara
 	return c.Client.Do(req)
 }
 
-// QuarantineSlotWithBody Keep a slot for inspection
+// QuarantineSlotWithBody Quarantine slot
 //
-// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+// The platform does not sell a quarantined slot until an operator clears it. An allocation that uses the slot
+// continues. The slot is quarantined when that allocation releases it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8719,9 +9118,10 @@ func (c *Client) QuarantineSlotWithBody(ctx context.Context, id SlotID, params *
 	return c.Client.Do(req)
 }
 
-// QuarantineSlot Keep a slot for inspection
+// QuarantineSlot Quarantine slot
 //
-// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+// The platform does not sell a quarantined slot until an operator clears it. An allocation that uses the slot
+// continues. The slot is quarantined when that allocation releases it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8738,9 +9138,9 @@ func (c *Client) QuarantineSlot(ctx context.Context, id SlotID, params *Quaranti
 	return c.Client.Do(req)
 }
 
-// ListTenants Tenants
+// ListTenants List tenants
 //
-// By name.
+// The API returns service accounts by name.
 //
 // Corresponds with GET /api/v1/admin/tenants (the `ListTenants` operationId).
 func (c *Client) ListTenants(ctx context.Context, params *ListTenantsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8755,9 +9155,9 @@ func (c *Client) ListTenants(ctx context.Context, params *ListTenantsParams, req
 	return c.Client.Do(req)
 }
 
-// CreateTenantWithBody Make a tenant
+// CreateTenantWithBody Create tenant
 //
-// With a project `default`.
+// The API creates the tenant with a project `default`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8774,9 +9174,9 @@ func (c *Client) CreateTenantWithBody(ctx context.Context, params *CreateTenantP
 	return c.Client.Do(req)
 }
 
-// CreateTenant Make a tenant
+// CreateTenant Create tenant
 //
-// With a project `default`.
+// The API creates the tenant with a project `default`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8793,9 +9193,9 @@ func (c *Client) CreateTenant(ctx context.Context, params *CreateTenantParams, b
 	return c.Client.Do(req)
 }
 
-// GetTenantByID One tenant
+// GetTenantByID Get tenant by ID
 //
-// By its id.
+// The API returns a tenant by its id.
 //
 // Corresponds with GET /api/v1/admin/tenants/{tenant_id} (the `GetTenantByID` operationId).
 func (c *Client) GetTenantByID(ctx context.Context, tenantId TenantID, params *GetTenantByIDParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8810,9 +9210,9 @@ func (c *Client) GetTenantByID(ctx context.Context, tenantId TenantID, params *G
 	return c.Client.Do(req)
 }
 
-// GetTenantBalance A tenant's balance
+// GetTenantBalance Get tenant balance
 //
-// Balance, burn and runway of any tenant.
+// The API returns balance, burn rate and runway of a tenant.
 //
 // Corresponds with GET /api/v1/admin/tenants/{tenant_id}/balance (the `GetTenantBalance` operationId).
 func (c *Client) GetTenantBalance(ctx context.Context, tenantId TenantID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8827,9 +9227,9 @@ func (c *Client) GetTenantBalance(ctx context.Context, tenantId TenantID, reqEdi
 	return c.Client.Do(req)
 }
 
-// ListTenantLedger A tenant's ledger
+// ListTenantLedger List tenant ledger entries
 //
-// The entries of any tenant's balance, oldest first.
+// The API returns the entries of a tenant's balance, oldest first.
 //
 // Corresponds with GET /api/v1/admin/tenants/{tenant_id}/ledger (the `ListTenantLedger` operationId).
 func (c *Client) ListTenantLedger(ctx context.Context, tenantId TenantID, params *ListTenantLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8844,9 +9244,9 @@ func (c *Client) ListTenantLedger(ctx context.Context, tenantId TenantID, params
 	return c.Client.Do(req)
 }
 
-// PlaceTenantMemberWithBody Put somebody into a tenant
+// PlaceTenantMemberWithBody Add tenant member
 //
-// A person is in one tenant at a time.
+// A user is a member of one tenant at a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8863,9 +9263,9 @@ func (c *Client) PlaceTenantMemberWithBody(ctx context.Context, tenantId TenantI
 	return c.Client.Do(req)
 }
 
-// PlaceTenantMember Put somebody into a tenant
+// PlaceTenantMember Add tenant member
 //
-// A person is in one tenant at a time.
+// A user is a member of one tenant at a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8882,9 +9282,9 @@ func (c *Client) PlaceTenantMember(ctx context.Context, tenantId TenantID, userI
 	return c.Client.Do(req)
 }
 
-// ListUsers People
+// ListUsers List users
 //
-// Everyone, by id.
+// The API returns all users, ordered by id.
 //
 // Corresponds with GET /api/v1/admin/users (the `ListUsers` operationId).
 func (c *Client) ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8899,9 +9299,10 @@ func (c *Client) ListUsers(ctx context.Context, params *ListUsersParams, reqEdit
 	return c.Client.Do(req)
 }
 
-// CreateUserWithBody Make a person known
+// CreateUserWithBody Create user
 //
-// Before their first sign-in, which links them by their verified e-mail address.
+// The API creates a user before the first sign-in. The first sign-in with the same verified e-mail address links
+// the user to the identity provider.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8918,9 +9319,10 @@ func (c *Client) CreateUserWithBody(ctx context.Context, params *CreateUserParam
 	return c.Client.Do(req)
 }
 
-// CreateUser Make a person known
+// CreateUser Create user
 //
-// Before their first sign-in, which links them by their verified e-mail address.
+// The API creates a user before the first sign-in. The first sign-in with the same verified e-mail address links
+// the user to the identity provider.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8937,9 +9339,9 @@ func (c *Client) CreateUser(ctx context.Context, params *CreateUserParams, body 
 	return c.Client.Do(req)
 }
 
-// GetUser One person
+// GetUser Get user
 //
-// With the balance of their tenant and their active allocations.
+// The API returns the user with the balance of the tenant and the number of active allocations.
 //
 // Corresponds with GET /api/v1/admin/users/{user_id} (the `GetUser` operationId).
 func (c *Client) GetUser(ctx context.Context, userId UserID, params *GetUserParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8954,9 +9356,10 @@ func (c *Client) GetUser(ctx context.Context, userId UserID, params *GetUserPara
 	return c.Client.Do(req)
 }
 
-// UpdateUserWithBody Change a person
+// UpdateUserWithBody Update user
 //
-// Role on the platform, name, or whether they may sign in at all. Disabling ends their sessions and stops their keys at once.
+// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
+// keys of the user immediately.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8973,9 +9376,10 @@ func (c *Client) UpdateUserWithBody(ctx context.Context, userId UserID, params *
 	return c.Client.Do(req)
 }
 
-// UpdateUser Change a person
+// UpdateUser Update user
 //
-// Role on the platform, name, or whether they may sign in at all. Disabling ends their sessions and stops their keys at once.
+// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
+// keys of the user immediately.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8992,9 +9396,10 @@ func (c *Client) UpdateUser(ctx context.Context, userId UserID, params *UpdateUs
 	return c.Client.Do(req)
 }
 
-// AdjustBalanceWithBody Correct a balance
+// AdjustBalanceWithBody Adjust balance
 //
-// Adds to the balance of this person's tenant, or takes from it, with the reason on its ledger.
+// The API adds the amount to the balance of the user's tenant. A negative amount reduces the balance. The ledger
+// stores the reason.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9011,9 +9416,10 @@ func (c *Client) AdjustBalanceWithBody(ctx context.Context, userId UserID, param
 	return c.Client.Do(req)
 }
 
-// AdjustBalance Correct a balance
+// AdjustBalance Adjust balance
 //
-// Adds to the balance of this person's tenant, or takes from it, with the reason on its ledger.
+// The API adds the amount to the balance of the user's tenant. A negative amount reduces the balance. The ledger
+// stores the reason.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9030,9 +9436,11 @@ func (c *Client) AdjustBalance(ctx context.Context, userId UserID, params *Adjus
 	return c.Client.Do(req)
 }
 
-// CreateRefundWithBody Give money back
+// CreateRefundWithBody Create refund
 //
-// To this person's tenant. `unspent` gives back credit that was not used, to the card that paid for it. `charge` makes good a charge: to a card while a payment inside the refund window can bear it, else as credit. `route` in the answer says which.
+// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
+// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
+// response names the way.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9049,9 +9457,11 @@ func (c *Client) CreateRefundWithBody(ctx context.Context, userId UserID, params
 	return c.Client.Do(req)
 }
 
-// CreateRefund Give money back
+// CreateRefund Create refund
 //
-// To this person's tenant. `unspent` gives back credit that was not used, to the card that paid for it. `charge` makes good a charge: to a card while a payment inside the refund window can bear it, else as credit. `route` in the answer says which.
+// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
+// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
+// response names the way.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9068,9 +9478,10 @@ func (c *Client) CreateRefund(ctx context.Context, userId UserID, params *Create
 	return c.Client.Do(req)
 }
 
-// ListAllocations Your allocations, newest first
+// ListAllocations List allocations
 //
-// Allocations of the project named by `X-Project-ID`, or of all projects that you may read.
+// The API returns the allocations of the project that `X-Project-ID` names, or of all projects that the caller can
+// read, newest first.
 //
 // Corresponds with GET /api/v1/allocations (the `ListAllocations` operationId).
 func (c *Client) ListAllocations(ctx context.Context, params *ListAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9085,10 +9496,11 @@ func (c *Client) ListAllocations(ctx context.Context, params *ListAllocationsPar
 	return c.Client.Do(req)
 }
 
-// CreateAllocationWithBody Ask for GPUs
+// CreateAllocationWithBody Create allocation
 //
-// Claims the slots, checks caps and balance and declares the allocation, all in one transaction. `201` is the promise: the
-// allocation is `requested`, and the machine follows. Charging starts when it is observed `active`.
+// The API claims the slots, checks caps and balance, and creates the desired object in one transaction. After a
+// `201` response the allocation is `requested`, and provisioning continues in the background. Charging starts when
+// the node has reported the allocation ready and it is `active`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9105,10 +9517,11 @@ func (c *Client) CreateAllocationWithBody(ctx context.Context, params *CreateAll
 	return c.Client.Do(req)
 }
 
-// CreateAllocation Ask for GPUs
+// CreateAllocation Create allocation
 //
-// Claims the slots, checks caps and balance and declares the allocation, all in one transaction. `201` is the promise: the
-// allocation is `requested`, and the machine follows. Charging starts when it is observed `active`.
+// The API claims the slots, checks caps and balance, and creates the desired object in one transaction. After a
+// `201` response the allocation is `requested`, and provisioning continues in the background. Charging starts when
+// the node has reported the allocation ready and it is `active`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9125,10 +9538,10 @@ func (c *Client) CreateAllocation(ctx context.Context, params *CreateAllocationP
 	return c.Client.Do(req)
 }
 
-// GetAllocation One allocation
+// GetAllocation Get allocation
 //
-// What was asked for, where it stands and why, and what it has cost so far. With `If-None-Match` an unchanged allocation
-// answers `304`; the tag covers the allocation, not the running cost.
+// The API returns the request, the state with its reason, and the cost so far. With `If-None-Match` the API
+// returns `304` for an unchanged allocation. The tag covers the allocation but not its running cost.
 //
 // Corresponds with GET /api/v1/allocations/{id} (the `GetAllocation` operationId).
 func (c *Client) GetAllocation(ctx context.Context, id AllocationID, params *GetAllocationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9143,10 +9556,10 @@ func (c *Client) GetAllocation(ctx context.Context, id AllocationID, params *Get
 	return c.Client.Do(req)
 }
 
-// ReleaseAllocationWithBody Give the GPUs back
+// ReleaseAllocationWithBody Release allocation
 //
-// Charging stops with this request. The machine is then cleaned, and the allocation is `released` once that is proved. Asking
-// again on `release_failed` tries again.
+// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
+// when the node has proved the cleanup. A request for an allocation in `release_failed` starts the release again.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9163,10 +9576,10 @@ func (c *Client) ReleaseAllocationWithBody(ctx context.Context, id AllocationID,
 	return c.Client.Do(req)
 }
 
-// ReleaseAllocation Give the GPUs back
+// ReleaseAllocation Release allocation
 //
-// Charging stops with this request. The machine is then cleaned, and the allocation is `released` once that is proved. Asking
-// again on `release_failed` tries again.
+// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
+// when the node has proved the cleanup. A request for an allocation in `release_failed` starts the release again.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9183,9 +9596,11 @@ func (c *Client) ReleaseAllocation(ctx context.Context, id AllocationID, params 
 	return c.Client.Do(req)
 }
 
-// CreateSshCertificateWithBody A certificate to log in with
+// CreateSshCertificateWithBody Create SSH certificate
 //
-// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+// The API signs a public key for this allocation only. The certificate is valid for some minutes
+// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
+// `active`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9202,9 +9617,11 @@ func (c *Client) CreateSshCertificateWithBody(ctx context.Context, id Allocation
 	return c.Client.Do(req)
 }
 
-// CreateSshCertificate A certificate to log in with
+// CreateSshCertificate Create SSH certificate
 //
-// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+// The API signs a public key for this allocation only. The certificate is valid for some minutes
+// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
+// `active`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9221,9 +9638,9 @@ func (c *Client) CreateSshCertificate(ctx context.Context, id AllocationID, para
 	return c.Client.Do(req)
 }
 
-// GetAllocationTimeline What happened to an allocation
+// GetAllocationTimeline Get allocation timeline
 //
-// Every transition with its reason, oldest first.
+// The API returns every transition of the allocation with its reason, oldest first.
 //
 // Corresponds with GET /api/v1/allocations/{id}/timeline (the `GetAllocationTimeline` operationId).
 func (c *Client) GetAllocationTimeline(ctx context.Context, id AllocationID, params *GetAllocationTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9238,9 +9655,10 @@ func (c *Client) GetAllocationTimeline(ctx context.Context, id AllocationID, par
 	return c.Client.Do(req)
 }
 
-// ListApiKeys Your API keys
+// ListApiKeys List API keys
 //
-// Personal keys for programs that act as you, oldest first. The keys themselves are not kept.
+// The API returns the personal API keys of the caller, oldest first. A program with such a key acts as the caller.
+// The API does not store the secrets.
 //
 // Corresponds with GET /api/v1/api-keys (the `ListApiKeys` operationId).
 func (c *Client) ListApiKeys(ctx context.Context, params *ListApiKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9255,9 +9673,10 @@ func (c *Client) ListApiKeys(ctx context.Context, params *ListApiKeysParams, req
 	return c.Client.Do(req)
 }
 
-// CreateApiKeyWithBody Make an API key
+// CreateApiKeyWithBody Create API key
 //
-// The key is in this answer and nowhere else. `scopes` bound what it may do; without any it may do what you may.
+// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
+// caller.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9274,9 +9693,10 @@ func (c *Client) CreateApiKeyWithBody(ctx context.Context, params *CreateApiKeyP
 	return c.Client.Do(req)
 }
 
-// CreateApiKey Make an API key
+// CreateApiKey Create API key
 //
-// The key is in this answer and nowhere else. `scopes` bound what it may do; without any it may do what you may.
+// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
+// caller.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9293,9 +9713,9 @@ func (c *Client) CreateApiKey(ctx context.Context, params *CreateApiKeyParams, b
 	return c.Client.Do(req)
 }
 
-// DeleteApiKey Revoke an API key
+// DeleteApiKey Revoke API key
 //
-// It stops working at once.
+// The session stops working immediately.
 //
 // Corresponds with DELETE /api/v1/api-keys/{id} (the `DeleteApiKey` operationId).
 func (c *Client) DeleteApiKey(ctx context.Context, id ApiKeyID, params *DeleteApiKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9310,9 +9730,9 @@ func (c *Client) DeleteApiKey(ctx context.Context, id ApiKeyID, params *DeleteAp
 	return c.Client.Do(req)
 }
 
-// ListAuditLogs Your tenant's audit
+// ListAuditLogs List tenant audit logs
 //
-// Who did what to which thing, newest first.
+// The API returns the audit rows of the tenant, newest first.
 //
 // Corresponds with GET /api/v1/audit-logs (the `ListAuditLogs` operationId).
 func (c *Client) ListAuditLogs(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9327,9 +9747,9 @@ func (c *Client) ListAuditLogs(ctx context.Context, params *ListAuditLogsParams,
 	return c.Client.Do(req)
 }
 
-// ExportAuditLogs Your tenant's audit as CSV
+// ExportAuditLogs Export tenant audit logs as CSV
 //
-// All rows that match, newest first, as a stream of any length.
+// The API streams all matching audit rows as CSV, newest first.
 //
 // Corresponds with GET /api/v1/audit-logs/export (the `ExportAuditLogs` operationId).
 func (c *Client) ExportAuditLogs(ctx context.Context, params *ExportAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9346,7 +9766,8 @@ func (c *Client) ExportAuditLogs(ctx context.Context, params *ExportAuditLogsPar
 
 // LogoutWithBody Sign out
 //
-// Ends the session or remembers the bearer token as revoked until its end, and revokes the refresh token at the provider. What this person has open closes.
+// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
+// refresh token at the identity provider and closes open streams of the caller.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9365,7 +9786,8 @@ func (c *Client) LogoutWithBody(ctx context.Context, params *LogoutParams, conte
 
 // Logout Sign out
 //
-// Ends the session or remembers the bearer token as revoked until its end, and revokes the refresh token at the provider. What this person has open closes.
+// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
+// refresh token at the identity provider and closes open streams of the caller.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9382,9 +9804,10 @@ func (c *Client) Logout(ctx context.Context, params *LogoutParams, body LogoutJS
 	return c.Client.Do(req)
 }
 
-// AuthorizeOidc Begin a sign-in in a browser
+// AuthorizeOidc Start OIDC sign-in
 //
-// Leads to the provider, with PKCE; a cookie binds the answer to this browser for ten minutes.
+// The API redirects the browser to the identity provider, with PKCE. A cookie binds the response of the provider
+// to this browser for ten minutes.
 //
 // Corresponds with GET /api/v1/auth/oidc/authorize (the `AuthorizeOidc` operationId).
 func (c *Client) AuthorizeOidc(ctx context.Context, params *AuthorizeOidcParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9399,10 +9822,11 @@ func (c *Client) AuthorizeOidc(ctx context.Context, params *AuthorizeOidcParams,
 	return c.Client.Do(req)
 }
 
-// ExchangeOidcWithBody Finish a sign-in
+// ExchangeOidcWithBody Complete OIDC sign-in
 //
-// With `code` and `state`, in the browser that began: the session comes as a cookie. With `id_token`: for a program that has signed in at the
-// provider by itself, so that the person is known here; it goes on with the access token of the provider.
+// A browser sends `code` and `state` and receives the session as a cookie. The same browser must have started the
+// sign-in. A program that has signed in at the identity provider sends `id_token`; the API then creates or updates
+// the user, and the program continues with the access token of the provider.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9419,10 +9843,11 @@ func (c *Client) ExchangeOidcWithBody(ctx context.Context, params *ExchangeOidcP
 	return c.Client.Do(req)
 }
 
-// ExchangeOidc Finish a sign-in
+// ExchangeOidc Complete OIDC sign-in
 //
-// With `code` and `state`, in the browser that began: the session comes as a cookie. With `id_token`: for a program that has signed in at the
-// provider by itself, so that the person is known here; it goes on with the access token of the provider.
+// A browser sends `code` and `state` and receives the session as a cookie. The same browser must have started the
+// sign-in. A program that has signed in at the identity provider sends `id_token`; the API then creates or updates
+// the user, and the program continues with the access token of the provider.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9439,9 +9864,10 @@ func (c *Client) ExchangeOidc(ctx context.Context, params *ExchangeOidcParams, b
 	return c.Client.Do(req)
 }
 
-// GetSignInOptions How to sign in here
+// GetSignInOptions Get sign-in options
 //
-// The provider that people sign in with, the client that programs use for it, and whether there are passwords.
+// The API returns the identity provider of this installation, its public client for programs, and whether users
+// can sign in with a password.
 //
 // Corresponds with GET /api/v1/auth/options (the `GetSignInOptions` operationId).
 func (c *Client) GetSignInOptions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9456,9 +9882,10 @@ func (c *Client) GetSignInOptions(ctx context.Context, reqEditors ...RequestEdit
 	return c.Client.Do(req)
 }
 
-// LoginPersonalWithBody Sign in with a password
+// LoginPersonalWithBody Sign in with password
 //
-// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
+// The operation needs the policy `auth.personal_login_enabled`. The response contains a token for programs.
+// Browsers receive a cookie instead.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9475,9 +9902,10 @@ func (c *Client) LoginPersonalWithBody(ctx context.Context, params *LoginPersona
 	return c.Client.Do(req)
 }
 
-// LoginPersonal Sign in with a password
+// LoginPersonal Sign in with password
 //
-// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
+// The operation needs the policy `auth.personal_login_enabled`. The response contains a token for programs.
+// Browsers receive a cookie instead.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9494,9 +9922,9 @@ func (c *Client) LoginPersonal(ctx context.Context, params *LoginPersonalParams,
 	return c.Client.Do(req)
 }
 
-// ListSessions Your sessions
+// ListSessions List sessions
 //
-// Where you are signed in, newest last.
+// The API returns the sessions of the caller, newest last.
 //
 // Corresponds with GET /api/v1/auth/sessions (the `ListSessions` operationId).
 func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9511,9 +9939,9 @@ func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams, r
 	return c.Client.Do(req)
 }
 
-// EndSession End one of your sessions
+// EndSession Revoke session
 //
-// It stops working at once.
+// The session stops working immediately.
 //
 // Corresponds with DELETE /api/v1/auth/sessions/{id} (the `EndSession` operationId).
 func (c *Client) EndSession(ctx context.Context, id SessionID, params *EndSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9528,10 +9956,11 @@ func (c *Client) EndSession(ctx context.Context, id SessionID, params *EndSessio
 	return c.Client.Do(req)
 }
 
-// RefreshTokenWithBody Renew what a sign-in gave
+// RefreshTokenWithBody Refresh session token
 //
-// With `refresh_token`: forwarded to the provider, whose new tokens are the answer. Without a body, in a browser: the session asks the provider anew, and the
-// person's roles with it. Where the provider refuses, the session ends.
+// With `refresh_token` the API forwards the request to the identity provider and returns the new tokens. Without a
+// body, in a browser, the API refreshes the session and the user's roles at the provider. If the provider rejects
+// the refresh token, the session ends.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9548,10 +9977,11 @@ func (c *Client) RefreshTokenWithBody(ctx context.Context, params *RefreshTokenP
 	return c.Client.Do(req)
 }
 
-// RefreshToken Renew what a sign-in gave
+// RefreshToken Refresh session token
 //
-// With `refresh_token`: forwarded to the provider, whose new tokens are the answer. Without a body, in a browser: the session asks the provider anew, and the
-// person's roles with it. Where the provider refuses, the session ends.
+// With `refresh_token` the API forwards the request to the identity provider and returns the new tokens. Without a
+// body, in a browser, the API refreshes the session and the user's roles at the provider. If the provider rejects
+// the refresh token, the session ends.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9568,10 +9998,10 @@ func (c *Client) RefreshToken(ctx context.Context, params *RefreshTokenParams, b
 	return c.Client.Do(req)
 }
 
-// GetBalance Balance, burn and runway
+// GetBalance Get balance
 //
-// What the tenant has, what its active allocations cost per hour, and how long that lasts. `runway_seconds` is missing while
-// nothing is burnt.
+// The API returns the balance of the tenant, the burn rate of its active allocations, and the runway.
+// `runway_seconds` is absent while the burn rate is zero.
 //
 // Corresponds with GET /api/v1/billing/balance (the `GetBalance` operationId).
 func (c *Client) GetBalance(ctx context.Context, params *GetBalanceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9586,9 +10016,10 @@ func (c *Client) GetBalance(ctx context.Context, params *GetBalanceParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ListLedger The ledger of your tenant
+// ListLedger List ledger entries
 //
-// Each entry of the tenant's balance, oldest first: what was credited is above zero, what was charged below. `at` is when it counts: use is booked in the second in which it ends.
+// The API returns each entry of the tenant's balance, oldest first. A credit is positive and a charge is negative.
+// `occurred_at` is the time at which the entry counts: a charge counts at the end of the usage.
 //
 // Corresponds with GET /api/v1/billing/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9603,9 +10034,9 @@ func (c *Client) ListLedger(ctx context.Context, params *ListLedgerParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ExportLedger The ledger as CSV
+// ExportLedger Export ledger as CSV
 //
-// The same entries as a stream of any length.
+// The API streams the same entries as CSV.
 //
 // Corresponds with GET /api/v1/billing/ledger/csv (the `ExportLedger` operationId).
 func (c *Client) ExportLedger(ctx context.Context, params *ExportLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9620,9 +10051,10 @@ func (c *Client) ExportLedger(ctx context.Context, params *ExportLedgerParams, r
 	return c.Client.Do(req)
 }
 
-// GetBillingLimits What may be spent
+// GetBillingLimits Get spend limits
 //
-// The hourly limit and the monthly budget that you have set, and those in force: what the platform sets is an upper bound. Zero is none.
+// The API returns the hourly limit and the monthly budget that the tenant has set, and those in effect. The
+// platform's own limits are upper bounds. Zero means no limit.
 //
 // Corresponds with GET /api/v1/billing/limits (the `GetBillingLimits` operationId).
 func (c *Client) GetBillingLimits(ctx context.Context, params *GetBillingLimitsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9637,9 +10069,10 @@ func (c *Client) GetBillingLimits(ctx context.Context, params *GetBillingLimitsP
 	return c.Client.Do(req)
 }
 
-// PutBillingLimitsWithBody Limit what may be spent
+// PutBillingLimitsWithBody Set spend limits
 //
-// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
+// The API rejects new allocations beyond the limits. Active allocations continue. Zero removes a limit of the
+// tenant, and an absent field stays unchanged. A change takes effect within seconds.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9656,9 +10089,10 @@ func (c *Client) PutBillingLimitsWithBody(ctx context.Context, params *PutBillin
 	return c.Client.Do(req)
 }
 
-// PutBillingLimits Limit what may be spent
+// PutBillingLimits Set spend limits
 //
-// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
+// The API rejects new allocations beyond the limits. Active allocations continue. Zero removes a limit of the
+// tenant, and an absent field stays unchanged. A change takes effect within seconds.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9675,9 +10109,9 @@ func (c *Client) PutBillingLimits(ctx context.Context, params *PutBillingLimitsP
 	return c.Client.Do(req)
 }
 
-// ListRefunds What was given back
+// ListRefunds List refunds
 //
-// Newest first.
+// The API returns the newest item first.
 //
 // Corresponds with GET /api/v1/billing/refunds (the `ListRefunds` operationId).
 func (c *Client) ListRefunds(ctx context.Context, params *ListRefundsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9692,9 +10126,10 @@ func (c *Client) ListRefunds(ctx context.Context, params *ListRefundsParams, req
 	return c.Client.Do(req)
 }
 
-// ListStatements Statements by month
+// ListStatements List statements
 //
-// One for each month since the first entry, newest first. `final` once the month is over and all its use is charged.
+// The API returns one statement for each month since the first ledger entry, newest first. A statement is `final`
+// when the month is over and all its usage is charged.
 //
 // Corresponds with GET /api/v1/billing/statements (the `ListStatements` operationId).
 func (c *Client) ListStatements(ctx context.Context, params *ListStatementsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9709,9 +10144,11 @@ func (c *Client) ListStatements(ctx context.Context, params *ListStatementsParam
 	return c.Client.Do(req)
 }
 
-// GetStatement The statement of a month
+// GetStatement Get statement
 //
-// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance, all use as it was charged (`gross_minor`, below zero) and all movements sum to the closing balance. What was credited of use stands among the movements.
+// The API returns the opening balance, the movements, the usage by project, SKU and allocation, and the closing
+// balance. The opening balance, all usage as charged (`gross_minor`, negative) and all movements add up to the
+// closing balance. A fault credit is one of the movements.
 //
 // Corresponds with GET /api/v1/billing/statements/{month} (the `GetStatement` operationId).
 func (c *Client) GetStatement(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9726,9 +10163,10 @@ func (c *Client) GetStatement(ctx context.Context, month Month, reqEditors ...Re
 	return c.Client.Do(req)
 }
 
-// ExportStatement The statement as CSV
+// ExportStatement Export statement as CSV
 //
-// The lines of the statement: use by allocation, then every other movement, then the totals.
+// The API returns the lines of the statement as CSV: usage by allocation, then all other movements, then the
+// totals.
 //
 // Corresponds with GET /api/v1/billing/statements/{month}/csv (the `ExportStatement` operationId).
 func (c *Client) ExportStatement(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9743,9 +10181,9 @@ func (c *Client) ExportStatement(ctx context.Context, month Month, reqEditors ..
 	return c.Client.Do(req)
 }
 
-// GetStatementPage The statement as a page
+// GetStatementPage Get statement page
 //
-// Made to be printed, without script.
+// The API returns the statement as an HTML page for printing. The page contains no script.
 //
 // Corresponds with GET /api/v1/billing/statements/{month}/page (the `GetStatementPage` operationId).
 func (c *Client) GetStatementPage(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9760,9 +10198,10 @@ func (c *Client) GetStatementPage(ctx context.Context, month Month, reqEditors .
 	return c.Client.Do(req)
 }
 
-// GetUsage Measured use
+// GetUsage Get usage
 //
-// What each allocation used in the period and what it came to, by allocation. One that is in use counts up to now, or to `to`.
+// The API returns the usage and the cost of each allocation in the period. For an active allocation the API counts
+// the time until now, or until `to`.
 //
 // Corresponds with GET /api/v1/billing/usage (the `GetUsage` operationId).
 func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9777,9 +10216,9 @@ func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditor
 	return c.Client.Do(req)
 }
 
-// ExportUsage Measured use as CSV
+// ExportUsage Export usage as CSV
 //
-// The intervals of the period, by start, as a stream of any length. Amounts are in the minor unit.
+// The API streams the usage intervals of the period as CSV, ordered by start. Amounts are in the minor unit.
 //
 // Corresponds with GET /api/v1/billing/usage/csv (the `ExportUsage` operationId).
 func (c *Client) ExportUsage(ctx context.Context, params *ExportUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9794,9 +10233,10 @@ func (c *Client) ExportUsage(ctx context.Context, params *ExportUsageParams, req
 	return c.Client.Do(req)
 }
 
-// ListUsageIntervals The intervals behind a charge
+// ListUsageIntervals List usage intervals
 //
-// When each allocation was metered, at which price, why the interval began and ended, and the observation behind that. A change of price, an interruption and a pause end an interval and begin another.
+// The API returns each usage interval with its price, the causes of its start and its end, and the observation
+// behind each of them. A price change, an interruption and a pause end an interval and start another one.
 //
 // Corresponds with GET /api/v1/billing/usage/intervals (the `ListUsageIntervals` operationId).
 func (c *Client) ListUsageIntervals(ctx context.Context, params *ListUsageIntervalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9811,9 +10251,10 @@ func (c *Client) ListUsageIntervals(ctx context.Context, params *ListUsageInterv
 	return c.Client.Do(req)
 }
 
-// GetUsageSummary Measured use, summed up
+// GetUsageSummary Get usage summary
 //
-// What was used in the period and what it came to, by project, SKU, person, allocation or day (UTC). The sums are those of the ledger.
+// The API returns the usage and the cost in the period by project, SKU, user, allocation or day (UTC). The sums
+// equal those of the ledger.
 //
 // Corresponds with GET /api/v1/billing/usage/summary (the `GetUsageSummary` operationId).
 func (c *Client) GetUsageSummary(ctx context.Context, params *GetUsageSummaryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9828,11 +10269,13 @@ func (c *Client) GetUsageSummary(ctx context.Context, params *GetUsageSummaryPar
 	return c.Client.Do(req)
 }
 
-// ListEvents Facts as they happen
+// ListEvents Stream events
 //
-// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
-// event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
-// back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
+// The API streams the events of the tenant, or of the project that `X-Project-ID` names, as server-sent events:
+// `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after the event
+// that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes a lost or
+// slow connection with the id of the last event that it has received. Browsers do so automatically. The server
+// sends a comment after 15 seconds without an event.
 //
 // Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9847,9 +10290,10 @@ func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ReceiveGitHookWithBody What a forge says
+// ReceiveGitHookWithBody Receive Git webhook
 //
-// For GitHub, GitLab and Gitea alone: the body as it was signed, at most 256 KiB. A push or a pull request makes the next look come sooner; nothing in the body is believed.
+// Only GitHub, GitLab and Gitea call this operation. The body must be the signed original of at most 256 KiB. A
+// push or a pull request starts the next sync. The API uses no other content of the body.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9866,10 +10310,11 @@ func (c *Client) ReceiveGitHookWithBody(ctx context.Context, source HookSource, 
 	return c.Client.Do(req)
 }
 
-// GetHealthz Every dependency
+// GetHealthz Get health
 //
-// Named checks of what this server needs. It answers `503` with the same body when one is down. `degraded` still serves: for
-// example, a broken commit leaves the system on its last good revision.
+// The API returns the health checks of the server's dependencies. If a dependency is down, the status is `503`
+// with the same body. A `degraded` server still works: for example, after an invalid commit it continues with the
+// last applied revision.
 //
 // Corresponds with GET /api/v1/healthz (the `GetHealthz` operationId).
 func (c *Client) GetHealthz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9884,9 +10329,10 @@ func (c *Client) GetHealthz(ctx context.Context, reqEditors ...RequestEditorFn) 
 	return c.Client.Do(req)
 }
 
-// GetNodeCapacity Capacity of the fleet
+// GetNodeCapacity Get fleet capacity
 //
-// GPUs per SKU and region. It names no machine and no tenant; operators see the machines under `/api/v1/admin/nodes`.
+// The API returns the number of GPUs per SKU and region. The response contains no node and no tenant. Operators
+// can list the nodes at `/api/v1/admin/nodes`.
 //
 // Corresponds with GET /api/v1/nodes (the `GetNodeCapacity` operationId).
 func (c *Client) GetNodeCapacity(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9901,9 +10347,11 @@ func (c *Client) GetNodeCapacity(ctx context.Context, reqEditors ...RequestEdito
 	return c.Client.Do(req)
 }
 
-// CreateCheckoutSessionWithBody Top up the balance
+// CreateCheckoutSessionWithBody Create checkout session
 //
-// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+// The API creates a checkout session at the payment provider. Send the browser to `url`; the provider then returns
+// it to the result page. The platform credits the balance after the provider has reported the payment. The amount
+// must be between `payment.min_amount_minor` and `payment.max_amount_minor`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9920,9 +10368,11 @@ func (c *Client) CreateCheckoutSessionWithBody(ctx context.Context, params *Crea
 	return c.Client.Do(req)
 }
 
-// CreateCheckoutSession Top up the balance
+// CreateCheckoutSession Create checkout session
 //
-// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+// The API creates a checkout session at the payment provider. Send the browser to `url`; the provider then returns
+// it to the result page. The platform credits the balance after the provider has reported the payment. The amount
+// must be between `payment.min_amount_minor` and `payment.max_amount_minor`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9939,9 +10389,10 @@ func (c *Client) CreateCheckoutSession(ctx context.Context, params *CreateChecko
 	return c.Client.Do(req)
 }
 
-// CreatePortalSessionWithBody Open the customer portal
+// CreatePortalSessionWithBody Create customer portal session
 //
-// Where the provider shows receipts and saved cards. There is one once something was paid.
+// The API returns the URL of the payment provider's customer portal, which displays receipts and stored cards. The
+// portal exists after the first payment.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9958,9 +10409,10 @@ func (c *Client) CreatePortalSessionWithBody(ctx context.Context, params *Create
 	return c.Client.Do(req)
 }
 
-// CreatePortalSession Open the customer portal
+// CreatePortalSession Create customer portal session
 //
-// Where the provider shows receipts and saved cards. There is one once something was paid.
+// The API returns the URL of the payment provider's customer portal, which displays receipts and stored cards. The
+// portal exists after the first payment.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9977,9 +10429,9 @@ func (c *Client) CreatePortalSession(ctx context.Context, params *CreatePortalSe
 	return c.Client.Do(req)
 }
 
-// ListPaymentSessions Your top-ups
+// ListPaymentSessions List payment sessions
 //
-// Newest first.
+// The API returns the newest item first.
 //
 // Corresponds with GET /api/v1/payments/sessions (the `ListPaymentSessions` operationId).
 func (c *Client) ListPaymentSessions(ctx context.Context, params *ListPaymentSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9994,9 +10446,9 @@ func (c *Client) ListPaymentSessions(ctx context.Context, params *ListPaymentSes
 	return c.Client.Do(req)
 }
 
-// GetPaymentSession How a top-up stands
+// GetPaymentSession Get payment session
 //
-// `credited` once the balance has grown.
+// The status is `credited` when the payment is in the balance.
 //
 // Corresponds with GET /api/v1/payments/sessions/{id} (the `GetPaymentSession` operationId).
 func (c *Client) GetPaymentSession(ctx context.Context, id PaymentSessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10011,9 +10463,11 @@ func (c *Client) GetPaymentSession(ctx context.Context, id PaymentSessionID, req
 	return c.Client.Do(req)
 }
 
-// ReceivePaymentEventWithBody What the payment provider says
+// ReceivePaymentEventWithBody Receive payment webhook
 //
-// For the provider alone: the body as it was signed, at most 256 KiB, with `Stripe-Signature`. It is stored and answered; its effect follows. An event that is known already is answered the same.
+// Only the payment provider calls this operation. The body must be the signed original of at most 256 KiB, with
+// `Stripe-Signature`. The API stores the event before it responds; a job applies it. A repeated event gets the
+// same response.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10030,9 +10484,9 @@ func (c *Client) ReceivePaymentEventWithBody(ctx context.Context, params *Receiv
 	return c.Client.Do(req)
 }
 
-// ListProjects Your projects
+// ListProjects List projects
 //
-// The projects of your tenant that you may see, by name, with your role in each.
+// The API returns the projects that the caller can read, by name, with the caller's role in each.
 //
 // Corresponds with GET /api/v1/projects (the `ListProjects` operationId).
 func (c *Client) ListProjects(ctx context.Context, params *ListProjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10047,9 +10501,9 @@ func (c *Client) ListProjects(ctx context.Context, params *ListProjectsParams, r
 	return c.Client.Do(req)
 }
 
-// CreateProjectWithBody Make a project
+// CreateProjectWithBody Create project
 //
-// You become its administrator.
+// The caller becomes administrator of the project.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10066,9 +10520,9 @@ func (c *Client) CreateProjectWithBody(ctx context.Context, params *CreateProjec
 	return c.Client.Do(req)
 }
 
-// CreateProject Make a project
+// CreateProject Create project
 //
-// You become its administrator.
+// The caller becomes administrator of the project.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10085,9 +10539,10 @@ func (c *Client) CreateProject(ctx context.Context, params *CreateProjectParams,
 	return c.Client.Do(req)
 }
 
-// DeleteProject Close a project
+// DeleteProject Delete project
 //
-// Refused while anything lives in it. Its history and its charges stay.
+// The API rejects the deletion while the project has live allocations. The history and the charges of a deleted
+// project stay.
 //
 // Corresponds with DELETE /api/v1/projects/{project_id} (the `DeleteProject` operationId).
 func (c *Client) DeleteProject(ctx context.Context, projectId ProjectPath, params *DeleteProjectParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10102,9 +10557,9 @@ func (c *Client) DeleteProject(ctx context.Context, projectId ProjectPath, param
 	return c.Client.Do(req)
 }
 
-// GetProject One project
+// GetProject Get project
 //
-// With your role in it.
+// The API returns the project with the caller's role in it.
 //
 // Corresponds with GET /api/v1/projects/{project_id} (the `GetProject` operationId).
 func (c *Client) GetProject(ctx context.Context, projectId ProjectPath, params *GetProjectParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10119,9 +10574,9 @@ func (c *Client) GetProject(ctx context.Context, projectId ProjectPath, params *
 	return c.Client.Do(req)
 }
 
-// UpdateProjectWithBody Change a project
+// UpdateProjectWithBody Update project
 //
-// Its name or its description.
+// The name and the description can be updated.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10138,9 +10593,9 @@ func (c *Client) UpdateProjectWithBody(ctx context.Context, projectId ProjectPat
 	return c.Client.Do(req)
 }
 
-// UpdateProject Change a project
+// UpdateProject Update project
 //
-// Its name or its description.
+// The name and the description can be updated.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10157,9 +10612,10 @@ func (c *Client) UpdateProject(ctx context.Context, projectId ProjectPath, param
 	return c.Client.Do(req)
 }
 
-// ListProjectMembers People of a project
+// ListProjectMembers List project members
 //
-// With their role in it. The tenant's owners administer every project and are not listed.
+// The API returns the members of the project with their roles. Owners of the tenant administer every project and
+// are not in the list.
 //
 // Corresponds with GET /api/v1/projects/{project_id}/members (the `ListProjectMembers` operationId).
 func (c *Client) ListProjectMembers(ctx context.Context, projectId ProjectPath, params *ListProjectMembersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10174,9 +10630,9 @@ func (c *Client) ListProjectMembers(ctx context.Context, projectId ProjectPath, 
 	return c.Client.Do(req)
 }
 
-// DeleteProjectMember Take somebody out of a project
+// DeleteProjectMember Remove project member
 //
-// What they have open in it closes.
+// The API closes the user's open streams of this project.
 //
 // Corresponds with DELETE /api/v1/projects/{project_id}/members/{user_id} (the `DeleteProjectMember` operationId).
 func (c *Client) DeleteProjectMember(ctx context.Context, projectId ProjectPath, userId UserID, params *DeleteProjectMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10191,9 +10647,9 @@ func (c *Client) DeleteProjectMember(ctx context.Context, projectId ProjectPath,
 	return c.Client.Do(req)
 }
 
-// PutProjectMemberWithBody Give somebody a role in a project
+// PutProjectMemberWithBody Set project member role
 //
-// Of a person of the same tenant.
+// The user must be a member of the same tenant.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10210,9 +10666,9 @@ func (c *Client) PutProjectMemberWithBody(ctx context.Context, projectId Project
 	return c.Client.Do(req)
 }
 
-// PutProjectMember Give somebody a role in a project
+// PutProjectMember Set project member role
 //
-// Of a person of the same tenant.
+// The user must be a member of the same tenant.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10229,9 +10685,9 @@ func (c *Client) PutProjectMember(ctx context.Context, projectId ProjectPath, us
 	return c.Client.Do(req)
 }
 
-// ListServiceAccounts Service accounts of a project
+// ListServiceAccounts List service accounts
 //
-// By name.
+// The API returns service accounts by name.
 //
 // Corresponds with GET /api/v1/projects/{project_id}/service-accounts (the `ListServiceAccounts` operationId).
 func (c *Client) ListServiceAccounts(ctx context.Context, projectId ProjectPath, params *ListServiceAccountsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10246,9 +10702,9 @@ func (c *Client) ListServiceAccounts(ctx context.Context, projectId ProjectPath,
 	return c.Client.Do(req)
 }
 
-// CreateServiceAccountWithBody Make a service account
+// CreateServiceAccountWithBody Create service account
 //
-// A program's own identity in one project. `scopes` are the most that its tokens can be given.
+// A service account is a non-human identity in one project. `scopes` limit all tokens of the service account.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10265,9 +10721,9 @@ func (c *Client) CreateServiceAccountWithBody(ctx context.Context, projectId Pro
 	return c.Client.Do(req)
 }
 
-// CreateServiceAccount Make a service account
+// CreateServiceAccount Create service account
 //
-// A program's own identity in one project. `scopes` are the most that its tokens can be given.
+// A service account is a non-human identity in one project. `scopes` limit all tokens of the service account.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10284,9 +10740,10 @@ func (c *Client) CreateServiceAccount(ctx context.Context, projectId ProjectPath
 	return c.Client.Do(req)
 }
 
-// MintServiceAccountTokenWithBody Mint a token
+// MintServiceAccountTokenWithBody Create service account token
 //
-// Trades a credential for a token of at most an hour. Fewer scopes may be asked for, never more than the account has.
+// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
+// fewer scopes than the service account has, but not more.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10303,9 +10760,10 @@ func (c *Client) MintServiceAccountTokenWithBody(ctx context.Context, params *Mi
 	return c.Client.Do(req)
 }
 
-// MintServiceAccountToken Mint a token
+// MintServiceAccountToken Create service account token
 //
-// Trades a credential for a token of at most an hour. Fewer scopes may be asked for, never more than the account has.
+// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
+// fewer scopes than the service account has, but not more.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10322,9 +10780,10 @@ func (c *Client) MintServiceAccountToken(ctx context.Context, params *MintServic
 	return c.Client.Do(req)
 }
 
-// DeleteServiceAccount Remove a service account
+// DeleteServiceAccount Delete service account
 //
-// Its credentials and tokens stop working at once. Its name stays on what it did.
+// The credentials and the tokens of the service account stop working immediately. The service account stays the
+// actor in the audit log.
 //
 // Corresponds with DELETE /api/v1/service-accounts/{service_account_id} (the `DeleteServiceAccount` operationId).
 func (c *Client) DeleteServiceAccount(ctx context.Context, serviceAccountId ServiceAccountID, params *DeleteServiceAccountParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10339,9 +10798,9 @@ func (c *Client) DeleteServiceAccount(ctx context.Context, serviceAccountId Serv
 	return c.Client.Do(req)
 }
 
-// GetServiceAccount One service account
+// GetServiceAccount Get service account
 //
-// With its last use.
+// The API returns the service account with the time of its last use.
 //
 // Corresponds with GET /api/v1/service-accounts/{service_account_id} (the `GetServiceAccount` operationId).
 func (c *Client) GetServiceAccount(ctx context.Context, serviceAccountId ServiceAccountID, params *GetServiceAccountParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10356,9 +10815,9 @@ func (c *Client) GetServiceAccount(ctx context.Context, serviceAccountId Service
 	return c.Client.Do(req)
 }
 
-// UpdateServiceAccountWithBody Change a service account
+// UpdateServiceAccountWithBody Update service account
 //
-// Disabling it stops its tokens at once. Fewer scopes hold for tokens that are out, too.
+// A disabled service account has no valid tokens. Reduced scopes also apply to tokens that are already issued.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10375,9 +10834,9 @@ func (c *Client) UpdateServiceAccountWithBody(ctx context.Context, serviceAccoun
 	return c.Client.Do(req)
 }
 
-// UpdateServiceAccount Change a service account
+// UpdateServiceAccount Update service account
 //
-// Disabling it stops its tokens at once. Fewer scopes hold for tokens that are out, too.
+// A disabled service account has no valid tokens. Reduced scopes also apply to tokens that are already issued.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10394,9 +10853,9 @@ func (c *Client) UpdateServiceAccount(ctx context.Context, serviceAccountId Serv
 	return c.Client.Do(req)
 }
 
-// ListCredentials Credentials of a service account
+// ListCredentials List service account credentials
 //
-// Oldest first, revoked ones too. The secrets themselves are not kept.
+// The API returns the credentials, oldest first, including revoked ones. The API does not store the secrets.
 //
 // Corresponds with GET /api/v1/service-accounts/{service_account_id}/credentials (the `ListCredentials` operationId).
 func (c *Client) ListCredentials(ctx context.Context, serviceAccountId ServiceAccountID, params *ListCredentialsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10411,9 +10870,10 @@ func (c *Client) ListCredentials(ctx context.Context, serviceAccountId ServiceAc
 	return c.Client.Do(req)
 }
 
-// CreateCredentialWithBody Make a credential
+// CreateCredentialWithBody Create service account credential
 //
-// The secret is in this answer and nowhere else. Two may be in force at once, so that they can be rotated without a gap.
+// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
+// rotate them without interruption.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10430,9 +10890,10 @@ func (c *Client) CreateCredentialWithBody(ctx context.Context, serviceAccountId 
 	return c.Client.Do(req)
 }
 
-// CreateCredential Make a credential
+// CreateCredential Create service account credential
 //
-// The secret is in this answer and nowhere else. Two may be in force at once, so that they can be rotated without a gap.
+// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
+// rotate them without interruption.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10449,9 +10910,9 @@ func (c *Client) CreateCredential(ctx context.Context, serviceAccountId ServiceA
 	return c.Client.Do(req)
 }
 
-// DeleteCredential Revoke a credential
+// DeleteCredential Revoke service account credential
 //
-// It and the tokens that were minted with it stop working at once.
+// The credential and all tokens that were created with it stop working immediately.
 //
 // Corresponds with DELETE /api/v1/service-accounts/{service_account_id}/credentials/{credential_id} (the `DeleteCredential` operationId).
 func (c *Client) DeleteCredential(ctx context.Context, serviceAccountId ServiceAccountID, credentialId CredentialID, params *DeleteCredentialParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10466,9 +10927,10 @@ func (c *Client) DeleteCredential(ctx context.Context, serviceAccountId ServiceA
 	return c.Client.Do(req)
 }
 
-// ListSkus What can be had, at which price
+// ListSkus List SKUs
 //
-// Active SKUs by name, with the price per GPU and hour and how many GPUs are free now. The free number may be gone by the time you ask for it.
+// The API returns the active SKUs by name, with the price per GPU and hour and the number of free GPUs. Another
+// caller may claim the free GPUs before the next request.
 //
 // Corresponds with GET /api/v1/skus (the `ListSkus` operationId).
 func (c *Client) ListSkus(ctx context.Context, params *ListSkusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10483,9 +10945,9 @@ func (c *Client) ListSkus(ctx context.Context, params *ListSkusParams, reqEditor
 	return c.Client.Do(req)
 }
 
-// GetSku One SKU
+// GetSku Get SKU
 //
-// The SKU of this name, when it is sold.
+// The API returns an active SKU by its name.
 //
 // Corresponds with GET /api/v1/skus/{sku} (the `GetSku` operationId).
 func (c *Client) GetSku(ctx context.Context, sku SkuName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10500,9 +10962,9 @@ func (c *Client) GetSku(ctx context.Context, sku SkuName, reqEditors ...RequestE
 	return c.Client.Do(req)
 }
 
-// ListSshKeys Your SSH keys
+// ListSshKeys List SSH keys
 //
-// Your public keys, oldest first.
+// The API returns the public SSH keys of the caller, oldest first.
 //
 // Corresponds with GET /api/v1/ssh-keys (the `ListSshKeys` operationId).
 func (c *Client) ListSshKeys(ctx context.Context, params *ListSshKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10517,9 +10979,10 @@ func (c *Client) ListSshKeys(ctx context.Context, params *ListSshKeysParams, req
 	return c.Client.Do(req)
 }
 
-// CreateSshKeyWithBody Register an SSH key
+// CreateSshKeyWithBody Create SSH key
 //
-// One public key in the form of an `authorized_keys` line without options. A private key is refused, and not stored.
+// The public key is one line of `authorized_keys` without options. The API rejects a private key and does not
+// store it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10536,9 +10999,10 @@ func (c *Client) CreateSshKeyWithBody(ctx context.Context, params *CreateSshKeyP
 	return c.Client.Do(req)
 }
 
-// CreateSshKey Register an SSH key
+// CreateSshKey Create SSH key
 //
-// One public key in the form of an `authorized_keys` line without options. A private key is refused, and not stored.
+// The public key is one line of `authorized_keys` without options. The API rejects a private key and does not
+// store it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10555,9 +11019,9 @@ func (c *Client) CreateSshKey(ctx context.Context, params *CreateSshKeyParams, b
 	return c.Client.Do(req)
 }
 
-// DeleteSshKey Remove an SSH key
+// DeleteSshKey Delete SSH key
 //
-// The key logs in to no new allocation.
+// The platform adds a deleted key to no new allocation.
 //
 // Corresponds with DELETE /api/v1/ssh-keys/{id} (the `DeleteSshKey` operationId).
 func (c *Client) DeleteSshKey(ctx context.Context, id SshKeyID, params *DeleteSshKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10572,9 +11036,9 @@ func (c *Client) DeleteSshKey(ctx context.Context, id SshKeyID, params *DeleteSs
 	return c.Client.Do(req)
 }
 
-// GetTenant Your tenant
+// GetTenant Get tenant
 //
-// Who owns the balance, the projects and the people.
+// The API returns the tenant, which owns the balance, the projects and the memberships.
 //
 // Corresponds with GET /api/v1/tenant (the `GetTenant` operationId).
 func (c *Client) GetTenant(ctx context.Context, params *GetTenantParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10589,9 +11053,9 @@ func (c *Client) GetTenant(ctx context.Context, params *GetTenantParams, reqEdit
 	return c.Client.Do(req)
 }
 
-// UpdateTenantWithBody Rename your tenant
+// UpdateTenantWithBody Update tenant
 //
-// Resource names keep its id.
+// The tenant's id in URNs does not change.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10608,9 +11072,9 @@ func (c *Client) UpdateTenantWithBody(ctx context.Context, params *UpdateTenantP
 	return c.Client.Do(req)
 }
 
-// UpdateTenant Rename your tenant
+// UpdateTenant Update tenant
 //
-// Resource names keep its id.
+// The tenant's id in URNs does not change.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10627,9 +11091,9 @@ func (c *Client) UpdateTenant(ctx context.Context, params *UpdateTenantParams, b
 	return c.Client.Do(req)
 }
 
-// ListInvitations Open invitations
+// ListInvitations List invitations
 //
-// Those that nobody has accepted yet.
+// The API returns the invitations that are not yet accepted.
 //
 // Corresponds with GET /api/v1/tenant/invitations (the `ListInvitations` operationId).
 func (c *Client) ListInvitations(ctx context.Context, params *ListInvitationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10644,9 +11108,9 @@ func (c *Client) ListInvitations(ctx context.Context, params *ListInvitationsPar
 	return c.Client.Do(req)
 }
 
-// CreateInvitationWithBody Invite somebody
+// CreateInvitationWithBody Create invitation
 //
-// Accepted by signing in with that e-mail address, verified, within seven days.
+// A user accepts the invitation by signing in with this verified e-mail address within seven days.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10663,9 +11127,9 @@ func (c *Client) CreateInvitationWithBody(ctx context.Context, params *CreateInv
 	return c.Client.Do(req)
 }
 
-// CreateInvitation Invite somebody
+// CreateInvitation Create invitation
 //
-// Accepted by signing in with that e-mail address, verified, within seven days.
+// A user accepts the invitation by signing in with this verified e-mail address within seven days.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10682,9 +11146,9 @@ func (c *Client) CreateInvitation(ctx context.Context, params *CreateInvitationP
 	return c.Client.Do(req)
 }
 
-// DeleteInvitation Take an invitation back
+// DeleteInvitation Revoke invitation
 //
-// It cannot be accepted any more.
+// Nobody can accept a revoked invitation.
 //
 // Corresponds with DELETE /api/v1/tenant/invitations/{id} (the `DeleteInvitation` operationId).
 func (c *Client) DeleteInvitation(ctx context.Context, id InvitationID, params *DeleteInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10699,9 +11163,9 @@ func (c *Client) DeleteInvitation(ctx context.Context, id InvitationID, params *
 	return c.Client.Do(req)
 }
 
-// ListTenantMembers People of your tenant
+// ListTenantMembers List tenant members
 //
-// With their role in it.
+// The API returns the members of the tenant with their roles.
 //
 // Corresponds with GET /api/v1/tenant/members (the `ListTenantMembers` operationId).
 func (c *Client) ListTenantMembers(ctx context.Context, params *ListTenantMembersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10716,9 +11180,10 @@ func (c *Client) ListTenantMembers(ctx context.Context, params *ListTenantMember
 	return c.Client.Do(req)
 }
 
-// DeleteTenantMember Take somebody out of your tenant
+// DeleteTenantMember Remove tenant member
 //
-// And out of all its projects; what they have open closes. The last owner stays.
+// The API also removes the user from all projects of the tenant and closes the user's open streams. The API
+// rejects the removal of the last owner.
 //
 // Corresponds with DELETE /api/v1/tenant/members/{user_id} (the `DeleteTenantMember` operationId).
 func (c *Client) DeleteTenantMember(ctx context.Context, userId UserID, params *DeleteTenantMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10733,9 +11198,9 @@ func (c *Client) DeleteTenantMember(ctx context.Context, userId UserID, params *
 	return c.Client.Do(req)
 }
 
-// PutTenantMemberWithBody Give somebody a role in your tenant
+// PutTenantMemberWithBody Set tenant member role
 //
-// Of a person who is in it. Whoever is not yet is invited.
+// The user must be a member of the tenant. Invite other users.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10752,9 +11217,9 @@ func (c *Client) PutTenantMemberWithBody(ctx context.Context, userId UserID, par
 	return c.Client.Do(req)
 }
 
-// PutTenantMember Give somebody a role in your tenant
+// PutTenantMember Set tenant member role
 //
-// Of a person who is in it. Whoever is not yet is invited.
+// The user must be a member of the tenant. Invite other users.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10771,9 +11236,10 @@ func (c *Client) PutTenantMember(ctx context.Context, userId UserID, params *Put
 	return c.Client.Do(req)
 }
 
-// GetMe Who you are
+// GetMe Get current user
 //
-// The signed-in person, the tenant, and the roles that decide what you may do.
+// The API returns the signed-in user or service account, the tenant, and the roles that decide the caller's
+// permissions.
 //
 // Corresponds with GET /api/v1/users/me (the `GetMe` operationId).
 func (c *Client) GetMe(ctx context.Context, params *GetMeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10788,9 +11254,9 @@ func (c *Client) GetMe(ctx context.Context, params *GetMeParams, reqEditors ...R
 	return c.Client.Do(req)
 }
 
-// UpdateMeWithBody Change your name
+// UpdateMeWithBody Update current user
 //
-// The e-mail address and the role belong to whoever signs you in.
+// Only the name can be updated. The identity provider owns the e-mail address and the role.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10807,9 +11273,9 @@ func (c *Client) UpdateMeWithBody(ctx context.Context, params *UpdateMeParams, c
 	return c.Client.Do(req)
 }
 
-// UpdateMe Change your name
+// UpdateMe Update current user
 //
-// The e-mail address and the role belong to whoever signs you in.
+// Only the name can be updated. The identity provider owns the e-mail address and the role.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10826,9 +11292,9 @@ func (c *Client) UpdateMe(ctx context.Context, params *UpdateMeParams, body Upda
 	return c.Client.Do(req)
 }
 
-// SetPasswordWithBody Set your password
+// SetPasswordWithBody Set password
 //
-// Where the policy `auth.personal_login_enabled` is on. Your other sessions end.
+// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10845,9 +11311,9 @@ func (c *Client) SetPasswordWithBody(ctx context.Context, params *SetPasswordPar
 	return c.Client.Do(req)
 }
 
-// SetPassword Set your password
+// SetPassword Set password
 //
-// Where the policy `auth.personal_login_enabled` is on. Your other sessions end.
+// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10864,9 +11330,9 @@ func (c *Client) SetPassword(ctx context.Context, params *SetPasswordParams, bod
 	return c.Client.Do(req)
 }
 
-// GetLivez The process answers
+// GetLivez Get liveness
 //
-// Touches nothing. A failure means: restart me.
+// The check uses no dependency. If it fails, restart the process.
 //
 // Corresponds with GET /livez (the `GetLivez` operationId).
 func (c *Client) GetLivez(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10881,9 +11347,9 @@ func (c *Client) GetLivez(ctx context.Context, reqEditors ...RequestEditorFn) (*
 	return c.Client.Do(req)
 }
 
-// GetReadyz The process can serve
+// GetReadyz Get readiness
 //
-// Asks PostgreSQL only. A failure means: send requests elsewhere for now.
+// The check queries PostgreSQL only. If it fails, send requests to another server.
 //
 // Corresponds with GET /readyz (the `GetReadyz` operationId).
 func (c *Client) GetReadyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -20581,953 +21047,1023 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
-	// GetTokenKeysWithResponse Keys of the tokens that are minted here
+	// GetTokenKeysWithResponse Get token signing keys
 	//
-	// JSON Web Key Set (RFC 7517) for whoever verifies tokens of service accounts.
+	// The API returns the JSON Web Key Set (RFC 7517) that verifies access tokens of service accounts.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /.well-known/jwks.json (the `GetTokenKeys` operationId).
 	GetTokenKeysWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTokenKeysResponse, error)
 
-	// ListAdminAuditLogsWithResponse The audit
+	// ListAdminAuditLogsWithResponse List audit logs
 	//
-	// Of all tenants and of the platform, newest first.
+	// The API returns the audit rows of all tenants and of the platform, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/audit-logs (the `ListAdminAuditLogs` operationId).
 	ListAdminAuditLogsWithResponse(ctx context.Context, params *ListAdminAuditLogsParams, reqEditors ...RequestEditorFn) (*ListAdminAuditLogsResponse, error)
 
-	// ExportAdminAuditLogsWithResponse The audit as CSV
+	// ExportAdminAuditLogsWithResponse Export audit logs as CSV
 	//
-	// All rows that match, newest first, as a stream of any length.
+	// The API streams all matching audit rows as CSV, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/audit-logs/export (the `ExportAdminAuditLogs` operationId).
 	ExportAdminAuditLogsWithResponse(ctx context.Context, params *ExportAdminAuditLogsParams, reqEditors ...RequestEditorFn) (*ExportAdminAuditLogsResponse, error)
 
-	// ListDesiredWithResponse Declared objects of a kind
+	// ListDesiredWithResponse List desired objects
 	//
-	// What should be true, by name, with the place where each object was written.
+	// The API returns the desired objects of a kind by name, with the source of each object.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/desired/{kind} (the `ListDesired` operationId).
 	ListDesiredWithResponse(ctx context.Context, kind KindName, params *ListDesiredParams, reqEditors ...RequestEditorFn) (*ListDesiredResponse, error)
 
-	// DeleteDesiredWithResponse Declare an object no more
+	// DeleteDesiredWithResponse Delete desired object
 	//
-	// What stands for it in the world is let go by the loop. Not under a live allocation, and not what Git owns.
+	// The control loop then removes what the object describes. The API rejects the deletion while a live allocation
+	// depends on the object, or if Git owns it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/desired/{kind}/{name} (the `DeleteDesired` operationId).
 	DeleteDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *DeleteDesiredParams, reqEditors ...RequestEditorFn) (*DeleteDesiredResponse, error)
 
-	// GetDesiredWithResponse One declared object
+	// GetDesiredWithResponse Get desired object
 	//
-	// The object of this kind and name. Allocations are named within their project: give its id as `scope`.
+	// The API returns the desired object of this kind and name. Allocation names are unique in their project only:
+	// pass the project id as `scope`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/desired/{kind}/{name} (the `GetDesired` operationId).
 	GetDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *GetDesiredParams, reqEditors ...RequestEditorFn) (*GetDesiredResponse, error)
 
-	// PutDesiredWithBodyWithResponse Declare an object
+	// PutDesiredWithBodyWithResponse Put desired object
 	//
-	// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+	// The API creates the object with `201`, or updates it to its next generation. `If-Match` names the version that
+	// the client has changed. Without it the API only creates new objects. The API rejects a change of an object that
+	// Git owns and returns the file and the line to edit.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
 	PutDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutDesiredResponse, error)
 
-	// PutDesiredWithResponse Declare an object
+	// PutDesiredWithResponse Put desired object
 	//
-	// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+	// The API creates the object with `201`, or updates it to its next generation. `If-Match` names the version that
+	// the client has changed. Without it the API only creates new objects. The API rejects a change of an object that
+	// Git owns and returns the file and the line to edit.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/desired/{kind}/{name} (the `PutDesired` operationId).
 	PutDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *PutDesiredParams, body PutDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*PutDesiredResponse, error)
 
-	// AdoptDesiredWithBodyWithResponse Move an object to its other owner
+	// AdoptDesiredWithBodyWithResponse Adopt desired object
 	//
-	// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+	// With owner `git`, the next revision of `source` that contains the object can adopt it within one day. With owner
+	// `api`, the caller owns the object immediately, and the files must no longer contain it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
 	AdoptDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptDesiredResponse, error)
 
-	// AdoptDesiredWithResponse Move an object to its other owner
+	// AdoptDesiredWithResponse Adopt desired object
 	//
-	// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+	// With owner `git`, the next revision of `source` that contains the object can adopt it within one day. With owner
+	// `api`, the caller owns the object immediately, and the files must no longer contain it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/adopt (the `AdoptDesired` operationId).
 	AdoptDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *AdoptDesiredParams, body AdoptDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptDesiredResponse, error)
 
-	// ReconcileDesiredWithBodyWithResponse Work an object anew
+	// ReconcileDesiredWithBodyWithResponse Reconcile desired object
 	//
-	// The same generation is carried out again, as though nothing had been done for it.
+	// The control loop executes the same generation again, even if the object has converged.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
 	ReconcileDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReconcileDesiredResponse, error)
 
-	// ReconcileDesiredWithResponse Work an object anew
+	// ReconcileDesiredWithResponse Reconcile desired object
 	//
-	// The same generation is carried out again, as though nothing had been done for it.
+	// The control loop executes the same generation again, even if the object has converged.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/reconcile (the `ReconcileDesired` operationId).
 	ReconcileDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ReconcileDesiredParams, body ReconcileDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*ReconcileDesiredResponse, error)
 
-	// ResumeDesiredWithResponse Take an object up again
+	// ResumeDesiredWithResponse Resume desired object
 	//
-	// Ends a suspension now.
+	// The API ends the suspension immediately.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/resume (the `ResumeDesired` operationId).
 	ResumeDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *ResumeDesiredParams, reqEditors ...RequestEditorFn) (*ResumeDesiredResponse, error)
 
-	// SuspendDesiredWithBodyWithResponse Leave an object alone
+	// SuspendDesiredWithBodyWithResponse Suspend desired object
 	//
-	// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+	// The control loop starts no new work for the object until the given time, or until it is resumed. A requested
+	// release and billing continue.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
 	SuspendDesiredWithBodyWithResponse(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SuspendDesiredResponse, error)
 
-	// SuspendDesiredWithResponse Leave an object alone
+	// SuspendDesiredWithResponse Suspend desired object
 	//
-	// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+	// The control loop starts no new work for the object until the given time, or until it is resumed. A requested
+	// release and billing continue.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/desired/{kind}/{name}/suspend (the `SuspendDesired` operationId).
 	SuspendDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *SuspendDesiredParams, body SuspendDesiredJSONRequestBody, reqEditors ...RequestEditorFn) (*SuspendDesiredResponse, error)
 
-	// TraceDesiredWithResponse How an object came to be as it is
+	// TraceDesiredWithResponse Trace desired object
 	//
-	// From the request to the last observation: who asked, what was declared, planned, enqueued, ordered of a node, and seen. Oldest first.
+	// The API returns the history of the object from the request to the last observation, oldest first: request,
+	// desired object, plans, jobs, tasks and reports.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
 	TraceDesiredWithResponse(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*TraceDesiredResponse, error)
 
-	// ListDriftWithResponse Where observed differs from desired
+	// ListDriftWithResponse List drift
 	//
-	// Open differences first, the newest before; with what is done about each, by whom and until when.
+	// The API returns open drift first, newest first, with the action, the owner and the deadline of each.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/drift (the `ListDrift` operationId).
 	ListDriftWithResponse(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*ListDriftResponse, error)
 
-	// IgnoreDriftWithBodyWithResponse Live with a difference for a while
+	// IgnoreDriftWithBodyWithResponse Ignore drift
 	//
-	// Nothing is done about it until the time given; then it is open again if it is still there.
+	// The platform ignores the drift until the given time. Drift that still exists then is open again.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
 	IgnoreDriftWithBodyWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error)
 
-	// IgnoreDriftWithResponse Live with a difference for a while
+	// IgnoreDriftWithResponse Ignore drift
 	//
-	// Nothing is done about it until the time given; then it is open again if it is still there.
+	// The platform ignores the drift until the given time. Drift that still exists then is open again.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
 	IgnoreDriftWithResponse(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*IgnoreDriftResponse, error)
 
-	// ListGitSourcesWithResponse Where declarations are kept
+	// ListGitSourcesWithResponse List Git sources
 	//
-	// All sources, by name, with what was last seen of each.
+	// The API returns all Git sources by name, with the last fetch of each.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/git-sources (the `ListGitSources` operationId).
 	ListGitSourcesWithResponse(ctx context.Context, params *ListGitSourcesParams, reqEditors ...RequestEditorFn) (*ListGitSourcesResponse, error)
 
-	// GetGitSourceWithResponse One source
+	// GetGitSourceWithResponse Get Git source
 	//
-	// With its conditions: fetched, validated, applied.
+	// The API returns the Git source with its conditions: fetched, validated, applied.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/git-sources/{name} (the `GetGitSource` operationId).
 	GetGitSourceWithResponse(ctx context.Context, name GitSourceName, reqEditors ...RequestEditorFn) (*GetGitSourceResponse, error)
 
-	// ResumeGitSourceWithResponse Apply a source again
+	// ResumeGitSourceWithResponse Resume Git source
 	//
-	// The branch as it is then.
+	// The platform applies the current commit of the branch.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/resume (the `ResumeGitSource` operationId).
 	ResumeGitSourceWithResponse(ctx context.Context, name GitSourceName, params *ResumeGitSourceParams, reqEditors ...RequestEditorFn) (*ResumeGitSourceResponse, error)
 
-	// SuspendGitSourceWithBodyWithResponse Apply nothing more of a source
+	// SuspendGitSourceWithBodyWithResponse Suspend Git source
 	//
-	// Commits are still read and judged.
+	// The platform still fetches and validates the commits of a suspended source.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
 	SuspendGitSourceWithBodyWithResponse(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SuspendGitSourceResponse, error)
 
-	// SuspendGitSourceWithResponse Apply nothing more of a source
+	// SuspendGitSourceWithResponse Suspend Git source
 	//
-	// Commits are still read and judged.
+	// The platform still fetches and validates the commits of a suspended source.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/suspend (the `SuspendGitSource` operationId).
 	SuspendGitSourceWithResponse(ctx context.Context, name GitSourceName, params *SuspendGitSourceParams, body SuspendGitSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*SuspendGitSourceResponse, error)
 
-	// SyncGitSourceWithResponse Look at a source now
+	// SyncGitSourceWithResponse Sync Git source
 	//
-	// It is polled anyway; this only makes the next look come sooner.
+	// The API starts the next sync of the source immediately. The platform also syncs each source periodically.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
 	SyncGitSourceWithResponse(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*SyncGitSourceResponse, error)
 
-	// ListAdminNodesWithResponse The machines
+	// ListAdminNodesWithResponse List nodes
 	//
-	// Every node by name, with its four axes: lifecycle, health, reachability, occupancy. They are never one colour.
+	// The API returns all nodes by name. Lifecycle, health, reachability and occupancy are four separate values.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/nodes (the `ListAdminNodes` operationId).
 	ListAdminNodesWithResponse(ctx context.Context, params *ListAdminNodesParams, reqEditors ...RequestEditorFn) (*ListAdminNodesResponse, error)
 
-	// CreateNodeWithBodyWithResponse Declare a machine
+	// CreateNodeWithBodyWithResponse Create node
 	//
-	// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
-	// A name that is declared already is `409`, and an unknown SKU `422`.
+	// The API creates a desired Node that the owner `api` manages. The node itself enrols with an enrolment token. The
+	// API returns `409` if the name exists and `422` if the SKU is unknown.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
 	CreateNodeWithBodyWithResponse(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error)
 
-	// CreateNodeWithResponse Declare a machine
+	// CreateNodeWithResponse Create node
 	//
-	// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
-	// A name that is declared already is `409`, and an unknown SKU `422`.
+	// The API creates a desired Node that the owner `api` manages. The node itself enrols with an enrolment token. The
+	// API returns `409` if the name exists and `422` if the SKU is unknown.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
 	CreateNodeWithResponse(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error)
 
-	// RetireNodeWithResponse Retire a machine
+	// RetireNodeWithResponse Retire node
 	//
-	// Takes the declaration back. The node leaves the fleet with the last proof of what stood on it, and its certificates are of no use any more.
-	// Refused with `node_in_use` while live allocations stand on it: drain it first. A node that a source declares is taken out there (`managed_by_git`).
+	// The API deletes the desired Node. The node leaves the fleet after the last proof of a clean slot, and the
+	// platform revokes its certificates. While live allocations use the node, the API returns `node_in_use`; drain the
+	// node first. A node that Git owns must be removed in Git (`managed_by_git`).
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/nodes/{name} (the `RetireNode` operationId).
 	RetireNodeWithResponse(ctx context.Context, name NodeName, params *RetireNodeParams, reqEditors ...RequestEditorFn) (*RetireNodeResponse, error)
 
-	// GetAdminNodeWithResponse One machine
+	// GetAdminNodeWithResponse Get node
 	//
-	// The node of this name with its GPUs and what is sold of them.
+	// The API returns a node by name, with its GPUs and slots.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{name} (the `GetAdminNode` operationId).
 	GetAdminNodeWithResponse(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*GetAdminNodeResponse, error)
 
-	// AcceptNodeHardwareWithBodyWithResponse Accept changed hardware
+	// AcceptNodeHardwareWithBodyWithResponse Accept node hardware
 	//
-	// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+	// The platform holds a node whose hardware has changed until an operator accepts the new hardware. Name the
+	// fingerprint from the last report. If the fingerprint has changed since then, the API rejects the request.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
 	AcceptNodeHardwareWithBodyWithResponse(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error)
 
-	// AcceptNodeHardwareWithResponse Accept changed hardware
+	// AcceptNodeHardwareWithResponse Accept node hardware
 	//
-	// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+	// The platform holds a node whose hardware has changed until an operator accepts the new hardware. Name the
+	// fingerprint from the last report. If the fingerprint has changed since then, the API rejects the request.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/accept-hardware (the `AcceptNodeHardware` operationId).
 	AcceptNodeHardwareWithResponse(ctx context.Context, name NodeName, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error)
 
-	// CordonNodeWithBodyWithResponse Place nothing new on a machine
+	// CordonNodeWithBodyWithResponse Cordon node
 	//
-	// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
-	// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+	// The API adds an operator hold of the caller to the node. The platform places nothing new on the node, and
+	// existing allocations continue. The hold ends at `until` or when the caller removes it. A repeated request
+	// changes the reason and the end of the caller's hold. Holds of other operators stay.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
 	CordonNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *CordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CordonNodeResponse, error)
 
-	// CordonNodeWithResponse Place nothing new on a machine
+	// CordonNodeWithResponse Cordon node
 	//
-	// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
-	// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+	// The API adds an operator hold of the caller to the node. The platform places nothing new on the node, and
+	// existing allocations continue. The hold ends at `until` or when the caller removes it. A repeated request
+	// changes the reason and the end of the caller's hold. Holds of other operators stay.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/cordon (the `CordonNode` operationId).
 	CordonNodeWithResponse(ctx context.Context, name NodeName, params *CordonNodeParams, body CordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*CordonNodeResponse, error)
 
-	// DrainNodeWithBodyWithResponse Move work away from a machine
+	// DrainNodeWithBodyWithResponse Drain node
 	//
-	// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
-	// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+	// The platform places nothing new on the node. It notifies the tenants of all live allocations of the deadline and
+	// the reason, by event and condition. At the deadline the platform releases the remaining allocations with reason
+	// `node_drain`. Set `deadline` or `grace_minutes`; the default is the policy `node.drain_grace_minutes`. The node
+	// becomes `drained` after the last proof of a clean slot.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
 	DrainNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
 
-	// DrainNodeWithResponse Move work away from a machine
+	// DrainNodeWithResponse Drain node
 	//
-	// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
-	// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+	// The platform places nothing new on the node. It notifies the tenants of all live allocations of the deadline and
+	// the reason, by event and condition. At the deadline the platform releases the remaining allocations with reason
+	// `node_drain`. Set `deadline` or `grace_minutes`; the default is the policy `node.drain_grace_minutes`. The node
+	// becomes `drained` after the last proof of a clean slot.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/drain (the `DrainNode` operationId).
 	DrainNodeWithResponse(ctx context.Context, name NodeName, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
 
-	// CreateEnrolmentTokenWithBodyWithResponse Let a machine enrol
+	// CreateEnrolmentTokenWithBodyWithResponse Create enrolment token
 	//
-	// A token for this node alone, good once and for a quarter of an hour. It is shown here and never again.
+	// The token is valid for this node only, for one use, and for 15 minutes. Only this response contains the token.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/enrolment-token (the `CreateEnrolmentToken` operationId).
 	CreateEnrolmentTokenWithBodyWithResponse(ctx context.Context, name NodeName, params *CreateEnrolmentTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEnrolmentTokenResponse, error)
 
-	// CreateEnrolmentTokenWithResponse Let a machine enrol
+	// CreateEnrolmentTokenWithResponse Create enrolment token
 	//
-	// A token for this node alone, good once and for a quarter of an hour. It is shown here and never again.
+	// The token is valid for this node only, for one use, and for 15 minutes. Only this response contains the token.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/enrolment-token (the `CreateEnrolmentToken` operationId).
 	CreateEnrolmentTokenWithResponse(ctx context.Context, name NodeName, params *CreateEnrolmentTokenParams, body CreateEnrolmentTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEnrolmentTokenResponse, error)
 
-	// OverrideNodeHealthWithBodyWithResponse Say how healthy a machine is
+	// OverrideNodeHealthWithBodyWithResponse Override node health
 	//
-	// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+	// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
+	// the reports of the node. `unknown` removes the override.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
 	OverrideNodeHealthWithBodyWithResponse(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OverrideNodeHealthResponse, error)
 
-	// OverrideNodeHealthWithResponse Say how healthy a machine is
+	// OverrideNodeHealthWithResponse Override node health
 	//
-	// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+	// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
+	// the reports of the node. `unknown` removes the override.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
 	OverrideNodeHealthWithResponse(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody, reqEditors ...RequestEditorFn) (*OverrideNodeHealthResponse, error)
 
-	// ProbeNodeWithBodyWithResponse Ask a machine how it is
+	// ProbeNodeWithBodyWithResponse Probe node
 	//
-	// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+	// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
+	// time, the API returns `504` with `agent_timeout`, and the task stays in the node's mailbox.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
 	ProbeNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *ProbeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProbeNodeResponse, error)
 
-	// ProbeNodeWithResponse Ask a machine how it is
+	// ProbeNodeWithResponse Probe node
 	//
-	// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+	// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
+	// time, the API returns `504` with `agent_timeout`, and the task stays in the node's mailbox.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
 	ProbeNodeWithResponse(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*ProbeNodeResponse, error)
 
-	// RevokeNodeWithBodyWithResponse Take a machine's certificates back
+	// RevokeNodeWithBodyWithResponse Revoke node certificates
 	//
-	// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
-	// What runs on it runs on, unknown to us: the node turns silent.
+	// The API revokes all certificates of this node. The server closes the node's open connections within two seconds,
+	// and the node must enrol again. Allocations on the node continue without reports, and the node becomes
+	// unreachable.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
 	RevokeNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *RevokeNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeNodeResponse, error)
 
-	// RevokeNodeWithResponse Take a machine's certificates back
+	// RevokeNodeWithResponse Revoke node certificates
 	//
-	// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
-	// What runs on it runs on, unknown to us: the node turns silent.
+	// The API revokes all certificates of this node. The server closes the node's open connections within two seconds,
+	// and the node must enrol again. Allocations on the node continue without reports, and the node becomes
+	// unreachable.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/revoke (the `RevokeNode` operationId).
 	RevokeNodeWithResponse(ctx context.Context, name NodeName, params *RevokeNodeParams, body RevokeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeNodeResponse, error)
 
-	// GetNodeTopologyWithResponse How a machine is wired
+	// GetNodeTopologyWithResponse Get node topology
 	//
-	// GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability, as last reported whole.
+	// The API returns the GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability from the
+	// last complete report.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{name}/topology (the `GetNodeTopology` operationId).
 	GetNodeTopologyWithResponse(ctx context.Context, name NodeName, reqEditors ...RequestEditorFn) (*GetNodeTopologyResponse, error)
 
-	// UncordonNodeWithBodyWithResponse Lift your holds of a machine
+	// UncordonNodeWithBodyWithResponse Uncordon node
 	//
-	// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
-	// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+	// The API removes the caller's cordons and drains of this node. If only other operators hold the node, the API
+	// returns `drain_owned_by_other`; an admin can remove their holds with `force`. A node that a file cordons must be
+	// uncordoned in that file (`managed_by_git`, with file and line). The platform notifies tenants that their
+	// scheduled release is cancelled.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
 	UncordonNodeWithBodyWithResponse(ctx context.Context, name NodeName, params *UncordonNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UncordonNodeResponse, error)
 
-	// UncordonNodeWithResponse Lift your holds of a machine
+	// UncordonNodeWithResponse Uncordon node
 	//
-	// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
-	// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+	// The API removes the caller's cordons and drains of this node. If only other operators hold the node, the API
+	// returns `drain_owned_by_other`; an admin can remove their holds with `force`. A node that a file cordons must be
+	// uncordoned in that file (`managed_by_git`, with file and line). The platform notifies tenants that their
+	// scheduled release is cancelled.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
 	UncordonNodeWithResponse(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*UncordonNodeResponse, error)
 
-	// ListAdminPaymentSessionsWithResponse Checkouts of all tenants
+	// ListAdminPaymentSessionsWithResponse List payment sessions of all tenants
 	//
-	// Newest first; `status=stuck` are those that somebody should look at: opened and never finished past their end, or not what was asked for.
+	// The API returns the newest payment session first. `status=stuck` selects sessions that an operator should check:
+	// sessions that are still open after their end, and sessions whose payment does not match.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/payments/sessions (the `ListAdminPaymentSessions` operationId).
 	ListAdminPaymentSessionsWithResponse(ctx context.Context, params *ListAdminPaymentSessionsParams, reqEditors ...RequestEditorFn) (*ListAdminPaymentSessionsResponse, error)
 
-	// ReconcilePaymentSessionWithResponse Ask the provider again
+	// ReconcilePaymentSessionWithResponse Reconcile payment session
 	//
-	// Reads the checkout at the provider and does what an event would have done: credit, end, or say what does not fit.
+	// The API reads the checkout session at the payment provider and applies it in the same way as an event: it
+	// credits the balance, ends the session, or records the mismatch.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/payments/sessions/{id}/reconcile (the `ReconcilePaymentSession` operationId).
 	ReconcilePaymentSessionWithResponse(ctx context.Context, id PaymentSessionID, params *ReconcilePaymentSessionParams, reqEditors ...RequestEditorFn) (*ReconcilePaymentSessionResponse, error)
 
-	// ListPlansWithResponse What the loop decided, and what changes would do
+	// ListPlansWithResponse List plans
 	//
-	// Plans that were not empty, newest first. An empty plan leaves nothing behind.
+	// The API returns plans that contain at least one action, newest first. The platform does not store empty plans.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/plans (the `ListPlans` operationId).
 	ListPlansWithResponse(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*ListPlansResponse, error)
 
-	// CreatePlanWithBodyWithResponse What a change would do
+	// CreatePlanWithBodyWithResponse Create plan
 	//
-	// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+	// The API validates the files in the same way as a commit and compares them with desired state. With `source` the
+	// files represent the complete tree of that Git source. Without `source` they represent objects that the owner
+	// `api` manages, and other objects stay unchanged. The API stores the plan, so that it can be approved or applied
+	// without a change.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
 	CreatePlanWithBodyWithResponse(ctx context.Context, params *CreatePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePlanResponse, error)
 
-	// CreatePlanWithResponse What a change would do
+	// CreatePlanWithResponse Create plan
 	//
-	// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+	// The API validates the files in the same way as a commit and compares them with desired state. With `source` the
+	// files represent the complete tree of that Git source. Without `source` they represent objects that the owner
+	// `api` manages, and other objects stay unchanged. The API stores the plan, so that it can be approved or applied
+	// without a change.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/plans (the `CreatePlan` operationId).
 	CreatePlanWithResponse(ctx context.Context, params *CreatePlanParams, body CreatePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePlanResponse, error)
 
-	// GetPlanWithResponse One plan, with its reasons
+	// GetPlanWithResponse Get plan
 	//
-	// Each action names the object, the node, the fence and why. An action that the check held back says so in `held`.
+	// Each action names the object, the node, the fence and the reason. An action that the plan check has blocked has
+	// its reason in `blocked`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/plans/{id} (the `GetPlan` operationId).
 	GetPlanWithResponse(ctx context.Context, id PlanID, reqEditors ...RequestEditorFn) (*GetPlanResponse, error)
 
-	// ApplyPlanWithBodyWithResponse Carry out a plan of files
+	// ApplyPlanWithBodyWithResponse Apply plan
 	//
-	// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+	// The API applies the whole plan in one transaction. If the plan has changed, the API rejects the request and
+	// returns the differences. A plan of a commit is applied by merging the commit.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
 	ApplyPlanWithBodyWithResponse(ctx context.Context, id PlanID, params *ApplyPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPlanResponse, error)
 
-	// ApplyPlanWithResponse Carry out a plan of files
+	// ApplyPlanWithResponse Apply plan
 	//
-	// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+	// The API applies the whole plan in one transaction. If the plan has changed, the API rejects the request and
+	// returns the differences. A plan of a commit is applied by merging the commit.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/apply (the `ApplyPlan` operationId).
 	ApplyPlanWithResponse(ctx context.Context, id PlanID, params *ApplyPlanParams, body ApplyPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPlanResponse, error)
 
-	// ApprovePlanWithBodyWithResponse Let a waiting change through
+	// ApprovePlanWithBodyWithResponse Approve plan
 	//
-	// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+	// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
+	// again first. If the plan has changed, the API rejects the request and returns the differences.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
 	ApprovePlanWithBodyWithResponse(ctx context.Context, id PlanID, params *ApprovePlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApprovePlanResponse, error)
 
-	// ApprovePlanWithResponse Let a waiting change through
+	// ApprovePlanWithResponse Approve plan
 	//
-	// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+	// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
+	// again first. If the plan has changed, the API rejects the request and returns the differences.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/approve (the `ApprovePlan` operationId).
 	ApprovePlanWithResponse(ctx context.Context, id PlanID, params *ApprovePlanParams, body ApprovePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*ApprovePlanResponse, error)
 
-	// RejectPlanWithBodyWithResponse Turn a change down
+	// RejectPlanWithBodyWithResponse Reject plan
 	//
-	// Its commit is not applied; the next one may be.
+	// The platform does not apply the commit of a rejected plan. It may apply a later commit.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
 	RejectPlanWithBodyWithResponse(ctx context.Context, id PlanID, params *RejectPlanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RejectPlanResponse, error)
 
-	// RejectPlanWithResponse Turn a change down
+	// RejectPlanWithResponse Reject plan
 	//
-	// Its commit is not applied; the next one may be.
+	// The platform does not apply the commit of a rejected plan. It may apply a later commit.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/plans/{id}/reject (the `RejectPlan` operationId).
 	RejectPlanWithResponse(ctx context.Context, id PlanID, params *RejectPlanParams, body RejectPlanJSONRequestBody, reqEditors ...RequestEditorFn) (*RejectPlanResponse, error)
 
-	// ListPoliciesWithResponse What is allowed, and who says so
+	// ListPoliciesWithResponse List policies
 	//
-	// Every key with its default and bounds, and each value that is set, with its scope and source.
+	// The API returns every policy key with its default and its bounds, and each value with its scope and its source.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/policies (the `ListPolicies` operationId).
 	ListPoliciesWithResponse(ctx context.Context, params *ListPoliciesParams, reqEditors ...RequestEditorFn) (*ListPoliciesResponse, error)
 
-	// PutPolicyWithBodyWithResponse Set a value
+	// PutPolicyWithBodyWithResponse Set policy
 	//
-	// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+	// The API sets the value at one scope as an object that the owner `api` manages. If Git sets the value at this
+	// scope, the API rejects the request and returns the file and the line to edit.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
 	PutPolicyWithBodyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error)
 
-	// PutPolicyWithResponse Set a value
+	// PutPolicyWithResponse Set policy
 	//
-	// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+	// The API sets the value at one scope as an object that the owner `api` manages. If Git sets the value at this
+	// scope, the API rejects the request and returns the file and the line to edit.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/policies/{key} (the `PutPolicy` operationId).
 	PutPolicyWithResponse(ctx context.Context, key PolicyName, params *PutPolicyParams, body PutPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPolicyResponse, error)
 
-	// ListAdminRefundsWithResponse Refunds of all tenants
+	// ListAdminRefundsWithResponse List refunds of all tenants
 	//
-	// Newest first.
+	// The API returns the newest item first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/refunds (the `ListAdminRefunds` operationId).
 	ListAdminRefundsWithResponse(ctx context.Context, params *ListAdminRefundsParams, reqEditors ...RequestEditorFn) (*ListAdminRefundsResponse, error)
 
-	// ListRevisionsWithResponse What was read from the sources
+	// ListRevisionsWithResponse List revisions
 	//
-	// Revisions, newest first: which commit, whether it was taken, and the findings with file, line and column when it was not.
-	// `current` marks the one that the system stands on.
+	// The API returns revisions, newest first, with their commits and states. An invalid revision has findings with
+	// file, line and column. `current` marks the revision that is in effect.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/revisions (the `ListRevisions` operationId).
 	ListRevisionsWithResponse(ctx context.Context, params *ListRevisionsParams, reqEditors ...RequestEditorFn) (*ListRevisionsResponse, error)
 
-	// GetRevisionWithResponse One revision
+	// GetRevisionWithResponse Get revision
 	//
-	// With its findings, or with what it waits for.
+	// The API returns the revision with its findings, or with the reasons for the approval that it needs.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/revisions/{revision} (the `GetRevision` operationId).
 	GetRevisionWithResponse(ctx context.Context, revision RevisionNumber, reqEditors ...RequestEditorFn) (*GetRevisionResponse, error)
 
-	// ListAllSessionsWithResponse Sessions
+	// ListAllSessionsWithResponse List sessions of all users
 	//
-	// Who is signed in, newest last.
+	// The API returns the sessions of all users, newest last.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/sessions (the `ListAllSessions` operationId).
 	ListAllSessionsWithResponse(ctx context.Context, params *ListAllSessionsParams, reqEditors ...RequestEditorFn) (*ListAllSessionsResponse, error)
 
-	// EndAnySessionWithResponse End somebody's session
+	// EndAnySessionWithResponse Revoke session of any user
 	//
-	// What they have open closes.
+	// The API closes the user's open streams.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/sessions/{id} (the `EndAnySession` operationId).
 	EndAnySessionWithResponse(ctx context.Context, id SessionID, params *EndAnySessionParams, reqEditors ...RequestEditorFn) (*EndAnySessionResponse, error)
 
-	// ClearSlotWithBodyWithResponse Give a slot back to the market
+	// ClearSlotWithBodyWithResponse Clear slot quarantine
 	//
-	// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+	// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
+	// the API returns `proof_missing`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
 	ClearSlotWithBodyWithResponse(ctx context.Context, id SlotID, params *ClearSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClearSlotResponse, error)
 
-	// ClearSlotWithResponse Give a slot back to the market
+	// ClearSlotWithResponse Clear slot quarantine
 	//
-	// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+	// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
+	// the API returns `proof_missing`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/clear (the `ClearSlot` operationId).
 	ClearSlotWithResponse(ctx context.Context, id SlotID, params *ClearSlotParams, body ClearSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*ClearSlotResponse, error)
 
-	// QuarantineSlotWithBodyWithResponse Keep a slot for inspection
+	// QuarantineSlotWithBodyWithResponse Quarantine slot
 	//
-	// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+	// The platform does not sell a quarantined slot until an operator clears it. An allocation that uses the slot
+	// continues. The slot is quarantined when that allocation releases it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
 	QuarantineSlotWithBodyWithResponse(ctx context.Context, id SlotID, params *QuarantineSlotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*QuarantineSlotResponse, error)
 
-	// QuarantineSlotWithResponse Keep a slot for inspection
+	// QuarantineSlotWithResponse Quarantine slot
 	//
-	// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+	// The platform does not sell a quarantined slot until an operator clears it. An allocation that uses the slot
+	// continues. The slot is quarantined when that allocation releases it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
 	QuarantineSlotWithResponse(ctx context.Context, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*QuarantineSlotResponse, error)
 
-	// ListTenantsWithResponse Tenants
+	// ListTenantsWithResponse List tenants
 	//
-	// By name.
+	// The API returns service accounts by name.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/tenants (the `ListTenants` operationId).
 	ListTenantsWithResponse(ctx context.Context, params *ListTenantsParams, reqEditors ...RequestEditorFn) (*ListTenantsResponse, error)
 
-	// CreateTenantWithBodyWithResponse Make a tenant
+	// CreateTenantWithBodyWithResponse Create tenant
 	//
-	// With a project `default`.
+	// The API creates the tenant with a project `default`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/tenants (the `CreateTenant` operationId).
 	CreateTenantWithBodyWithResponse(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
 
-	// CreateTenantWithResponse Make a tenant
+	// CreateTenantWithResponse Create tenant
 	//
-	// With a project `default`.
+	// The API creates the tenant with a project `default`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/tenants (the `CreateTenant` operationId).
 	CreateTenantWithResponse(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
 
-	// GetTenantByIDWithResponse One tenant
+	// GetTenantByIDWithResponse Get tenant by ID
 	//
-	// By its id.
+	// The API returns a tenant by its id.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/tenants/{tenant_id} (the `GetTenantByID` operationId).
 	GetTenantByIDWithResponse(ctx context.Context, tenantId TenantID, params *GetTenantByIDParams, reqEditors ...RequestEditorFn) (*GetTenantByIDResponse, error)
 
-	// GetTenantBalanceWithResponse A tenant's balance
+	// GetTenantBalanceWithResponse Get tenant balance
 	//
-	// Balance, burn and runway of any tenant.
+	// The API returns balance, burn rate and runway of a tenant.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/tenants/{tenant_id}/balance (the `GetTenantBalance` operationId).
 	GetTenantBalanceWithResponse(ctx context.Context, tenantId TenantID, reqEditors ...RequestEditorFn) (*GetTenantBalanceResponse, error)
 
-	// ListTenantLedgerWithResponse A tenant's ledger
+	// ListTenantLedgerWithResponse List tenant ledger entries
 	//
-	// The entries of any tenant's balance, oldest first.
+	// The API returns the entries of a tenant's balance, oldest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/tenants/{tenant_id}/ledger (the `ListTenantLedger` operationId).
 	ListTenantLedgerWithResponse(ctx context.Context, tenantId TenantID, params *ListTenantLedgerParams, reqEditors ...RequestEditorFn) (*ListTenantLedgerResponse, error)
 
-	// PlaceTenantMemberWithBodyWithResponse Put somebody into a tenant
+	// PlaceTenantMemberWithBodyWithResponse Add tenant member
 	//
-	// A person is in one tenant at a time.
+	// A user is a member of one tenant at a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id} (the `PlaceTenantMember` operationId).
 	PlaceTenantMemberWithBodyWithResponse(ctx context.Context, tenantId TenantID, userId UserID, params *PlaceTenantMemberParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PlaceTenantMemberResponse, error)
 
-	// PlaceTenantMemberWithResponse Put somebody into a tenant
+	// PlaceTenantMemberWithResponse Add tenant member
 	//
-	// A person is in one tenant at a time.
+	// A user is a member of one tenant at a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id} (the `PlaceTenantMember` operationId).
 	PlaceTenantMemberWithResponse(ctx context.Context, tenantId TenantID, userId UserID, params *PlaceTenantMemberParams, body PlaceTenantMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*PlaceTenantMemberResponse, error)
 
-	// ListUsersWithResponse People
+	// ListUsersWithResponse List users
 	//
-	// Everyone, by id.
+	// The API returns all users, ordered by id.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/users (the `ListUsers` operationId).
 	ListUsersWithResponse(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*ListUsersResponse, error)
 
-	// CreateUserWithBodyWithResponse Make a person known
+	// CreateUserWithBodyWithResponse Create user
 	//
-	// Before their first sign-in, which links them by their verified e-mail address.
+	// The API creates a user before the first sign-in. The first sign-in with the same verified e-mail address links
+	// the user to the identity provider.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
 	CreateUserWithBodyWithResponse(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserResponse, error)
 
-	// CreateUserWithResponse Make a person known
+	// CreateUserWithResponse Create user
 	//
-	// Before their first sign-in, which links them by their verified e-mail address.
+	// The API creates a user before the first sign-in. The first sign-in with the same verified e-mail address links
+	// the user to the identity provider.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
 	CreateUserWithResponse(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserResponse, error)
 
-	// GetUserWithResponse One person
+	// GetUserWithResponse Get user
 	//
-	// With the balance of their tenant and their active allocations.
+	// The API returns the user with the balance of the tenant and the number of active allocations.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/users/{user_id} (the `GetUser` operationId).
 	GetUserWithResponse(ctx context.Context, userId UserID, params *GetUserParams, reqEditors ...RequestEditorFn) (*GetUserResponse, error)
 
-	// UpdateUserWithBodyWithResponse Change a person
+	// UpdateUserWithBodyWithResponse Update user
 	//
-	// Role on the platform, name, or whether they may sign in at all. Disabling ends their sessions and stops their keys at once.
+	// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
+	// keys of the user immediately.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/users/{user_id} (the `UpdateUser` operationId).
 	UpdateUserWithBodyWithResponse(ctx context.Context, userId UserID, params *UpdateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateUserResponse, error)
 
-	// UpdateUserWithResponse Change a person
+	// UpdateUserWithResponse Update user
 	//
-	// Role on the platform, name, or whether they may sign in at all. Disabling ends their sessions and stops their keys at once.
+	// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
+	// keys of the user immediately.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/users/{user_id} (the `UpdateUser` operationId).
 	UpdateUserWithResponse(ctx context.Context, userId UserID, params *UpdateUserParams, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateUserResponse, error)
 
-	// AdjustBalanceWithBodyWithResponse Correct a balance
+	// AdjustBalanceWithBodyWithResponse Adjust balance
 	//
-	// Adds to the balance of this person's tenant, or takes from it, with the reason on its ledger.
+	// The API adds the amount to the balance of the user's tenant. A negative amount reduces the balance. The ledger
+	// stores the reason.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/users/{user_id}/balance (the `AdjustBalance` operationId).
 	AdjustBalanceWithBodyWithResponse(ctx context.Context, userId UserID, params *AdjustBalanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdjustBalanceResponse, error)
 
-	// AdjustBalanceWithResponse Correct a balance
+	// AdjustBalanceWithResponse Adjust balance
 	//
-	// Adds to the balance of this person's tenant, or takes from it, with the reason on its ledger.
+	// The API adds the amount to the balance of the user's tenant. A negative amount reduces the balance. The ledger
+	// stores the reason.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/users/{user_id}/balance (the `AdjustBalance` operationId).
 	AdjustBalanceWithResponse(ctx context.Context, userId UserID, params *AdjustBalanceParams, body AdjustBalanceJSONRequestBody, reqEditors ...RequestEditorFn) (*AdjustBalanceResponse, error)
 
-	// CreateRefundWithBodyWithResponse Give money back
+	// CreateRefundWithBodyWithResponse Create refund
 	//
-	// To this person's tenant. `unspent` gives back credit that was not used, to the card that paid for it. `charge` makes good a charge: to a card while a payment inside the refund window can bear it, else as credit. `route` in the answer says which.
+	// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
+	// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
+	// response names the way.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/users/{user_id}/refunds (the `CreateRefund` operationId).
 	CreateRefundWithBodyWithResponse(ctx context.Context, userId UserID, params *CreateRefundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRefundResponse, error)
 
-	// CreateRefundWithResponse Give money back
+	// CreateRefundWithResponse Create refund
 	//
-	// To this person's tenant. `unspent` gives back credit that was not used, to the card that paid for it. `charge` makes good a charge: to a card while a payment inside the refund window can bear it, else as credit. `route` in the answer says which.
+	// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
+	// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
+	// response names the way.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/users/{user_id}/refunds (the `CreateRefund` operationId).
 	CreateRefundWithResponse(ctx context.Context, userId UserID, params *CreateRefundParams, body CreateRefundJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRefundResponse, error)
 
-	// ListAllocationsWithResponse Your allocations, newest first
+	// ListAllocationsWithResponse List allocations
 	//
-	// Allocations of the project named by `X-Project-ID`, or of all projects that you may read.
+	// The API returns the allocations of the project that `X-Project-ID` names, or of all projects that the caller can
+	// read, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/allocations (the `ListAllocations` operationId).
 	ListAllocationsWithResponse(ctx context.Context, params *ListAllocationsParams, reqEditors ...RequestEditorFn) (*ListAllocationsResponse, error)
 
-	// CreateAllocationWithBodyWithResponse Ask for GPUs
+	// CreateAllocationWithBodyWithResponse Create allocation
 	//
-	// Claims the slots, checks caps and balance and declares the allocation, all in one transaction. `201` is the promise: the
-	// allocation is `requested`, and the machine follows. Charging starts when it is observed `active`.
+	// The API claims the slots, checks caps and balance, and creates the desired object in one transaction. After a
+	// `201` response the allocation is `requested`, and provisioning continues in the background. Charging starts when
+	// the node has reported the allocation ready and it is `active`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/allocations (the `CreateAllocation` operationId).
 	CreateAllocationWithBodyWithResponse(ctx context.Context, params *CreateAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAllocationResponse, error)
 
-	// CreateAllocationWithResponse Ask for GPUs
+	// CreateAllocationWithResponse Create allocation
 	//
-	// Claims the slots, checks caps and balance and declares the allocation, all in one transaction. `201` is the promise: the
-	// allocation is `requested`, and the machine follows. Charging starts when it is observed `active`.
+	// The API claims the slots, checks caps and balance, and creates the desired object in one transaction. After a
+	// `201` response the allocation is `requested`, and provisioning continues in the background. Charging starts when
+	// the node has reported the allocation ready and it is `active`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/allocations (the `CreateAllocation` operationId).
 	CreateAllocationWithResponse(ctx context.Context, params *CreateAllocationParams, body CreateAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAllocationResponse, error)
 
-	// GetAllocationWithResponse One allocation
+	// GetAllocationWithResponse Get allocation
 	//
-	// What was asked for, where it stands and why, and what it has cost so far. With `If-None-Match` an unchanged allocation
-	// answers `304`; the tag covers the allocation, not the running cost.
+	// The API returns the request, the state with its reason, and the cost so far. With `If-None-Match` the API
+	// returns `304` for an unchanged allocation. The tag covers the allocation but not its running cost.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/allocations/{id} (the `GetAllocation` operationId).
 	GetAllocationWithResponse(ctx context.Context, id AllocationID, params *GetAllocationParams, reqEditors ...RequestEditorFn) (*GetAllocationResponse, error)
 
-	// ReleaseAllocationWithBodyWithResponse Give the GPUs back
+	// ReleaseAllocationWithBodyWithResponse Release allocation
 	//
-	// Charging stops with this request. The machine is then cleaned, and the allocation is `released` once that is proved. Asking
-	// again on `release_failed` tries again.
+	// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
+	// when the node has proved the cleanup. A request for an allocation in `release_failed` starts the release again.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 	ReleaseAllocationWithBodyWithResponse(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseAllocationResponse, error)
 
-	// ReleaseAllocationWithResponse Give the GPUs back
+	// ReleaseAllocationWithResponse Release allocation
 	//
-	// Charging stops with this request. The machine is then cleaned, and the allocation is `released` once that is proved. Asking
-	// again on `release_failed` tries again.
+	// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
+	// when the node has proved the cleanup. A request for an allocation in `release_failed` starts the release again.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 	ReleaseAllocationWithResponse(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, body ReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseAllocationResponse, error)
 
-	// CreateSshCertificateWithBodyWithResponse A certificate to log in with
+	// CreateSshCertificateWithBodyWithResponse Create SSH certificate
 	//
-	// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+	// The API signs a public key for this allocation only. The certificate is valid for some minutes
+	// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
+	// `active`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
 	CreateSshCertificateWithBodyWithResponse(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSshCertificateResponse, error)
 
-	// CreateSshCertificateWithResponse A certificate to log in with
+	// CreateSshCertificateWithResponse Create SSH certificate
 	//
-	// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+	// The API signs a public key for this allocation only. The certificate is valid for some minutes
+	// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
+	// `active`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
 	CreateSshCertificateWithResponse(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, body CreateSshCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSshCertificateResponse, error)
 
-	// GetAllocationTimelineWithResponse What happened to an allocation
+	// GetAllocationTimelineWithResponse Get allocation timeline
 	//
-	// Every transition with its reason, oldest first.
+	// The API returns every transition of the allocation with its reason, oldest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/allocations/{id}/timeline (the `GetAllocationTimeline` operationId).
 	GetAllocationTimelineWithResponse(ctx context.Context, id AllocationID, params *GetAllocationTimelineParams, reqEditors ...RequestEditorFn) (*GetAllocationTimelineResponse, error)
 
-	// ListApiKeysWithResponse Your API keys
+	// ListApiKeysWithResponse List API keys
 	//
-	// Personal keys for programs that act as you, oldest first. The keys themselves are not kept.
+	// The API returns the personal API keys of the caller, oldest first. A program with such a key acts as the caller.
+	// The API does not store the secrets.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/api-keys (the `ListApiKeys` operationId).
 	ListApiKeysWithResponse(ctx context.Context, params *ListApiKeysParams, reqEditors ...RequestEditorFn) (*ListApiKeysResponse, error)
 
-	// CreateApiKeyWithBodyWithResponse Make an API key
+	// CreateApiKeyWithBodyWithResponse Create API key
 	//
-	// The key is in this answer and nowhere else. `scopes` bound what it may do; without any it may do what you may.
+	// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
+	// caller.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/api-keys (the `CreateApiKey` operationId).
 	CreateApiKeyWithBodyWithResponse(ctx context.Context, params *CreateApiKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateApiKeyResponse, error)
 
-	// CreateApiKeyWithResponse Make an API key
+	// CreateApiKeyWithResponse Create API key
 	//
-	// The key is in this answer and nowhere else. `scopes` bound what it may do; without any it may do what you may.
+	// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
+	// caller.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/api-keys (the `CreateApiKey` operationId).
 	CreateApiKeyWithResponse(ctx context.Context, params *CreateApiKeyParams, body CreateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateApiKeyResponse, error)
 
-	// DeleteApiKeyWithResponse Revoke an API key
+	// DeleteApiKeyWithResponse Revoke API key
 	//
-	// It stops working at once.
+	// The session stops working immediately.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/api-keys/{id} (the `DeleteApiKey` operationId).
 	DeleteApiKeyWithResponse(ctx context.Context, id ApiKeyID, params *DeleteApiKeyParams, reqEditors ...RequestEditorFn) (*DeleteApiKeyResponse, error)
 
-	// ListAuditLogsWithResponse Your tenant's audit
+	// ListAuditLogsWithResponse List tenant audit logs
 	//
-	// Who did what to which thing, newest first.
+	// The API returns the audit rows of the tenant, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/audit-logs (the `ListAuditLogs` operationId).
 	ListAuditLogsWithResponse(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*ListAuditLogsResponse, error)
 
-	// ExportAuditLogsWithResponse Your tenant's audit as CSV
+	// ExportAuditLogsWithResponse Export tenant audit logs as CSV
 	//
-	// All rows that match, newest first, as a stream of any length.
+	// The API streams all matching audit rows as CSV, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21536,7 +22072,8 @@ type ClientWithResponsesInterface interface {
 
 	// LogoutWithBodyWithResponse Sign out
 	//
-	// Ends the session or remembers the bearer token as revoked until its end, and revokes the refresh token at the provider. What this person has open closes.
+	// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
+	// refresh token at the identity provider and closes open streams of the caller.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21545,771 +22082,816 @@ type ClientWithResponsesInterface interface {
 
 	// LogoutWithResponse Sign out
 	//
-	// Ends the session or remembers the bearer token as revoked until its end, and revokes the refresh token at the provider. What this person has open closes.
+	// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
+	// refresh token at the identity provider and closes open streams of the caller.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/auth/logout (the `Logout` operationId).
 	LogoutWithResponse(ctx context.Context, params *LogoutParams, body LogoutJSONRequestBody, reqEditors ...RequestEditorFn) (*LogoutResponse, error)
 
-	// AuthorizeOidcWithResponse Begin a sign-in in a browser
+	// AuthorizeOidcWithResponse Start OIDC sign-in
 	//
-	// Leads to the provider, with PKCE; a cookie binds the answer to this browser for ten minutes.
+	// The API redirects the browser to the identity provider, with PKCE. A cookie binds the response of the provider
+	// to this browser for ten minutes.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/auth/oidc/authorize (the `AuthorizeOidc` operationId).
 	AuthorizeOidcWithResponse(ctx context.Context, params *AuthorizeOidcParams, reqEditors ...RequestEditorFn) (*AuthorizeOidcResponse, error)
 
-	// ExchangeOidcWithBodyWithResponse Finish a sign-in
+	// ExchangeOidcWithBodyWithResponse Complete OIDC sign-in
 	//
-	// With `code` and `state`, in the browser that began: the session comes as a cookie. With `id_token`: for a program that has signed in at the
-	// provider by itself, so that the person is known here; it goes on with the access token of the provider.
+	// A browser sends `code` and `state` and receives the session as a cookie. The same browser must have started the
+	// sign-in. A program that has signed in at the identity provider sends `id_token`; the API then creates or updates
+	// the user, and the program continues with the access token of the provider.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/auth/oidc/exchange (the `ExchangeOidc` operationId).
 	ExchangeOidcWithBodyWithResponse(ctx context.Context, params *ExchangeOidcParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExchangeOidcResponse, error)
 
-	// ExchangeOidcWithResponse Finish a sign-in
+	// ExchangeOidcWithResponse Complete OIDC sign-in
 	//
-	// With `code` and `state`, in the browser that began: the session comes as a cookie. With `id_token`: for a program that has signed in at the
-	// provider by itself, so that the person is known here; it goes on with the access token of the provider.
+	// A browser sends `code` and `state` and receives the session as a cookie. The same browser must have started the
+	// sign-in. A program that has signed in at the identity provider sends `id_token`; the API then creates or updates
+	// the user, and the program continues with the access token of the provider.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/auth/oidc/exchange (the `ExchangeOidc` operationId).
 	ExchangeOidcWithResponse(ctx context.Context, params *ExchangeOidcParams, body ExchangeOidcJSONRequestBody, reqEditors ...RequestEditorFn) (*ExchangeOidcResponse, error)
 
-	// GetSignInOptionsWithResponse How to sign in here
+	// GetSignInOptionsWithResponse Get sign-in options
 	//
-	// The provider that people sign in with, the client that programs use for it, and whether there are passwords.
+	// The API returns the identity provider of this installation, its public client for programs, and whether users
+	// can sign in with a password.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/auth/options (the `GetSignInOptions` operationId).
 	GetSignInOptionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSignInOptionsResponse, error)
 
-	// LoginPersonalWithBodyWithResponse Sign in with a password
+	// LoginPersonalWithBodyWithResponse Sign in with password
 	//
-	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
+	// The operation needs the policy `auth.personal_login_enabled`. The response contains a token for programs.
+	// Browsers receive a cookie instead.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/auth/personal/login (the `LoginPersonal` operationId).
 	LoginPersonalWithBodyWithResponse(ctx context.Context, params *LoginPersonalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LoginPersonalResponse, error)
 
-	// LoginPersonalWithResponse Sign in with a password
+	// LoginPersonalWithResponse Sign in with password
 	//
-	// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
+	// The operation needs the policy `auth.personal_login_enabled`. The response contains a token for programs.
+	// Browsers receive a cookie instead.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/auth/personal/login (the `LoginPersonal` operationId).
 	LoginPersonalWithResponse(ctx context.Context, params *LoginPersonalParams, body LoginPersonalJSONRequestBody, reqEditors ...RequestEditorFn) (*LoginPersonalResponse, error)
 
-	// ListSessionsWithResponse Your sessions
+	// ListSessionsWithResponse List sessions
 	//
-	// Where you are signed in, newest last.
+	// The API returns the sessions of the caller, newest last.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/auth/sessions (the `ListSessions` operationId).
 	ListSessionsWithResponse(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error)
 
-	// EndSessionWithResponse End one of your sessions
+	// EndSessionWithResponse Revoke session
 	//
-	// It stops working at once.
+	// The session stops working immediately.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/auth/sessions/{id} (the `EndSession` operationId).
 	EndSessionWithResponse(ctx context.Context, id SessionID, params *EndSessionParams, reqEditors ...RequestEditorFn) (*EndSessionResponse, error)
 
-	// RefreshTokenWithBodyWithResponse Renew what a sign-in gave
+	// RefreshTokenWithBodyWithResponse Refresh session token
 	//
-	// With `refresh_token`: forwarded to the provider, whose new tokens are the answer. Without a body, in a browser: the session asks the provider anew, and the
-	// person's roles with it. Where the provider refuses, the session ends.
+	// With `refresh_token` the API forwards the request to the identity provider and returns the new tokens. Without a
+	// body, in a browser, the API refreshes the session and the user's roles at the provider. If the provider rejects
+	// the refresh token, the session ends.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/auth/token/refresh (the `RefreshToken` operationId).
 	RefreshTokenWithBodyWithResponse(ctx context.Context, params *RefreshTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RefreshTokenResponse, error)
 
-	// RefreshTokenWithResponse Renew what a sign-in gave
+	// RefreshTokenWithResponse Refresh session token
 	//
-	// With `refresh_token`: forwarded to the provider, whose new tokens are the answer. Without a body, in a browser: the session asks the provider anew, and the
-	// person's roles with it. Where the provider refuses, the session ends.
+	// With `refresh_token` the API forwards the request to the identity provider and returns the new tokens. Without a
+	// body, in a browser, the API refreshes the session and the user's roles at the provider. If the provider rejects
+	// the refresh token, the session ends.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/auth/token/refresh (the `RefreshToken` operationId).
 	RefreshTokenWithResponse(ctx context.Context, params *RefreshTokenParams, body RefreshTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*RefreshTokenResponse, error)
 
-	// GetBalanceWithResponse Balance, burn and runway
+	// GetBalanceWithResponse Get balance
 	//
-	// What the tenant has, what its active allocations cost per hour, and how long that lasts. `runway_seconds` is missing while
-	// nothing is burnt.
+	// The API returns the balance of the tenant, the burn rate of its active allocations, and the runway.
+	// `runway_seconds` is absent while the burn rate is zero.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/balance (the `GetBalance` operationId).
 	GetBalanceWithResponse(ctx context.Context, params *GetBalanceParams, reqEditors ...RequestEditorFn) (*GetBalanceResponse, error)
 
-	// ListLedgerWithResponse The ledger of your tenant
+	// ListLedgerWithResponse List ledger entries
 	//
-	// Each entry of the tenant's balance, oldest first: what was credited is above zero, what was charged below. `at` is when it counts: use is booked in the second in which it ends.
+	// The API returns each entry of the tenant's balance, oldest first. A credit is positive and a charge is negative.
+	// `occurred_at` is the time at which the entry counts: a charge counts at the end of the usage.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/ledger (the `ListLedger` operationId).
 	ListLedgerWithResponse(ctx context.Context, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResponse, error)
 
-	// ExportLedgerWithResponse The ledger as CSV
+	// ExportLedgerWithResponse Export ledger as CSV
 	//
-	// The same entries as a stream of any length.
+	// The API streams the same entries as CSV.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/ledger/csv (the `ExportLedger` operationId).
 	ExportLedgerWithResponse(ctx context.Context, params *ExportLedgerParams, reqEditors ...RequestEditorFn) (*ExportLedgerResponse, error)
 
-	// GetBillingLimitsWithResponse What may be spent
+	// GetBillingLimitsWithResponse Get spend limits
 	//
-	// The hourly limit and the monthly budget that you have set, and those in force: what the platform sets is an upper bound. Zero is none.
+	// The API returns the hourly limit and the monthly budget that the tenant has set, and those in effect. The
+	// platform's own limits are upper bounds. Zero means no limit.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/limits (the `GetBillingLimits` operationId).
 	GetBillingLimitsWithResponse(ctx context.Context, params *GetBillingLimitsParams, reqEditors ...RequestEditorFn) (*GetBillingLimitsResponse, error)
 
-	// PutBillingLimitsWithBodyWithResponse Limit what may be spent
+	// PutBillingLimitsWithBodyWithResponse Set spend limits
 	//
-	// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
+	// The API rejects new allocations beyond the limits. Active allocations continue. Zero removes a limit of the
+	// tenant, and an absent field stays unchanged. A change takes effect within seconds.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/billing/limits (the `PutBillingLimits` operationId).
 	PutBillingLimitsWithBodyWithResponse(ctx context.Context, params *PutBillingLimitsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutBillingLimitsResponse, error)
 
-	// PutBillingLimitsWithResponse Limit what may be spent
+	// PutBillingLimitsWithResponse Set spend limits
 	//
-	// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
+	// The API rejects new allocations beyond the limits. Active allocations continue. Zero removes a limit of the
+	// tenant, and an absent field stays unchanged. A change takes effect within seconds.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/billing/limits (the `PutBillingLimits` operationId).
 	PutBillingLimitsWithResponse(ctx context.Context, params *PutBillingLimitsParams, body PutBillingLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutBillingLimitsResponse, error)
 
-	// ListRefundsWithResponse What was given back
+	// ListRefundsWithResponse List refunds
 	//
-	// Newest first.
+	// The API returns the newest item first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/refunds (the `ListRefunds` operationId).
 	ListRefundsWithResponse(ctx context.Context, params *ListRefundsParams, reqEditors ...RequestEditorFn) (*ListRefundsResponse, error)
 
-	// ListStatementsWithResponse Statements by month
+	// ListStatementsWithResponse List statements
 	//
-	// One for each month since the first entry, newest first. `final` once the month is over and all its use is charged.
+	// The API returns one statement for each month since the first ledger entry, newest first. A statement is `final`
+	// when the month is over and all its usage is charged.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/statements (the `ListStatements` operationId).
 	ListStatementsWithResponse(ctx context.Context, params *ListStatementsParams, reqEditors ...RequestEditorFn) (*ListStatementsResponse, error)
 
-	// GetStatementWithResponse The statement of a month
+	// GetStatementWithResponse Get statement
 	//
-	// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance, all use as it was charged (`gross_minor`, below zero) and all movements sum to the closing balance. What was credited of use stands among the movements.
+	// The API returns the opening balance, the movements, the usage by project, SKU and allocation, and the closing
+	// balance. The opening balance, all usage as charged (`gross_minor`, negative) and all movements add up to the
+	// closing balance. A fault credit is one of the movements.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/statements/{month} (the `GetStatement` operationId).
 	GetStatementWithResponse(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*GetStatementResponse, error)
 
-	// ExportStatementWithResponse The statement as CSV
+	// ExportStatementWithResponse Export statement as CSV
 	//
-	// The lines of the statement: use by allocation, then every other movement, then the totals.
+	// The API returns the lines of the statement as CSV: usage by allocation, then all other movements, then the
+	// totals.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/statements/{month}/csv (the `ExportStatement` operationId).
 	ExportStatementWithResponse(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*ExportStatementResponse, error)
 
-	// GetStatementPageWithResponse The statement as a page
+	// GetStatementPageWithResponse Get statement page
 	//
-	// Made to be printed, without script.
+	// The API returns the statement as an HTML page for printing. The page contains no script.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/statements/{month}/page (the `GetStatementPage` operationId).
 	GetStatementPageWithResponse(ctx context.Context, month Month, reqEditors ...RequestEditorFn) (*GetStatementPageResponse, error)
 
-	// GetUsageWithResponse Measured use
+	// GetUsageWithResponse Get usage
 	//
-	// What each allocation used in the period and what it came to, by allocation. One that is in use counts up to now, or to `to`.
+	// The API returns the usage and the cost of each allocation in the period. For an active allocation the API counts
+	// the time until now, or until `to`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/usage (the `GetUsage` operationId).
 	GetUsageWithResponse(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*GetUsageResponse, error)
 
-	// ExportUsageWithResponse Measured use as CSV
+	// ExportUsageWithResponse Export usage as CSV
 	//
-	// The intervals of the period, by start, as a stream of any length. Amounts are in the minor unit.
+	// The API streams the usage intervals of the period as CSV, ordered by start. Amounts are in the minor unit.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/usage/csv (the `ExportUsage` operationId).
 	ExportUsageWithResponse(ctx context.Context, params *ExportUsageParams, reqEditors ...RequestEditorFn) (*ExportUsageResponse, error)
 
-	// ListUsageIntervalsWithResponse The intervals behind a charge
+	// ListUsageIntervalsWithResponse List usage intervals
 	//
-	// When each allocation was metered, at which price, why the interval began and ended, and the observation behind that. A change of price, an interruption and a pause end an interval and begin another.
+	// The API returns each usage interval with its price, the causes of its start and its end, and the observation
+	// behind each of them. A price change, an interruption and a pause end an interval and start another one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/usage/intervals (the `ListUsageIntervals` operationId).
 	ListUsageIntervalsWithResponse(ctx context.Context, params *ListUsageIntervalsParams, reqEditors ...RequestEditorFn) (*ListUsageIntervalsResponse, error)
 
-	// GetUsageSummaryWithResponse Measured use, summed up
+	// GetUsageSummaryWithResponse Get usage summary
 	//
-	// What was used in the period and what it came to, by project, SKU, person, allocation or day (UTC). The sums are those of the ledger.
+	// The API returns the usage and the cost in the period by project, SKU, user, allocation or day (UTC). The sums
+	// equal those of the ledger.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/billing/usage/summary (the `GetUsageSummary` operationId).
 	GetUsageSummaryWithResponse(ctx context.Context, params *GetUsageSummaryParams, reqEditors ...RequestEditorFn) (*GetUsageSummaryResponse, error)
 
-	// ListEventsWithResponse Facts as they happen
+	// ListEventsWithResponse Stream events
 	//
-	// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
-	// event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
-	// back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
+	// The API streams the events of the tenant, or of the project that `X-Project-ID` names, as server-sent events:
+	// `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after the event
+	// that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes a lost or
+	// slow connection with the id of the last event that it has received. Browsers do so automatically. The server
+	// sends a comment after 15 seconds without an event.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 	ListEventsWithResponse(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResponse, error)
 
-	// ReceiveGitHookWithBodyWithResponse What a forge says
+	// ReceiveGitHookWithBodyWithResponse Receive Git webhook
 	//
-	// For GitHub, GitLab and Gitea alone: the body as it was signed, at most 256 KiB. A push or a pull request makes the next look come sooner; nothing in the body is believed.
+	// Only GitHub, GitLab and Gitea call this operation. The body must be the signed original of at most 256 KiB. A
+	// push or a pull request starts the next sync. The API uses no other content of the body.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/git/webhook/{source} (the `ReceiveGitHook` operationId).
 	ReceiveGitHookWithBodyWithResponse(ctx context.Context, source HookSource, params *ReceiveGitHookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceiveGitHookResponse, error)
 
-	// GetHealthzWithResponse Every dependency
+	// GetHealthzWithResponse Get health
 	//
-	// Named checks of what this server needs. It answers `503` with the same body when one is down. `degraded` still serves: for
-	// example, a broken commit leaves the system on its last good revision.
+	// The API returns the health checks of the server's dependencies. If a dependency is down, the status is `503`
+	// with the same body. A `degraded` server still works: for example, after an invalid commit it continues with the
+	// last applied revision.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/healthz (the `GetHealthz` operationId).
 	GetHealthzWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetHealthzResponse, error)
 
-	// GetNodeCapacityWithResponse Capacity of the fleet
+	// GetNodeCapacityWithResponse Get fleet capacity
 	//
-	// GPUs per SKU and region. It names no machine and no tenant; operators see the machines under `/api/v1/admin/nodes`.
+	// The API returns the number of GPUs per SKU and region. The response contains no node and no tenant. Operators
+	// can list the nodes at `/api/v1/admin/nodes`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/nodes (the `GetNodeCapacity` operationId).
 	GetNodeCapacityWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetNodeCapacityResponse, error)
 
-	// CreateCheckoutSessionWithBodyWithResponse Top up the balance
+	// CreateCheckoutSessionWithBodyWithResponse Create checkout session
 	//
-	// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+	// The API creates a checkout session at the payment provider. Send the browser to `url`; the provider then returns
+	// it to the result page. The platform credits the balance after the provider has reported the payment. The amount
+	// must be between `payment.min_amount_minor` and `payment.max_amount_minor`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/payments/checkout-session (the `CreateCheckoutSession` operationId).
 	CreateCheckoutSessionWithBodyWithResponse(ctx context.Context, params *CreateCheckoutSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCheckoutSessionResponse, error)
 
-	// CreateCheckoutSessionWithResponse Top up the balance
+	// CreateCheckoutSessionWithResponse Create checkout session
 	//
-	// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+	// The API creates a checkout session at the payment provider. Send the browser to `url`; the provider then returns
+	// it to the result page. The platform credits the balance after the provider has reported the payment. The amount
+	// must be between `payment.min_amount_minor` and `payment.max_amount_minor`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/payments/checkout-session (the `CreateCheckoutSession` operationId).
 	CreateCheckoutSessionWithResponse(ctx context.Context, params *CreateCheckoutSessionParams, body CreateCheckoutSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCheckoutSessionResponse, error)
 
-	// CreatePortalSessionWithBodyWithResponse Open the customer portal
+	// CreatePortalSessionWithBodyWithResponse Create customer portal session
 	//
-	// Where the provider shows receipts and saved cards. There is one once something was paid.
+	// The API returns the URL of the payment provider's customer portal, which displays receipts and stored cards. The
+	// portal exists after the first payment.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/payments/customer-portal-session (the `CreatePortalSession` operationId).
 	CreatePortalSessionWithBodyWithResponse(ctx context.Context, params *CreatePortalSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePortalSessionResponse, error)
 
-	// CreatePortalSessionWithResponse Open the customer portal
+	// CreatePortalSessionWithResponse Create customer portal session
 	//
-	// Where the provider shows receipts and saved cards. There is one once something was paid.
+	// The API returns the URL of the payment provider's customer portal, which displays receipts and stored cards. The
+	// portal exists after the first payment.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/payments/customer-portal-session (the `CreatePortalSession` operationId).
 	CreatePortalSessionWithResponse(ctx context.Context, params *CreatePortalSessionParams, body CreatePortalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePortalSessionResponse, error)
 
-	// ListPaymentSessionsWithResponse Your top-ups
+	// ListPaymentSessionsWithResponse List payment sessions
 	//
-	// Newest first.
+	// The API returns the newest item first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/payments/sessions (the `ListPaymentSessions` operationId).
 	ListPaymentSessionsWithResponse(ctx context.Context, params *ListPaymentSessionsParams, reqEditors ...RequestEditorFn) (*ListPaymentSessionsResponse, error)
 
-	// GetPaymentSessionWithResponse How a top-up stands
+	// GetPaymentSessionWithResponse Get payment session
 	//
-	// `credited` once the balance has grown.
+	// The status is `credited` when the payment is in the balance.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/payments/sessions/{id} (the `GetPaymentSession` operationId).
 	GetPaymentSessionWithResponse(ctx context.Context, id PaymentSessionID, reqEditors ...RequestEditorFn) (*GetPaymentSessionResponse, error)
 
-	// ReceivePaymentEventWithBodyWithResponse What the payment provider says
+	// ReceivePaymentEventWithBodyWithResponse Receive payment webhook
 	//
-	// For the provider alone: the body as it was signed, at most 256 KiB, with `Stripe-Signature`. It is stored and answered; its effect follows. An event that is known already is answered the same.
+	// Only the payment provider calls this operation. The body must be the signed original of at most 256 KiB, with
+	// `Stripe-Signature`. The API stores the event before it responds; a job applies it. A repeated event gets the
+	// same response.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/payments/webhook (the `ReceivePaymentEvent` operationId).
 	ReceivePaymentEventWithBodyWithResponse(ctx context.Context, params *ReceivePaymentEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReceivePaymentEventResponse, error)
 
-	// ListProjectsWithResponse Your projects
+	// ListProjectsWithResponse List projects
 	//
-	// The projects of your tenant that you may see, by name, with your role in each.
+	// The API returns the projects that the caller can read, by name, with the caller's role in each.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/projects (the `ListProjects` operationId).
 	ListProjectsWithResponse(ctx context.Context, params *ListProjectsParams, reqEditors ...RequestEditorFn) (*ListProjectsResponse, error)
 
-	// CreateProjectWithBodyWithResponse Make a project
+	// CreateProjectWithBodyWithResponse Create project
 	//
-	// You become its administrator.
+	// The caller becomes administrator of the project.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/projects (the `CreateProject` operationId).
 	CreateProjectWithBodyWithResponse(ctx context.Context, params *CreateProjectParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateProjectResponse, error)
 
-	// CreateProjectWithResponse Make a project
+	// CreateProjectWithResponse Create project
 	//
-	// You become its administrator.
+	// The caller becomes administrator of the project.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/projects (the `CreateProject` operationId).
 	CreateProjectWithResponse(ctx context.Context, params *CreateProjectParams, body CreateProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateProjectResponse, error)
 
-	// DeleteProjectWithResponse Close a project
+	// DeleteProjectWithResponse Delete project
 	//
-	// Refused while anything lives in it. Its history and its charges stay.
+	// The API rejects the deletion while the project has live allocations. The history and the charges of a deleted
+	// project stay.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/projects/{project_id} (the `DeleteProject` operationId).
 	DeleteProjectWithResponse(ctx context.Context, projectId ProjectPath, params *DeleteProjectParams, reqEditors ...RequestEditorFn) (*DeleteProjectResponse, error)
 
-	// GetProjectWithResponse One project
+	// GetProjectWithResponse Get project
 	//
-	// With your role in it.
+	// The API returns the project with the caller's role in it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/projects/{project_id} (the `GetProject` operationId).
 	GetProjectWithResponse(ctx context.Context, projectId ProjectPath, params *GetProjectParams, reqEditors ...RequestEditorFn) (*GetProjectResponse, error)
 
-	// UpdateProjectWithBodyWithResponse Change a project
+	// UpdateProjectWithBodyWithResponse Update project
 	//
-	// Its name or its description.
+	// The name and the description can be updated.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/projects/{project_id} (the `UpdateProject` operationId).
 	UpdateProjectWithBodyWithResponse(ctx context.Context, projectId ProjectPath, params *UpdateProjectParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateProjectResponse, error)
 
-	// UpdateProjectWithResponse Change a project
+	// UpdateProjectWithResponse Update project
 	//
-	// Its name or its description.
+	// The name and the description can be updated.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/projects/{project_id} (the `UpdateProject` operationId).
 	UpdateProjectWithResponse(ctx context.Context, projectId ProjectPath, params *UpdateProjectParams, body UpdateProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateProjectResponse, error)
 
-	// ListProjectMembersWithResponse People of a project
+	// ListProjectMembersWithResponse List project members
 	//
-	// With their role in it. The tenant's owners administer every project and are not listed.
+	// The API returns the members of the project with their roles. Owners of the tenant administer every project and
+	// are not in the list.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/projects/{project_id}/members (the `ListProjectMembers` operationId).
 	ListProjectMembersWithResponse(ctx context.Context, projectId ProjectPath, params *ListProjectMembersParams, reqEditors ...RequestEditorFn) (*ListProjectMembersResponse, error)
 
-	// DeleteProjectMemberWithResponse Take somebody out of a project
+	// DeleteProjectMemberWithResponse Remove project member
 	//
-	// What they have open in it closes.
+	// The API closes the user's open streams of this project.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/projects/{project_id}/members/{user_id} (the `DeleteProjectMember` operationId).
 	DeleteProjectMemberWithResponse(ctx context.Context, projectId ProjectPath, userId UserID, params *DeleteProjectMemberParams, reqEditors ...RequestEditorFn) (*DeleteProjectMemberResponse, error)
 
-	// PutProjectMemberWithBodyWithResponse Give somebody a role in a project
+	// PutProjectMemberWithBodyWithResponse Set project member role
 	//
-	// Of a person of the same tenant.
+	// The user must be a member of the same tenant.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/projects/{project_id}/members/{user_id} (the `PutProjectMember` operationId).
 	PutProjectMemberWithBodyWithResponse(ctx context.Context, projectId ProjectPath, userId UserID, params *PutProjectMemberParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutProjectMemberResponse, error)
 
-	// PutProjectMemberWithResponse Give somebody a role in a project
+	// PutProjectMemberWithResponse Set project member role
 	//
-	// Of a person of the same tenant.
+	// The user must be a member of the same tenant.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/projects/{project_id}/members/{user_id} (the `PutProjectMember` operationId).
 	PutProjectMemberWithResponse(ctx context.Context, projectId ProjectPath, userId UserID, params *PutProjectMemberParams, body PutProjectMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*PutProjectMemberResponse, error)
 
-	// ListServiceAccountsWithResponse Service accounts of a project
+	// ListServiceAccountsWithResponse List service accounts
 	//
-	// By name.
+	// The API returns service accounts by name.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/projects/{project_id}/service-accounts (the `ListServiceAccounts` operationId).
 	ListServiceAccountsWithResponse(ctx context.Context, projectId ProjectPath, params *ListServiceAccountsParams, reqEditors ...RequestEditorFn) (*ListServiceAccountsResponse, error)
 
-	// CreateServiceAccountWithBodyWithResponse Make a service account
+	// CreateServiceAccountWithBodyWithResponse Create service account
 	//
-	// A program's own identity in one project. `scopes` are the most that its tokens can be given.
+	// A service account is a non-human identity in one project. `scopes` limit all tokens of the service account.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/projects/{project_id}/service-accounts (the `CreateServiceAccount` operationId).
 	CreateServiceAccountWithBodyWithResponse(ctx context.Context, projectId ProjectPath, params *CreateServiceAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateServiceAccountResponse, error)
 
-	// CreateServiceAccountWithResponse Make a service account
+	// CreateServiceAccountWithResponse Create service account
 	//
-	// A program's own identity in one project. `scopes` are the most that its tokens can be given.
+	// A service account is a non-human identity in one project. `scopes` limit all tokens of the service account.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/projects/{project_id}/service-accounts (the `CreateServiceAccount` operationId).
 	CreateServiceAccountWithResponse(ctx context.Context, projectId ProjectPath, params *CreateServiceAccountParams, body CreateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateServiceAccountResponse, error)
 
-	// MintServiceAccountTokenWithBodyWithResponse Mint a token
+	// MintServiceAccountTokenWithBodyWithResponse Create service account token
 	//
-	// Trades a credential for a token of at most an hour. Fewer scopes may be asked for, never more than the account has.
+	// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
+	// fewer scopes than the service account has, but not more.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/service-accounts/token (the `MintServiceAccountToken` operationId).
 	MintServiceAccountTokenWithBodyWithResponse(ctx context.Context, params *MintServiceAccountTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*MintServiceAccountTokenResponse, error)
 
-	// MintServiceAccountTokenWithResponse Mint a token
+	// MintServiceAccountTokenWithResponse Create service account token
 	//
-	// Trades a credential for a token of at most an hour. Fewer scopes may be asked for, never more than the account has.
+	// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
+	// fewer scopes than the service account has, but not more.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/service-accounts/token (the `MintServiceAccountToken` operationId).
 	MintServiceAccountTokenWithResponse(ctx context.Context, params *MintServiceAccountTokenParams, body MintServiceAccountTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*MintServiceAccountTokenResponse, error)
 
-	// DeleteServiceAccountWithResponse Remove a service account
+	// DeleteServiceAccountWithResponse Delete service account
 	//
-	// Its credentials and tokens stop working at once. Its name stays on what it did.
+	// The credentials and the tokens of the service account stop working immediately. The service account stays the
+	// actor in the audit log.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/service-accounts/{service_account_id} (the `DeleteServiceAccount` operationId).
 	DeleteServiceAccountWithResponse(ctx context.Context, serviceAccountId ServiceAccountID, params *DeleteServiceAccountParams, reqEditors ...RequestEditorFn) (*DeleteServiceAccountResponse, error)
 
-	// GetServiceAccountWithResponse One service account
+	// GetServiceAccountWithResponse Get service account
 	//
-	// With its last use.
+	// The API returns the service account with the time of its last use.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/service-accounts/{service_account_id} (the `GetServiceAccount` operationId).
 	GetServiceAccountWithResponse(ctx context.Context, serviceAccountId ServiceAccountID, params *GetServiceAccountParams, reqEditors ...RequestEditorFn) (*GetServiceAccountResponse, error)
 
-	// UpdateServiceAccountWithBodyWithResponse Change a service account
+	// UpdateServiceAccountWithBodyWithResponse Update service account
 	//
-	// Disabling it stops its tokens at once. Fewer scopes hold for tokens that are out, too.
+	// A disabled service account has no valid tokens. Reduced scopes also apply to tokens that are already issued.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/service-accounts/{service_account_id} (the `UpdateServiceAccount` operationId).
 	UpdateServiceAccountWithBodyWithResponse(ctx context.Context, serviceAccountId ServiceAccountID, params *UpdateServiceAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateServiceAccountResponse, error)
 
-	// UpdateServiceAccountWithResponse Change a service account
+	// UpdateServiceAccountWithResponse Update service account
 	//
-	// Disabling it stops its tokens at once. Fewer scopes hold for tokens that are out, too.
+	// A disabled service account has no valid tokens. Reduced scopes also apply to tokens that are already issued.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/service-accounts/{service_account_id} (the `UpdateServiceAccount` operationId).
 	UpdateServiceAccountWithResponse(ctx context.Context, serviceAccountId ServiceAccountID, params *UpdateServiceAccountParams, body UpdateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateServiceAccountResponse, error)
 
-	// ListCredentialsWithResponse Credentials of a service account
+	// ListCredentialsWithResponse List service account credentials
 	//
-	// Oldest first, revoked ones too. The secrets themselves are not kept.
+	// The API returns the credentials, oldest first, including revoked ones. The API does not store the secrets.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/service-accounts/{service_account_id}/credentials (the `ListCredentials` operationId).
 	ListCredentialsWithResponse(ctx context.Context, serviceAccountId ServiceAccountID, params *ListCredentialsParams, reqEditors ...RequestEditorFn) (*ListCredentialsResponse, error)
 
-	// CreateCredentialWithBodyWithResponse Make a credential
+	// CreateCredentialWithBodyWithResponse Create service account credential
 	//
-	// The secret is in this answer and nowhere else. Two may be in force at once, so that they can be rotated without a gap.
+	// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
+	// rotate them without interruption.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/service-accounts/{service_account_id}/credentials (the `CreateCredential` operationId).
 	CreateCredentialWithBodyWithResponse(ctx context.Context, serviceAccountId ServiceAccountID, params *CreateCredentialParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCredentialResponse, error)
 
-	// CreateCredentialWithResponse Make a credential
+	// CreateCredentialWithResponse Create service account credential
 	//
-	// The secret is in this answer and nowhere else. Two may be in force at once, so that they can be rotated without a gap.
+	// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
+	// rotate them without interruption.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/service-accounts/{service_account_id}/credentials (the `CreateCredential` operationId).
 	CreateCredentialWithResponse(ctx context.Context, serviceAccountId ServiceAccountID, params *CreateCredentialParams, body CreateCredentialJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCredentialResponse, error)
 
-	// DeleteCredentialWithResponse Revoke a credential
+	// DeleteCredentialWithResponse Revoke service account credential
 	//
-	// It and the tokens that were minted with it stop working at once.
+	// The credential and all tokens that were created with it stop working immediately.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/service-accounts/{service_account_id}/credentials/{credential_id} (the `DeleteCredential` operationId).
 	DeleteCredentialWithResponse(ctx context.Context, serviceAccountId ServiceAccountID, credentialId CredentialID, params *DeleteCredentialParams, reqEditors ...RequestEditorFn) (*DeleteCredentialResponse, error)
 
-	// ListSkusWithResponse What can be had, at which price
+	// ListSkusWithResponse List SKUs
 	//
-	// Active SKUs by name, with the price per GPU and hour and how many GPUs are free now. The free number may be gone by the time you ask for it.
+	// The API returns the active SKUs by name, with the price per GPU and hour and the number of free GPUs. Another
+	// caller may claim the free GPUs before the next request.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/skus (the `ListSkus` operationId).
 	ListSkusWithResponse(ctx context.Context, params *ListSkusParams, reqEditors ...RequestEditorFn) (*ListSkusResponse, error)
 
-	// GetSkuWithResponse One SKU
+	// GetSkuWithResponse Get SKU
 	//
-	// The SKU of this name, when it is sold.
+	// The API returns an active SKU by its name.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/skus/{sku} (the `GetSku` operationId).
 	GetSkuWithResponse(ctx context.Context, sku SkuName, reqEditors ...RequestEditorFn) (*GetSkuResponse, error)
 
-	// ListSshKeysWithResponse Your SSH keys
+	// ListSshKeysWithResponse List SSH keys
 	//
-	// Your public keys, oldest first.
+	// The API returns the public SSH keys of the caller, oldest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/ssh-keys (the `ListSshKeys` operationId).
 	ListSshKeysWithResponse(ctx context.Context, params *ListSshKeysParams, reqEditors ...RequestEditorFn) (*ListSshKeysResponse, error)
 
-	// CreateSshKeyWithBodyWithResponse Register an SSH key
+	// CreateSshKeyWithBodyWithResponse Create SSH key
 	//
-	// One public key in the form of an `authorized_keys` line without options. A private key is refused, and not stored.
+	// The public key is one line of `authorized_keys` without options. The API rejects a private key and does not
+	// store it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/ssh-keys (the `CreateSshKey` operationId).
 	CreateSshKeyWithBodyWithResponse(ctx context.Context, params *CreateSshKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSshKeyResponse, error)
 
-	// CreateSshKeyWithResponse Register an SSH key
+	// CreateSshKeyWithResponse Create SSH key
 	//
-	// One public key in the form of an `authorized_keys` line without options. A private key is refused, and not stored.
+	// The public key is one line of `authorized_keys` without options. The API rejects a private key and does not
+	// store it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/ssh-keys (the `CreateSshKey` operationId).
 	CreateSshKeyWithResponse(ctx context.Context, params *CreateSshKeyParams, body CreateSshKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSshKeyResponse, error)
 
-	// DeleteSshKeyWithResponse Remove an SSH key
+	// DeleteSshKeyWithResponse Delete SSH key
 	//
-	// The key logs in to no new allocation.
+	// The platform adds a deleted key to no new allocation.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/ssh-keys/{id} (the `DeleteSshKey` operationId).
 	DeleteSshKeyWithResponse(ctx context.Context, id SshKeyID, params *DeleteSshKeyParams, reqEditors ...RequestEditorFn) (*DeleteSshKeyResponse, error)
 
-	// GetTenantWithResponse Your tenant
+	// GetTenantWithResponse Get tenant
 	//
-	// Who owns the balance, the projects and the people.
+	// The API returns the tenant, which owns the balance, the projects and the memberships.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/tenant (the `GetTenant` operationId).
 	GetTenantWithResponse(ctx context.Context, params *GetTenantParams, reqEditors ...RequestEditorFn) (*GetTenantResponse, error)
 
-	// UpdateTenantWithBodyWithResponse Rename your tenant
+	// UpdateTenantWithBodyWithResponse Update tenant
 	//
-	// Resource names keep its id.
+	// The tenant's id in URNs does not change.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/tenant (the `UpdateTenant` operationId).
 	UpdateTenantWithBodyWithResponse(ctx context.Context, params *UpdateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateTenantResponse, error)
 
-	// UpdateTenantWithResponse Rename your tenant
+	// UpdateTenantWithResponse Update tenant
 	//
-	// Resource names keep its id.
+	// The tenant's id in URNs does not change.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/tenant (the `UpdateTenant` operationId).
 	UpdateTenantWithResponse(ctx context.Context, params *UpdateTenantParams, body UpdateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTenantResponse, error)
 
-	// ListInvitationsWithResponse Open invitations
+	// ListInvitationsWithResponse List invitations
 	//
-	// Those that nobody has accepted yet.
+	// The API returns the invitations that are not yet accepted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/tenant/invitations (the `ListInvitations` operationId).
 	ListInvitationsWithResponse(ctx context.Context, params *ListInvitationsParams, reqEditors ...RequestEditorFn) (*ListInvitationsResponse, error)
 
-	// CreateInvitationWithBodyWithResponse Invite somebody
+	// CreateInvitationWithBodyWithResponse Create invitation
 	//
-	// Accepted by signing in with that e-mail address, verified, within seven days.
+	// A user accepts the invitation by signing in with this verified e-mail address within seven days.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/tenant/invitations (the `CreateInvitation` operationId).
 	CreateInvitationWithBodyWithResponse(ctx context.Context, params *CreateInvitationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateInvitationResponse, error)
 
-	// CreateInvitationWithResponse Invite somebody
+	// CreateInvitationWithResponse Create invitation
 	//
-	// Accepted by signing in with that e-mail address, verified, within seven days.
+	// A user accepts the invitation by signing in with this verified e-mail address within seven days.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/tenant/invitations (the `CreateInvitation` operationId).
 	CreateInvitationWithResponse(ctx context.Context, params *CreateInvitationParams, body CreateInvitationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateInvitationResponse, error)
 
-	// DeleteInvitationWithResponse Take an invitation back
+	// DeleteInvitationWithResponse Revoke invitation
 	//
-	// It cannot be accepted any more.
+	// Nobody can accept a revoked invitation.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/tenant/invitations/{id} (the `DeleteInvitation` operationId).
 	DeleteInvitationWithResponse(ctx context.Context, id InvitationID, params *DeleteInvitationParams, reqEditors ...RequestEditorFn) (*DeleteInvitationResponse, error)
 
-	// ListTenantMembersWithResponse People of your tenant
+	// ListTenantMembersWithResponse List tenant members
 	//
-	// With their role in it.
+	// The API returns the members of the tenant with their roles.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/tenant/members (the `ListTenantMembers` operationId).
 	ListTenantMembersWithResponse(ctx context.Context, params *ListTenantMembersParams, reqEditors ...RequestEditorFn) (*ListTenantMembersResponse, error)
 
-	// DeleteTenantMemberWithResponse Take somebody out of your tenant
+	// DeleteTenantMemberWithResponse Remove tenant member
 	//
-	// And out of all its projects; what they have open closes. The last owner stays.
+	// The API also removes the user from all projects of the tenant and closes the user's open streams. The API
+	// rejects the removal of the last owner.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/tenant/members/{user_id} (the `DeleteTenantMember` operationId).
 	DeleteTenantMemberWithResponse(ctx context.Context, userId UserID, params *DeleteTenantMemberParams, reqEditors ...RequestEditorFn) (*DeleteTenantMemberResponse, error)
 
-	// PutTenantMemberWithBodyWithResponse Give somebody a role in your tenant
+	// PutTenantMemberWithBodyWithResponse Set tenant member role
 	//
-	// Of a person who is in it. Whoever is not yet is invited.
+	// The user must be a member of the tenant. Invite other users.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/tenant/members/{user_id} (the `PutTenantMember` operationId).
 	PutTenantMemberWithBodyWithResponse(ctx context.Context, userId UserID, params *PutTenantMemberParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutTenantMemberResponse, error)
 
-	// PutTenantMemberWithResponse Give somebody a role in your tenant
+	// PutTenantMemberWithResponse Set tenant member role
 	//
-	// Of a person who is in it. Whoever is not yet is invited.
+	// The user must be a member of the tenant. Invite other users.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/tenant/members/{user_id} (the `PutTenantMember` operationId).
 	PutTenantMemberWithResponse(ctx context.Context, userId UserID, params *PutTenantMemberParams, body PutTenantMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*PutTenantMemberResponse, error)
 
-	// GetMeWithResponse Who you are
+	// GetMeWithResponse Get current user
 	//
-	// The signed-in person, the tenant, and the roles that decide what you may do.
+	// The API returns the signed-in user or service account, the tenant, and the roles that decide the caller's
+	// permissions.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/users/me (the `GetMe` operationId).
 	GetMeWithResponse(ctx context.Context, params *GetMeParams, reqEditors ...RequestEditorFn) (*GetMeResponse, error)
 
-	// UpdateMeWithBodyWithResponse Change your name
+	// UpdateMeWithBodyWithResponse Update current user
 	//
-	// The e-mail address and the role belong to whoever signs you in.
+	// Only the name can be updated. The identity provider owns the e-mail address and the role.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/users/me (the `UpdateMe` operationId).
 	UpdateMeWithBodyWithResponse(ctx context.Context, params *UpdateMeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateMeResponse, error)
 
-	// UpdateMeWithResponse Change your name
+	// UpdateMeWithResponse Update current user
 	//
-	// The e-mail address and the role belong to whoever signs you in.
+	// Only the name can be updated. The identity provider owns the e-mail address and the role.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/users/me (the `UpdateMe` operationId).
 	UpdateMeWithResponse(ctx context.Context, params *UpdateMeParams, body UpdateMeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMeResponse, error)
 
-	// SetPasswordWithBodyWithResponse Set your password
+	// SetPasswordWithBodyWithResponse Set password
 	//
-	// Where the policy `auth.personal_login_enabled` is on. Your other sessions end.
+	// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/users/me/password (the `SetPassword` operationId).
 	SetPasswordWithBodyWithResponse(ctx context.Context, params *SetPasswordParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetPasswordResponse, error)
 
-	// SetPasswordWithResponse Set your password
+	// SetPasswordWithResponse Set password
 	//
-	// Where the policy `auth.personal_login_enabled` is on. Your other sessions end.
+	// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/users/me/password (the `SetPassword` operationId).
 	SetPasswordWithResponse(ctx context.Context, params *SetPasswordParams, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*SetPasswordResponse, error)
 
-	// GetLivezWithResponse The process answers
+	// GetLivezWithResponse Get liveness
 	//
-	// Touches nothing. A failure means: restart me.
+	// The check uses no dependency. If it fails, restart the process.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /livez (the `GetLivez` operationId).
 	GetLivezWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetLivezResponse, error)
 
-	// GetReadyzWithResponse The process can serve
+	// GetReadyzWithResponse Get readiness
 	//
-	// Asks PostgreSQL only. A failure means: send requests elsewhere for now.
+	// The check queries PostgreSQL only. If it fails, send requests to another server.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26510,7 +27092,7 @@ type CreateApiKeyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON201 the response for an HTTP 201 `application/json` response
-	JSON201 *ApiKeyMade
+	JSON201 *CreatedApiKey
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers201 the parsed response headers for an HTTP 201 response
@@ -26520,7 +27102,7 @@ type CreateApiKeyResponse struct {
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
-func (r CreateApiKeyResponse) GetJSON201() *ApiKeyMade {
+func (r CreateApiKeyResponse) GetJSON201() *CreatedApiKey {
 	return r.JSON201
 }
 
@@ -29367,7 +29949,7 @@ type CreateCredentialResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON201 the response for an HTTP 201 `application/json` response
-	JSON201 *CredentialMade
+	JSON201 *CreatedCredential
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers201 the parsed response headers for an HTTP 201 response
@@ -29377,7 +29959,7 @@ type CreateCredentialResponse struct {
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
-func (r CreateCredentialResponse) GetJSON201() *CredentialMade {
+func (r CreateCredentialResponse) GetJSON201() *CreatedCredential {
 	return r.JSON201
 }
 
@@ -30404,7 +30986,7 @@ type GetLivezResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Alive
+	JSON200 *Liveness
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers503 the parsed response headers for an HTTP 503 response
@@ -30412,7 +30994,7 @@ type GetLivezResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetLivezResponse) GetJSON200() *Alive {
+func (r GetLivezResponse) GetJSON200() *Liveness {
 	return r.JSON200
 }
 
@@ -30459,7 +31041,7 @@ type GetReadyzResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Alive
+	JSON200 *Liveness
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers503 the parsed response headers for an HTTP 503 response
@@ -30467,7 +31049,7 @@ type GetReadyzResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetReadyzResponse) GetJSON200() *Alive {
+func (r GetReadyzResponse) GetJSON200() *Liveness {
 	return r.JSON200
 }
 
@@ -30505,9 +31087,9 @@ func (r GetReadyzResponse) ContentType() string {
 	return ""
 }
 
-// GetTokenKeysWithResponse Keys of the tokens that are minted here
+// GetTokenKeysWithResponse Get token signing keys
 //
-// JSON Web Key Set (RFC 7517) for whoever verifies tokens of service accounts.
+// The API returns the JSON Web Key Set (RFC 7517) that verifies access tokens of service accounts.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30520,9 +31102,9 @@ func (c *ClientWithResponses) GetTokenKeysWithResponse(ctx context.Context, reqE
 	return ParseGetTokenKeysResponse(rsp)
 }
 
-// ListAdminAuditLogsWithResponse The audit
+// ListAdminAuditLogsWithResponse List audit logs
 //
-// Of all tenants and of the platform, newest first.
+// The API returns the audit rows of all tenants and of the platform, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30535,9 +31117,9 @@ func (c *ClientWithResponses) ListAdminAuditLogsWithResponse(ctx context.Context
 	return ParseListAdminAuditLogsResponse(rsp)
 }
 
-// ExportAdminAuditLogsWithResponse The audit as CSV
+// ExportAdminAuditLogsWithResponse Export audit logs as CSV
 //
-// All rows that match, newest first, as a stream of any length.
+// The API streams all matching audit rows as CSV, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30550,9 +31132,9 @@ func (c *ClientWithResponses) ExportAdminAuditLogsWithResponse(ctx context.Conte
 	return ParseExportAdminAuditLogsResponse(rsp)
 }
 
-// ListDesiredWithResponse Declared objects of a kind
+// ListDesiredWithResponse List desired objects
 //
-// What should be true, by name, with the place where each object was written.
+// The API returns the desired objects of a kind by name, with the source of each object.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30565,9 +31147,10 @@ func (c *ClientWithResponses) ListDesiredWithResponse(ctx context.Context, kind 
 	return ParseListDesiredResponse(rsp)
 }
 
-// DeleteDesiredWithResponse Declare an object no more
+// DeleteDesiredWithResponse Delete desired object
 //
-// What stands for it in the world is let go by the loop. Not under a live allocation, and not what Git owns.
+// The control loop then removes what the object describes. The API rejects the deletion while a live allocation
+// depends on the object, or if Git owns it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30580,9 +31163,10 @@ func (c *ClientWithResponses) DeleteDesiredWithResponse(ctx context.Context, kin
 	return ParseDeleteDesiredResponse(rsp)
 }
 
-// GetDesiredWithResponse One declared object
+// GetDesiredWithResponse Get desired object
 //
-// The object of this kind and name. Allocations are named within their project: give its id as `scope`.
+// The API returns the desired object of this kind and name. Allocation names are unique in their project only:
+// pass the project id as `scope`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30595,9 +31179,11 @@ func (c *ClientWithResponses) GetDesiredWithResponse(ctx context.Context, kind K
 	return ParseGetDesiredResponse(rsp)
 }
 
-// PutDesiredWithBodyWithResponse Declare an object
+// PutDesiredWithBodyWithResponse Put desired object
 //
-// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+// The API creates the object with `201`, or updates it to its next generation. `If-Match` names the version that
+// the client has changed. Without it the API only creates new objects. The API rejects a change of an object that
+// Git owns and returns the file and the line to edit.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30610,9 +31196,11 @@ func (c *ClientWithResponses) PutDesiredWithBodyWithResponse(ctx context.Context
 	return ParsePutDesiredResponse(rsp)
 }
 
-// PutDesiredWithResponse Declare an object
+// PutDesiredWithResponse Put desired object
 //
-// Creates it with `201`, or gives it its next generation. `If-Match` names the version that you have changed; without it only a new name is taken. An object that Git owns is refused with the file and line to edit.
+// The API creates the object with `201`, or updates it to its next generation. `If-Match` names the version that
+// the client has changed. Without it the API only creates new objects. The API rejects a change of an object that
+// Git owns and returns the file and the line to edit.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30625,9 +31213,10 @@ func (c *ClientWithResponses) PutDesiredWithResponse(ctx context.Context, kind K
 	return ParsePutDesiredResponse(rsp)
 }
 
-// AdoptDesiredWithBodyWithResponse Move an object to its other owner
+// AdoptDesiredWithBodyWithResponse Adopt desired object
 //
-// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+// With owner `git`, the next revision of `source` that contains the object can adopt it within one day. With owner
+// `api`, the caller owns the object immediately, and the files must no longer contain it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30640,9 +31229,10 @@ func (c *ClientWithResponses) AdoptDesiredWithBodyWithResponse(ctx context.Conte
 	return ParseAdoptDesiredResponse(rsp)
 }
 
-// AdoptDesiredWithResponse Move an object to its other owner
+// AdoptDesiredWithResponse Adopt desired object
 //
-// To `git`: the next revision of `source` that declares the object may take it over, for a day. To `api`: it is yours at once; the files must stop to declare it.
+// With owner `git`, the next revision of `source` that contains the object can adopt it within one day. With owner
+// `api`, the caller owns the object immediately, and the files must no longer contain it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30655,9 +31245,9 @@ func (c *ClientWithResponses) AdoptDesiredWithResponse(ctx context.Context, kind
 	return ParseAdoptDesiredResponse(rsp)
 }
 
-// ReconcileDesiredWithBodyWithResponse Work an object anew
+// ReconcileDesiredWithBodyWithResponse Reconcile desired object
 //
-// The same generation is carried out again, as though nothing had been done for it.
+// The control loop executes the same generation again, even if the object has converged.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30670,9 +31260,9 @@ func (c *ClientWithResponses) ReconcileDesiredWithBodyWithResponse(ctx context.C
 	return ParseReconcileDesiredResponse(rsp)
 }
 
-// ReconcileDesiredWithResponse Work an object anew
+// ReconcileDesiredWithResponse Reconcile desired object
 //
-// The same generation is carried out again, as though nothing had been done for it.
+// The control loop executes the same generation again, even if the object has converged.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30685,9 +31275,9 @@ func (c *ClientWithResponses) ReconcileDesiredWithResponse(ctx context.Context, 
 	return ParseReconcileDesiredResponse(rsp)
 }
 
-// ResumeDesiredWithResponse Take an object up again
+// ResumeDesiredWithResponse Resume desired object
 //
-// Ends a suspension now.
+// The API ends the suspension immediately.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30700,9 +31290,10 @@ func (c *ClientWithResponses) ResumeDesiredWithResponse(ctx context.Context, kin
 	return ParseResumeDesiredResponse(rsp)
 }
 
-// SuspendDesiredWithBodyWithResponse Leave an object alone
+// SuspendDesiredWithBodyWithResponse Suspend desired object
 //
-// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+// The control loop starts no new work for the object until the given time, or until it is resumed. A requested
+// release and billing continue.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30715,9 +31306,10 @@ func (c *ClientWithResponses) SuspendDesiredWithBodyWithResponse(ctx context.Con
 	return ParseSuspendDesiredResponse(rsp)
 }
 
-// SuspendDesiredWithResponse Leave an object alone
+// SuspendDesiredWithResponse Suspend desired object
 //
-// The loop asks nothing new of it until the time given, or until it is resumed. What was asked for is still let go, and money still counts.
+// The control loop starts no new work for the object until the given time, or until it is resumed. A requested
+// release and billing continue.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30730,9 +31322,10 @@ func (c *ClientWithResponses) SuspendDesiredWithResponse(ctx context.Context, ki
 	return ParseSuspendDesiredResponse(rsp)
 }
 
-// TraceDesiredWithResponse How an object came to be as it is
+// TraceDesiredWithResponse Trace desired object
 //
-// From the request to the last observation: who asked, what was declared, planned, enqueued, ordered of a node, and seen. Oldest first.
+// The API returns the history of the object from the request to the last observation, oldest first: request,
+// desired object, plans, jobs, tasks and reports.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30745,9 +31338,9 @@ func (c *ClientWithResponses) TraceDesiredWithResponse(ctx context.Context, kind
 	return ParseTraceDesiredResponse(rsp)
 }
 
-// ListDriftWithResponse Where observed differs from desired
+// ListDriftWithResponse List drift
 //
-// Open differences first, the newest before; with what is done about each, by whom and until when.
+// The API returns open drift first, newest first, with the action, the owner and the deadline of each.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30760,9 +31353,9 @@ func (c *ClientWithResponses) ListDriftWithResponse(ctx context.Context, params 
 	return ParseListDriftResponse(rsp)
 }
 
-// IgnoreDriftWithBodyWithResponse Live with a difference for a while
+// IgnoreDriftWithBodyWithResponse Ignore drift
 //
-// Nothing is done about it until the time given; then it is open again if it is still there.
+// The platform ignores the drift until the given time. Drift that still exists then is open again.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30775,9 +31368,9 @@ func (c *ClientWithResponses) IgnoreDriftWithBodyWithResponse(ctx context.Contex
 	return ParseIgnoreDriftResponse(rsp)
 }
 
-// IgnoreDriftWithResponse Live with a difference for a while
+// IgnoreDriftWithResponse Ignore drift
 //
-// Nothing is done about it until the time given; then it is open again if it is still there.
+// The platform ignores the drift until the given time. Drift that still exists then is open again.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30790,9 +31383,9 @@ func (c *ClientWithResponses) IgnoreDriftWithResponse(ctx context.Context, id Dr
 	return ParseIgnoreDriftResponse(rsp)
 }
 
-// ListGitSourcesWithResponse Where declarations are kept
+// ListGitSourcesWithResponse List Git sources
 //
-// All sources, by name, with what was last seen of each.
+// The API returns all Git sources by name, with the last fetch of each.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30805,9 +31398,9 @@ func (c *ClientWithResponses) ListGitSourcesWithResponse(ctx context.Context, pa
 	return ParseListGitSourcesResponse(rsp)
 }
 
-// GetGitSourceWithResponse One source
+// GetGitSourceWithResponse Get Git source
 //
-// With its conditions: fetched, validated, applied.
+// The API returns the Git source with its conditions: fetched, validated, applied.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30820,9 +31413,9 @@ func (c *ClientWithResponses) GetGitSourceWithResponse(ctx context.Context, name
 	return ParseGetGitSourceResponse(rsp)
 }
 
-// ResumeGitSourceWithResponse Apply a source again
+// ResumeGitSourceWithResponse Resume Git source
 //
-// The branch as it is then.
+// The platform applies the current commit of the branch.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30835,9 +31428,9 @@ func (c *ClientWithResponses) ResumeGitSourceWithResponse(ctx context.Context, n
 	return ParseResumeGitSourceResponse(rsp)
 }
 
-// SuspendGitSourceWithBodyWithResponse Apply nothing more of a source
+// SuspendGitSourceWithBodyWithResponse Suspend Git source
 //
-// Commits are still read and judged.
+// The platform still fetches and validates the commits of a suspended source.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30850,9 +31443,9 @@ func (c *ClientWithResponses) SuspendGitSourceWithBodyWithResponse(ctx context.C
 	return ParseSuspendGitSourceResponse(rsp)
 }
 
-// SuspendGitSourceWithResponse Apply nothing more of a source
+// SuspendGitSourceWithResponse Suspend Git source
 //
-// Commits are still read and judged.
+// The platform still fetches and validates the commits of a suspended source.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30865,9 +31458,9 @@ func (c *ClientWithResponses) SuspendGitSourceWithResponse(ctx context.Context, 
 	return ParseSuspendGitSourceResponse(rsp)
 }
 
-// SyncGitSourceWithResponse Look at a source now
+// SyncGitSourceWithResponse Sync Git source
 //
-// It is polled anyway; this only makes the next look come sooner.
+// The API starts the next sync of the source immediately. The platform also syncs each source periodically.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30880,9 +31473,9 @@ func (c *ClientWithResponses) SyncGitSourceWithResponse(ctx context.Context, nam
 	return ParseSyncGitSourceResponse(rsp)
 }
 
-// ListAdminNodesWithResponse The machines
+// ListAdminNodesWithResponse List nodes
 //
-// Every node by name, with its four axes: lifecycle, health, reachability, occupancy. They are never one colour.
+// The API returns all nodes by name. Lifecycle, health, reachability and occupancy are four separate values.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30895,10 +31488,10 @@ func (c *ClientWithResponses) ListAdminNodesWithResponse(ctx context.Context, pa
 	return ParseListAdminNodesResponse(rsp)
 }
 
-// CreateNodeWithBodyWithResponse Declare a machine
+// CreateNodeWithBodyWithResponse Create node
 //
-// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
-// A name that is declared already is `409`, and an unknown SKU `422`.
+// The API creates a desired Node that the owner `api` manages. The node itself enrols with an enrolment token. The
+// API returns `409` if the name exists and `422` if the SKU is unknown.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30911,10 +31504,10 @@ func (c *ClientWithResponses) CreateNodeWithBodyWithResponse(ctx context.Context
 	return ParseCreateNodeResponse(rsp)
 }
 
-// CreateNodeWithResponse Declare a machine
+// CreateNodeWithResponse Create node
 //
-// Declares a Node that the API owns: desired state, like one that stands in a file. The machine itself enrols with a token of its own.
-// A name that is declared already is `409`, and an unknown SKU `422`.
+// The API creates a desired Node that the owner `api` manages. The node itself enrols with an enrolment token. The
+// API returns `409` if the name exists and `422` if the SKU is unknown.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30927,10 +31520,11 @@ func (c *ClientWithResponses) CreateNodeWithResponse(ctx context.Context, params
 	return ParseCreateNodeResponse(rsp)
 }
 
-// RetireNodeWithResponse Retire a machine
+// RetireNodeWithResponse Retire node
 //
-// Takes the declaration back. The node leaves the fleet with the last proof of what stood on it, and its certificates are of no use any more.
-// Refused with `node_in_use` while live allocations stand on it: drain it first. A node that a source declares is taken out there (`managed_by_git`).
+// The API deletes the desired Node. The node leaves the fleet after the last proof of a clean slot, and the
+// platform revokes its certificates. While live allocations use the node, the API returns `node_in_use`; drain the
+// node first. A node that Git owns must be removed in Git (`managed_by_git`).
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30943,9 +31537,9 @@ func (c *ClientWithResponses) RetireNodeWithResponse(ctx context.Context, name N
 	return ParseRetireNodeResponse(rsp)
 }
 
-// GetAdminNodeWithResponse One machine
+// GetAdminNodeWithResponse Get node
 //
-// The node of this name with its GPUs and what is sold of them.
+// The API returns a node by name, with its GPUs and slots.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30958,9 +31552,10 @@ func (c *ClientWithResponses) GetAdminNodeWithResponse(ctx context.Context, name
 	return ParseGetAdminNodeResponse(rsp)
 }
 
-// AcceptNodeHardwareWithBodyWithResponse Accept changed hardware
+// AcceptNodeHardwareWithBodyWithResponse Accept node hardware
 //
-// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+// The platform holds a node whose hardware has changed until an operator accepts the new hardware. Name the
+// fingerprint from the last report. If the fingerprint has changed since then, the API rejects the request.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30973,9 +31568,10 @@ func (c *ClientWithResponses) AcceptNodeHardwareWithBodyWithResponse(ctx context
 	return ParseAcceptNodeHardwareResponse(rsp)
 }
 
-// AcceptNodeHardwareWithResponse Accept changed hardware
+// AcceptNodeHardwareWithResponse Accept node hardware
 //
-// A node whose hardware is not what it was is held until a person accepts it. Name the fingerprint that you have seen; one that has changed since is refused.
+// The platform holds a node whose hardware has changed until an operator accepts the new hardware. Name the
+// fingerprint from the last report. If the fingerprint has changed since then, the API rejects the request.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30988,10 +31584,11 @@ func (c *ClientWithResponses) AcceptNodeHardwareWithResponse(ctx context.Context
 	return ParseAcceptNodeHardwareResponse(rsp)
 }
 
-// CordonNodeWithBodyWithResponse Place nothing new on a machine
+// CordonNodeWithBodyWithResponse Cordon node
 //
-// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
-// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+// The API adds an operator hold of the caller to the node. The platform places nothing new on the node, and
+// existing allocations continue. The hold ends at `until` or when the caller removes it. A repeated request
+// changes the reason and the end of the caller's hold. Holds of other operators stay.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31004,10 +31601,11 @@ func (c *ClientWithResponses) CordonNodeWithBodyWithResponse(ctx context.Context
 	return ParseCordonNodeResponse(rsp)
 }
 
-// CordonNodeWithResponse Place nothing new on a machine
+// CordonNodeWithResponse Cordon node
 //
-// Puts a hold of yours on the node: nothing new is placed there, and what stands on it stays. It ends by itself at `until`, or when you lift it.
-// Asked again, your hold has the new reason and end. Holds of others stand beside it.
+// The API adds an operator hold of the caller to the node. The platform places nothing new on the node, and
+// existing allocations continue. The hold ends at `until` or when the caller removes it. A repeated request
+// changes the reason and the end of the caller's hold. Holds of other operators stay.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31020,10 +31618,12 @@ func (c *ClientWithResponses) CordonNodeWithResponse(ctx context.Context, name N
 	return ParseCordonNodeResponse(rsp)
 }
 
-// DrainNodeWithBodyWithResponse Move work away from a machine
+// DrainNodeWithBodyWithResponse Drain node
 //
-// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
-// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+// The platform places nothing new on the node. It notifies the tenants of all live allocations of the deadline and
+// the reason, by event and condition. At the deadline the platform releases the remaining allocations with reason
+// `node_drain`. Set `deadline` or `grace_minutes`; the default is the policy `node.drain_grace_minutes`. The node
+// becomes `drained` after the last proof of a clean slot.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31036,10 +31636,12 @@ func (c *ClientWithResponses) DrainNodeWithBodyWithResponse(ctx context.Context,
 	return ParseDrainNodeResponse(rsp)
 }
 
-// DrainNodeWithResponse Move work away from a machine
+// DrainNodeWithResponse Drain node
 //
-// Nothing new is placed there. Who stands on it is told at once, by event and condition, by when and why; what is left at the deadline is released for `node_drain`.
-// Give `deadline` or `grace_minutes`; without either the policy `node.drain_grace_minutes` says. The node reads `drained` once the last proof has come.
+// The platform places nothing new on the node. It notifies the tenants of all live allocations of the deadline and
+// the reason, by event and condition. At the deadline the platform releases the remaining allocations with reason
+// `node_drain`. Set `deadline` or `grace_minutes`; the default is the policy `node.drain_grace_minutes`. The node
+// becomes `drained` after the last proof of a clean slot.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31052,9 +31654,9 @@ func (c *ClientWithResponses) DrainNodeWithResponse(ctx context.Context, name No
 	return ParseDrainNodeResponse(rsp)
 }
 
-// CreateEnrolmentTokenWithBodyWithResponse Let a machine enrol
+// CreateEnrolmentTokenWithBodyWithResponse Create enrolment token
 //
-// A token for this node alone, good once and for a quarter of an hour. It is shown here and never again.
+// The token is valid for this node only, for one use, and for 15 minutes. Only this response contains the token.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31067,9 +31669,9 @@ func (c *ClientWithResponses) CreateEnrolmentTokenWithBodyWithResponse(ctx conte
 	return ParseCreateEnrolmentTokenResponse(rsp)
 }
 
-// CreateEnrolmentTokenWithResponse Let a machine enrol
+// CreateEnrolmentTokenWithResponse Create enrolment token
 //
-// A token for this node alone, good once and for a quarter of an hour. It is shown here and never again.
+// The token is valid for this node only, for one use, and for 15 minutes. Only this response contains the token.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31082,9 +31684,10 @@ func (c *ClientWithResponses) CreateEnrolmentTokenWithResponse(ctx context.Conte
 	return ParseCreateEnrolmentTokenResponse(rsp)
 }
 
-// OverrideNodeHealthWithBodyWithResponse Say how healthy a machine is
+// OverrideNodeHealthWithBodyWithResponse Override node health
 //
-// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
+// the reports of the node. `unknown` removes the override.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31097,9 +31700,10 @@ func (c *ClientWithResponses) OverrideNodeHealthWithBodyWithResponse(ctx context
 	return ParseOverrideNodeHealthResponse(rsp)
 }
 
-// OverrideNodeHealthWithResponse Say how healthy a machine is
+// OverrideNodeHealthWithResponse Override node health
 //
-// Your word stands beside what probes say, for the node or for one GPU (`target`), until `until`. `unknown` takes it back.
+// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
+// the reports of the node. `unknown` removes the override.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31112,9 +31716,10 @@ func (c *ClientWithResponses) OverrideNodeHealthWithResponse(ctx context.Context
 	return ParseOverrideNodeHealthResponse(rsp)
 }
 
-// ProbeNodeWithBodyWithResponse Ask a machine how it is
+// ProbeNodeWithBodyWithResponse Probe node
 //
-// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
+// time, the API returns `504` with `agent_timeout`, and the task stays in the node's mailbox.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31127,9 +31732,10 @@ func (c *ClientWithResponses) ProbeNodeWithBodyWithResponse(ctx context.Context,
 	return ParseProbeNodeResponse(rsp)
 }
 
-// ProbeNodeWithResponse Ask a machine how it is
+// ProbeNodeWithResponse Probe node
 //
-// Asks the agent for a whole report and waits for it, at most ten seconds. `504` with `agent_timeout` when it does not answer; the question stays in its mailbox.
+// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
+// time, the API returns `504` with `agent_timeout`, and the task stays in the node's mailbox.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31142,10 +31748,11 @@ func (c *ClientWithResponses) ProbeNodeWithResponse(ctx context.Context, name No
 	return ParseProbeNodeResponse(rsp)
 }
 
-// RevokeNodeWithBodyWithResponse Take a machine's certificates back
+// RevokeNodeWithBodyWithResponse Revoke node certificates
 //
-// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
-// What runs on it runs on, unknown to us: the node turns silent.
+// The API revokes all certificates of this node. The server closes the node's open connections within two seconds,
+// and the node must enrol again. Allocations on the node continue without reports, and the node becomes
+// unreachable.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31158,10 +31765,11 @@ func (c *ClientWithResponses) RevokeNodeWithBodyWithResponse(ctx context.Context
 	return ParseRevokeNodeResponse(rsp)
 }
 
-// RevokeNodeWithResponse Take a machine's certificates back
+// RevokeNodeWithResponse Revoke node certificates
 //
-// Ends every certificate of this node. Its open calls are closed within two seconds, and it may speak again only when it is enrolled anew.
-// What runs on it runs on, unknown to us: the node turns silent.
+// The API revokes all certificates of this node. The server closes the node's open connections within two seconds,
+// and the node must enrol again. Allocations on the node continue without reports, and the node becomes
+// unreachable.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31174,9 +31782,10 @@ func (c *ClientWithResponses) RevokeNodeWithResponse(ctx context.Context, name N
 	return ParseRevokeNodeResponse(rsp)
 }
 
-// GetNodeTopologyWithResponse How a machine is wired
+// GetNodeTopologyWithResponse Get node topology
 //
-// GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability, as last reported whole.
+// The API returns the GPUs with their PCI addresses, NUMA nodes, IOMMU groups, NVLinks and MIG capability from the
+// last complete report.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31189,10 +31798,12 @@ func (c *ClientWithResponses) GetNodeTopologyWithResponse(ctx context.Context, n
 	return ParseGetNodeTopologyResponse(rsp)
 }
 
-// UncordonNodeWithBodyWithResponse Lift your holds of a machine
+// UncordonNodeWithBodyWithResponse Uncordon node
 //
-// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
-// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+// The API removes the caller's cordons and drains of this node. If only other operators hold the node, the API
+// returns `drain_owned_by_other`; an admin can remove their holds with `force`. A node that a file cordons must be
+// uncordoned in that file (`managed_by_git`, with file and line). The platform notifies tenants that their
+// scheduled release is cancelled.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31205,10 +31816,12 @@ func (c *ClientWithResponses) UncordonNodeWithBodyWithResponse(ctx context.Conte
 	return ParseUncordonNodeResponse(rsp)
 }
 
-// UncordonNodeWithResponse Lift your holds of a machine
+// UncordonNodeWithResponse Uncordon node
 //
-// Lifts your cordons and drains of this node. Where only somebody else's stand it is refused with `drain_owned_by_other`; an admin lifts them with `force`.
-// What a file declares as cordoned is uncordoned there (`managed_by_git`, with file and line). Tenants who were told to leave are told that they may stay.
+// The API removes the caller's cordons and drains of this node. If only other operators hold the node, the API
+// returns `drain_owned_by_other`; an admin can remove their holds with `force`. A node that a file cordons must be
+// uncordoned in that file (`managed_by_git`, with file and line). The platform notifies tenants that their
+// scheduled release is cancelled.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31221,9 +31834,10 @@ func (c *ClientWithResponses) UncordonNodeWithResponse(ctx context.Context, name
 	return ParseUncordonNodeResponse(rsp)
 }
 
-// ListAdminPaymentSessionsWithResponse Checkouts of all tenants
+// ListAdminPaymentSessionsWithResponse List payment sessions of all tenants
 //
-// Newest first; `status=stuck` are those that somebody should look at: opened and never finished past their end, or not what was asked for.
+// The API returns the newest payment session first. `status=stuck` selects sessions that an operator should check:
+// sessions that are still open after their end, and sessions whose payment does not match.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31236,9 +31850,10 @@ func (c *ClientWithResponses) ListAdminPaymentSessionsWithResponse(ctx context.C
 	return ParseListAdminPaymentSessionsResponse(rsp)
 }
 
-// ReconcilePaymentSessionWithResponse Ask the provider again
+// ReconcilePaymentSessionWithResponse Reconcile payment session
 //
-// Reads the checkout at the provider and does what an event would have done: credit, end, or say what does not fit.
+// The API reads the checkout session at the payment provider and applies it in the same way as an event: it
+// credits the balance, ends the session, or records the mismatch.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31251,9 +31866,9 @@ func (c *ClientWithResponses) ReconcilePaymentSessionWithResponse(ctx context.Co
 	return ParseReconcilePaymentSessionResponse(rsp)
 }
 
-// ListPlansWithResponse What the loop decided, and what changes would do
+// ListPlansWithResponse List plans
 //
-// Plans that were not empty, newest first. An empty plan leaves nothing behind.
+// The API returns plans that contain at least one action, newest first. The platform does not store empty plans.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31266,9 +31881,12 @@ func (c *ClientWithResponses) ListPlansWithResponse(ctx context.Context, params 
 	return ParseListPlansResponse(rsp)
 }
 
-// CreatePlanWithBodyWithResponse What a change would do
+// CreatePlanWithBodyWithResponse Create plan
 //
-// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+// The API validates the files in the same way as a commit and compares them with desired state. With `source` the
+// files represent the complete tree of that Git source. Without `source` they represent objects that the owner
+// `api` manages, and other objects stay unchanged. The API stores the plan, so that it can be approved or applied
+// without a change.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31281,9 +31899,12 @@ func (c *ClientWithResponses) CreatePlanWithBodyWithResponse(ctx context.Context
 	return ParseCreatePlanResponse(rsp)
 }
 
-// CreatePlanWithResponse What a change would do
+// CreatePlanWithResponse Create plan
 //
-// Files are checked as a server would check a commit with them, and compared with what is declared now. With `source` they stand for that source's whole tree; without, they are objects that the API would own, and what they do not name stays. The answer is kept, so that it can be approved or applied as it is.
+// The API validates the files in the same way as a commit and compares them with desired state. With `source` the
+// files represent the complete tree of that Git source. Without `source` they represent objects that the owner
+// `api` manages, and other objects stay unchanged. The API stores the plan, so that it can be approved or applied
+// without a change.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31296,9 +31917,10 @@ func (c *ClientWithResponses) CreatePlanWithResponse(ctx context.Context, params
 	return ParseCreatePlanResponse(rsp)
 }
 
-// GetPlanWithResponse One plan, with its reasons
+// GetPlanWithResponse Get plan
 //
-// Each action names the object, the node, the fence and why. An action that the check held back says so in `held`.
+// Each action names the object, the node, the fence and the reason. An action that the plan check has blocked has
+// its reason in `blocked`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31311,9 +31933,10 @@ func (c *ClientWithResponses) GetPlanWithResponse(ctx context.Context, id PlanID
 	return ParseGetPlanResponse(rsp)
 }
 
-// ApplyPlanWithBodyWithResponse Carry out a plan of files
+// ApplyPlanWithBodyWithResponse Apply plan
 //
-// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+// The API applies the whole plan in one transaction. If the plan has changed, the API rejects the request and
+// returns the differences. A plan of a commit is applied by merging the commit.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31326,9 +31949,10 @@ func (c *ClientWithResponses) ApplyPlanWithBodyWithResponse(ctx context.Context,
 	return ParseApplyPlanResponse(rsp)
 }
 
-// ApplyPlanWithResponse Carry out a plan of files
+// ApplyPlanWithResponse Apply plan
 //
-// All of it or nothing, as it was shown: a plan that has moved is refused with what moved. A commit is applied by merging it.
+// The API applies the whole plan in one transaction. If the plan has changed, the API rejects the request and
+// returns the differences. A plan of a commit is applied by merging the commit.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31341,9 +31965,10 @@ func (c *ClientWithResponses) ApplyPlanWithResponse(ctx context.Context, id Plan
 	return ParseApplyPlanResponse(rsp)
 }
 
-// ApprovePlanWithBodyWithResponse Let a waiting change through
+// ApprovePlanWithBodyWithResponse Approve plan
 //
-// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
+// again first. If the plan has changed, the API rejects the request and returns the differences.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31356,9 +31981,10 @@ func (c *ClientWithResponses) ApprovePlanWithBodyWithResponse(ctx context.Contex
 	return ParseApprovePlanResponse(rsp)
 }
 
-// ApprovePlanWithResponse Let a waiting change through
+// ApprovePlanWithResponse Approve plan
 //
-// By another person than its author, where `gitops.apply_requires` says so. The plan is made again first: one that has moved is refused with what moved.
+// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
+// again first. If the plan has changed, the API rejects the request and returns the differences.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31371,9 +31997,9 @@ func (c *ClientWithResponses) ApprovePlanWithResponse(ctx context.Context, id Pl
 	return ParseApprovePlanResponse(rsp)
 }
 
-// RejectPlanWithBodyWithResponse Turn a change down
+// RejectPlanWithBodyWithResponse Reject plan
 //
-// Its commit is not applied; the next one may be.
+// The platform does not apply the commit of a rejected plan. It may apply a later commit.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31386,9 +32012,9 @@ func (c *ClientWithResponses) RejectPlanWithBodyWithResponse(ctx context.Context
 	return ParseRejectPlanResponse(rsp)
 }
 
-// RejectPlanWithResponse Turn a change down
+// RejectPlanWithResponse Reject plan
 //
-// Its commit is not applied; the next one may be.
+// The platform does not apply the commit of a rejected plan. It may apply a later commit.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31401,9 +32027,9 @@ func (c *ClientWithResponses) RejectPlanWithResponse(ctx context.Context, id Pla
 	return ParseRejectPlanResponse(rsp)
 }
 
-// ListPoliciesWithResponse What is allowed, and who says so
+// ListPoliciesWithResponse List policies
 //
-// Every key with its default and bounds, and each value that is set, with its scope and source.
+// The API returns every policy key with its default and its bounds, and each value with its scope and its source.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31416,9 +32042,10 @@ func (c *ClientWithResponses) ListPoliciesWithResponse(ctx context.Context, para
 	return ParseListPoliciesResponse(rsp)
 }
 
-// PutPolicyWithBodyWithResponse Set a value
+// PutPolicyWithBodyWithResponse Set policy
 //
-// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+// The API sets the value at one scope as an object that the owner `api` manages. If Git sets the value at this
+// scope, the API rejects the request and returns the file and the line to edit.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31431,9 +32058,10 @@ func (c *ClientWithResponses) PutPolicyWithBodyWithResponse(ctx context.Context,
 	return ParsePutPolicyResponse(rsp)
 }
 
-// PutPolicyWithResponse Set a value
+// PutPolicyWithResponse Set policy
 //
-// At one scope, as an object that the API owns. A value that Git sets there is refused with the file and line to edit.
+// The API sets the value at one scope as an object that the owner `api` manages. If Git sets the value at this
+// scope, the API rejects the request and returns the file and the line to edit.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31446,9 +32074,9 @@ func (c *ClientWithResponses) PutPolicyWithResponse(ctx context.Context, key Pol
 	return ParsePutPolicyResponse(rsp)
 }
 
-// ListAdminRefundsWithResponse Refunds of all tenants
+// ListAdminRefundsWithResponse List refunds of all tenants
 //
-// Newest first.
+// The API returns the newest item first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31461,10 +32089,10 @@ func (c *ClientWithResponses) ListAdminRefundsWithResponse(ctx context.Context, 
 	return ParseListAdminRefundsResponse(rsp)
 }
 
-// ListRevisionsWithResponse What was read from the sources
+// ListRevisionsWithResponse List revisions
 //
-// Revisions, newest first: which commit, whether it was taken, and the findings with file, line and column when it was not.
-// `current` marks the one that the system stands on.
+// The API returns revisions, newest first, with their commits and states. An invalid revision has findings with
+// file, line and column. `current` marks the revision that is in effect.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31477,9 +32105,9 @@ func (c *ClientWithResponses) ListRevisionsWithResponse(ctx context.Context, par
 	return ParseListRevisionsResponse(rsp)
 }
 
-// GetRevisionWithResponse One revision
+// GetRevisionWithResponse Get revision
 //
-// With its findings, or with what it waits for.
+// The API returns the revision with its findings, or with the reasons for the approval that it needs.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31492,9 +32120,9 @@ func (c *ClientWithResponses) GetRevisionWithResponse(ctx context.Context, revis
 	return ParseGetRevisionResponse(rsp)
 }
 
-// ListAllSessionsWithResponse Sessions
+// ListAllSessionsWithResponse List sessions of all users
 //
-// Who is signed in, newest last.
+// The API returns the sessions of all users, newest last.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31507,9 +32135,9 @@ func (c *ClientWithResponses) ListAllSessionsWithResponse(ctx context.Context, p
 	return ParseListAllSessionsResponse(rsp)
 }
 
-// EndAnySessionWithResponse End somebody's session
+// EndAnySessionWithResponse Revoke session of any user
 //
-// What they have open closes.
+// The API closes the user's open streams.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31522,9 +32150,10 @@ func (c *ClientWithResponses) EndAnySessionWithResponse(ctx context.Context, id 
 	return ParseEndAnySessionResponse(rsp)
 }
 
-// ClearSlotWithBodyWithResponse Give a slot back to the market
+// ClearSlotWithBodyWithResponse Clear slot quarantine
 //
-// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
+// the API returns `proof_missing`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31537,9 +32166,10 @@ func (c *ClientWithResponses) ClearSlotWithBodyWithResponse(ctx context.Context,
 	return ParseClearSlotResponse(rsp)
 }
 
-// ClearSlotWithResponse Give a slot back to the market
+// ClearSlotWithResponse Clear slot quarantine
 //
-// Needs proof: the last release of this slot was proved, its GPU is healthy, and nobody holds it. Otherwise `proof_missing`.
+// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
+// the API returns `proof_missing`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31552,9 +32182,10 @@ func (c *ClientWithResponses) ClearSlotWithResponse(ctx context.Context, id Slot
 	return ParseClearSlotResponse(rsp)
 }
 
-// QuarantineSlotWithBodyWithResponse Keep a slot for inspection
+// QuarantineSlotWithBodyWithResponse Quarantine slot
 //
-// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+// The platform does not sell a quarantined slot until an operator clears it. An allocation that uses the slot
+// continues. The slot is quarantined when that allocation releases it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31567,9 +32198,10 @@ func (c *ClientWithResponses) QuarantineSlotWithBodyWithResponse(ctx context.Con
 	return ParseQuarantineSlotResponse(rsp)
 }
 
-// QuarantineSlotWithResponse Keep a slot for inspection
+// QuarantineSlotWithResponse Quarantine slot
 //
-// The slot is not sold until it is cleared. Whoever holds it stays; it is kept back when it is freed.
+// The platform does not sell a quarantined slot until an operator clears it. An allocation that uses the slot
+// continues. The slot is quarantined when that allocation releases it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31582,9 +32214,9 @@ func (c *ClientWithResponses) QuarantineSlotWithResponse(ctx context.Context, id
 	return ParseQuarantineSlotResponse(rsp)
 }
 
-// ListTenantsWithResponse Tenants
+// ListTenantsWithResponse List tenants
 //
-// By name.
+// The API returns service accounts by name.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31597,9 +32229,9 @@ func (c *ClientWithResponses) ListTenantsWithResponse(ctx context.Context, param
 	return ParseListTenantsResponse(rsp)
 }
 
-// CreateTenantWithBodyWithResponse Make a tenant
+// CreateTenantWithBodyWithResponse Create tenant
 //
-// With a project `default`.
+// The API creates the tenant with a project `default`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31612,9 +32244,9 @@ func (c *ClientWithResponses) CreateTenantWithBodyWithResponse(ctx context.Conte
 	return ParseCreateTenantResponse(rsp)
 }
 
-// CreateTenantWithResponse Make a tenant
+// CreateTenantWithResponse Create tenant
 //
-// With a project `default`.
+// The API creates the tenant with a project `default`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31627,9 +32259,9 @@ func (c *ClientWithResponses) CreateTenantWithResponse(ctx context.Context, para
 	return ParseCreateTenantResponse(rsp)
 }
 
-// GetTenantByIDWithResponse One tenant
+// GetTenantByIDWithResponse Get tenant by ID
 //
-// By its id.
+// The API returns a tenant by its id.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31642,9 +32274,9 @@ func (c *ClientWithResponses) GetTenantByIDWithResponse(ctx context.Context, ten
 	return ParseGetTenantByIDResponse(rsp)
 }
 
-// GetTenantBalanceWithResponse A tenant's balance
+// GetTenantBalanceWithResponse Get tenant balance
 //
-// Balance, burn and runway of any tenant.
+// The API returns balance, burn rate and runway of a tenant.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31657,9 +32289,9 @@ func (c *ClientWithResponses) GetTenantBalanceWithResponse(ctx context.Context, 
 	return ParseGetTenantBalanceResponse(rsp)
 }
 
-// ListTenantLedgerWithResponse A tenant's ledger
+// ListTenantLedgerWithResponse List tenant ledger entries
 //
-// The entries of any tenant's balance, oldest first.
+// The API returns the entries of a tenant's balance, oldest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31672,9 +32304,9 @@ func (c *ClientWithResponses) ListTenantLedgerWithResponse(ctx context.Context, 
 	return ParseListTenantLedgerResponse(rsp)
 }
 
-// PlaceTenantMemberWithBodyWithResponse Put somebody into a tenant
+// PlaceTenantMemberWithBodyWithResponse Add tenant member
 //
-// A person is in one tenant at a time.
+// A user is a member of one tenant at a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31687,9 +32319,9 @@ func (c *ClientWithResponses) PlaceTenantMemberWithBodyWithResponse(ctx context.
 	return ParsePlaceTenantMemberResponse(rsp)
 }
 
-// PlaceTenantMemberWithResponse Put somebody into a tenant
+// PlaceTenantMemberWithResponse Add tenant member
 //
-// A person is in one tenant at a time.
+// A user is a member of one tenant at a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31702,9 +32334,9 @@ func (c *ClientWithResponses) PlaceTenantMemberWithResponse(ctx context.Context,
 	return ParsePlaceTenantMemberResponse(rsp)
 }
 
-// ListUsersWithResponse People
+// ListUsersWithResponse List users
 //
-// Everyone, by id.
+// The API returns all users, ordered by id.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31717,9 +32349,10 @@ func (c *ClientWithResponses) ListUsersWithResponse(ctx context.Context, params 
 	return ParseListUsersResponse(rsp)
 }
 
-// CreateUserWithBodyWithResponse Make a person known
+// CreateUserWithBodyWithResponse Create user
 //
-// Before their first sign-in, which links them by their verified e-mail address.
+// The API creates a user before the first sign-in. The first sign-in with the same verified e-mail address links
+// the user to the identity provider.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31732,9 +32365,10 @@ func (c *ClientWithResponses) CreateUserWithBodyWithResponse(ctx context.Context
 	return ParseCreateUserResponse(rsp)
 }
 
-// CreateUserWithResponse Make a person known
+// CreateUserWithResponse Create user
 //
-// Before their first sign-in, which links them by their verified e-mail address.
+// The API creates a user before the first sign-in. The first sign-in with the same verified e-mail address links
+// the user to the identity provider.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31747,9 +32381,9 @@ func (c *ClientWithResponses) CreateUserWithResponse(ctx context.Context, params
 	return ParseCreateUserResponse(rsp)
 }
 
-// GetUserWithResponse One person
+// GetUserWithResponse Get user
 //
-// With the balance of their tenant and their active allocations.
+// The API returns the user with the balance of the tenant and the number of active allocations.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31762,9 +32396,10 @@ func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, userId Us
 	return ParseGetUserResponse(rsp)
 }
 
-// UpdateUserWithBodyWithResponse Change a person
+// UpdateUserWithBodyWithResponse Update user
 //
-// Role on the platform, name, or whether they may sign in at all. Disabling ends their sessions and stops their keys at once.
+// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
+// keys of the user immediately.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31777,9 +32412,10 @@ func (c *ClientWithResponses) UpdateUserWithBodyWithResponse(ctx context.Context
 	return ParseUpdateUserResponse(rsp)
 }
 
-// UpdateUserWithResponse Change a person
+// UpdateUserWithResponse Update user
 //
-// Role on the platform, name, or whether they may sign in at all. Disabling ends their sessions and stops their keys at once.
+// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
+// keys of the user immediately.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31792,9 +32428,10 @@ func (c *ClientWithResponses) UpdateUserWithResponse(ctx context.Context, userId
 	return ParseUpdateUserResponse(rsp)
 }
 
-// AdjustBalanceWithBodyWithResponse Correct a balance
+// AdjustBalanceWithBodyWithResponse Adjust balance
 //
-// Adds to the balance of this person's tenant, or takes from it, with the reason on its ledger.
+// The API adds the amount to the balance of the user's tenant. A negative amount reduces the balance. The ledger
+// stores the reason.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31807,9 +32444,10 @@ func (c *ClientWithResponses) AdjustBalanceWithBodyWithResponse(ctx context.Cont
 	return ParseAdjustBalanceResponse(rsp)
 }
 
-// AdjustBalanceWithResponse Correct a balance
+// AdjustBalanceWithResponse Adjust balance
 //
-// Adds to the balance of this person's tenant, or takes from it, with the reason on its ledger.
+// The API adds the amount to the balance of the user's tenant. A negative amount reduces the balance. The ledger
+// stores the reason.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31822,9 +32460,11 @@ func (c *ClientWithResponses) AdjustBalanceWithResponse(ctx context.Context, use
 	return ParseAdjustBalanceResponse(rsp)
 }
 
-// CreateRefundWithBodyWithResponse Give money back
+// CreateRefundWithBodyWithResponse Create refund
 //
-// To this person's tenant. `unspent` gives back credit that was not used, to the card that paid for it. `charge` makes good a charge: to a card while a payment inside the refund window can bear it, else as credit. `route` in the answer says which.
+// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
+// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
+// response names the way.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31837,9 +32477,11 @@ func (c *ClientWithResponses) CreateRefundWithBodyWithResponse(ctx context.Conte
 	return ParseCreateRefundResponse(rsp)
 }
 
-// CreateRefundWithResponse Give money back
+// CreateRefundWithResponse Create refund
 //
-// To this person's tenant. `unspent` gives back credit that was not used, to the card that paid for it. `charge` makes good a charge: to a card while a payment inside the refund window can bear it, else as credit. `route` in the answer says which.
+// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
+// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
+// response names the way.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31852,9 +32494,10 @@ func (c *ClientWithResponses) CreateRefundWithResponse(ctx context.Context, user
 	return ParseCreateRefundResponse(rsp)
 }
 
-// ListAllocationsWithResponse Your allocations, newest first
+// ListAllocationsWithResponse List allocations
 //
-// Allocations of the project named by `X-Project-ID`, or of all projects that you may read.
+// The API returns the allocations of the project that `X-Project-ID` names, or of all projects that the caller can
+// read, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31867,10 +32510,11 @@ func (c *ClientWithResponses) ListAllocationsWithResponse(ctx context.Context, p
 	return ParseListAllocationsResponse(rsp)
 }
 
-// CreateAllocationWithBodyWithResponse Ask for GPUs
+// CreateAllocationWithBodyWithResponse Create allocation
 //
-// Claims the slots, checks caps and balance and declares the allocation, all in one transaction. `201` is the promise: the
-// allocation is `requested`, and the machine follows. Charging starts when it is observed `active`.
+// The API claims the slots, checks caps and balance, and creates the desired object in one transaction. After a
+// `201` response the allocation is `requested`, and provisioning continues in the background. Charging starts when
+// the node has reported the allocation ready and it is `active`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31883,10 +32527,11 @@ func (c *ClientWithResponses) CreateAllocationWithBodyWithResponse(ctx context.C
 	return ParseCreateAllocationResponse(rsp)
 }
 
-// CreateAllocationWithResponse Ask for GPUs
+// CreateAllocationWithResponse Create allocation
 //
-// Claims the slots, checks caps and balance and declares the allocation, all in one transaction. `201` is the promise: the
-// allocation is `requested`, and the machine follows. Charging starts when it is observed `active`.
+// The API claims the slots, checks caps and balance, and creates the desired object in one transaction. After a
+// `201` response the allocation is `requested`, and provisioning continues in the background. Charging starts when
+// the node has reported the allocation ready and it is `active`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31899,10 +32544,10 @@ func (c *ClientWithResponses) CreateAllocationWithResponse(ctx context.Context, 
 	return ParseCreateAllocationResponse(rsp)
 }
 
-// GetAllocationWithResponse One allocation
+// GetAllocationWithResponse Get allocation
 //
-// What was asked for, where it stands and why, and what it has cost so far. With `If-None-Match` an unchanged allocation
-// answers `304`; the tag covers the allocation, not the running cost.
+// The API returns the request, the state with its reason, and the cost so far. With `If-None-Match` the API
+// returns `304` for an unchanged allocation. The tag covers the allocation but not its running cost.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31915,10 +32560,10 @@ func (c *ClientWithResponses) GetAllocationWithResponse(ctx context.Context, id 
 	return ParseGetAllocationResponse(rsp)
 }
 
-// ReleaseAllocationWithBodyWithResponse Give the GPUs back
+// ReleaseAllocationWithBodyWithResponse Release allocation
 //
-// Charging stops with this request. The machine is then cleaned, and the allocation is `released` once that is proved. Asking
-// again on `release_failed` tries again.
+// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
+// when the node has proved the cleanup. A request for an allocation in `release_failed` starts the release again.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31931,10 +32576,10 @@ func (c *ClientWithResponses) ReleaseAllocationWithBodyWithResponse(ctx context.
 	return ParseReleaseAllocationResponse(rsp)
 }
 
-// ReleaseAllocationWithResponse Give the GPUs back
+// ReleaseAllocationWithResponse Release allocation
 //
-// Charging stops with this request. The machine is then cleaned, and the allocation is `released` once that is proved. Asking
-// again on `release_failed` tries again.
+// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
+// when the node has proved the cleanup. A request for an allocation in `release_failed` starts the release again.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31947,9 +32592,11 @@ func (c *ClientWithResponses) ReleaseAllocationWithResponse(ctx context.Context,
 	return ParseReleaseAllocationResponse(rsp)
 }
 
-// CreateSshCertificateWithBodyWithResponse A certificate to log in with
+// CreateSshCertificateWithBodyWithResponse Create SSH certificate
 //
-// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+// The API signs a public key for this allocation only. The certificate is valid for some minutes
+// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
+// `active`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31962,9 +32609,11 @@ func (c *ClientWithResponses) CreateSshCertificateWithBodyWithResponse(ctx conte
 	return ParseCreateSshCertificateResponse(rsp)
 }
 
-// CreateSshCertificateWithResponse A certificate to log in with
+// CreateSshCertificateWithResponse Create SSH certificate
 //
-// Signs your public key for this allocation alone and for some minutes (`terminal.certificate_ttl_seconds`). Keep the private key where it was made. Only while the allocation is `active`.
+// The API signs a public key for this allocation only. The certificate is valid for some minutes
+// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
+// `active`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31977,9 +32626,9 @@ func (c *ClientWithResponses) CreateSshCertificateWithResponse(ctx context.Conte
 	return ParseCreateSshCertificateResponse(rsp)
 }
 
-// GetAllocationTimelineWithResponse What happened to an allocation
+// GetAllocationTimelineWithResponse Get allocation timeline
 //
-// Every transition with its reason, oldest first.
+// The API returns every transition of the allocation with its reason, oldest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31992,9 +32641,10 @@ func (c *ClientWithResponses) GetAllocationTimelineWithResponse(ctx context.Cont
 	return ParseGetAllocationTimelineResponse(rsp)
 }
 
-// ListApiKeysWithResponse Your API keys
+// ListApiKeysWithResponse List API keys
 //
-// Personal keys for programs that act as you, oldest first. The keys themselves are not kept.
+// The API returns the personal API keys of the caller, oldest first. A program with such a key acts as the caller.
+// The API does not store the secrets.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32007,9 +32657,10 @@ func (c *ClientWithResponses) ListApiKeysWithResponse(ctx context.Context, param
 	return ParseListApiKeysResponse(rsp)
 }
 
-// CreateApiKeyWithBodyWithResponse Make an API key
+// CreateApiKeyWithBodyWithResponse Create API key
 //
-// The key is in this answer and nowhere else. `scopes` bound what it may do; without any it may do what you may.
+// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
+// caller.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32022,9 +32673,10 @@ func (c *ClientWithResponses) CreateApiKeyWithBodyWithResponse(ctx context.Conte
 	return ParseCreateApiKeyResponse(rsp)
 }
 
-// CreateApiKeyWithResponse Make an API key
+// CreateApiKeyWithResponse Create API key
 //
-// The key is in this answer and nowhere else. `scopes` bound what it may do; without any it may do what you may.
+// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
+// caller.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32037,9 +32689,9 @@ func (c *ClientWithResponses) CreateApiKeyWithResponse(ctx context.Context, para
 	return ParseCreateApiKeyResponse(rsp)
 }
 
-// DeleteApiKeyWithResponse Revoke an API key
+// DeleteApiKeyWithResponse Revoke API key
 //
-// It stops working at once.
+// The session stops working immediately.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32052,9 +32704,9 @@ func (c *ClientWithResponses) DeleteApiKeyWithResponse(ctx context.Context, id A
 	return ParseDeleteApiKeyResponse(rsp)
 }
 
-// ListAuditLogsWithResponse Your tenant's audit
+// ListAuditLogsWithResponse List tenant audit logs
 //
-// Who did what to which thing, newest first.
+// The API returns the audit rows of the tenant, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32067,9 +32719,9 @@ func (c *ClientWithResponses) ListAuditLogsWithResponse(ctx context.Context, par
 	return ParseListAuditLogsResponse(rsp)
 }
 
-// ExportAuditLogsWithResponse Your tenant's audit as CSV
+// ExportAuditLogsWithResponse Export tenant audit logs as CSV
 //
-// All rows that match, newest first, as a stream of any length.
+// The API streams all matching audit rows as CSV, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32084,7 +32736,8 @@ func (c *ClientWithResponses) ExportAuditLogsWithResponse(ctx context.Context, p
 
 // LogoutWithBodyWithResponse Sign out
 //
-// Ends the session or remembers the bearer token as revoked until its end, and revokes the refresh token at the provider. What this person has open closes.
+// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
+// refresh token at the identity provider and closes open streams of the caller.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32099,7 +32752,8 @@ func (c *ClientWithResponses) LogoutWithBodyWithResponse(ctx context.Context, pa
 
 // LogoutWithResponse Sign out
 //
-// Ends the session or remembers the bearer token as revoked until its end, and revokes the refresh token at the provider. What this person has open closes.
+// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
+// refresh token at the identity provider and closes open streams of the caller.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32112,9 +32766,10 @@ func (c *ClientWithResponses) LogoutWithResponse(ctx context.Context, params *Lo
 	return ParseLogoutResponse(rsp)
 }
 
-// AuthorizeOidcWithResponse Begin a sign-in in a browser
+// AuthorizeOidcWithResponse Start OIDC sign-in
 //
-// Leads to the provider, with PKCE; a cookie binds the answer to this browser for ten minutes.
+// The API redirects the browser to the identity provider, with PKCE. A cookie binds the response of the provider
+// to this browser for ten minutes.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32127,10 +32782,11 @@ func (c *ClientWithResponses) AuthorizeOidcWithResponse(ctx context.Context, par
 	return ParseAuthorizeOidcResponse(rsp)
 }
 
-// ExchangeOidcWithBodyWithResponse Finish a sign-in
+// ExchangeOidcWithBodyWithResponse Complete OIDC sign-in
 //
-// With `code` and `state`, in the browser that began: the session comes as a cookie. With `id_token`: for a program that has signed in at the
-// provider by itself, so that the person is known here; it goes on with the access token of the provider.
+// A browser sends `code` and `state` and receives the session as a cookie. The same browser must have started the
+// sign-in. A program that has signed in at the identity provider sends `id_token`; the API then creates or updates
+// the user, and the program continues with the access token of the provider.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32143,10 +32799,11 @@ func (c *ClientWithResponses) ExchangeOidcWithBodyWithResponse(ctx context.Conte
 	return ParseExchangeOidcResponse(rsp)
 }
 
-// ExchangeOidcWithResponse Finish a sign-in
+// ExchangeOidcWithResponse Complete OIDC sign-in
 //
-// With `code` and `state`, in the browser that began: the session comes as a cookie. With `id_token`: for a program that has signed in at the
-// provider by itself, so that the person is known here; it goes on with the access token of the provider.
+// A browser sends `code` and `state` and receives the session as a cookie. The same browser must have started the
+// sign-in. A program that has signed in at the identity provider sends `id_token`; the API then creates or updates
+// the user, and the program continues with the access token of the provider.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32159,9 +32816,10 @@ func (c *ClientWithResponses) ExchangeOidcWithResponse(ctx context.Context, para
 	return ParseExchangeOidcResponse(rsp)
 }
 
-// GetSignInOptionsWithResponse How to sign in here
+// GetSignInOptionsWithResponse Get sign-in options
 //
-// The provider that people sign in with, the client that programs use for it, and whether there are passwords.
+// The API returns the identity provider of this installation, its public client for programs, and whether users
+// can sign in with a password.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32174,9 +32832,10 @@ func (c *ClientWithResponses) GetSignInOptionsWithResponse(ctx context.Context, 
 	return ParseGetSignInOptionsResponse(rsp)
 }
 
-// LoginPersonalWithBodyWithResponse Sign in with a password
+// LoginPersonalWithBodyWithResponse Sign in with password
 //
-// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
+// The operation needs the policy `auth.personal_login_enabled`. The response contains a token for programs.
+// Browsers receive a cookie instead.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32189,9 +32848,10 @@ func (c *ClientWithResponses) LoginPersonalWithBodyWithResponse(ctx context.Cont
 	return ParseLoginPersonalResponse(rsp)
 }
 
-// LoginPersonalWithResponse Sign in with a password
+// LoginPersonalWithResponse Sign in with password
 //
-// Only where the policy `auth.personal_login_enabled` is on. The answer holds a token for programs; browsers get a cookie instead.
+// The operation needs the policy `auth.personal_login_enabled`. The response contains a token for programs.
+// Browsers receive a cookie instead.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32204,9 +32864,9 @@ func (c *ClientWithResponses) LoginPersonalWithResponse(ctx context.Context, par
 	return ParseLoginPersonalResponse(rsp)
 }
 
-// ListSessionsWithResponse Your sessions
+// ListSessionsWithResponse List sessions
 //
-// Where you are signed in, newest last.
+// The API returns the sessions of the caller, newest last.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32219,9 +32879,9 @@ func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, para
 	return ParseListSessionsResponse(rsp)
 }
 
-// EndSessionWithResponse End one of your sessions
+// EndSessionWithResponse Revoke session
 //
-// It stops working at once.
+// The session stops working immediately.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32234,10 +32894,11 @@ func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, id Ses
 	return ParseEndSessionResponse(rsp)
 }
 
-// RefreshTokenWithBodyWithResponse Renew what a sign-in gave
+// RefreshTokenWithBodyWithResponse Refresh session token
 //
-// With `refresh_token`: forwarded to the provider, whose new tokens are the answer. Without a body, in a browser: the session asks the provider anew, and the
-// person's roles with it. Where the provider refuses, the session ends.
+// With `refresh_token` the API forwards the request to the identity provider and returns the new tokens. Without a
+// body, in a browser, the API refreshes the session and the user's roles at the provider. If the provider rejects
+// the refresh token, the session ends.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32250,10 +32911,11 @@ func (c *ClientWithResponses) RefreshTokenWithBodyWithResponse(ctx context.Conte
 	return ParseRefreshTokenResponse(rsp)
 }
 
-// RefreshTokenWithResponse Renew what a sign-in gave
+// RefreshTokenWithResponse Refresh session token
 //
-// With `refresh_token`: forwarded to the provider, whose new tokens are the answer. Without a body, in a browser: the session asks the provider anew, and the
-// person's roles with it. Where the provider refuses, the session ends.
+// With `refresh_token` the API forwards the request to the identity provider and returns the new tokens. Without a
+// body, in a browser, the API refreshes the session and the user's roles at the provider. If the provider rejects
+// the refresh token, the session ends.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32266,10 +32928,10 @@ func (c *ClientWithResponses) RefreshTokenWithResponse(ctx context.Context, para
 	return ParseRefreshTokenResponse(rsp)
 }
 
-// GetBalanceWithResponse Balance, burn and runway
+// GetBalanceWithResponse Get balance
 //
-// What the tenant has, what its active allocations cost per hour, and how long that lasts. `runway_seconds` is missing while
-// nothing is burnt.
+// The API returns the balance of the tenant, the burn rate of its active allocations, and the runway.
+// `runway_seconds` is absent while the burn rate is zero.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32282,9 +32944,10 @@ func (c *ClientWithResponses) GetBalanceWithResponse(ctx context.Context, params
 	return ParseGetBalanceResponse(rsp)
 }
 
-// ListLedgerWithResponse The ledger of your tenant
+// ListLedgerWithResponse List ledger entries
 //
-// Each entry of the tenant's balance, oldest first: what was credited is above zero, what was charged below. `at` is when it counts: use is booked in the second in which it ends.
+// The API returns each entry of the tenant's balance, oldest first. A credit is positive and a charge is negative.
+// `occurred_at` is the time at which the entry counts: a charge counts at the end of the usage.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32297,9 +32960,9 @@ func (c *ClientWithResponses) ListLedgerWithResponse(ctx context.Context, params
 	return ParseListLedgerResponse(rsp)
 }
 
-// ExportLedgerWithResponse The ledger as CSV
+// ExportLedgerWithResponse Export ledger as CSV
 //
-// The same entries as a stream of any length.
+// The API streams the same entries as CSV.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32312,9 +32975,10 @@ func (c *ClientWithResponses) ExportLedgerWithResponse(ctx context.Context, para
 	return ParseExportLedgerResponse(rsp)
 }
 
-// GetBillingLimitsWithResponse What may be spent
+// GetBillingLimitsWithResponse Get spend limits
 //
-// The hourly limit and the monthly budget that you have set, and those in force: what the platform sets is an upper bound. Zero is none.
+// The API returns the hourly limit and the monthly budget that the tenant has set, and those in effect. The
+// platform's own limits are upper bounds. Zero means no limit.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32327,9 +32991,10 @@ func (c *ClientWithResponses) GetBillingLimitsWithResponse(ctx context.Context, 
 	return ParseGetBillingLimitsResponse(rsp)
 }
 
-// PutBillingLimitsWithBodyWithResponse Limit what may be spent
+// PutBillingLimitsWithBodyWithResponse Set spend limits
 //
-// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
+// The API rejects new allocations beyond the limits. Active allocations continue. Zero removes a limit of the
+// tenant, and an absent field stays unchanged. A change takes effect within seconds.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32342,9 +33007,10 @@ func (c *ClientWithResponses) PutBillingLimitsWithBodyWithResponse(ctx context.C
 	return ParsePutBillingLimitsResponse(rsp)
 }
 
-// PutBillingLimitsWithResponse Limit what may be spent
+// PutBillingLimitsWithResponse Set spend limits
 //
-// New allocations are refused beyond the limits; what runs goes on. Zero removes a limit of yours, and a field that is left out stays as it is. In force within seconds.
+// The API rejects new allocations beyond the limits. Active allocations continue. Zero removes a limit of the
+// tenant, and an absent field stays unchanged. A change takes effect within seconds.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32357,9 +33023,9 @@ func (c *ClientWithResponses) PutBillingLimitsWithResponse(ctx context.Context, 
 	return ParsePutBillingLimitsResponse(rsp)
 }
 
-// ListRefundsWithResponse What was given back
+// ListRefundsWithResponse List refunds
 //
-// Newest first.
+// The API returns the newest item first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32372,9 +33038,10 @@ func (c *ClientWithResponses) ListRefundsWithResponse(ctx context.Context, param
 	return ParseListRefundsResponse(rsp)
 }
 
-// ListStatementsWithResponse Statements by month
+// ListStatementsWithResponse List statements
 //
-// One for each month since the first entry, newest first. `final` once the month is over and all its use is charged.
+// The API returns one statement for each month since the first ledger entry, newest first. A statement is `final`
+// when the month is over and all its usage is charged.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32387,9 +33054,11 @@ func (c *ClientWithResponses) ListStatementsWithResponse(ctx context.Context, pa
 	return ParseListStatementsResponse(rsp)
 }
 
-// GetStatementWithResponse The statement of a month
+// GetStatementWithResponse Get statement
 //
-// What the balance was, what came in, what was used by project, SKU and allocation, and what is left. Opening balance, all use as it was charged (`gross_minor`, below zero) and all movements sum to the closing balance. What was credited of use stands among the movements.
+// The API returns the opening balance, the movements, the usage by project, SKU and allocation, and the closing
+// balance. The opening balance, all usage as charged (`gross_minor`, negative) and all movements add up to the
+// closing balance. A fault credit is one of the movements.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32402,9 +33071,10 @@ func (c *ClientWithResponses) GetStatementWithResponse(ctx context.Context, mont
 	return ParseGetStatementResponse(rsp)
 }
 
-// ExportStatementWithResponse The statement as CSV
+// ExportStatementWithResponse Export statement as CSV
 //
-// The lines of the statement: use by allocation, then every other movement, then the totals.
+// The API returns the lines of the statement as CSV: usage by allocation, then all other movements, then the
+// totals.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32417,9 +33087,9 @@ func (c *ClientWithResponses) ExportStatementWithResponse(ctx context.Context, m
 	return ParseExportStatementResponse(rsp)
 }
 
-// GetStatementPageWithResponse The statement as a page
+// GetStatementPageWithResponse Get statement page
 //
-// Made to be printed, without script.
+// The API returns the statement as an HTML page for printing. The page contains no script.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32432,9 +33102,10 @@ func (c *ClientWithResponses) GetStatementPageWithResponse(ctx context.Context, 
 	return ParseGetStatementPageResponse(rsp)
 }
 
-// GetUsageWithResponse Measured use
+// GetUsageWithResponse Get usage
 //
-// What each allocation used in the period and what it came to, by allocation. One that is in use counts up to now, or to `to`.
+// The API returns the usage and the cost of each allocation in the period. For an active allocation the API counts
+// the time until now, or until `to`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32447,9 +33118,9 @@ func (c *ClientWithResponses) GetUsageWithResponse(ctx context.Context, params *
 	return ParseGetUsageResponse(rsp)
 }
 
-// ExportUsageWithResponse Measured use as CSV
+// ExportUsageWithResponse Export usage as CSV
 //
-// The intervals of the period, by start, as a stream of any length. Amounts are in the minor unit.
+// The API streams the usage intervals of the period as CSV, ordered by start. Amounts are in the minor unit.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32462,9 +33133,10 @@ func (c *ClientWithResponses) ExportUsageWithResponse(ctx context.Context, param
 	return ParseExportUsageResponse(rsp)
 }
 
-// ListUsageIntervalsWithResponse The intervals behind a charge
+// ListUsageIntervalsWithResponse List usage intervals
 //
-// When each allocation was metered, at which price, why the interval began and ended, and the observation behind that. A change of price, an interruption and a pause end an interval and begin another.
+// The API returns each usage interval with its price, the causes of its start and its end, and the observation
+// behind each of them. A price change, an interruption and a pause end an interval and start another one.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32477,9 +33149,10 @@ func (c *ClientWithResponses) ListUsageIntervalsWithResponse(ctx context.Context
 	return ParseListUsageIntervalsResponse(rsp)
 }
 
-// GetUsageSummaryWithResponse Measured use, summed up
+// GetUsageSummaryWithResponse Get usage summary
 //
-// What was used in the period and what it came to, by project, SKU, person, allocation or day (UTC). The sums are those of the ledger.
+// The API returns the usage and the cost in the period by project, SKU, user, allocation or day (UTC). The sums
+// equal those of the ledger.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32492,11 +33165,13 @@ func (c *ClientWithResponses) GetUsageSummaryWithResponse(ctx context.Context, p
 	return ParseGetUsageSummaryResponse(rsp)
 }
 
-// ListEventsWithResponse Facts as they happen
+// ListEventsWithResponse Stream events
 //
-// A stream of server-sent events of your tenant, or of the project named by `X-Project-ID`: `id` is the event's id, `event` its type, `data` its envelope. It starts at now, or after the
-// event named by `Last-Event-ID` or `since`, or with `since=0` at the oldest event that is kept. A connection that is lost or too slow is resumed by sending
-// back the last id; browsers do so by themselves. A comment arrives every 15 seconds when nothing else does.
+// The API streams the events of the tenant, or of the project that `X-Project-ID` names, as server-sent events:
+// `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after the event
+// that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes a lost or
+// slow connection with the id of the last event that it has received. Browsers do so automatically. The server
+// sends a comment after 15 seconds without an event.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32509,9 +33184,10 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params
 	return ParseListEventsResponse(rsp)
 }
 
-// ReceiveGitHookWithBodyWithResponse What a forge says
+// ReceiveGitHookWithBodyWithResponse Receive Git webhook
 //
-// For GitHub, GitLab and Gitea alone: the body as it was signed, at most 256 KiB. A push or a pull request makes the next look come sooner; nothing in the body is believed.
+// Only GitHub, GitLab and Gitea call this operation. The body must be the signed original of at most 256 KiB. A
+// push or a pull request starts the next sync. The API uses no other content of the body.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32524,10 +33200,11 @@ func (c *ClientWithResponses) ReceiveGitHookWithBodyWithResponse(ctx context.Con
 	return ParseReceiveGitHookResponse(rsp)
 }
 
-// GetHealthzWithResponse Every dependency
+// GetHealthzWithResponse Get health
 //
-// Named checks of what this server needs. It answers `503` with the same body when one is down. `degraded` still serves: for
-// example, a broken commit leaves the system on its last good revision.
+// The API returns the health checks of the server's dependencies. If a dependency is down, the status is `503`
+// with the same body. A `degraded` server still works: for example, after an invalid commit it continues with the
+// last applied revision.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32540,9 +33217,10 @@ func (c *ClientWithResponses) GetHealthzWithResponse(ctx context.Context, reqEdi
 	return ParseGetHealthzResponse(rsp)
 }
 
-// GetNodeCapacityWithResponse Capacity of the fleet
+// GetNodeCapacityWithResponse Get fleet capacity
 //
-// GPUs per SKU and region. It names no machine and no tenant; operators see the machines under `/api/v1/admin/nodes`.
+// The API returns the number of GPUs per SKU and region. The response contains no node and no tenant. Operators
+// can list the nodes at `/api/v1/admin/nodes`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32555,9 +33233,11 @@ func (c *ClientWithResponses) GetNodeCapacityWithResponse(ctx context.Context, r
 	return ParseGetNodeCapacityResponse(rsp)
 }
 
-// CreateCheckoutSessionWithBodyWithResponse Top up the balance
+// CreateCheckoutSessionWithBodyWithResponse Create checkout session
 //
-// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+// The API creates a checkout session at the payment provider. Send the browser to `url`; the provider then returns
+// it to the result page. The platform credits the balance after the provider has reported the payment. The amount
+// must be between `payment.min_amount_minor` and `payment.max_amount_minor`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32570,9 +33250,11 @@ func (c *ClientWithResponses) CreateCheckoutSessionWithBodyWithResponse(ctx cont
 	return ParseCreateCheckoutSessionResponse(rsp)
 }
 
-// CreateCheckoutSessionWithResponse Top up the balance
+// CreateCheckoutSessionWithResponse Create checkout session
 //
-// Opens a checkout at the payment provider. Send the browser to `url`; from there it comes back to our page of the outcome. The balance grows when the provider has said that the money is there. The amount lies between `payment.min_amount_minor` and `payment.max_amount_minor`.
+// The API creates a checkout session at the payment provider. Send the browser to `url`; the provider then returns
+// it to the result page. The platform credits the balance after the provider has reported the payment. The amount
+// must be between `payment.min_amount_minor` and `payment.max_amount_minor`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32585,9 +33267,10 @@ func (c *ClientWithResponses) CreateCheckoutSessionWithResponse(ctx context.Cont
 	return ParseCreateCheckoutSessionResponse(rsp)
 }
 
-// CreatePortalSessionWithBodyWithResponse Open the customer portal
+// CreatePortalSessionWithBodyWithResponse Create customer portal session
 //
-// Where the provider shows receipts and saved cards. There is one once something was paid.
+// The API returns the URL of the payment provider's customer portal, which displays receipts and stored cards. The
+// portal exists after the first payment.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32600,9 +33283,10 @@ func (c *ClientWithResponses) CreatePortalSessionWithBodyWithResponse(ctx contex
 	return ParseCreatePortalSessionResponse(rsp)
 }
 
-// CreatePortalSessionWithResponse Open the customer portal
+// CreatePortalSessionWithResponse Create customer portal session
 //
-// Where the provider shows receipts and saved cards. There is one once something was paid.
+// The API returns the URL of the payment provider's customer portal, which displays receipts and stored cards. The
+// portal exists after the first payment.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32615,9 +33299,9 @@ func (c *ClientWithResponses) CreatePortalSessionWithResponse(ctx context.Contex
 	return ParseCreatePortalSessionResponse(rsp)
 }
 
-// ListPaymentSessionsWithResponse Your top-ups
+// ListPaymentSessionsWithResponse List payment sessions
 //
-// Newest first.
+// The API returns the newest item first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32630,9 +33314,9 @@ func (c *ClientWithResponses) ListPaymentSessionsWithResponse(ctx context.Contex
 	return ParseListPaymentSessionsResponse(rsp)
 }
 
-// GetPaymentSessionWithResponse How a top-up stands
+// GetPaymentSessionWithResponse Get payment session
 //
-// `credited` once the balance has grown.
+// The status is `credited` when the payment is in the balance.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32645,9 +33329,11 @@ func (c *ClientWithResponses) GetPaymentSessionWithResponse(ctx context.Context,
 	return ParseGetPaymentSessionResponse(rsp)
 }
 
-// ReceivePaymentEventWithBodyWithResponse What the payment provider says
+// ReceivePaymentEventWithBodyWithResponse Receive payment webhook
 //
-// For the provider alone: the body as it was signed, at most 256 KiB, with `Stripe-Signature`. It is stored and answered; its effect follows. An event that is known already is answered the same.
+// Only the payment provider calls this operation. The body must be the signed original of at most 256 KiB, with
+// `Stripe-Signature`. The API stores the event before it responds; a job applies it. A repeated event gets the
+// same response.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32660,9 +33346,9 @@ func (c *ClientWithResponses) ReceivePaymentEventWithBodyWithResponse(ctx contex
 	return ParseReceivePaymentEventResponse(rsp)
 }
 
-// ListProjectsWithResponse Your projects
+// ListProjectsWithResponse List projects
 //
-// The projects of your tenant that you may see, by name, with your role in each.
+// The API returns the projects that the caller can read, by name, with the caller's role in each.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32675,9 +33361,9 @@ func (c *ClientWithResponses) ListProjectsWithResponse(ctx context.Context, para
 	return ParseListProjectsResponse(rsp)
 }
 
-// CreateProjectWithBodyWithResponse Make a project
+// CreateProjectWithBodyWithResponse Create project
 //
-// You become its administrator.
+// The caller becomes administrator of the project.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32690,9 +33376,9 @@ func (c *ClientWithResponses) CreateProjectWithBodyWithResponse(ctx context.Cont
 	return ParseCreateProjectResponse(rsp)
 }
 
-// CreateProjectWithResponse Make a project
+// CreateProjectWithResponse Create project
 //
-// You become its administrator.
+// The caller becomes administrator of the project.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32705,9 +33391,10 @@ func (c *ClientWithResponses) CreateProjectWithResponse(ctx context.Context, par
 	return ParseCreateProjectResponse(rsp)
 }
 
-// DeleteProjectWithResponse Close a project
+// DeleteProjectWithResponse Delete project
 //
-// Refused while anything lives in it. Its history and its charges stay.
+// The API rejects the deletion while the project has live allocations. The history and the charges of a deleted
+// project stay.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32720,9 +33407,9 @@ func (c *ClientWithResponses) DeleteProjectWithResponse(ctx context.Context, pro
 	return ParseDeleteProjectResponse(rsp)
 }
 
-// GetProjectWithResponse One project
+// GetProjectWithResponse Get project
 //
-// With your role in it.
+// The API returns the project with the caller's role in it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32735,9 +33422,9 @@ func (c *ClientWithResponses) GetProjectWithResponse(ctx context.Context, projec
 	return ParseGetProjectResponse(rsp)
 }
 
-// UpdateProjectWithBodyWithResponse Change a project
+// UpdateProjectWithBodyWithResponse Update project
 //
-// Its name or its description.
+// The name and the description can be updated.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32750,9 +33437,9 @@ func (c *ClientWithResponses) UpdateProjectWithBodyWithResponse(ctx context.Cont
 	return ParseUpdateProjectResponse(rsp)
 }
 
-// UpdateProjectWithResponse Change a project
+// UpdateProjectWithResponse Update project
 //
-// Its name or its description.
+// The name and the description can be updated.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32765,9 +33452,10 @@ func (c *ClientWithResponses) UpdateProjectWithResponse(ctx context.Context, pro
 	return ParseUpdateProjectResponse(rsp)
 }
 
-// ListProjectMembersWithResponse People of a project
+// ListProjectMembersWithResponse List project members
 //
-// With their role in it. The tenant's owners administer every project and are not listed.
+// The API returns the members of the project with their roles. Owners of the tenant administer every project and
+// are not in the list.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32780,9 +33468,9 @@ func (c *ClientWithResponses) ListProjectMembersWithResponse(ctx context.Context
 	return ParseListProjectMembersResponse(rsp)
 }
 
-// DeleteProjectMemberWithResponse Take somebody out of a project
+// DeleteProjectMemberWithResponse Remove project member
 //
-// What they have open in it closes.
+// The API closes the user's open streams of this project.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32795,9 +33483,9 @@ func (c *ClientWithResponses) DeleteProjectMemberWithResponse(ctx context.Contex
 	return ParseDeleteProjectMemberResponse(rsp)
 }
 
-// PutProjectMemberWithBodyWithResponse Give somebody a role in a project
+// PutProjectMemberWithBodyWithResponse Set project member role
 //
-// Of a person of the same tenant.
+// The user must be a member of the same tenant.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32810,9 +33498,9 @@ func (c *ClientWithResponses) PutProjectMemberWithBodyWithResponse(ctx context.C
 	return ParsePutProjectMemberResponse(rsp)
 }
 
-// PutProjectMemberWithResponse Give somebody a role in a project
+// PutProjectMemberWithResponse Set project member role
 //
-// Of a person of the same tenant.
+// The user must be a member of the same tenant.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32825,9 +33513,9 @@ func (c *ClientWithResponses) PutProjectMemberWithResponse(ctx context.Context, 
 	return ParsePutProjectMemberResponse(rsp)
 }
 
-// ListServiceAccountsWithResponse Service accounts of a project
+// ListServiceAccountsWithResponse List service accounts
 //
-// By name.
+// The API returns service accounts by name.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32840,9 +33528,9 @@ func (c *ClientWithResponses) ListServiceAccountsWithResponse(ctx context.Contex
 	return ParseListServiceAccountsResponse(rsp)
 }
 
-// CreateServiceAccountWithBodyWithResponse Make a service account
+// CreateServiceAccountWithBodyWithResponse Create service account
 //
-// A program's own identity in one project. `scopes` are the most that its tokens can be given.
+// A service account is a non-human identity in one project. `scopes` limit all tokens of the service account.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32855,9 +33543,9 @@ func (c *ClientWithResponses) CreateServiceAccountWithBodyWithResponse(ctx conte
 	return ParseCreateServiceAccountResponse(rsp)
 }
 
-// CreateServiceAccountWithResponse Make a service account
+// CreateServiceAccountWithResponse Create service account
 //
-// A program's own identity in one project. `scopes` are the most that its tokens can be given.
+// A service account is a non-human identity in one project. `scopes` limit all tokens of the service account.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32870,9 +33558,10 @@ func (c *ClientWithResponses) CreateServiceAccountWithResponse(ctx context.Conte
 	return ParseCreateServiceAccountResponse(rsp)
 }
 
-// MintServiceAccountTokenWithBodyWithResponse Mint a token
+// MintServiceAccountTokenWithBodyWithResponse Create service account token
 //
-// Trades a credential for a token of at most an hour. Fewer scopes may be asked for, never more than the account has.
+// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
+// fewer scopes than the service account has, but not more.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32885,9 +33574,10 @@ func (c *ClientWithResponses) MintServiceAccountTokenWithBodyWithResponse(ctx co
 	return ParseMintServiceAccountTokenResponse(rsp)
 }
 
-// MintServiceAccountTokenWithResponse Mint a token
+// MintServiceAccountTokenWithResponse Create service account token
 //
-// Trades a credential for a token of at most an hour. Fewer scopes may be asked for, never more than the account has.
+// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
+// fewer scopes than the service account has, but not more.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32900,9 +33590,10 @@ func (c *ClientWithResponses) MintServiceAccountTokenWithResponse(ctx context.Co
 	return ParseMintServiceAccountTokenResponse(rsp)
 }
 
-// DeleteServiceAccountWithResponse Remove a service account
+// DeleteServiceAccountWithResponse Delete service account
 //
-// Its credentials and tokens stop working at once. Its name stays on what it did.
+// The credentials and the tokens of the service account stop working immediately. The service account stays the
+// actor in the audit log.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32915,9 +33606,9 @@ func (c *ClientWithResponses) DeleteServiceAccountWithResponse(ctx context.Conte
 	return ParseDeleteServiceAccountResponse(rsp)
 }
 
-// GetServiceAccountWithResponse One service account
+// GetServiceAccountWithResponse Get service account
 //
-// With its last use.
+// The API returns the service account with the time of its last use.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32930,9 +33621,9 @@ func (c *ClientWithResponses) GetServiceAccountWithResponse(ctx context.Context,
 	return ParseGetServiceAccountResponse(rsp)
 }
 
-// UpdateServiceAccountWithBodyWithResponse Change a service account
+// UpdateServiceAccountWithBodyWithResponse Update service account
 //
-// Disabling it stops its tokens at once. Fewer scopes hold for tokens that are out, too.
+// A disabled service account has no valid tokens. Reduced scopes also apply to tokens that are already issued.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32945,9 +33636,9 @@ func (c *ClientWithResponses) UpdateServiceAccountWithBodyWithResponse(ctx conte
 	return ParseUpdateServiceAccountResponse(rsp)
 }
 
-// UpdateServiceAccountWithResponse Change a service account
+// UpdateServiceAccountWithResponse Update service account
 //
-// Disabling it stops its tokens at once. Fewer scopes hold for tokens that are out, too.
+// A disabled service account has no valid tokens. Reduced scopes also apply to tokens that are already issued.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32960,9 +33651,9 @@ func (c *ClientWithResponses) UpdateServiceAccountWithResponse(ctx context.Conte
 	return ParseUpdateServiceAccountResponse(rsp)
 }
 
-// ListCredentialsWithResponse Credentials of a service account
+// ListCredentialsWithResponse List service account credentials
 //
-// Oldest first, revoked ones too. The secrets themselves are not kept.
+// The API returns the credentials, oldest first, including revoked ones. The API does not store the secrets.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32975,9 +33666,10 @@ func (c *ClientWithResponses) ListCredentialsWithResponse(ctx context.Context, s
 	return ParseListCredentialsResponse(rsp)
 }
 
-// CreateCredentialWithBodyWithResponse Make a credential
+// CreateCredentialWithBodyWithResponse Create service account credential
 //
-// The secret is in this answer and nowhere else. Two may be in force at once, so that they can be rotated without a gap.
+// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
+// rotate them without interruption.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32990,9 +33682,10 @@ func (c *ClientWithResponses) CreateCredentialWithBodyWithResponse(ctx context.C
 	return ParseCreateCredentialResponse(rsp)
 }
 
-// CreateCredentialWithResponse Make a credential
+// CreateCredentialWithResponse Create service account credential
 //
-// The secret is in this answer and nowhere else. Two may be in force at once, so that they can be rotated without a gap.
+// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
+// rotate them without interruption.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33005,9 +33698,9 @@ func (c *ClientWithResponses) CreateCredentialWithResponse(ctx context.Context, 
 	return ParseCreateCredentialResponse(rsp)
 }
 
-// DeleteCredentialWithResponse Revoke a credential
+// DeleteCredentialWithResponse Revoke service account credential
 //
-// It and the tokens that were minted with it stop working at once.
+// The credential and all tokens that were created with it stop working immediately.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33020,9 +33713,10 @@ func (c *ClientWithResponses) DeleteCredentialWithResponse(ctx context.Context, 
 	return ParseDeleteCredentialResponse(rsp)
 }
 
-// ListSkusWithResponse What can be had, at which price
+// ListSkusWithResponse List SKUs
 //
-// Active SKUs by name, with the price per GPU and hour and how many GPUs are free now. The free number may be gone by the time you ask for it.
+// The API returns the active SKUs by name, with the price per GPU and hour and the number of free GPUs. Another
+// caller may claim the free GPUs before the next request.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33035,9 +33729,9 @@ func (c *ClientWithResponses) ListSkusWithResponse(ctx context.Context, params *
 	return ParseListSkusResponse(rsp)
 }
 
-// GetSkuWithResponse One SKU
+// GetSkuWithResponse Get SKU
 //
-// The SKU of this name, when it is sold.
+// The API returns an active SKU by its name.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33050,9 +33744,9 @@ func (c *ClientWithResponses) GetSkuWithResponse(ctx context.Context, sku SkuNam
 	return ParseGetSkuResponse(rsp)
 }
 
-// ListSshKeysWithResponse Your SSH keys
+// ListSshKeysWithResponse List SSH keys
 //
-// Your public keys, oldest first.
+// The API returns the public SSH keys of the caller, oldest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33065,9 +33759,10 @@ func (c *ClientWithResponses) ListSshKeysWithResponse(ctx context.Context, param
 	return ParseListSshKeysResponse(rsp)
 }
 
-// CreateSshKeyWithBodyWithResponse Register an SSH key
+// CreateSshKeyWithBodyWithResponse Create SSH key
 //
-// One public key in the form of an `authorized_keys` line without options. A private key is refused, and not stored.
+// The public key is one line of `authorized_keys` without options. The API rejects a private key and does not
+// store it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33080,9 +33775,10 @@ func (c *ClientWithResponses) CreateSshKeyWithBodyWithResponse(ctx context.Conte
 	return ParseCreateSshKeyResponse(rsp)
 }
 
-// CreateSshKeyWithResponse Register an SSH key
+// CreateSshKeyWithResponse Create SSH key
 //
-// One public key in the form of an `authorized_keys` line without options. A private key is refused, and not stored.
+// The public key is one line of `authorized_keys` without options. The API rejects a private key and does not
+// store it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33095,9 +33791,9 @@ func (c *ClientWithResponses) CreateSshKeyWithResponse(ctx context.Context, para
 	return ParseCreateSshKeyResponse(rsp)
 }
 
-// DeleteSshKeyWithResponse Remove an SSH key
+// DeleteSshKeyWithResponse Delete SSH key
 //
-// The key logs in to no new allocation.
+// The platform adds a deleted key to no new allocation.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33110,9 +33806,9 @@ func (c *ClientWithResponses) DeleteSshKeyWithResponse(ctx context.Context, id S
 	return ParseDeleteSshKeyResponse(rsp)
 }
 
-// GetTenantWithResponse Your tenant
+// GetTenantWithResponse Get tenant
 //
-// Who owns the balance, the projects and the people.
+// The API returns the tenant, which owns the balance, the projects and the memberships.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33125,9 +33821,9 @@ func (c *ClientWithResponses) GetTenantWithResponse(ctx context.Context, params 
 	return ParseGetTenantResponse(rsp)
 }
 
-// UpdateTenantWithBodyWithResponse Rename your tenant
+// UpdateTenantWithBodyWithResponse Update tenant
 //
-// Resource names keep its id.
+// The tenant's id in URNs does not change.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33140,9 +33836,9 @@ func (c *ClientWithResponses) UpdateTenantWithBodyWithResponse(ctx context.Conte
 	return ParseUpdateTenantResponse(rsp)
 }
 
-// UpdateTenantWithResponse Rename your tenant
+// UpdateTenantWithResponse Update tenant
 //
-// Resource names keep its id.
+// The tenant's id in URNs does not change.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33155,9 +33851,9 @@ func (c *ClientWithResponses) UpdateTenantWithResponse(ctx context.Context, para
 	return ParseUpdateTenantResponse(rsp)
 }
 
-// ListInvitationsWithResponse Open invitations
+// ListInvitationsWithResponse List invitations
 //
-// Those that nobody has accepted yet.
+// The API returns the invitations that are not yet accepted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33170,9 +33866,9 @@ func (c *ClientWithResponses) ListInvitationsWithResponse(ctx context.Context, p
 	return ParseListInvitationsResponse(rsp)
 }
 
-// CreateInvitationWithBodyWithResponse Invite somebody
+// CreateInvitationWithBodyWithResponse Create invitation
 //
-// Accepted by signing in with that e-mail address, verified, within seven days.
+// A user accepts the invitation by signing in with this verified e-mail address within seven days.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33185,9 +33881,9 @@ func (c *ClientWithResponses) CreateInvitationWithBodyWithResponse(ctx context.C
 	return ParseCreateInvitationResponse(rsp)
 }
 
-// CreateInvitationWithResponse Invite somebody
+// CreateInvitationWithResponse Create invitation
 //
-// Accepted by signing in with that e-mail address, verified, within seven days.
+// A user accepts the invitation by signing in with this verified e-mail address within seven days.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33200,9 +33896,9 @@ func (c *ClientWithResponses) CreateInvitationWithResponse(ctx context.Context, 
 	return ParseCreateInvitationResponse(rsp)
 }
 
-// DeleteInvitationWithResponse Take an invitation back
+// DeleteInvitationWithResponse Revoke invitation
 //
-// It cannot be accepted any more.
+// Nobody can accept a revoked invitation.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33215,9 +33911,9 @@ func (c *ClientWithResponses) DeleteInvitationWithResponse(ctx context.Context, 
 	return ParseDeleteInvitationResponse(rsp)
 }
 
-// ListTenantMembersWithResponse People of your tenant
+// ListTenantMembersWithResponse List tenant members
 //
-// With their role in it.
+// The API returns the members of the tenant with their roles.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33230,9 +33926,10 @@ func (c *ClientWithResponses) ListTenantMembersWithResponse(ctx context.Context,
 	return ParseListTenantMembersResponse(rsp)
 }
 
-// DeleteTenantMemberWithResponse Take somebody out of your tenant
+// DeleteTenantMemberWithResponse Remove tenant member
 //
-// And out of all its projects; what they have open closes. The last owner stays.
+// The API also removes the user from all projects of the tenant and closes the user's open streams. The API
+// rejects the removal of the last owner.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33245,9 +33942,9 @@ func (c *ClientWithResponses) DeleteTenantMemberWithResponse(ctx context.Context
 	return ParseDeleteTenantMemberResponse(rsp)
 }
 
-// PutTenantMemberWithBodyWithResponse Give somebody a role in your tenant
+// PutTenantMemberWithBodyWithResponse Set tenant member role
 //
-// Of a person who is in it. Whoever is not yet is invited.
+// The user must be a member of the tenant. Invite other users.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33260,9 +33957,9 @@ func (c *ClientWithResponses) PutTenantMemberWithBodyWithResponse(ctx context.Co
 	return ParsePutTenantMemberResponse(rsp)
 }
 
-// PutTenantMemberWithResponse Give somebody a role in your tenant
+// PutTenantMemberWithResponse Set tenant member role
 //
-// Of a person who is in it. Whoever is not yet is invited.
+// The user must be a member of the tenant. Invite other users.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33275,9 +33972,10 @@ func (c *ClientWithResponses) PutTenantMemberWithResponse(ctx context.Context, u
 	return ParsePutTenantMemberResponse(rsp)
 }
 
-// GetMeWithResponse Who you are
+// GetMeWithResponse Get current user
 //
-// The signed-in person, the tenant, and the roles that decide what you may do.
+// The API returns the signed-in user or service account, the tenant, and the roles that decide the caller's
+// permissions.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33290,9 +33988,9 @@ func (c *ClientWithResponses) GetMeWithResponse(ctx context.Context, params *Get
 	return ParseGetMeResponse(rsp)
 }
 
-// UpdateMeWithBodyWithResponse Change your name
+// UpdateMeWithBodyWithResponse Update current user
 //
-// The e-mail address and the role belong to whoever signs you in.
+// Only the name can be updated. The identity provider owns the e-mail address and the role.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33305,9 +34003,9 @@ func (c *ClientWithResponses) UpdateMeWithBodyWithResponse(ctx context.Context, 
 	return ParseUpdateMeResponse(rsp)
 }
 
-// UpdateMeWithResponse Change your name
+// UpdateMeWithResponse Update current user
 //
-// The e-mail address and the role belong to whoever signs you in.
+// Only the name can be updated. The identity provider owns the e-mail address and the role.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33320,9 +34018,9 @@ func (c *ClientWithResponses) UpdateMeWithResponse(ctx context.Context, params *
 	return ParseUpdateMeResponse(rsp)
 }
 
-// SetPasswordWithBodyWithResponse Set your password
+// SetPasswordWithBodyWithResponse Set password
 //
-// Where the policy `auth.personal_login_enabled` is on. Your other sessions end.
+// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33335,9 +34033,9 @@ func (c *ClientWithResponses) SetPasswordWithBodyWithResponse(ctx context.Contex
 	return ParseSetPasswordResponse(rsp)
 }
 
-// SetPasswordWithResponse Set your password
+// SetPasswordWithResponse Set password
 //
-// Where the policy `auth.personal_login_enabled` is on. Your other sessions end.
+// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33350,9 +34048,9 @@ func (c *ClientWithResponses) SetPasswordWithResponse(ctx context.Context, param
 	return ParseSetPasswordResponse(rsp)
 }
 
-// GetLivezWithResponse The process answers
+// GetLivezWithResponse Get liveness
 //
-// Touches nothing. A failure means: restart me.
+// The check uses no dependency. If it fails, restart the process.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -33365,9 +34063,9 @@ func (c *ClientWithResponses) GetLivezWithResponse(ctx context.Context, reqEdito
 	return ParseGetLivezResponse(rsp)
 }
 
-// GetReadyzWithResponse The process can serve
+// GetReadyzWithResponse Get readiness
 //
-// Asks PostgreSQL only. A failure means: send requests elsewhere for now.
+// The check queries PostgreSQL only. If it fails, send requests to another server.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -37264,7 +37962,7 @@ func ParseCreateApiKeyResponse(rsp *http.Response) (*CreateApiKeyResponse, error
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
-		var dest ApiKeyMade
+		var dest CreatedApiKey
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -39830,7 +40528,7 @@ func ParseCreateCredentialResponse(rsp *http.Response) (*CreateCredentialRespons
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
-		var dest CredentialMade
+		var dest CreatedCredential
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -40789,7 +41487,7 @@ func ParseGetLivezResponse(rsp *http.Response) (*GetLivezResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Alive
+		var dest Liveness
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -40835,7 +41533,7 @@ func ParseGetReadyzResponse(rsp *http.Response) (*GetReadyzResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Alive
+		var dest Liveness
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -40868,418 +41566,418 @@ func ParseGetReadyzResponse(rsp *http.Response) (*GetReadyzResponse, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// GetTokenKeys Keys of the tokens that are minted here
+	// GetTokenKeys Get token signing keys
 	// (GET /.well-known/jwks.json)
 	GetTokenKeys(c *gin.Context)
-	// ListAdminAuditLogs The audit
+	// ListAdminAuditLogs List audit logs
 	// (GET /api/v1/admin/audit-logs)
 	ListAdminAuditLogs(c *gin.Context, params ListAdminAuditLogsParams)
-	// ExportAdminAuditLogs The audit as CSV
+	// ExportAdminAuditLogs Export audit logs as CSV
 	// (GET /api/v1/admin/audit-logs/export)
 	ExportAdminAuditLogs(c *gin.Context, params ExportAdminAuditLogsParams)
-	// ListDesired Declared objects of a kind
+	// ListDesired List desired objects
 	// (GET /api/v1/admin/desired/{kind})
 	ListDesired(c *gin.Context, kind KindName, params ListDesiredParams)
-	// DeleteDesired Declare an object no more
+	// DeleteDesired Delete desired object
 	// (DELETE /api/v1/admin/desired/{kind}/{name})
 	DeleteDesired(c *gin.Context, kind KindName, name ObjectName, params DeleteDesiredParams)
-	// GetDesired One declared object
+	// GetDesired Get desired object
 	// (GET /api/v1/admin/desired/{kind}/{name})
 	GetDesired(c *gin.Context, kind KindName, name ObjectName, params GetDesiredParams)
-	// PutDesired Declare an object
+	// PutDesired Put desired object
 	// (PUT /api/v1/admin/desired/{kind}/{name})
 	PutDesired(c *gin.Context, kind KindName, name ObjectName, params PutDesiredParams)
-	// AdoptDesired Move an object to its other owner
+	// AdoptDesired Adopt desired object
 	// (POST /api/v1/admin/desired/{kind}/{name}/adopt)
 	AdoptDesired(c *gin.Context, kind KindName, name ObjectName, params AdoptDesiredParams)
-	// ReconcileDesired Work an object anew
+	// ReconcileDesired Reconcile desired object
 	// (POST /api/v1/admin/desired/{kind}/{name}/reconcile)
 	ReconcileDesired(c *gin.Context, kind KindName, name ObjectName, params ReconcileDesiredParams)
-	// ResumeDesired Take an object up again
+	// ResumeDesired Resume desired object
 	// (POST /api/v1/admin/desired/{kind}/{name}/resume)
 	ResumeDesired(c *gin.Context, kind KindName, name ObjectName, params ResumeDesiredParams)
-	// SuspendDesired Leave an object alone
+	// SuspendDesired Suspend desired object
 	// (POST /api/v1/admin/desired/{kind}/{name}/suspend)
 	SuspendDesired(c *gin.Context, kind KindName, name ObjectName, params SuspendDesiredParams)
-	// TraceDesired How an object came to be as it is
+	// TraceDesired Trace desired object
 	// (GET /api/v1/admin/desired/{kind}/{name}/trace)
 	TraceDesired(c *gin.Context, kind KindName, name ObjectName, params TraceDesiredParams)
-	// ListDrift Where observed differs from desired
+	// ListDrift List drift
 	// (GET /api/v1/admin/drift)
 	ListDrift(c *gin.Context, params ListDriftParams)
-	// IgnoreDrift Live with a difference for a while
+	// IgnoreDrift Ignore drift
 	// (POST /api/v1/admin/drift/{id}/ignore)
 	IgnoreDrift(c *gin.Context, id DriftID, params IgnoreDriftParams)
-	// ListGitSources Where declarations are kept
+	// ListGitSources List Git sources
 	// (GET /api/v1/admin/git-sources)
 	ListGitSources(c *gin.Context, params ListGitSourcesParams)
-	// GetGitSource One source
+	// GetGitSource Get Git source
 	// (GET /api/v1/admin/git-sources/{name})
 	GetGitSource(c *gin.Context, name GitSourceName)
-	// ResumeGitSource Apply a source again
+	// ResumeGitSource Resume Git source
 	// (POST /api/v1/admin/git-sources/{name}/resume)
 	ResumeGitSource(c *gin.Context, name GitSourceName, params ResumeGitSourceParams)
-	// SuspendGitSource Apply nothing more of a source
+	// SuspendGitSource Suspend Git source
 	// (POST /api/v1/admin/git-sources/{name}/suspend)
 	SuspendGitSource(c *gin.Context, name GitSourceName, params SuspendGitSourceParams)
-	// SyncGitSource Look at a source now
+	// SyncGitSource Sync Git source
 	// (POST /api/v1/admin/git-sources/{name}/sync)
 	SyncGitSource(c *gin.Context, name GitSourceName, params SyncGitSourceParams)
-	// ListAdminNodes The machines
+	// ListAdminNodes List nodes
 	// (GET /api/v1/admin/nodes)
 	ListAdminNodes(c *gin.Context, params ListAdminNodesParams)
-	// CreateNode Declare a machine
+	// CreateNode Create node
 	// (POST /api/v1/admin/nodes)
 	CreateNode(c *gin.Context, params CreateNodeParams)
-	// RetireNode Retire a machine
+	// RetireNode Retire node
 	// (DELETE /api/v1/admin/nodes/{name})
 	RetireNode(c *gin.Context, name NodeName, params RetireNodeParams)
-	// GetAdminNode One machine
+	// GetAdminNode Get node
 	// (GET /api/v1/admin/nodes/{name})
 	GetAdminNode(c *gin.Context, name NodeName)
-	// AcceptNodeHardware Accept changed hardware
+	// AcceptNodeHardware Accept node hardware
 	// (POST /api/v1/admin/nodes/{name}/accept-hardware)
 	AcceptNodeHardware(c *gin.Context, name NodeName, params AcceptNodeHardwareParams)
-	// CordonNode Place nothing new on a machine
+	// CordonNode Cordon node
 	// (POST /api/v1/admin/nodes/{name}/cordon)
 	CordonNode(c *gin.Context, name NodeName, params CordonNodeParams)
-	// DrainNode Move work away from a machine
+	// DrainNode Drain node
 	// (POST /api/v1/admin/nodes/{name}/drain)
 	DrainNode(c *gin.Context, name NodeName, params DrainNodeParams)
-	// CreateEnrolmentToken Let a machine enrol
+	// CreateEnrolmentToken Create enrolment token
 	// (POST /api/v1/admin/nodes/{name}/enrolment-token)
 	CreateEnrolmentToken(c *gin.Context, name NodeName, params CreateEnrolmentTokenParams)
-	// OverrideNodeHealth Say how healthy a machine is
+	// OverrideNodeHealth Override node health
 	// (POST /api/v1/admin/nodes/{name}/health-override)
 	OverrideNodeHealth(c *gin.Context, name NodeName, params OverrideNodeHealthParams)
-	// ProbeNode Ask a machine how it is
+	// ProbeNode Probe node
 	// (POST /api/v1/admin/nodes/{name}/probe)
 	ProbeNode(c *gin.Context, name NodeName, params ProbeNodeParams)
-	// RevokeNode Take a machine's certificates back
+	// RevokeNode Revoke node certificates
 	// (POST /api/v1/admin/nodes/{name}/revoke)
 	RevokeNode(c *gin.Context, name NodeName, params RevokeNodeParams)
-	// GetNodeTopology How a machine is wired
+	// GetNodeTopology Get node topology
 	// (GET /api/v1/admin/nodes/{name}/topology)
 	GetNodeTopology(c *gin.Context, name NodeName)
-	// UncordonNode Lift your holds of a machine
+	// UncordonNode Uncordon node
 	// (POST /api/v1/admin/nodes/{name}/uncordon)
 	UncordonNode(c *gin.Context, name NodeName, params UncordonNodeParams)
-	// ListAdminPaymentSessions Checkouts of all tenants
+	// ListAdminPaymentSessions List payment sessions of all tenants
 	// (GET /api/v1/admin/payments/sessions)
 	ListAdminPaymentSessions(c *gin.Context, params ListAdminPaymentSessionsParams)
-	// ReconcilePaymentSession Ask the provider again
+	// ReconcilePaymentSession Reconcile payment session
 	// (POST /api/v1/admin/payments/sessions/{id}/reconcile)
 	ReconcilePaymentSession(c *gin.Context, id PaymentSessionID, params ReconcilePaymentSessionParams)
-	// ListPlans What the loop decided, and what changes would do
+	// ListPlans List plans
 	// (GET /api/v1/admin/plans)
 	ListPlans(c *gin.Context, params ListPlansParams)
-	// CreatePlan What a change would do
+	// CreatePlan Create plan
 	// (POST /api/v1/admin/plans)
 	CreatePlan(c *gin.Context, params CreatePlanParams)
-	// GetPlan One plan, with its reasons
+	// GetPlan Get plan
 	// (GET /api/v1/admin/plans/{id})
 	GetPlan(c *gin.Context, id PlanID)
-	// ApplyPlan Carry out a plan of files
+	// ApplyPlan Apply plan
 	// (POST /api/v1/admin/plans/{id}/apply)
 	ApplyPlan(c *gin.Context, id PlanID, params ApplyPlanParams)
-	// ApprovePlan Let a waiting change through
+	// ApprovePlan Approve plan
 	// (POST /api/v1/admin/plans/{id}/approve)
 	ApprovePlan(c *gin.Context, id PlanID, params ApprovePlanParams)
-	// RejectPlan Turn a change down
+	// RejectPlan Reject plan
 	// (POST /api/v1/admin/plans/{id}/reject)
 	RejectPlan(c *gin.Context, id PlanID, params RejectPlanParams)
-	// ListPolicies What is allowed, and who says so
+	// ListPolicies List policies
 	// (GET /api/v1/admin/policies)
 	ListPolicies(c *gin.Context, params ListPoliciesParams)
-	// PutPolicy Set a value
+	// PutPolicy Set policy
 	// (PUT /api/v1/admin/policies/{key})
 	PutPolicy(c *gin.Context, key PolicyName, params PutPolicyParams)
-	// ListAdminRefunds Refunds of all tenants
+	// ListAdminRefunds List refunds of all tenants
 	// (GET /api/v1/admin/refunds)
 	ListAdminRefunds(c *gin.Context, params ListAdminRefundsParams)
-	// ListRevisions What was read from the sources
+	// ListRevisions List revisions
 	// (GET /api/v1/admin/revisions)
 	ListRevisions(c *gin.Context, params ListRevisionsParams)
-	// GetRevision One revision
+	// GetRevision Get revision
 	// (GET /api/v1/admin/revisions/{revision})
 	GetRevision(c *gin.Context, revision RevisionNumber)
-	// ListAllSessions Sessions
+	// ListAllSessions List sessions of all users
 	// (GET /api/v1/admin/sessions)
 	ListAllSessions(c *gin.Context, params ListAllSessionsParams)
-	// EndAnySession End somebody's session
+	// EndAnySession Revoke session of any user
 	// (DELETE /api/v1/admin/sessions/{id})
 	EndAnySession(c *gin.Context, id SessionID, params EndAnySessionParams)
-	// ClearSlot Give a slot back to the market
+	// ClearSlot Clear slot quarantine
 	// (POST /api/v1/admin/slots/{id}/clear)
 	ClearSlot(c *gin.Context, id SlotID, params ClearSlotParams)
-	// QuarantineSlot Keep a slot for inspection
+	// QuarantineSlot Quarantine slot
 	// (POST /api/v1/admin/slots/{id}/quarantine)
 	QuarantineSlot(c *gin.Context, id SlotID, params QuarantineSlotParams)
-	// ListTenants Tenants
+	// ListTenants List tenants
 	// (GET /api/v1/admin/tenants)
 	ListTenants(c *gin.Context, params ListTenantsParams)
-	// CreateTenant Make a tenant
+	// CreateTenant Create tenant
 	// (POST /api/v1/admin/tenants)
 	CreateTenant(c *gin.Context, params CreateTenantParams)
-	// GetTenantByID One tenant
+	// GetTenantByID Get tenant by ID
 	// (GET /api/v1/admin/tenants/{tenant_id})
 	GetTenantByID(c *gin.Context, tenantId TenantID, params GetTenantByIDParams)
-	// GetTenantBalance A tenant's balance
+	// GetTenantBalance Get tenant balance
 	// (GET /api/v1/admin/tenants/{tenant_id}/balance)
 	GetTenantBalance(c *gin.Context, tenantId TenantID)
-	// ListTenantLedger A tenant's ledger
+	// ListTenantLedger List tenant ledger entries
 	// (GET /api/v1/admin/tenants/{tenant_id}/ledger)
 	ListTenantLedger(c *gin.Context, tenantId TenantID, params ListTenantLedgerParams)
-	// PlaceTenantMember Put somebody into a tenant
+	// PlaceTenantMember Add tenant member
 	// (PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id})
 	PlaceTenantMember(c *gin.Context, tenantId TenantID, userId UserID, params PlaceTenantMemberParams)
-	// ListUsers People
+	// ListUsers List users
 	// (GET /api/v1/admin/users)
 	ListUsers(c *gin.Context, params ListUsersParams)
-	// CreateUser Make a person known
+	// CreateUser Create user
 	// (POST /api/v1/admin/users)
 	CreateUser(c *gin.Context, params CreateUserParams)
-	// GetUser One person
+	// GetUser Get user
 	// (GET /api/v1/admin/users/{user_id})
 	GetUser(c *gin.Context, userId UserID, params GetUserParams)
-	// UpdateUser Change a person
+	// UpdateUser Update user
 	// (PATCH /api/v1/admin/users/{user_id})
 	UpdateUser(c *gin.Context, userId UserID, params UpdateUserParams)
-	// AdjustBalance Correct a balance
+	// AdjustBalance Adjust balance
 	// (POST /api/v1/admin/users/{user_id}/balance)
 	AdjustBalance(c *gin.Context, userId UserID, params AdjustBalanceParams)
-	// CreateRefund Give money back
+	// CreateRefund Create refund
 	// (POST /api/v1/admin/users/{user_id}/refunds)
 	CreateRefund(c *gin.Context, userId UserID, params CreateRefundParams)
-	// ListAllocations Your allocations, newest first
+	// ListAllocations List allocations
 	// (GET /api/v1/allocations)
 	ListAllocations(c *gin.Context, params ListAllocationsParams)
-	// CreateAllocation Ask for GPUs
+	// CreateAllocation Create allocation
 	// (POST /api/v1/allocations)
 	CreateAllocation(c *gin.Context, params CreateAllocationParams)
-	// GetAllocation One allocation
+	// GetAllocation Get allocation
 	// (GET /api/v1/allocations/{id})
 	GetAllocation(c *gin.Context, id AllocationID, params GetAllocationParams)
-	// ReleaseAllocation Give the GPUs back
+	// ReleaseAllocation Release allocation
 	// (POST /api/v1/allocations/{id}/release)
 	ReleaseAllocation(c *gin.Context, id AllocationID, params ReleaseAllocationParams)
-	// CreateSshCertificate A certificate to log in with
+	// CreateSshCertificate Create SSH certificate
 	// (POST /api/v1/allocations/{id}/ssh-certificate)
 	CreateSshCertificate(c *gin.Context, id AllocationID, params CreateSshCertificateParams)
-	// GetAllocationTimeline What happened to an allocation
+	// GetAllocationTimeline Get allocation timeline
 	// (GET /api/v1/allocations/{id}/timeline)
 	GetAllocationTimeline(c *gin.Context, id AllocationID, params GetAllocationTimelineParams)
-	// ListApiKeys Your API keys
+	// ListApiKeys List API keys
 	// (GET /api/v1/api-keys)
 	ListApiKeys(c *gin.Context, params ListApiKeysParams)
-	// CreateApiKey Make an API key
+	// CreateApiKey Create API key
 	// (POST /api/v1/api-keys)
 	CreateApiKey(c *gin.Context, params CreateApiKeyParams)
-	// DeleteApiKey Revoke an API key
+	// DeleteApiKey Revoke API key
 	// (DELETE /api/v1/api-keys/{id})
 	DeleteApiKey(c *gin.Context, id ApiKeyID, params DeleteApiKeyParams)
-	// ListAuditLogs Your tenant's audit
+	// ListAuditLogs List tenant audit logs
 	// (GET /api/v1/audit-logs)
 	ListAuditLogs(c *gin.Context, params ListAuditLogsParams)
-	// ExportAuditLogs Your tenant's audit as CSV
+	// ExportAuditLogs Export tenant audit logs as CSV
 	// (GET /api/v1/audit-logs/export)
 	ExportAuditLogs(c *gin.Context, params ExportAuditLogsParams)
 	// Logout Sign out
 	// (POST /api/v1/auth/logout)
 	Logout(c *gin.Context, params LogoutParams)
-	// AuthorizeOidc Begin a sign-in in a browser
+	// AuthorizeOidc Start OIDC sign-in
 	// (GET /api/v1/auth/oidc/authorize)
 	AuthorizeOidc(c *gin.Context, params AuthorizeOidcParams)
-	// ExchangeOidc Finish a sign-in
+	// ExchangeOidc Complete OIDC sign-in
 	// (POST /api/v1/auth/oidc/exchange)
 	ExchangeOidc(c *gin.Context, params ExchangeOidcParams)
-	// GetSignInOptions How to sign in here
+	// GetSignInOptions Get sign-in options
 	// (GET /api/v1/auth/options)
 	GetSignInOptions(c *gin.Context)
-	// LoginPersonal Sign in with a password
+	// LoginPersonal Sign in with password
 	// (POST /api/v1/auth/personal/login)
 	LoginPersonal(c *gin.Context, params LoginPersonalParams)
-	// ListSessions Your sessions
+	// ListSessions List sessions
 	// (GET /api/v1/auth/sessions)
 	ListSessions(c *gin.Context, params ListSessionsParams)
-	// EndSession End one of your sessions
+	// EndSession Revoke session
 	// (DELETE /api/v1/auth/sessions/{id})
 	EndSession(c *gin.Context, id SessionID, params EndSessionParams)
-	// RefreshToken Renew what a sign-in gave
+	// RefreshToken Refresh session token
 	// (POST /api/v1/auth/token/refresh)
 	RefreshToken(c *gin.Context, params RefreshTokenParams)
-	// GetBalance Balance, burn and runway
+	// GetBalance Get balance
 	// (GET /api/v1/billing/balance)
 	GetBalance(c *gin.Context, params GetBalanceParams)
-	// ListLedger The ledger of your tenant
+	// ListLedger List ledger entries
 	// (GET /api/v1/billing/ledger)
 	ListLedger(c *gin.Context, params ListLedgerParams)
-	// ExportLedger The ledger as CSV
+	// ExportLedger Export ledger as CSV
 	// (GET /api/v1/billing/ledger/csv)
 	ExportLedger(c *gin.Context, params ExportLedgerParams)
-	// GetBillingLimits What may be spent
+	// GetBillingLimits Get spend limits
 	// (GET /api/v1/billing/limits)
 	GetBillingLimits(c *gin.Context, params GetBillingLimitsParams)
-	// PutBillingLimits Limit what may be spent
+	// PutBillingLimits Set spend limits
 	// (PUT /api/v1/billing/limits)
 	PutBillingLimits(c *gin.Context, params PutBillingLimitsParams)
-	// ListRefunds What was given back
+	// ListRefunds List refunds
 	// (GET /api/v1/billing/refunds)
 	ListRefunds(c *gin.Context, params ListRefundsParams)
-	// ListStatements Statements by month
+	// ListStatements List statements
 	// (GET /api/v1/billing/statements)
 	ListStatements(c *gin.Context, params ListStatementsParams)
-	// GetStatement The statement of a month
+	// GetStatement Get statement
 	// (GET /api/v1/billing/statements/{month})
 	GetStatement(c *gin.Context, month Month)
-	// ExportStatement The statement as CSV
+	// ExportStatement Export statement as CSV
 	// (GET /api/v1/billing/statements/{month}/csv)
 	ExportStatement(c *gin.Context, month Month)
-	// GetStatementPage The statement as a page
+	// GetStatementPage Get statement page
 	// (GET /api/v1/billing/statements/{month}/page)
 	GetStatementPage(c *gin.Context, month Month)
-	// GetUsage Measured use
+	// GetUsage Get usage
 	// (GET /api/v1/billing/usage)
 	GetUsage(c *gin.Context, params GetUsageParams)
-	// ExportUsage Measured use as CSV
+	// ExportUsage Export usage as CSV
 	// (GET /api/v1/billing/usage/csv)
 	ExportUsage(c *gin.Context, params ExportUsageParams)
-	// ListUsageIntervals The intervals behind a charge
+	// ListUsageIntervals List usage intervals
 	// (GET /api/v1/billing/usage/intervals)
 	ListUsageIntervals(c *gin.Context, params ListUsageIntervalsParams)
-	// GetUsageSummary Measured use, summed up
+	// GetUsageSummary Get usage summary
 	// (GET /api/v1/billing/usage/summary)
 	GetUsageSummary(c *gin.Context, params GetUsageSummaryParams)
-	// ListEvents Facts as they happen
+	// ListEvents Stream events
 	// (GET /api/v1/events)
 	ListEvents(c *gin.Context, params ListEventsParams)
-	// ReceiveGitHook What a forge says
+	// ReceiveGitHook Receive Git webhook
 	// (POST /api/v1/git/webhook/{source})
 	ReceiveGitHook(c *gin.Context, source HookSource, params ReceiveGitHookParams)
-	// GetHealthz Every dependency
+	// GetHealthz Get health
 	// (GET /api/v1/healthz)
 	GetHealthz(c *gin.Context)
-	// GetNodeCapacity Capacity of the fleet
+	// GetNodeCapacity Get fleet capacity
 	// (GET /api/v1/nodes)
 	GetNodeCapacity(c *gin.Context)
-	// CreateCheckoutSession Top up the balance
+	// CreateCheckoutSession Create checkout session
 	// (POST /api/v1/payments/checkout-session)
 	CreateCheckoutSession(c *gin.Context, params CreateCheckoutSessionParams)
-	// CreatePortalSession Open the customer portal
+	// CreatePortalSession Create customer portal session
 	// (POST /api/v1/payments/customer-portal-session)
 	CreatePortalSession(c *gin.Context, params CreatePortalSessionParams)
-	// ListPaymentSessions Your top-ups
+	// ListPaymentSessions List payment sessions
 	// (GET /api/v1/payments/sessions)
 	ListPaymentSessions(c *gin.Context, params ListPaymentSessionsParams)
-	// GetPaymentSession How a top-up stands
+	// GetPaymentSession Get payment session
 	// (GET /api/v1/payments/sessions/{id})
 	GetPaymentSession(c *gin.Context, id PaymentSessionID)
-	// ReceivePaymentEvent What the payment provider says
+	// ReceivePaymentEvent Receive payment webhook
 	// (POST /api/v1/payments/webhook)
 	ReceivePaymentEvent(c *gin.Context, params ReceivePaymentEventParams)
-	// ListProjects Your projects
+	// ListProjects List projects
 	// (GET /api/v1/projects)
 	ListProjects(c *gin.Context, params ListProjectsParams)
-	// CreateProject Make a project
+	// CreateProject Create project
 	// (POST /api/v1/projects)
 	CreateProject(c *gin.Context, params CreateProjectParams)
-	// DeleteProject Close a project
+	// DeleteProject Delete project
 	// (DELETE /api/v1/projects/{project_id})
 	DeleteProject(c *gin.Context, projectId ProjectPath, params DeleteProjectParams)
-	// GetProject One project
+	// GetProject Get project
 	// (GET /api/v1/projects/{project_id})
 	GetProject(c *gin.Context, projectId ProjectPath, params GetProjectParams)
-	// UpdateProject Change a project
+	// UpdateProject Update project
 	// (PATCH /api/v1/projects/{project_id})
 	UpdateProject(c *gin.Context, projectId ProjectPath, params UpdateProjectParams)
-	// ListProjectMembers People of a project
+	// ListProjectMembers List project members
 	// (GET /api/v1/projects/{project_id}/members)
 	ListProjectMembers(c *gin.Context, projectId ProjectPath, params ListProjectMembersParams)
-	// DeleteProjectMember Take somebody out of a project
+	// DeleteProjectMember Remove project member
 	// (DELETE /api/v1/projects/{project_id}/members/{user_id})
 	DeleteProjectMember(c *gin.Context, projectId ProjectPath, userId UserID, params DeleteProjectMemberParams)
-	// PutProjectMember Give somebody a role in a project
+	// PutProjectMember Set project member role
 	// (PUT /api/v1/projects/{project_id}/members/{user_id})
 	PutProjectMember(c *gin.Context, projectId ProjectPath, userId UserID, params PutProjectMemberParams)
-	// ListServiceAccounts Service accounts of a project
+	// ListServiceAccounts List service accounts
 	// (GET /api/v1/projects/{project_id}/service-accounts)
 	ListServiceAccounts(c *gin.Context, projectId ProjectPath, params ListServiceAccountsParams)
-	// CreateServiceAccount Make a service account
+	// CreateServiceAccount Create service account
 	// (POST /api/v1/projects/{project_id}/service-accounts)
 	CreateServiceAccount(c *gin.Context, projectId ProjectPath, params CreateServiceAccountParams)
-	// MintServiceAccountToken Mint a token
+	// MintServiceAccountToken Create service account token
 	// (POST /api/v1/service-accounts/token)
 	MintServiceAccountToken(c *gin.Context, params MintServiceAccountTokenParams)
-	// DeleteServiceAccount Remove a service account
+	// DeleteServiceAccount Delete service account
 	// (DELETE /api/v1/service-accounts/{service_account_id})
 	DeleteServiceAccount(c *gin.Context, serviceAccountId ServiceAccountID, params DeleteServiceAccountParams)
-	// GetServiceAccount One service account
+	// GetServiceAccount Get service account
 	// (GET /api/v1/service-accounts/{service_account_id})
 	GetServiceAccount(c *gin.Context, serviceAccountId ServiceAccountID, params GetServiceAccountParams)
-	// UpdateServiceAccount Change a service account
+	// UpdateServiceAccount Update service account
 	// (PATCH /api/v1/service-accounts/{service_account_id})
 	UpdateServiceAccount(c *gin.Context, serviceAccountId ServiceAccountID, params UpdateServiceAccountParams)
-	// ListCredentials Credentials of a service account
+	// ListCredentials List service account credentials
 	// (GET /api/v1/service-accounts/{service_account_id}/credentials)
 	ListCredentials(c *gin.Context, serviceAccountId ServiceAccountID, params ListCredentialsParams)
-	// CreateCredential Make a credential
+	// CreateCredential Create service account credential
 	// (POST /api/v1/service-accounts/{service_account_id}/credentials)
 	CreateCredential(c *gin.Context, serviceAccountId ServiceAccountID, params CreateCredentialParams)
-	// DeleteCredential Revoke a credential
+	// DeleteCredential Revoke service account credential
 	// (DELETE /api/v1/service-accounts/{service_account_id}/credentials/{credential_id})
 	DeleteCredential(c *gin.Context, serviceAccountId ServiceAccountID, credentialId CredentialID, params DeleteCredentialParams)
-	// ListSkus What can be had, at which price
+	// ListSkus List SKUs
 	// (GET /api/v1/skus)
 	ListSkus(c *gin.Context, params ListSkusParams)
-	// GetSku One SKU
+	// GetSku Get SKU
 	// (GET /api/v1/skus/{sku})
 	GetSku(c *gin.Context, sku SkuName)
-	// ListSshKeys Your SSH keys
+	// ListSshKeys List SSH keys
 	// (GET /api/v1/ssh-keys)
 	ListSshKeys(c *gin.Context, params ListSshKeysParams)
-	// CreateSshKey Register an SSH key
+	// CreateSshKey Create SSH key
 	// (POST /api/v1/ssh-keys)
 	CreateSshKey(c *gin.Context, params CreateSshKeyParams)
-	// DeleteSshKey Remove an SSH key
+	// DeleteSshKey Delete SSH key
 	// (DELETE /api/v1/ssh-keys/{id})
 	DeleteSshKey(c *gin.Context, id SshKeyID, params DeleteSshKeyParams)
-	// GetTenant Your tenant
+	// GetTenant Get tenant
 	// (GET /api/v1/tenant)
 	GetTenant(c *gin.Context, params GetTenantParams)
-	// UpdateTenant Rename your tenant
+	// UpdateTenant Update tenant
 	// (PATCH /api/v1/tenant)
 	UpdateTenant(c *gin.Context, params UpdateTenantParams)
-	// ListInvitations Open invitations
+	// ListInvitations List invitations
 	// (GET /api/v1/tenant/invitations)
 	ListInvitations(c *gin.Context, params ListInvitationsParams)
-	// CreateInvitation Invite somebody
+	// CreateInvitation Create invitation
 	// (POST /api/v1/tenant/invitations)
 	CreateInvitation(c *gin.Context, params CreateInvitationParams)
-	// DeleteInvitation Take an invitation back
+	// DeleteInvitation Revoke invitation
 	// (DELETE /api/v1/tenant/invitations/{id})
 	DeleteInvitation(c *gin.Context, id InvitationID, params DeleteInvitationParams)
-	// ListTenantMembers People of your tenant
+	// ListTenantMembers List tenant members
 	// (GET /api/v1/tenant/members)
 	ListTenantMembers(c *gin.Context, params ListTenantMembersParams)
-	// DeleteTenantMember Take somebody out of your tenant
+	// DeleteTenantMember Remove tenant member
 	// (DELETE /api/v1/tenant/members/{user_id})
 	DeleteTenantMember(c *gin.Context, userId UserID, params DeleteTenantMemberParams)
-	// PutTenantMember Give somebody a role in your tenant
+	// PutTenantMember Set tenant member role
 	// (PUT /api/v1/tenant/members/{user_id})
 	PutTenantMember(c *gin.Context, userId UserID, params PutTenantMemberParams)
-	// GetMe Who you are
+	// GetMe Get current user
 	// (GET /api/v1/users/me)
 	GetMe(c *gin.Context, params GetMeParams)
-	// UpdateMe Change your name
+	// UpdateMe Update current user
 	// (PATCH /api/v1/users/me)
 	UpdateMe(c *gin.Context, params UpdateMeParams)
-	// SetPassword Set your password
+	// SetPassword Set password
 	// (PUT /api/v1/users/me/password)
 	SetPassword(c *gin.Context, params SetPasswordParams)
-	// GetLivez The process answers
+	// GetLivez Get liveness
 	// (GET /livez)
 	GetLivez(c *gin.Context)
-	// GetReadyz The process can serve
+	// GetReadyz Get readiness
 	// (GET /readyz)
 	GetReadyz(c *gin.Context)
 }
@@ -52801,7 +53499,7 @@ type CreateApiKey201ResponseHeaders struct {
 }
 
 type CreateApiKey201JSONResponse struct {
-	Body    ApiKeyMade
+	Body    CreatedApiKey
 	Headers CreateApiKey201ResponseHeaders
 }
 
@@ -55094,7 +55792,7 @@ type CreateCredential201ResponseHeaders struct {
 }
 
 type CreateCredential201JSONResponse struct {
-	Body    CredentialMade
+	Body    CreatedCredential
 	Headers CreateCredential201ResponseHeaders
 }
 
@@ -55899,7 +56597,7 @@ type GetLivezResponseObject interface {
 	VisitGetLivezResponse(w http.ResponseWriter) error
 }
 
-type GetLivez200JSONResponse Alive
+type GetLivez200JSONResponse Liveness
 
 func (response GetLivez200JSONResponse) VisitGetLivezResponse(w http.ResponseWriter) error {
 
@@ -55937,7 +56635,7 @@ type GetReadyzResponseObject interface {
 	VisitGetReadyzResponse(w http.ResponseWriter) error
 }
 
-type GetReadyz200JSONResponse Alive
+type GetReadyz200JSONResponse Liveness
 
 func (response GetReadyz200JSONResponse) VisitGetReadyzResponse(w http.ResponseWriter) error {
 
@@ -55970,418 +56668,418 @@ func (response GetReadyz503JSONResponse) VisitGetReadyzResponse(w http.ResponseW
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// GetTokenKeys Keys of the tokens that are minted here
+	// GetTokenKeys Get token signing keys
 	// (GET /.well-known/jwks.json)
 	GetTokenKeys(ctx context.Context, request GetTokenKeysRequestObject) (GetTokenKeysResponseObject, error)
-	// ListAdminAuditLogs The audit
+	// ListAdminAuditLogs List audit logs
 	// (GET /api/v1/admin/audit-logs)
 	ListAdminAuditLogs(ctx context.Context, request ListAdminAuditLogsRequestObject) (ListAdminAuditLogsResponseObject, error)
-	// ExportAdminAuditLogs The audit as CSV
+	// ExportAdminAuditLogs Export audit logs as CSV
 	// (GET /api/v1/admin/audit-logs/export)
 	ExportAdminAuditLogs(ctx context.Context, request ExportAdminAuditLogsRequestObject) (ExportAdminAuditLogsResponseObject, error)
-	// ListDesired Declared objects of a kind
+	// ListDesired List desired objects
 	// (GET /api/v1/admin/desired/{kind})
 	ListDesired(ctx context.Context, request ListDesiredRequestObject) (ListDesiredResponseObject, error)
-	// DeleteDesired Declare an object no more
+	// DeleteDesired Delete desired object
 	// (DELETE /api/v1/admin/desired/{kind}/{name})
 	DeleteDesired(ctx context.Context, request DeleteDesiredRequestObject) (DeleteDesiredResponseObject, error)
-	// GetDesired One declared object
+	// GetDesired Get desired object
 	// (GET /api/v1/admin/desired/{kind}/{name})
 	GetDesired(ctx context.Context, request GetDesiredRequestObject) (GetDesiredResponseObject, error)
-	// PutDesired Declare an object
+	// PutDesired Put desired object
 	// (PUT /api/v1/admin/desired/{kind}/{name})
 	PutDesired(ctx context.Context, request PutDesiredRequestObject) (PutDesiredResponseObject, error)
-	// AdoptDesired Move an object to its other owner
+	// AdoptDesired Adopt desired object
 	// (POST /api/v1/admin/desired/{kind}/{name}/adopt)
 	AdoptDesired(ctx context.Context, request AdoptDesiredRequestObject) (AdoptDesiredResponseObject, error)
-	// ReconcileDesired Work an object anew
+	// ReconcileDesired Reconcile desired object
 	// (POST /api/v1/admin/desired/{kind}/{name}/reconcile)
 	ReconcileDesired(ctx context.Context, request ReconcileDesiredRequestObject) (ReconcileDesiredResponseObject, error)
-	// ResumeDesired Take an object up again
+	// ResumeDesired Resume desired object
 	// (POST /api/v1/admin/desired/{kind}/{name}/resume)
 	ResumeDesired(ctx context.Context, request ResumeDesiredRequestObject) (ResumeDesiredResponseObject, error)
-	// SuspendDesired Leave an object alone
+	// SuspendDesired Suspend desired object
 	// (POST /api/v1/admin/desired/{kind}/{name}/suspend)
 	SuspendDesired(ctx context.Context, request SuspendDesiredRequestObject) (SuspendDesiredResponseObject, error)
-	// TraceDesired How an object came to be as it is
+	// TraceDesired Trace desired object
 	// (GET /api/v1/admin/desired/{kind}/{name}/trace)
 	TraceDesired(ctx context.Context, request TraceDesiredRequestObject) (TraceDesiredResponseObject, error)
-	// ListDrift Where observed differs from desired
+	// ListDrift List drift
 	// (GET /api/v1/admin/drift)
 	ListDrift(ctx context.Context, request ListDriftRequestObject) (ListDriftResponseObject, error)
-	// IgnoreDrift Live with a difference for a while
+	// IgnoreDrift Ignore drift
 	// (POST /api/v1/admin/drift/{id}/ignore)
 	IgnoreDrift(ctx context.Context, request IgnoreDriftRequestObject) (IgnoreDriftResponseObject, error)
-	// ListGitSources Where declarations are kept
+	// ListGitSources List Git sources
 	// (GET /api/v1/admin/git-sources)
 	ListGitSources(ctx context.Context, request ListGitSourcesRequestObject) (ListGitSourcesResponseObject, error)
-	// GetGitSource One source
+	// GetGitSource Get Git source
 	// (GET /api/v1/admin/git-sources/{name})
 	GetGitSource(ctx context.Context, request GetGitSourceRequestObject) (GetGitSourceResponseObject, error)
-	// ResumeGitSource Apply a source again
+	// ResumeGitSource Resume Git source
 	// (POST /api/v1/admin/git-sources/{name}/resume)
 	ResumeGitSource(ctx context.Context, request ResumeGitSourceRequestObject) (ResumeGitSourceResponseObject, error)
-	// SuspendGitSource Apply nothing more of a source
+	// SuspendGitSource Suspend Git source
 	// (POST /api/v1/admin/git-sources/{name}/suspend)
 	SuspendGitSource(ctx context.Context, request SuspendGitSourceRequestObject) (SuspendGitSourceResponseObject, error)
-	// SyncGitSource Look at a source now
+	// SyncGitSource Sync Git source
 	// (POST /api/v1/admin/git-sources/{name}/sync)
 	SyncGitSource(ctx context.Context, request SyncGitSourceRequestObject) (SyncGitSourceResponseObject, error)
-	// ListAdminNodes The machines
+	// ListAdminNodes List nodes
 	// (GET /api/v1/admin/nodes)
 	ListAdminNodes(ctx context.Context, request ListAdminNodesRequestObject) (ListAdminNodesResponseObject, error)
-	// CreateNode Declare a machine
+	// CreateNode Create node
 	// (POST /api/v1/admin/nodes)
 	CreateNode(ctx context.Context, request CreateNodeRequestObject) (CreateNodeResponseObject, error)
-	// RetireNode Retire a machine
+	// RetireNode Retire node
 	// (DELETE /api/v1/admin/nodes/{name})
 	RetireNode(ctx context.Context, request RetireNodeRequestObject) (RetireNodeResponseObject, error)
-	// GetAdminNode One machine
+	// GetAdminNode Get node
 	// (GET /api/v1/admin/nodes/{name})
 	GetAdminNode(ctx context.Context, request GetAdminNodeRequestObject) (GetAdminNodeResponseObject, error)
-	// AcceptNodeHardware Accept changed hardware
+	// AcceptNodeHardware Accept node hardware
 	// (POST /api/v1/admin/nodes/{name}/accept-hardware)
 	AcceptNodeHardware(ctx context.Context, request AcceptNodeHardwareRequestObject) (AcceptNodeHardwareResponseObject, error)
-	// CordonNode Place nothing new on a machine
+	// CordonNode Cordon node
 	// (POST /api/v1/admin/nodes/{name}/cordon)
 	CordonNode(ctx context.Context, request CordonNodeRequestObject) (CordonNodeResponseObject, error)
-	// DrainNode Move work away from a machine
+	// DrainNode Drain node
 	// (POST /api/v1/admin/nodes/{name}/drain)
 	DrainNode(ctx context.Context, request DrainNodeRequestObject) (DrainNodeResponseObject, error)
-	// CreateEnrolmentToken Let a machine enrol
+	// CreateEnrolmentToken Create enrolment token
 	// (POST /api/v1/admin/nodes/{name}/enrolment-token)
 	CreateEnrolmentToken(ctx context.Context, request CreateEnrolmentTokenRequestObject) (CreateEnrolmentTokenResponseObject, error)
-	// OverrideNodeHealth Say how healthy a machine is
+	// OverrideNodeHealth Override node health
 	// (POST /api/v1/admin/nodes/{name}/health-override)
 	OverrideNodeHealth(ctx context.Context, request OverrideNodeHealthRequestObject) (OverrideNodeHealthResponseObject, error)
-	// ProbeNode Ask a machine how it is
+	// ProbeNode Probe node
 	// (POST /api/v1/admin/nodes/{name}/probe)
 	ProbeNode(ctx context.Context, request ProbeNodeRequestObject) (ProbeNodeResponseObject, error)
-	// RevokeNode Take a machine's certificates back
+	// RevokeNode Revoke node certificates
 	// (POST /api/v1/admin/nodes/{name}/revoke)
 	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
-	// GetNodeTopology How a machine is wired
+	// GetNodeTopology Get node topology
 	// (GET /api/v1/admin/nodes/{name}/topology)
 	GetNodeTopology(ctx context.Context, request GetNodeTopologyRequestObject) (GetNodeTopologyResponseObject, error)
-	// UncordonNode Lift your holds of a machine
+	// UncordonNode Uncordon node
 	// (POST /api/v1/admin/nodes/{name}/uncordon)
 	UncordonNode(ctx context.Context, request UncordonNodeRequestObject) (UncordonNodeResponseObject, error)
-	// ListAdminPaymentSessions Checkouts of all tenants
+	// ListAdminPaymentSessions List payment sessions of all tenants
 	// (GET /api/v1/admin/payments/sessions)
 	ListAdminPaymentSessions(ctx context.Context, request ListAdminPaymentSessionsRequestObject) (ListAdminPaymentSessionsResponseObject, error)
-	// ReconcilePaymentSession Ask the provider again
+	// ReconcilePaymentSession Reconcile payment session
 	// (POST /api/v1/admin/payments/sessions/{id}/reconcile)
 	ReconcilePaymentSession(ctx context.Context, request ReconcilePaymentSessionRequestObject) (ReconcilePaymentSessionResponseObject, error)
-	// ListPlans What the loop decided, and what changes would do
+	// ListPlans List plans
 	// (GET /api/v1/admin/plans)
 	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
-	// CreatePlan What a change would do
+	// CreatePlan Create plan
 	// (POST /api/v1/admin/plans)
 	CreatePlan(ctx context.Context, request CreatePlanRequestObject) (CreatePlanResponseObject, error)
-	// GetPlan One plan, with its reasons
+	// GetPlan Get plan
 	// (GET /api/v1/admin/plans/{id})
 	GetPlan(ctx context.Context, request GetPlanRequestObject) (GetPlanResponseObject, error)
-	// ApplyPlan Carry out a plan of files
+	// ApplyPlan Apply plan
 	// (POST /api/v1/admin/plans/{id}/apply)
 	ApplyPlan(ctx context.Context, request ApplyPlanRequestObject) (ApplyPlanResponseObject, error)
-	// ApprovePlan Let a waiting change through
+	// ApprovePlan Approve plan
 	// (POST /api/v1/admin/plans/{id}/approve)
 	ApprovePlan(ctx context.Context, request ApprovePlanRequestObject) (ApprovePlanResponseObject, error)
-	// RejectPlan Turn a change down
+	// RejectPlan Reject plan
 	// (POST /api/v1/admin/plans/{id}/reject)
 	RejectPlan(ctx context.Context, request RejectPlanRequestObject) (RejectPlanResponseObject, error)
-	// ListPolicies What is allowed, and who says so
+	// ListPolicies List policies
 	// (GET /api/v1/admin/policies)
 	ListPolicies(ctx context.Context, request ListPoliciesRequestObject) (ListPoliciesResponseObject, error)
-	// PutPolicy Set a value
+	// PutPolicy Set policy
 	// (PUT /api/v1/admin/policies/{key})
 	PutPolicy(ctx context.Context, request PutPolicyRequestObject) (PutPolicyResponseObject, error)
-	// ListAdminRefunds Refunds of all tenants
+	// ListAdminRefunds List refunds of all tenants
 	// (GET /api/v1/admin/refunds)
 	ListAdminRefunds(ctx context.Context, request ListAdminRefundsRequestObject) (ListAdminRefundsResponseObject, error)
-	// ListRevisions What was read from the sources
+	// ListRevisions List revisions
 	// (GET /api/v1/admin/revisions)
 	ListRevisions(ctx context.Context, request ListRevisionsRequestObject) (ListRevisionsResponseObject, error)
-	// GetRevision One revision
+	// GetRevision Get revision
 	// (GET /api/v1/admin/revisions/{revision})
 	GetRevision(ctx context.Context, request GetRevisionRequestObject) (GetRevisionResponseObject, error)
-	// ListAllSessions Sessions
+	// ListAllSessions List sessions of all users
 	// (GET /api/v1/admin/sessions)
 	ListAllSessions(ctx context.Context, request ListAllSessionsRequestObject) (ListAllSessionsResponseObject, error)
-	// EndAnySession End somebody's session
+	// EndAnySession Revoke session of any user
 	// (DELETE /api/v1/admin/sessions/{id})
 	EndAnySession(ctx context.Context, request EndAnySessionRequestObject) (EndAnySessionResponseObject, error)
-	// ClearSlot Give a slot back to the market
+	// ClearSlot Clear slot quarantine
 	// (POST /api/v1/admin/slots/{id}/clear)
 	ClearSlot(ctx context.Context, request ClearSlotRequestObject) (ClearSlotResponseObject, error)
-	// QuarantineSlot Keep a slot for inspection
+	// QuarantineSlot Quarantine slot
 	// (POST /api/v1/admin/slots/{id}/quarantine)
 	QuarantineSlot(ctx context.Context, request QuarantineSlotRequestObject) (QuarantineSlotResponseObject, error)
-	// ListTenants Tenants
+	// ListTenants List tenants
 	// (GET /api/v1/admin/tenants)
 	ListTenants(ctx context.Context, request ListTenantsRequestObject) (ListTenantsResponseObject, error)
-	// CreateTenant Make a tenant
+	// CreateTenant Create tenant
 	// (POST /api/v1/admin/tenants)
 	CreateTenant(ctx context.Context, request CreateTenantRequestObject) (CreateTenantResponseObject, error)
-	// GetTenantByID One tenant
+	// GetTenantByID Get tenant by ID
 	// (GET /api/v1/admin/tenants/{tenant_id})
 	GetTenantByID(ctx context.Context, request GetTenantByIDRequestObject) (GetTenantByIDResponseObject, error)
-	// GetTenantBalance A tenant's balance
+	// GetTenantBalance Get tenant balance
 	// (GET /api/v1/admin/tenants/{tenant_id}/balance)
 	GetTenantBalance(ctx context.Context, request GetTenantBalanceRequestObject) (GetTenantBalanceResponseObject, error)
-	// ListTenantLedger A tenant's ledger
+	// ListTenantLedger List tenant ledger entries
 	// (GET /api/v1/admin/tenants/{tenant_id}/ledger)
 	ListTenantLedger(ctx context.Context, request ListTenantLedgerRequestObject) (ListTenantLedgerResponseObject, error)
-	// PlaceTenantMember Put somebody into a tenant
+	// PlaceTenantMember Add tenant member
 	// (PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id})
 	PlaceTenantMember(ctx context.Context, request PlaceTenantMemberRequestObject) (PlaceTenantMemberResponseObject, error)
-	// ListUsers People
+	// ListUsers List users
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
-	// CreateUser Make a person known
+	// CreateUser Create user
 	// (POST /api/v1/admin/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
-	// GetUser One person
+	// GetUser Get user
 	// (GET /api/v1/admin/users/{user_id})
 	GetUser(ctx context.Context, request GetUserRequestObject) (GetUserResponseObject, error)
-	// UpdateUser Change a person
+	// UpdateUser Update user
 	// (PATCH /api/v1/admin/users/{user_id})
 	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
-	// AdjustBalance Correct a balance
+	// AdjustBalance Adjust balance
 	// (POST /api/v1/admin/users/{user_id}/balance)
 	AdjustBalance(ctx context.Context, request AdjustBalanceRequestObject) (AdjustBalanceResponseObject, error)
-	// CreateRefund Give money back
+	// CreateRefund Create refund
 	// (POST /api/v1/admin/users/{user_id}/refunds)
 	CreateRefund(ctx context.Context, request CreateRefundRequestObject) (CreateRefundResponseObject, error)
-	// ListAllocations Your allocations, newest first
+	// ListAllocations List allocations
 	// (GET /api/v1/allocations)
 	ListAllocations(ctx context.Context, request ListAllocationsRequestObject) (ListAllocationsResponseObject, error)
-	// CreateAllocation Ask for GPUs
+	// CreateAllocation Create allocation
 	// (POST /api/v1/allocations)
 	CreateAllocation(ctx context.Context, request CreateAllocationRequestObject) (CreateAllocationResponseObject, error)
-	// GetAllocation One allocation
+	// GetAllocation Get allocation
 	// (GET /api/v1/allocations/{id})
 	GetAllocation(ctx context.Context, request GetAllocationRequestObject) (GetAllocationResponseObject, error)
-	// ReleaseAllocation Give the GPUs back
+	// ReleaseAllocation Release allocation
 	// (POST /api/v1/allocations/{id}/release)
 	ReleaseAllocation(ctx context.Context, request ReleaseAllocationRequestObject) (ReleaseAllocationResponseObject, error)
-	// CreateSshCertificate A certificate to log in with
+	// CreateSshCertificate Create SSH certificate
 	// (POST /api/v1/allocations/{id}/ssh-certificate)
 	CreateSshCertificate(ctx context.Context, request CreateSshCertificateRequestObject) (CreateSshCertificateResponseObject, error)
-	// GetAllocationTimeline What happened to an allocation
+	// GetAllocationTimeline Get allocation timeline
 	// (GET /api/v1/allocations/{id}/timeline)
 	GetAllocationTimeline(ctx context.Context, request GetAllocationTimelineRequestObject) (GetAllocationTimelineResponseObject, error)
-	// ListApiKeys Your API keys
+	// ListApiKeys List API keys
 	// (GET /api/v1/api-keys)
 	ListApiKeys(ctx context.Context, request ListApiKeysRequestObject) (ListApiKeysResponseObject, error)
-	// CreateApiKey Make an API key
+	// CreateApiKey Create API key
 	// (POST /api/v1/api-keys)
 	CreateApiKey(ctx context.Context, request CreateApiKeyRequestObject) (CreateApiKeyResponseObject, error)
-	// DeleteApiKey Revoke an API key
+	// DeleteApiKey Revoke API key
 	// (DELETE /api/v1/api-keys/{id})
 	DeleteApiKey(ctx context.Context, request DeleteApiKeyRequestObject) (DeleteApiKeyResponseObject, error)
-	// ListAuditLogs Your tenant's audit
+	// ListAuditLogs List tenant audit logs
 	// (GET /api/v1/audit-logs)
 	ListAuditLogs(ctx context.Context, request ListAuditLogsRequestObject) (ListAuditLogsResponseObject, error)
-	// ExportAuditLogs Your tenant's audit as CSV
+	// ExportAuditLogs Export tenant audit logs as CSV
 	// (GET /api/v1/audit-logs/export)
 	ExportAuditLogs(ctx context.Context, request ExportAuditLogsRequestObject) (ExportAuditLogsResponseObject, error)
 	// Logout Sign out
 	// (POST /api/v1/auth/logout)
 	Logout(ctx context.Context, request LogoutRequestObject) (LogoutResponseObject, error)
-	// AuthorizeOidc Begin a sign-in in a browser
+	// AuthorizeOidc Start OIDC sign-in
 	// (GET /api/v1/auth/oidc/authorize)
 	AuthorizeOidc(ctx context.Context, request AuthorizeOidcRequestObject) (AuthorizeOidcResponseObject, error)
-	// ExchangeOidc Finish a sign-in
+	// ExchangeOidc Complete OIDC sign-in
 	// (POST /api/v1/auth/oidc/exchange)
 	ExchangeOidc(ctx context.Context, request ExchangeOidcRequestObject) (ExchangeOidcResponseObject, error)
-	// GetSignInOptions How to sign in here
+	// GetSignInOptions Get sign-in options
 	// (GET /api/v1/auth/options)
 	GetSignInOptions(ctx context.Context, request GetSignInOptionsRequestObject) (GetSignInOptionsResponseObject, error)
-	// LoginPersonal Sign in with a password
+	// LoginPersonal Sign in with password
 	// (POST /api/v1/auth/personal/login)
 	LoginPersonal(ctx context.Context, request LoginPersonalRequestObject) (LoginPersonalResponseObject, error)
-	// ListSessions Your sessions
+	// ListSessions List sessions
 	// (GET /api/v1/auth/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
-	// EndSession End one of your sessions
+	// EndSession Revoke session
 	// (DELETE /api/v1/auth/sessions/{id})
 	EndSession(ctx context.Context, request EndSessionRequestObject) (EndSessionResponseObject, error)
-	// RefreshToken Renew what a sign-in gave
+	// RefreshToken Refresh session token
 	// (POST /api/v1/auth/token/refresh)
 	RefreshToken(ctx context.Context, request RefreshTokenRequestObject) (RefreshTokenResponseObject, error)
-	// GetBalance Balance, burn and runway
+	// GetBalance Get balance
 	// (GET /api/v1/billing/balance)
 	GetBalance(ctx context.Context, request GetBalanceRequestObject) (GetBalanceResponseObject, error)
-	// ListLedger The ledger of your tenant
+	// ListLedger List ledger entries
 	// (GET /api/v1/billing/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
-	// ExportLedger The ledger as CSV
+	// ExportLedger Export ledger as CSV
 	// (GET /api/v1/billing/ledger/csv)
 	ExportLedger(ctx context.Context, request ExportLedgerRequestObject) (ExportLedgerResponseObject, error)
-	// GetBillingLimits What may be spent
+	// GetBillingLimits Get spend limits
 	// (GET /api/v1/billing/limits)
 	GetBillingLimits(ctx context.Context, request GetBillingLimitsRequestObject) (GetBillingLimitsResponseObject, error)
-	// PutBillingLimits Limit what may be spent
+	// PutBillingLimits Set spend limits
 	// (PUT /api/v1/billing/limits)
 	PutBillingLimits(ctx context.Context, request PutBillingLimitsRequestObject) (PutBillingLimitsResponseObject, error)
-	// ListRefunds What was given back
+	// ListRefunds List refunds
 	// (GET /api/v1/billing/refunds)
 	ListRefunds(ctx context.Context, request ListRefundsRequestObject) (ListRefundsResponseObject, error)
-	// ListStatements Statements by month
+	// ListStatements List statements
 	// (GET /api/v1/billing/statements)
 	ListStatements(ctx context.Context, request ListStatementsRequestObject) (ListStatementsResponseObject, error)
-	// GetStatement The statement of a month
+	// GetStatement Get statement
 	// (GET /api/v1/billing/statements/{month})
 	GetStatement(ctx context.Context, request GetStatementRequestObject) (GetStatementResponseObject, error)
-	// ExportStatement The statement as CSV
+	// ExportStatement Export statement as CSV
 	// (GET /api/v1/billing/statements/{month}/csv)
 	ExportStatement(ctx context.Context, request ExportStatementRequestObject) (ExportStatementResponseObject, error)
-	// GetStatementPage The statement as a page
+	// GetStatementPage Get statement page
 	// (GET /api/v1/billing/statements/{month}/page)
 	GetStatementPage(ctx context.Context, request GetStatementPageRequestObject) (GetStatementPageResponseObject, error)
-	// GetUsage Measured use
+	// GetUsage Get usage
 	// (GET /api/v1/billing/usage)
 	GetUsage(ctx context.Context, request GetUsageRequestObject) (GetUsageResponseObject, error)
-	// ExportUsage Measured use as CSV
+	// ExportUsage Export usage as CSV
 	// (GET /api/v1/billing/usage/csv)
 	ExportUsage(ctx context.Context, request ExportUsageRequestObject) (ExportUsageResponseObject, error)
-	// ListUsageIntervals The intervals behind a charge
+	// ListUsageIntervals List usage intervals
 	// (GET /api/v1/billing/usage/intervals)
 	ListUsageIntervals(ctx context.Context, request ListUsageIntervalsRequestObject) (ListUsageIntervalsResponseObject, error)
-	// GetUsageSummary Measured use, summed up
+	// GetUsageSummary Get usage summary
 	// (GET /api/v1/billing/usage/summary)
 	GetUsageSummary(ctx context.Context, request GetUsageSummaryRequestObject) (GetUsageSummaryResponseObject, error)
-	// ListEvents Facts as they happen
+	// ListEvents Stream events
 	// (GET /api/v1/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
-	// ReceiveGitHook What a forge says
+	// ReceiveGitHook Receive Git webhook
 	// (POST /api/v1/git/webhook/{source})
 	ReceiveGitHook(ctx context.Context, request ReceiveGitHookRequestObject) (ReceiveGitHookResponseObject, error)
-	// GetHealthz Every dependency
+	// GetHealthz Get health
 	// (GET /api/v1/healthz)
 	GetHealthz(ctx context.Context, request GetHealthzRequestObject) (GetHealthzResponseObject, error)
-	// GetNodeCapacity Capacity of the fleet
+	// GetNodeCapacity Get fleet capacity
 	// (GET /api/v1/nodes)
 	GetNodeCapacity(ctx context.Context, request GetNodeCapacityRequestObject) (GetNodeCapacityResponseObject, error)
-	// CreateCheckoutSession Top up the balance
+	// CreateCheckoutSession Create checkout session
 	// (POST /api/v1/payments/checkout-session)
 	CreateCheckoutSession(ctx context.Context, request CreateCheckoutSessionRequestObject) (CreateCheckoutSessionResponseObject, error)
-	// CreatePortalSession Open the customer portal
+	// CreatePortalSession Create customer portal session
 	// (POST /api/v1/payments/customer-portal-session)
 	CreatePortalSession(ctx context.Context, request CreatePortalSessionRequestObject) (CreatePortalSessionResponseObject, error)
-	// ListPaymentSessions Your top-ups
+	// ListPaymentSessions List payment sessions
 	// (GET /api/v1/payments/sessions)
 	ListPaymentSessions(ctx context.Context, request ListPaymentSessionsRequestObject) (ListPaymentSessionsResponseObject, error)
-	// GetPaymentSession How a top-up stands
+	// GetPaymentSession Get payment session
 	// (GET /api/v1/payments/sessions/{id})
 	GetPaymentSession(ctx context.Context, request GetPaymentSessionRequestObject) (GetPaymentSessionResponseObject, error)
-	// ReceivePaymentEvent What the payment provider says
+	// ReceivePaymentEvent Receive payment webhook
 	// (POST /api/v1/payments/webhook)
 	ReceivePaymentEvent(ctx context.Context, request ReceivePaymentEventRequestObject) (ReceivePaymentEventResponseObject, error)
-	// ListProjects Your projects
+	// ListProjects List projects
 	// (GET /api/v1/projects)
 	ListProjects(ctx context.Context, request ListProjectsRequestObject) (ListProjectsResponseObject, error)
-	// CreateProject Make a project
+	// CreateProject Create project
 	// (POST /api/v1/projects)
 	CreateProject(ctx context.Context, request CreateProjectRequestObject) (CreateProjectResponseObject, error)
-	// DeleteProject Close a project
+	// DeleteProject Delete project
 	// (DELETE /api/v1/projects/{project_id})
 	DeleteProject(ctx context.Context, request DeleteProjectRequestObject) (DeleteProjectResponseObject, error)
-	// GetProject One project
+	// GetProject Get project
 	// (GET /api/v1/projects/{project_id})
 	GetProject(ctx context.Context, request GetProjectRequestObject) (GetProjectResponseObject, error)
-	// UpdateProject Change a project
+	// UpdateProject Update project
 	// (PATCH /api/v1/projects/{project_id})
 	UpdateProject(ctx context.Context, request UpdateProjectRequestObject) (UpdateProjectResponseObject, error)
-	// ListProjectMembers People of a project
+	// ListProjectMembers List project members
 	// (GET /api/v1/projects/{project_id}/members)
 	ListProjectMembers(ctx context.Context, request ListProjectMembersRequestObject) (ListProjectMembersResponseObject, error)
-	// DeleteProjectMember Take somebody out of a project
+	// DeleteProjectMember Remove project member
 	// (DELETE /api/v1/projects/{project_id}/members/{user_id})
 	DeleteProjectMember(ctx context.Context, request DeleteProjectMemberRequestObject) (DeleteProjectMemberResponseObject, error)
-	// PutProjectMember Give somebody a role in a project
+	// PutProjectMember Set project member role
 	// (PUT /api/v1/projects/{project_id}/members/{user_id})
 	PutProjectMember(ctx context.Context, request PutProjectMemberRequestObject) (PutProjectMemberResponseObject, error)
-	// ListServiceAccounts Service accounts of a project
+	// ListServiceAccounts List service accounts
 	// (GET /api/v1/projects/{project_id}/service-accounts)
 	ListServiceAccounts(ctx context.Context, request ListServiceAccountsRequestObject) (ListServiceAccountsResponseObject, error)
-	// CreateServiceAccount Make a service account
+	// CreateServiceAccount Create service account
 	// (POST /api/v1/projects/{project_id}/service-accounts)
 	CreateServiceAccount(ctx context.Context, request CreateServiceAccountRequestObject) (CreateServiceAccountResponseObject, error)
-	// MintServiceAccountToken Mint a token
+	// MintServiceAccountToken Create service account token
 	// (POST /api/v1/service-accounts/token)
 	MintServiceAccountToken(ctx context.Context, request MintServiceAccountTokenRequestObject) (MintServiceAccountTokenResponseObject, error)
-	// DeleteServiceAccount Remove a service account
+	// DeleteServiceAccount Delete service account
 	// (DELETE /api/v1/service-accounts/{service_account_id})
 	DeleteServiceAccount(ctx context.Context, request DeleteServiceAccountRequestObject) (DeleteServiceAccountResponseObject, error)
-	// GetServiceAccount One service account
+	// GetServiceAccount Get service account
 	// (GET /api/v1/service-accounts/{service_account_id})
 	GetServiceAccount(ctx context.Context, request GetServiceAccountRequestObject) (GetServiceAccountResponseObject, error)
-	// UpdateServiceAccount Change a service account
+	// UpdateServiceAccount Update service account
 	// (PATCH /api/v1/service-accounts/{service_account_id})
 	UpdateServiceAccount(ctx context.Context, request UpdateServiceAccountRequestObject) (UpdateServiceAccountResponseObject, error)
-	// ListCredentials Credentials of a service account
+	// ListCredentials List service account credentials
 	// (GET /api/v1/service-accounts/{service_account_id}/credentials)
 	ListCredentials(ctx context.Context, request ListCredentialsRequestObject) (ListCredentialsResponseObject, error)
-	// CreateCredential Make a credential
+	// CreateCredential Create service account credential
 	// (POST /api/v1/service-accounts/{service_account_id}/credentials)
 	CreateCredential(ctx context.Context, request CreateCredentialRequestObject) (CreateCredentialResponseObject, error)
-	// DeleteCredential Revoke a credential
+	// DeleteCredential Revoke service account credential
 	// (DELETE /api/v1/service-accounts/{service_account_id}/credentials/{credential_id})
 	DeleteCredential(ctx context.Context, request DeleteCredentialRequestObject) (DeleteCredentialResponseObject, error)
-	// ListSkus What can be had, at which price
+	// ListSkus List SKUs
 	// (GET /api/v1/skus)
 	ListSkus(ctx context.Context, request ListSkusRequestObject) (ListSkusResponseObject, error)
-	// GetSku One SKU
+	// GetSku Get SKU
 	// (GET /api/v1/skus/{sku})
 	GetSku(ctx context.Context, request GetSkuRequestObject) (GetSkuResponseObject, error)
-	// ListSshKeys Your SSH keys
+	// ListSshKeys List SSH keys
 	// (GET /api/v1/ssh-keys)
 	ListSshKeys(ctx context.Context, request ListSshKeysRequestObject) (ListSshKeysResponseObject, error)
-	// CreateSshKey Register an SSH key
+	// CreateSshKey Create SSH key
 	// (POST /api/v1/ssh-keys)
 	CreateSshKey(ctx context.Context, request CreateSshKeyRequestObject) (CreateSshKeyResponseObject, error)
-	// DeleteSshKey Remove an SSH key
+	// DeleteSshKey Delete SSH key
 	// (DELETE /api/v1/ssh-keys/{id})
 	DeleteSshKey(ctx context.Context, request DeleteSshKeyRequestObject) (DeleteSshKeyResponseObject, error)
-	// GetTenant Your tenant
+	// GetTenant Get tenant
 	// (GET /api/v1/tenant)
 	GetTenant(ctx context.Context, request GetTenantRequestObject) (GetTenantResponseObject, error)
-	// UpdateTenant Rename your tenant
+	// UpdateTenant Update tenant
 	// (PATCH /api/v1/tenant)
 	UpdateTenant(ctx context.Context, request UpdateTenantRequestObject) (UpdateTenantResponseObject, error)
-	// ListInvitations Open invitations
+	// ListInvitations List invitations
 	// (GET /api/v1/tenant/invitations)
 	ListInvitations(ctx context.Context, request ListInvitationsRequestObject) (ListInvitationsResponseObject, error)
-	// CreateInvitation Invite somebody
+	// CreateInvitation Create invitation
 	// (POST /api/v1/tenant/invitations)
 	CreateInvitation(ctx context.Context, request CreateInvitationRequestObject) (CreateInvitationResponseObject, error)
-	// DeleteInvitation Take an invitation back
+	// DeleteInvitation Revoke invitation
 	// (DELETE /api/v1/tenant/invitations/{id})
 	DeleteInvitation(ctx context.Context, request DeleteInvitationRequestObject) (DeleteInvitationResponseObject, error)
-	// ListTenantMembers People of your tenant
+	// ListTenantMembers List tenant members
 	// (GET /api/v1/tenant/members)
 	ListTenantMembers(ctx context.Context, request ListTenantMembersRequestObject) (ListTenantMembersResponseObject, error)
-	// DeleteTenantMember Take somebody out of your tenant
+	// DeleteTenantMember Remove tenant member
 	// (DELETE /api/v1/tenant/members/{user_id})
 	DeleteTenantMember(ctx context.Context, request DeleteTenantMemberRequestObject) (DeleteTenantMemberResponseObject, error)
-	// PutTenantMember Give somebody a role in your tenant
+	// PutTenantMember Set tenant member role
 	// (PUT /api/v1/tenant/members/{user_id})
 	PutTenantMember(ctx context.Context, request PutTenantMemberRequestObject) (PutTenantMemberResponseObject, error)
-	// GetMe Who you are
+	// GetMe Get current user
 	// (GET /api/v1/users/me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
-	// UpdateMe Change your name
+	// UpdateMe Update current user
 	// (PATCH /api/v1/users/me)
 	UpdateMe(ctx context.Context, request UpdateMeRequestObject) (UpdateMeResponseObject, error)
-	// SetPassword Set your password
+	// SetPassword Set password
 	// (PUT /api/v1/users/me/password)
 	SetPassword(ctx context.Context, request SetPasswordRequestObject) (SetPasswordResponseObject, error)
-	// GetLivez The process answers
+	// GetLivez Get liveness
 	// (GET /livez)
 	GetLivez(ctx context.Context, request GetLivezRequestObject) (GetLivezResponseObject, error)
-	// GetReadyz The process can serve
+	// GetReadyz Get readiness
 	// (GET /readyz)
 	GetReadyz(ctx context.Context, request GetReadyzRequestObject) (GetReadyzResponseObject, error)
 }

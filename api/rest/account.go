@@ -21,7 +21,7 @@ func (s *Server) GetMe(ctx context.Context, _ oapi.GetMeRequestObject) (oapi.Get
 		if err != nil {
 			return nil, err
 		}
-		me.User = &oapi.Person{Id: c.User.UUID, Email: c.Email, Name: user.Name, Role: oapi.PersonRole(c.Role), Version: &user.Version}
+		me.User = &oapi.UserSummary{Id: c.User.UUID, Email: c.Email, Name: user.Name, Role: oapi.UserSummaryRole(c.Role), Version: &user.Version}
 	}
 	if c.Limited {
 		scopes := scopesOf(c.Scopes.Names())

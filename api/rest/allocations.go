@@ -132,7 +132,7 @@ func (s *Server) GetAllocationTimeline(ctx context.Context, req oapi.GetAllocati
 	for i, t := range list {
 		items[i] = oapi.Transition{
 			Version: t.Version, Event: t.Event, From: string(t.From), To: oapi.AllocationStatus(t.To),
-			Reason: t.Reason, Message: t.Message, At: t.At.UTC(),
+			Reason: t.Reason, Message: t.Message, OccurredAt: t.At.UTC(),
 		}
 	}
 	return oapi.GetAllocationTimeline200JSONResponse{Items: items}, nil
@@ -216,15 +216,15 @@ func counted(gpus int) string {
 // toPending says why a request waits, and first what would let it through.
 func toPending(a allocation.Allocation, p allocation.Pending) *oapi.Pending {
 	shown := &oapi.Pending{
-		Reason: "NoCapacity", Message: fmt.Sprintf("no node has %s of %s free", counted(a.GPUs), a.SKU), Since: p.Since.UTC(),
-		Position: filled(p.Position), DeadlineAt: utc(p.DeadlineAt), Filters: make([]oapi.FilterCount, len(p.Left)), Fits: make([]oapi.Fit, len(p.Fits)),
+		Reason: "NoCapacity", Message: fmt.Sprintf("no node has %s of %s free", counted(a.GPUs), a.SKU), StartedAt: p.Since.UTC(),
+		Position: filled(p.Position), DeadlineAt: utc(p.DeadlineAt), Filters: make([]oapi.FilterCount, len(p.Left)), Suggestions: make([]oapi.Fit, len(p.Fits)),
 	}
 	for i, l := range p.Left {
 		shown.Filters[i] = oapi.FilterCount{Filter: l.Filter, Nodes: l.Nodes}
 	}
 	for i, f := range p.Fits {
-		if shown.Fits[i].Text = f.Text; !f.At.IsZero() {
-			shown.Fits[i].At = utc(&f.At)
+		if shown.Suggestions[i].Text = f.Text; !f.At.IsZero() {
+			shown.Suggestions[i].FitsAt = utc(&f.At)
 		}
 	}
 	if len(p.Fits) > 0 {
@@ -237,7 +237,7 @@ func toConditions(list []allocation.Condition) []oapi.Condition {
 	shown := make([]oapi.Condition, len(list))
 	for i, c := range list {
 		shown[i] = oapi.Condition{
-			Type: c.Type, Status: oapi.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			Type: oapi.ConditionType(c.Type), Status: oapi.ConditionStatus(c.Status), Reason: oapi.ConditionReason(c.Reason), Message: c.Message,
 			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime.UTC(),
 		}
 	}

@@ -56,6 +56,6 @@ func toAPIKey(k identity.APIKey) oapi.ApiKey {
 	return oapi.ApiKey{Id: k.ID.UUID, Name: k.Name, Scopes: scopesOf(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), LastUsedAt: utc(k.LastUsedAt)}
 }
 
-func toAPIKeyMade(k identity.APIKey) oapi.ApiKeyMade {
-	return oapi.ApiKeyMade{Id: k.ID.UUID, Name: k.Name, Scopes: scopesOf(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), Secret: k.Secret}
+func toAPIKeyMade(k identity.APIKey) oapi.CreatedApiKey {
+	return oapi.CreatedApiKey{Id: k.ID.UUID, Name: k.Name, Scopes: scopesOf(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), Secret: k.Secret}
 }

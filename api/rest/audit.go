@@ -88,7 +88,7 @@ func (s *Server) auditPage(ctx context.Context, r *call, q audit.Query, cursor *
 }
 
 func toAudit(a audit.Record) oapi.AuditRecord {
-	shown := oapi.AuditRecord{Id: a.ID, At: a.At.UTC(), Actor: a.Actor, Action: a.Action, Target: a.Target, CorrelationId: a.CorrelationID}
+	shown := oapi.AuditRecord{Id: a.ID, OccurredAt: a.At.UTC(), Actor: a.Actor, Action: a.Action, Target: a.Target, CorrelationId: a.CorrelationID}
 	if a.Tenant != (ids.Tenant{}) {
 		shown.TenantId = &a.Tenant.UUID
 	}
@@ -105,7 +105,7 @@ func document(text json.RawMessage) any {
 }
 
 // auditHeader names the columns of an export.
-var auditHeader = []string{"id", "at", "tenant_id", "actor", "action", "target", "correlation_id", "before", "after"}
+var auditHeader = []string{"id", "occurred_at", "tenant_id", "actor", "action", "target", "correlation_id", "before", "after"}
 
 // auditCSV starts an answer of any length.
 func (s *Server) auditCSV(ctx context.Context, q audit.Query) (csvStream, error) {

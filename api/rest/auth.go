@@ -277,6 +277,6 @@ func (s *Server) GetTokenKeys(context.Context, oapi.GetTokenKeysRequestObject) (
 	return keys, nil
 }
 
-func toPerson(u identity.User) oapi.Person {
-	return oapi.Person{Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: oapi.PersonRole(u.Role), Version: &u.Version}
+func toPerson(u identity.User) oapi.UserSummary {
+	return oapi.UserSummary{Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: oapi.UserSummaryRole(u.Role), Version: &u.Version}
 }

@@ -49,7 +49,7 @@ func (s *Server) balance(ctx context.Context, tenant ids.Tenant) (oapi.Balance, 
 func toBalance(st billing.Status, pending money.Minor) oapi.Balance {
 	threshold, spent, coming := int64(st.ThresholdMinor), int64(st.SpentMonthMinor), int64(pending)
 	return oapi.Balance{
-		AmountMinor: int64(st.BalanceMinor), Currency: st.Currency, BurnMinorPerHour: int64(st.BurnMinor), RunwaySeconds: st.RunwaySeconds,
+		AmountMinor: int64(st.BalanceMinor), Currency: st.Currency, BurnPerHourMinor: int64(st.BurnMinor), RunwaySeconds: st.RunwaySeconds,
 		Low: &st.Low, LowThresholdMinor: &threshold, ReleasesAt: utc(st.ReleasesAt), SpentThisMonthMinor: &spent, PendingMinor: &coming,
 	}
 }

@@ -217,7 +217,7 @@ func TestPlansAreOneHistory(t *testing.T) {
 	if !reflect.DeepEqual(found, want) {
 		t.Errorf("found %v, want %v", found, want)
 	}
-	for id, field := range map[string]string{plan1.ID.String(): `"steps":[{`, change1.ID.String(): `"waits":[]`} {
+	for id, field := range map[string]string{plan1.ID.String(): `"steps":[{`, change1.ID.String(): `"approval_reasons":[]`} {
 		if w := b.do(t, ask{method: "GET", path: plansPath + "/" + id, token: tokenOperator}); w.Code != 200 || !strings.Contains(w.Body.String(), field) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
@@ -414,7 +414,7 @@ func TestObjectsSayHowItStands(t *testing.T) {
 	}
 	w = b.do(t, ask{method: "GET", path: objectPath + "/trace", token: tokenOperator})
 	var story oapi.Trace
-	if err := json.Unmarshal(w.Body.Bytes(), &story); err != nil || len(story.Steps) != 1 || !story.Steps[0].At.Equal(t0) || story.Object.Status == nil {
+	if err := json.Unmarshal(w.Body.Bytes(), &story); err != nil || len(story.Steps) != 1 || !story.Steps[0].OccurredAt.Equal(t0) || story.Object.Status == nil {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	until := t0.Add(time.Hour)

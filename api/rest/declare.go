@@ -146,7 +146,7 @@ func (s *Server) TraceDesired(ctx context.Context, req oapi.TraceDesiredRequestO
 	told := make([]oapi.TraceStep, len(steps))
 	for i, t := range steps {
 		told[i] = oapi.TraceStep{
-			Stage: oapi.TraceStepStage(t.Stage), At: t.At.UTC(), State: t.State, Text: t.Text, Reference: filled(t.Reference),
+			Stage: oapi.TraceStepStage(t.Stage), OccurredAt: t.At.UTC(), State: t.State, Message: t.Text, Reference: filled(t.Reference),
 		}
 	}
 	return oapi.TraceDesired200JSONResponse{Object: shown[0], Steps: told}, nil

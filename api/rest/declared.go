@@ -182,9 +182,18 @@ func shownConditions(list []desired.Condition) []oapi.Condition {
 	shown := make([]oapi.Condition, len(list))
 	for i, c := range list {
 		shown[i] = oapi.Condition{
-			Type: c.Type, Status: oapi.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			Type: oapi.ConditionType(c.Type), Status: oapi.ConditionStatus(c.Status), Reason: oapi.ConditionReason(c.Reason), Message: c.Message,
 			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime.UTC(),
 		}
+	}
+	return shown
+}
+
+// objectConditions returns conditions in the spelling of object documents.
+func objectConditions(list []desired.Condition) []oapi.ObjectCondition {
+	shown := make([]oapi.ObjectCondition, len(list))
+	for i, c := range shownConditions(list) {
+		shown[i] = oapi.ObjectCondition(c)
 	}
 	return shown
 }
@@ -197,14 +206,14 @@ func toRevision(v desired.Revision, current bool) oapi.Revision {
 			Message: f.Message, Expected: filled(f.Expected), Code: filled(f.Code),
 		}
 	}
-	waits := make([]oapi.Wait, len(v.Waits))
+	waits := make([]oapi.ApprovalReason, len(v.Waits))
 	for i, w := range v.Waits {
-		waits[i] = oapi.Wait{Reason: oapi.WaitReason(w.Reason), Message: w.Message, Objects: orEmpty(w.Objects)}
+		waits[i] = oapi.ApprovalReason{Reason: oapi.ApprovalReasonReason(w.Reason), Message: w.Message, Objects: orEmpty(w.Objects)}
 	}
 	shown := oapi.Revision{
 		Revision: v.Revision, Source: v.Source, Repository: filled(v.Repository), Commit: v.Commit, Parent: filled(v.Parent),
 		Status: oapi.RevisionStatus(v.Status), Current: current, Objects: v.Objects, Created: v.Created, Changed: v.Changed, Deleted: v.Deleted,
-		Adopted: &v.Adopted, Findings: findings, Waits: &waits, Author: filled(v.Author), Message: filled(v.Message), Signer: filled(v.Signer),
+		Adopted: &v.Adopted, Findings: findings, ApprovalReasons: &waits, Author: filled(v.Author), Message: filled(v.Message), Signer: filled(v.Signer),
 		CommittedAt: utc(v.CommittedAt), CreatedAt: v.At.UTC(),
 	}
 	if v.Plan != (ids.Plan{}) {

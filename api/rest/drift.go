@@ -46,7 +46,7 @@ func toDrift(d reconciler.Drift) oapi.Drift {
 	shown := oapi.Drift{
 		Id: d.ID, Kind: oapi.Kind(d.Kind), ObjectId: d.Object, Name: d.Name, Field: d.Field, Desired: d.Desired, Observed: d.Observed,
 		Status: oapi.DriftStatus(d.Status), Policy: oapi.DriftPolicy(d.Policy), Owner: d.Owner, Cause: d.Cause,
-		Since: d.OpenedAt.UTC(), SeenAt: d.SeenAt.UTC(), DeadlineAt: utc(d.DeadlineAt), HealedAt: utc(d.HealedAt), Version: d.Version,
+		OpenedAt: d.OpenedAt.UTC(), ObservedAt: d.SeenAt.UTC(), DeadlineAt: utc(d.DeadlineAt), HealedAt: utc(d.HealedAt), Version: d.Version,
 	}
 	if d.Currency != "" {
 		cost := amount(d.Cost, d.Currency)

@@ -302,7 +302,7 @@ func (r *rooms) Names(context.Context, []uuid.UUID) (map[uuid.UUID]string, error
 }
 
 func (r *rooms) Timeline(context.Context, identity.Caller, ids.Allocation) ([]allocation.Transition, error) {
-	return []allocation.Transition{{Version: 2, Event: "task_placed", From: allocation.Requested, To: allocation.Provisioning, At: t0}}, nil
+	return []allocation.Transition{{Version: 2, Event: "task_queued", From: allocation.Requested, To: allocation.Provisioning, At: t0}}, nil
 }
 
 type shop struct{}

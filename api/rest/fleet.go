@@ -78,6 +78,6 @@ func (s *Server) toNode(n fleet.Node) oapi.Node {
 		Reachability: oapi.NodeReachability(n.Reachability), Occupancy: oapi.NodeOccupancy(n.Occupancy()),
 		Cordoned: n.Cordoned, Message: n.Message, Slots: n.Slots, Free: n.Free, Quarantined: n.Quarantined,
 		AgentVersion: filled(n.AgentVersion), Fingerprint: filled(n.Fingerprint), Address: filled(n.Address),
-		DrainedAt: utc(n.DrainedAt), LeavesBy: utc(n.LeaveAt), Held: &n.Held, Holds: toHolds(n.Holds),
+		DrainedAt: utc(n.DrainedAt), EvictsAt: utc(n.LeaveAt), Occupied: &n.Held, Holds: toHolds(n.Holds),
 	}
 }

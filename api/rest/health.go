@@ -74,13 +74,13 @@ func (h *health) ask(ctx context.Context, now time.Time) {
 	for i, c := range h.checks {
 		wg.Go(func() {
 			status, message := c.Ask(ctx)
-			fresh[i] = oapi.Check{Name: c.Name, Status: oapi.CheckStatus(status), Message: message, Since: now}
+			fresh[i] = oapi.Check{Name: c.Name, Status: oapi.CheckStatus(status), Message: message, StartedAt: now}
 		})
 	}
 	wg.Wait()
 	for i := range fresh {
 		if h.state != nil && h.state[i].Status == fresh[i].Status {
-			fresh[i].Since = h.state[i].Since
+			fresh[i].StartedAt = h.state[i].StartedAt
 		}
 	}
 	h.state, h.at = fresh, now
@@ -88,7 +88,7 @@ func (h *health) ask(ctx context.Context, now time.Time) {
 
 // GetLivez handles GET /livez. It touches nothing: a process that answers lives.
 func (s *Server) GetLivez(context.Context, oapi.GetLivezRequestObject) (oapi.GetLivezResponseObject, error) {
-	return oapi.GetLivez200JSONResponse{Status: oapi.AliveStatusOk}, nil
+	return oapi.GetLivez200JSONResponse{Status: oapi.LivenessStatusOk}, nil
 }
 
 // GetReadyz handles GET /readyz.
@@ -99,7 +99,7 @@ func (s *Server) GetReadyz(ctx context.Context, _ oapi.GetReadyzRequestObject) (
 	if err := s.Ready(ctx); err != nil {
 		return nil, errs.New(errs.Unavailable, "the database is away").Because(err)
 	}
-	return oapi.GetReadyz200JSONResponse{Status: oapi.AliveStatusOk}, nil
+	return oapi.GetReadyz200JSONResponse{Status: oapi.LivenessStatusOk}, nil
 }
 
 // GetHealthz handles GET /api/v1/healthz.

@@ -71,7 +71,7 @@ func (s *Server) ledgerPage(ctx context.Context, r *call, tenant ids.Tenant, f l
 
 func toEntry(e ledger.Entry) oapi.LedgerEntry {
 	return oapi.LedgerEntry{
-		Id: e.ID, At: e.At.UTC(), TransferId: e.Transfer, Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: filled(e.Note),
+		Id: e.ID, OccurredAt: e.At.UTC(), TransferId: e.Transfer, Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: filled(e.Note),
 		AllocationId: bare(e.Allocation), AmountMinor: int64(e.AmountMinor), Currency: e.Currency,
 	}
 }
@@ -85,7 +85,7 @@ func bare(a *ids.Allocation) *uuid.UUID {
 }
 
 // ledgerHeader names the columns of an export.
-var ledgerHeader = []string{"id", "at", "transfer_id", "kind", "reference", "allocation_id", "amount_minor", "currency", "note"}
+var ledgerHeader = []string{"id", "occurred_at", "transfer_id", "kind", "reference", "allocation_id", "amount_minor", "currency", "note"}
 
 // ExportLedger handles GET /api/v1/billing/ledger/csv.
 func (s *Server) ExportLedger(ctx context.Context, req oapi.ExportLedgerRequestObject) (oapi.ExportLedgerResponseObject, error) {

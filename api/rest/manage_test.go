@@ -366,7 +366,7 @@ func TestAuditIsExportedWhole(t *testing.T) {
 	if err != nil || w.Code != 200 || len(lines) != 2501 {
 		t.Fatalf("%d, %d lines, %v", w.Code, len(lines), err)
 	}
-	if head := strings.Join(lines[0], " "); head != "id at tenant_id actor action target correlation_id before after" {
+	if head := strings.Join(lines[0], " "); head != "id occurred_at tenant_id actor action target correlation_id before after" {
 		t.Errorf("head: %s", head)
 	}
 	want := []string{b.trail.rows[0].ID.String(), "2026-01-05T09:00:00Z", b.people.tenant.String(), "user:1", "project.create", "gpuaas:project:1", "c-1", "", `{"name":"vision"}`}

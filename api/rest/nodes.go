@@ -122,7 +122,7 @@ func (s *Server) declaredCordon(ctx context.Context, name string) error {
 // DrainNode handles POST /api/v1/admin/nodes/{name}/drain.
 func (s *Server) DrainNode(ctx context.Context, req oapi.DrainNodeRequestObject) (oapi.DrainNodeResponseObject, error) {
 	ctx, r := of(ctx)
-	by := utc(req.Body.Deadline)
+	by := utc(req.Body.DeadlineAt)
 	if req.Body.GraceMinutes != nil {
 		if by != nil {
 			return nil, errs.Invalid("grace_minutes", "say deadline or grace_minutes, and not both")

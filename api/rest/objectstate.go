@@ -39,7 +39,7 @@ func stateOf(o desired.Object, seen ObjectSeen) oapi.ObjectStatus {
 		s.since = held.At
 		s.add("Suspended", isTrue, "Suspended", said(*held))
 	}
-	return oapi.ObjectStatus{ObservedGeneration: s.generation, Sync: s.sync, Health: s.health, Conditions: shownConditions(s.conditions)}
+	return oapi.ObjectStatus{ObservedGeneration: s.generation, Sync: s.sync, Health: s.health, Conditions: objectConditions(s.conditions)}
 }
 
 // said is who has something left alone, why, and until when.

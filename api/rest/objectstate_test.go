@@ -34,8 +34,8 @@ func TestStatesOfObjects(t *testing.T) {
 	for what, c := range map[string]struct {
 		kind  desired.Kind
 		seen  ObjectSeen
-		want  string // sync, health, status of Ready
-		holds string // another condition that is True
+		want  string             // sync, health, status of Ready
+		holds oapi.ConditionType // another condition that is True
 	}{
 		"a SKU that was carried out":          {desired.KindSKU, ObjectSeen{Carried: carried(2)}, "Synced Healthy True", ""},
 		"a SKU of an older generation":        {desired.KindSKU, ObjectSeen{Carried: carried(1)}, "OutOfSync Progressing False", "Reconciling"},
@@ -73,7 +73,7 @@ func TestStatesOfObjects(t *testing.T) {
 	}
 }
 
-func holds(s oapi.ObjectStatus, kind string) bool {
+func holds(s oapi.ObjectStatus, kind oapi.ConditionType) bool {
 	for _, c := range s.Conditions {
 		if c.Type == kind {
 			return c.Status == isTrue

@@ -27,7 +27,7 @@ func TestWhatWaitsSaysWhy(t *testing.T) {
 			t.Fatalf("%s: %d %s", token, w.Code, w.Body)
 		}
 		p := shown.Pending
-		if p.Fits[0].Text != want || p.Filters[0].Nodes != 1 || *p.Position != 2 || !p.Since.Equal(t0) {
+		if p.Suggestions[0].Text != want || p.Filters[0].Nodes != 1 || *p.Position != 2 || !p.StartedAt.Equal(t0) {
 			t.Errorf("%s: %+v", token, p)
 		}
 		if c := shown.Conditions[0]; c.Type != "Ready" || c.Reason != "Queued" {

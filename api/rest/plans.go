@@ -149,14 +149,14 @@ func planAt(id ids.Plan) string { return "/api/v1/admin/plans/" + id.String() }
 func toLoopPlan(p reconciler.StoredPlan) oapi.Plan {
 	return oapi.Plan{
 		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofLoop)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
-		Actions: p.Actions, Held: p.Held,
+		Actions: p.Actions, Blocked: p.Held,
 	}
 }
 
 func toChange(p change.Stored) oapi.Plan {
 	return oapi.Plan{
 		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofChange)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
-		Actions: p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts, Source: filled(p.Source), Commit: filled(p.Commit), Pull: filled(p.Pull),
+		Actions: p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts, Source: filled(p.Source), Commit: filled(p.Commit), PullRequest: filled(p.Pull),
 		Author: filled(p.Author), Summary: filled(p.Plan.Summary), DecidedBy: filled(p.DecidedBy), DecidedAt: utc(p.DecidedAt),
 		Decision: filled(p.Decision), AppliedAt: utc(p.AppliedAt),
 	}
@@ -166,7 +166,7 @@ func toChange(p change.Stored) oapi.Plan {
 func detail(p oapi.Plan) oapi.PlanDetail {
 	return oapi.PlanDetail{
 		Id: p.Id, CreatedAt: p.CreatedAt, Origin: (*oapi.PlanDetailOrigin)(p.Origin), Status: oapi.PlanDetailStatus(p.Status), Hash: p.Hash,
-		Actions: p.Actions, Held: p.Held, Source: p.Source, Commit: p.Commit, Pull: p.Pull, Author: p.Author, Summary: p.Summary,
+		Actions: p.Actions, Blocked: p.Blocked, Source: p.Source, Commit: p.Commit, PullRequest: p.PullRequest, Author: p.Author, Summary: p.Summary,
 		DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt, Steps: []oapi.PlanAction{},
 	}
 }
@@ -176,7 +176,7 @@ func withActions(p reconciler.StoredPlan, actions []reconciler.StoredAction) oap
 	for _, a := range actions {
 		shown.Steps = append(shown.Steps, oapi.PlanAction{
 			Number: a.Number, Kind: a.Kind, ObjectId: a.Object, NodeId: a.Node, Verb: a.Verb, Event: a.Event,
-			Fence: a.Fence, Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Held: a.Held,
+			Fence: a.Fence, Generation: a.Generation, Epoch: a.Epoch, Reason: a.Reason, Blocked: a.Held,
 		})
 	}
 	return shown
@@ -201,15 +201,15 @@ func shownChange(p change.Stored, err error) (oapi.PlanDetail, error) {
 }
 
 func fillPlan(c *oapi.ChangePlan) {
-	c.Steps, c.Money, c.Waits, c.Findings = orEmpty(c.Steps), orEmpty(c.Money), orEmpty(c.Waits), orEmpty(c.Findings)
-	c.Blast.Drains, c.Blast.OverCaps, c.Blast.Names = orEmpty(c.Blast.Drains), orEmpty(c.Blast.OverCaps), orEmpty(c.Blast.Names)
+	c.Steps, c.Money, c.ApprovalReasons, c.Findings = orEmpty(c.Steps), orEmpty(c.Money), orEmpty(c.ApprovalReasons), orEmpty(c.Findings)
+	c.BlastRadius.Drains, c.BlastRadius.OverCaps, c.BlastRadius.Names = orEmpty(c.BlastRadius.Drains), orEmpty(c.BlastRadius.OverCaps), orEmpty(c.BlastRadius.Names)
 	for i := range c.Steps {
 		c.Steps[i].Fields = orEmpty(c.Steps[i].Fields)
 	}
 	for i := range c.Money {
 		c.Money[i].Tenants = orEmpty(c.Money[i].Tenants)
 	}
-	for i := range c.Waits {
-		c.Waits[i].Objects = orEmpty(c.Waits[i].Objects)
+	for i := range c.ApprovalReasons {
+		c.ApprovalReasons[i].Objects = orEmpty(c.ApprovalReasons[i].Objects)
 	}
 }

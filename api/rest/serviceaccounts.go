@@ -166,6 +166,6 @@ func toCredential(c identity.Credential) oapi.Credential {
 	return oapi.Credential{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: utc(c.ExpiresAt), RevokedAt: utc(c.RevokedAt), LastUsedAt: utc(c.LastUsedAt)}
 }
 
-func toCredentialMade(c identity.Credential) oapi.CredentialMade {
-	return oapi.CredentialMade{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: utc(c.ExpiresAt), Secret: c.Secret}
+func toCredentialMade(c identity.Credential) oapi.CreatedCredential {
+	return oapi.CreatedCredential{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: utc(c.ExpiresAt), Secret: c.Secret}
 }

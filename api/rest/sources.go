@@ -116,5 +116,5 @@ func toSuspension(h *desired.Suspension) *oapi.Suspension {
 	if h == nil {
 		return nil
 	}
-	return &oapi.Suspension{By: h.By, Reason: h.Reason, At: h.At.UTC(), Until: utc(h.Until)}
+	return &oapi.Suspension{By: h.By, Reason: h.Reason, SuspendedAt: h.At.UTC(), Until: utc(h.Until)}
 }

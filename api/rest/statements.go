@@ -77,7 +77,7 @@ func toStatement(st billing.Statement) oapi.Statement {
 	}
 	for i, e := range st.Movements {
 		shown.Movements[i] = oapi.StatementMovement{
-			At: e.At.UTC(), Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: filled(e.Note), TransferId: e.Transfer, AmountMinor: int64(e.AmountMinor),
+			OccurredAt: e.At.UTC(), Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: filled(e.Note), TransferId: e.Transfer, AmountMinor: int64(e.AmountMinor),
 		}
 	}
 	return shown
@@ -85,7 +85,7 @@ func toStatement(st billing.Statement) oapi.Statement {
 
 // statementHeader names the columns of an export. Its amounts sum to the closing
 // balance, down to the line that says so.
-var statementHeader = []string{"line", "project", "sku", "allocation_id", "at", "kind", "reference", "seconds", "amount_minor", "currency"}
+var statementHeader = []string{"line", "project", "sku", "allocation_id", "occurred_at", "kind", "reference", "seconds", "amount_minor", "currency"}
 
 // ExportStatement handles GET /api/v1/billing/statements/{month}/csv.
 func (s *Server) ExportStatement(ctx context.Context, req oapi.ExportStatementRequestObject) (oapi.ExportStatementResponseObject, error) {

@@ -141,8 +141,8 @@ func (s *Server) ListUsageIntervals(ctx context.Context, req oapi.ListUsageInter
 func toInterval(i metering.Record) oapi.UsageInterval {
 	shown := oapi.UsageInterval{
 		Id: i.ID, AllocationId: i.Allocation.UUID, ProjectId: i.Project.UUID, Sku: i.SKU, Gpus: i.GPUs, Price: amount(i.PriceMinor, i.Currency),
-		StartedAt: i.StartedAt.UTC(), EndedAt: utc(i.EndedAt), OpenedBy: oapi.UsageIntervalOpenedBy(i.OpenedBy), OpenedSeen: observation(i.OpenedSeen),
-		ClosedBy: filled(oapi.UsageIntervalClosedBy(i.ClosedBy)), ClosedSeen: observation(i.ClosedSeen), Seconds: i.Seconds,
+		StartedAt: i.StartedAt.UTC(), EndedAt: utc(i.EndedAt), OpenedBy: oapi.UsageIntervalOpenedBy(i.OpenedBy), OpenedObservation: observation(i.OpenedSeen),
+		ClosedBy: filled(oapi.UsageIntervalClosedBy(i.ClosedBy)), ClosedObservation: observation(i.ClosedSeen), Seconds: i.Seconds,
 		Cost: amount(i.CostMinor, i.Currency), Credited: amount(i.CreditMinor, i.Currency),
 		CreditedBecause: filled(oapi.UsageIntervalCreditedBecause(i.CreditReason)),
 	}

@@ -49,7 +49,10 @@ func (s *Server) wholeNode(ctx context.Context, name string) (oapi.Node, error) 
 		if err != nil {
 			return oapi.Node{}, err
 		}
-		conditions := known[0].Status.Conditions
+		conditions := make([]oapi.Condition, len(known[0].Status.Conditions))
+		for i, c := range known[0].Status.Conditions {
+			conditions[i] = oapi.Condition(c)
+		}
 		shown.Conditions = &conditions
 	}
 	return shown, s.withOwners(ctx, shown.Holds)
@@ -113,7 +116,7 @@ func toHolds(list []fleet.Hold) *[]oapi.Hold {
 	for i, h := range list {
 		shown[i] = oapi.Hold{
 			Id: h.ID, SlotId: h.Slot, Kind: oapi.HoldKind(h.Kind), Cause: oapi.HoldCause(h.Cause), Owner: h.Owner, Reason: h.Reason,
-			Deadline: utc(h.Deadline), CreatedAt: h.Since.UTC(),
+			DeadlineAt: utc(h.Deadline), CreatedAt: h.Since.UTC(),
 		}
 	}
 	return &shown
@@ -135,7 +138,7 @@ func toReports(list []nodehealth.Report) *[]oapi.HealthReport {
 	for i, h := range list {
 		shown[i] = oapi.HealthReport{
 			Source: h.Source, Target: h.Target, Level: oapi.HealthReportLevel(h.Level), Check: h.Check, Message: h.Message, Action: filled(h.Action),
-			Advice: filled(h.Advice()), Since: h.Since.UTC(), Until: utc(h.Until), Actor: filled(h.Actor),
+			Advice: filled(h.Advice()), StartedAt: h.Since.UTC(), Until: utc(h.Until), Actor: filled(h.Actor),
 		}
 	}
 	return &shown

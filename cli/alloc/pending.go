@@ -26,12 +26,12 @@ func PendingSections(p *oapi.Pending) []output.Section {
 		filters.Add("", f.Filter, strconv.Itoa(f.Nodes))
 	}
 	fits := output.Table{Head: []string{"WHAT", "BY ITSELF AT"}}
-	for _, f := range p.Fits {
-		fits.Add("", f.Text, output.FormatTime(output.ValueOrZero(f.At)))
+	for _, f := range p.Suggestions {
+		fits.Add("", f.Text, output.FormatTime(output.ValueOrZero(f.FitsAt)))
 	}
 	return []output.Section{
 		{Title: "Waits for capacity:", Facts: [][2]string{
-			{"  Position", position}, {"  Since", output.FormatTime(p.Since)}, {"  Given up", output.FormatTime(output.ValueOrZero(p.DeadlineAt))}, {"  Why", p.Message},
+			{"  Position", position}, {"  Since", output.FormatTime(p.StartedAt)}, {"  Given up", output.FormatTime(output.ValueOrZero(p.DeadlineAt))}, {"  Why", p.Message},
 		}},
 		{Title: "Nodes left out:", Table: filters},
 		{Title: "What would let it through:", Table: fits},

@@ -43,7 +43,7 @@ func (q Quote) data() (quoted, error) {
 		PricePerHour: oapi.Money{AmountMinor: int64(perHour), Currency: q.Sku.Price.Currency},
 	}
 	if q.Balance.Currency == q.Sku.Price.Currency {
-		if seconds, ok := Runway(q.Balance.AmountMinor, q.Balance.BurnMinorPerHour, int64(perHour)); ok {
+		if seconds, ok := Runway(q.Balance.AmountMinor, q.Balance.BurnPerHourMinor, int64(perHour)); ok {
 			d.RunwaySeconds = &seconds
 		}
 	}
@@ -130,7 +130,7 @@ func (q Quote) means(d quoted) [][2]string {
 		return [][2]string{{"Balance", "not shown to you; the server knows it"}}
 	}
 	balance := money.Format(q.Balance.Currency, money.Minor(q.Balance.AmountMinor))
-	burn := money.Format(q.Balance.Currency, money.Minor(q.Balance.BurnMinorPerHour))
+	burn := money.Format(q.Balance.Currency, money.Minor(q.Balance.BurnPerHourMinor))
 	return [][2]string{{"Balance", fmt.Sprintf("%s   (now burning %s per hour)", balance, burn)}, {"Lasts", q.lasts(d)}}
 }
 

@@ -50,7 +50,7 @@ func release(ctx context.Context, a *output.Console, ref string, yes, wait bool,
 	}
 	once := client.IdempotencyKey()
 	released, err := client.Send[oapi.Allocation](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.ReleaseAllocation(ctx, one.Id, nil, oapi.Nothing{}, c.InProject, once)
+		return c.ReleaseAllocation(ctx, one.Id, nil, oapi.Empty{}, c.InProject, once)
 	})
 	if err != nil {
 		return err

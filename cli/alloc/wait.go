@@ -129,7 +129,7 @@ func (w *Watch) stall(c *client.Client) error {
 	}
 	text := cmp.Or(output.ValueOrZero(one.Message), why.Message, "no reason was given")
 	return &output.Failure{
-		Message: fmt.Sprintf("%s is %s: %s", one.Name, one.Status, text), Code: cmp.Or(output.ValueOrZero(one.Reason), why.Reason, output.CodeStalled),
+		Message: fmt.Sprintf("%s is %s: %s", one.Name, one.Status, text), Code: cmp.Or(output.ValueOrZero(one.Reason), string(why.Reason), output.CodeStalled),
 		Try: "gpuaas describe alloc " + one.Name, Correlation: c.Correlation, Exit: output.ExitFailure,
 	}
 }
@@ -150,10 +150,10 @@ func (w *Watch) print() {
 // Conditions writes those that have changed.
 func (w *Watch) Conditions(all []oapi.Condition) {
 	for _, c := range all {
-		text := fmt.Sprintf("%s %s", c.Reason, c.Message)
-		if w.Printed[c.Type] != string(c.Status)+text {
-			w.Printed[c.Type] = string(c.Status) + text
-			w.line("  "+c.Type, output.ConditionSymbol(c.Status)+"   "+text)
+		name, text := string(c.Type), fmt.Sprintf("%s %s", c.Reason, c.Message)
+		if w.Printed[name] != string(c.Status)+text {
+			w.Printed[name] = string(c.Status) + text
+			w.line("  "+name, output.ConditionSymbol(c.Status)+"   "+text)
 		}
 	}
 }

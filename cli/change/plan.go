@@ -284,7 +284,7 @@ func ShowPlan(a *output.Console, got client.Response[oapi.PlanDetail]) error {
 // briefly is a plan without what it holds, as lists have it.
 func briefly(p oapi.PlanDetail) oapi.Plan {
 	return oapi.Plan{
-		Id: p.Id, CreatedAt: p.CreatedAt, Status: oapi.PlanStatus(p.Status), Hash: p.Hash, Actions: p.Actions, Held: p.Held, Source: p.Source, Commit: p.Commit,
-		Pull: p.Pull, Author: p.Author, Summary: p.Summary, DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt,
+		Id: p.Id, CreatedAt: p.CreatedAt, Status: oapi.PlanStatus(p.Status), Hash: p.Hash, Actions: p.Actions, Blocked: p.Blocked, Source: p.Source, Commit: p.Commit,
+		PullRequest: p.PullRequest, Author: p.Author, Summary: p.Summary, DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt,
 	}
 }

@@ -50,10 +50,10 @@ func planTable(now time.Time, all []oapi.Plan) output.Table {
 	t := output.Table{Head: []string{"NAME", "STATUS", "ACTIONS", "HELD", "AGE", "SOURCE", "COMMIT", "SUMMARY"}, Wide: []string{"PULL", "AUTHOR", "DECIDED BY", "HASH"}}
 	for _, p := range all {
 		pull := "-"
-		if p.Pull != nil {
-			pull = strconv.Itoa(*p.Pull)
+		if p.PullRequest != nil {
+			pull = strconv.Itoa(*p.PullRequest)
 		}
-		t.Add("plan/"+p.Id.String(), p.Id.String(), string(p.Status), strconv.Itoa(p.Actions), strconv.Itoa(p.Held), output.Age(now, p.CreatedAt),
+		t.Add("plan/"+p.Id.String(), p.Id.String(), string(p.Status), strconv.Itoa(p.Actions), strconv.Itoa(p.Blocked), output.Age(now, p.CreatedAt),
 			output.CellText(output.ValueOrZero(p.Source)), short(output.ValueOrZero(p.Commit)), output.CellText(output.ValueOrZero(p.Summary)), pull, output.CellText(output.ValueOrZero(p.Author)), output.CellText(output.ValueOrZero(p.DecidedBy)), p.Hash)
 	}
 	return t
@@ -125,7 +125,7 @@ func decisionOf(p oapi.PlanDetail) string {
 func stepTable(all []oapi.PlanAction) output.Table {
 	t := output.Table{Head: []string{"KIND", "OBJECT", "VERB", "FENCE", "GENERATION", "REASON", "HELD"}, Wide: []string{"NODE"}}
 	for _, s := range all {
-		t.Add("", s.Kind, s.ObjectId.String(), strings.TrimSpace(s.Verb+" "+s.Event), output.Itoa(s.Fence), output.Itoa(s.Generation), output.CellText(s.Reason), output.CellText(s.Held), nodeOf(s.NodeId))
+		t.Add("", s.Kind, s.ObjectId.String(), strings.TrimSpace(s.Verb+" "+s.Event), output.Itoa(s.Fence), output.Itoa(s.Generation), output.CellText(s.Reason), output.CellText(s.Blocked), nodeOf(s.NodeId))
 	}
 	return t
 }

@@ -68,7 +68,7 @@ func RevisionTable(now time.Time, all []oapi.Revision) output.Table {
 // VerdictOf says why a revision is not applied: its first finding, or its first wait.
 func VerdictOf(r oapi.Revision) string {
 	text, more := "", 0
-	switch waits := output.ValueOrZero(r.Waits); {
+	switch waits := output.ValueOrZero(r.ApprovalReasons); {
 	case len(r.Findings) > 0:
 		text, more = findingText(r.Findings[0]), len(r.Findings)-1
 	case len(waits) > 0 && (r.Status == oapi.RevisionStatusWaitingApproval || r.Status == oapi.RevisionStatusPlanned):
@@ -122,7 +122,7 @@ func DescribeRevision(ctx context.Context, a *output.Console, c *client.Client, 
 	return a.Describe("revision/"+output.Itoa(r.Revision), map[string]json.RawMessage{"revision": found.Raw},
 		output.Section{Facts: facts},
 		output.Section{Title: "Findings:", Table: findingTable(r.Findings)},
-		output.Section{Title: "Waits for:", Table: waitTable(output.ValueOrZero(r.Waits))})
+		output.Section{Title: "Waits for:", Table: waitTable(output.ValueOrZero(r.ApprovalReasons))})
 }
 
 // cutLast is strings.Cut at the last slash; without one, all is behind it.
@@ -142,7 +142,7 @@ func findingTable(all []oapi.Finding) output.Table {
 	return t
 }
 
-func waitTable(all []oapi.Wait) output.Table {
+func waitTable(all []oapi.ApprovalReason) output.Table {
 	t := output.Table{Head: []string{"REASON", "OBJECTS", "MESSAGE"}}
 	for _, w := range all {
 		t.Add("", string(w.Reason), output.CellText(SomeOf(w.Objects)), output.CellText(w.Message))

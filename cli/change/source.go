@@ -111,6 +111,6 @@ func SuspensionOf(s *oapi.Suspension) string {
 	if s == nil {
 		return ""
 	}
-	text := output.CellText(s.Reason) + ", by " + output.CellText(s.By) + " since " + output.FormatTime(s.At)
+	text := output.CellText(s.Reason) + ", by " + output.CellText(s.By) + " since " + output.FormatTime(s.SuspendedAt)
 	return text + cmp.Or(map[bool]string{true: ", until somebody resumes it"}[s.Until == nil], ", until "+output.ExpiryText(s.Until))
 }

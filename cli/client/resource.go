@@ -155,7 +155,7 @@ func ObjectTable(a *output.Console, all ...oapi.DesiredObject) output.Table {
 		name := strings.ToLower(string(o.Kind)) + "/" + m.Name
 		ready, sync, health, message := "-", "-", "-", ""
 		if s := o.Status; s != nil {
-			why, _ := output.Condition(s.Conditions, "Ready")
+			why, _ := output.Condition(output.ConditionsOf(*s), "Ready")
 			ready, sync, health, message = output.ConditionSymbol(why.Status), string(s.Sync), string(s.Health), why.Message
 		}
 		t.Add(name, name, ready, stateOf(m), sync, health, output.Itoa(m.Generation), output.Age(a.Clock.Now(), output.BornAt(m.Uid)), output.CellText(message),

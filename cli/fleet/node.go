@@ -52,8 +52,8 @@ func heldTable(a *output.Console, all ...oapi.Node) output.Table {
 		if holds := output.ValueOrZero(n.Holds); len(holds) > 0 {
 			h := holds[0]
 			by, why = string(h.Kind)+" of "+OwnerOf(h), h.Reason
-			if h.Deadline != nil {
-				until = output.FormatTime(*h.Deadline)
+			if h.DeadlineAt != nil {
+				until = output.FormatTime(*h.DeadlineAt)
 			}
 			if more := len(holds) - 1; more > 0 {
 				why += fmt.Sprintf(" (and %d more)", more)
@@ -190,7 +190,7 @@ func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name
 			a.Notify("%s %s is drained", output.SymbolGood, name)
 			return a.Show(got.Raw, heldTable(a, n))
 		}
-		if n.LeavesBy == nil {
+		if n.EvictsAt == nil {
 			return &output.Failure{Message: name + " does not drain any more: somebody has called it off", Code: output.CodeDeclined, Try: "gpuaas describe node/" + name, Exit: output.ExitFailure}
 		}
 		if now := DrainWaits(a, n); now != last {
@@ -206,18 +206,18 @@ func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name
 // DrainWaits says what a drain waits for.
 func DrainWaits(a *output.Console, n oapi.Node) string {
 	switch {
-	case output.ValueOrZero(n.Held) == 0:
+	case output.ValueOrZero(n.Occupied) == 0:
 		return n.Name + " is about to be drained"
 	case n.Reachability != oapi.NodeReachabilityReachable:
-		return fmt.Sprintf("%s is silent: %d slots wait for its proof", n.Name, output.ValueOrZero(n.Held))
+		return fmt.Sprintf("%s is silent: %d slots wait for its proof", n.Name, output.ValueOrZero(n.Occupied))
 	}
-	return fmt.Sprintf("%s: %d slots are held; tenants leave by %s", n.Name, output.ValueOrZero(n.Held), output.FormatTime(output.ValueOrZero(n.LeavesBy)))
+	return fmt.Sprintf("%s: %d slots are held; tenants leave by %s", n.Name, output.ValueOrZero(n.Occupied), output.FormatTime(output.ValueOrZero(n.EvictsAt)))
 }
 
 func newNodeProbe(a *output.Console) *cobra.Command {
 	return onNode(a, &cobra.Command{Use: "probe NODE", Short: "Ask a machine how it is, and wait for the answer"}, func(c *client.Client, name string) (client.Sending, error) {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
-			return c.ProbeNode(ctx, name, nil, oapi.Nothing{}, once)
+			return c.ProbeNode(ctx, name, nil, oapi.Empty{}, once)
 		}, nil
 	})
 }

@@ -96,7 +96,7 @@ func tokenOf(ctx context.Context, a *output.Console, c *client.Client, name stri
 	defer cancel()
 	for {
 		got, err := client.Change[oapi.EnrolmentToken](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
-			return c.CreateEnrolmentToken(ctx, name, nil, oapi.Nothing{}, once)
+			return c.CreateEnrolmentToken(ctx, name, nil, oapi.Empty{}, once)
 		})
 		if err == nil || client.CodeOf(err) != errs.NotFound || client.Sleep(within, carriedLook) != nil {
 			return got, err

@@ -81,7 +81,7 @@ func describeAllocation(ctx context.Context, a *output.Console, c *client.Client
 	}
 	history := output.Table{Head: []string{"AT", "EVENT", "FROM", "TO", "REASON", "MESSAGE"}}
 	for _, e := range timeline.Value.Items {
-		history.Add("", output.FormatTime(e.At), e.Event, output.OrDash(e.From), string(e.To), output.OrDash(e.Reason), output.OrDash(e.Message))
+		history.Add("", output.FormatTime(e.OccurredAt), e.Event, output.OrDash(e.From), string(e.To), output.OrDash(e.Reason), output.OrDash(e.Message))
 	}
 	return a.Describe("allocation/"+one.Name,
 		map[string]json.RawMessage{"allocation": found.Raw, "timeline": timeline.Raw, "plans": reasons.raw},
@@ -129,7 +129,7 @@ func describeNode(ctx context.Context, a *output.Console, c *client.Client, name
 	}
 	conditions := output.ValueOrZero(n.Conditions)
 	if n.Conditions == nil {
-		conditions = output.ValueOrZero(declared.Value.Status).Conditions
+		conditions = output.ConditionsOf(output.ValueOrZero(declared.Value.Status))
 	}
 	return a.Describe("node/"+n.Name,
 		map[string]json.RawMessage{"node": found.Raw, "desired": output.OrNull(declared.Raw), "plans": reasons.raw},
@@ -250,8 +250,8 @@ func Reasons(ctx context.Context, a *output.Console, c *client.Client, since tim
 			matched = true
 			w.Steps = append(w.Steps, s)
 			reason := s.Reason
-			if s.Held != "" {
-				reason += "; held back: " + s.Held
+			if s.Blocked != "" {
+				reason += "; held back: " + s.Blocked
 			}
 			verb := s.Verb
 			if s.Event != "" {

@@ -52,7 +52,7 @@ func describeObject(ctx context.Context, a *output.Console, c *client.Client, t 
 		declared.Add("", strings.TrimRight(line, "\n"))
 	}
 	return a.Describe(strings.ToLower(t.String()), map[string]json.RawMessage{"desired": found.Raw},
-		output.Section{Facts: facts}, output.Section{Title: "Conditions:", Table: output.ConditionTable(s.Conditions)}, output.Section{Title: "Spec:", Table: declared})
+		output.Section{Facts: facts}, output.Section{Title: "Conditions:", Table: output.ConditionTable(output.ConditionsOf(s))}, output.Section{Title: "Spec:", Table: declared})
 }
 
 func adoptionOf(a *oapi.Adoption) string {

@@ -68,7 +68,7 @@ func holdTable(all []oapi.Hold) output.Table {
 		if h.SlotId != nil {
 			slot = h.SlotId.String()
 		}
-		t.Add("", string(h.Kind), string(h.Cause), fleet.OwnerOf(h), output.FormatTime(h.CreatedAt), output.ExpiryText(h.Deadline), slot, output.CellText(h.Reason))
+		t.Add("", string(h.Kind), string(h.Cause), fleet.OwnerOf(h), output.FormatTime(h.CreatedAt), output.ExpiryText(h.DeadlineAt), slot, output.CellText(h.Reason))
 	}
 	return t
 }
@@ -94,7 +94,7 @@ func gpuTable(all []oapi.Gpu) output.Table {
 func healthTable(all []oapi.HealthReport) output.Table {
 	t := output.Table{Head: []string{"SOURCE", "LEVEL", "CHECK", "TARGET", "SINCE", "UNTIL", "MESSAGE"}}
 	for _, h := range all {
-		t.Add("", h.Source, string(h.Level), output.OrDash(h.Check), output.OrDash(h.Target), output.FormatTime(h.Since), output.ExpiryText(h.Until), output.CellText(h.Message))
+		t.Add("", h.Source, string(h.Level), output.OrDash(h.Check), output.OrDash(h.Target), output.FormatTime(h.StartedAt), output.ExpiryText(h.Until), output.CellText(h.Message))
 	}
 	return t
 }

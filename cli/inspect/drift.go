@@ -66,7 +66,7 @@ func DriftTable(a *output.Console, all ...oapi.Drift) output.Table {
 			by, end = output.CellText(d.Ignored.By+": "+d.Ignored.Reason), output.FormatTime(d.Ignored.Until)
 		}
 		t.Add("drift/"+d.Id.String(), string(d.Kind)+"/"+d.Name, output.CellText(d.Field), output.CellText(d.Desired), output.CellText(d.Observed), driftState(d.Status), string(d.Policy), output.CellText(d.Owner),
-			output.Age(now, d.Since), deadline, cost, output.CellText(d.Cause), output.Age(now, d.SeenAt), by, end, d.Id.String())
+			output.Age(now, d.OpenedAt), deadline, cost, output.CellText(d.Cause), output.Age(now, d.ObservedAt), by, end, d.Id.String())
 	}
 	return t
 }

@@ -42,7 +42,7 @@ func NewTrace(a *output.Console) *cobra.Command {
 func traceTable(name string, all []oapi.TraceStep) output.Table {
 	t := output.Table{Head: []string{"AT", "STAGE", "STATE", "WHAT", "REFERENCE"}}
 	for _, s := range all {
-		t.Add(name, output.FormatTime(s.At), string(s.Stage), output.CellText(s.State), output.CellText(s.Text), output.CellText(output.ValueOrZero(s.Reference)))
+		t.Add(name, output.FormatTime(s.OccurredAt), string(s.Stage), output.CellText(s.State), output.CellText(s.Message), output.CellText(output.ValueOrZero(s.Reference)))
 	}
 	return t
 }

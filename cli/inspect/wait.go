@@ -109,7 +109,7 @@ func conditionReader(ctx context.Context, a *output.Console, c *client.Client, t
 		s := sight{raw: got.Raw, table: client.ObjectTable(a, got.Value)}
 		// A condition of an older generation says nothing about this one.
 		if status := got.Value.Status; status != nil && status.ObservedGeneration >= got.Value.Metadata.Generation {
-			s.conditions = status.Conditions
+			s.conditions = output.ConditionsOf(*status)
 		}
 		return s, err
 	}, nil

@@ -80,9 +80,9 @@ func examineServer(ctx context.Context, a *output.Console) (all []examination, r
 		switch check.Status {
 		case oapi.CheckStatusOk:
 		case oapi.CheckStatusDegraded:
-			e.Status, e.Message = statusWarn, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.Since))
+			e.Status, e.Message = statusWarn, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.StartedAt))
 		case oapi.CheckStatusDown:
-			e.Status, e.Message, e.Try = statusFail, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.Since)), "look at the log of the server"
+			e.Status, e.Message, e.Try = statusFail, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.StartedAt)), "look at the log of the server"
 		}
 		all = append(all, e)
 	}

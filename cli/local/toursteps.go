@@ -76,7 +76,7 @@ func (t *tour) lookAround(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.quiet = t.before.BurnMinorPerHour == 0 && !slices.ContainsFunc(used.Items, func(u oapi.Usage) bool {
+	t.quiet = t.before.BurnPerHourMinor == 0 && !slices.ContainsFunc(used.Items, func(u oapi.Usage) bool {
 		// What ended a moment ago may not be in the ledger yet.
 		return u.EndedAt == nil || t.app.Clock.Now().Sub(*u.EndedAt) < 2*time.Minute
 	})

@@ -49,7 +49,7 @@ func balanceTable(b oapi.Balance) output.Table {
 		status = output.SymbolWarn + " low"
 	}
 	t := output.Table{Head: []string{"BALANCE", "BURN/H", "LASTS", "SPENT THIS MONTH", "PENDING", "STATUS"}, Wide: []string{"LOW BELOW"}}
-	t.Add("balance/"+b.Currency, output.ParseAmount(b.Currency, b.AmountMinor), output.ParseAmount(b.Currency, b.BurnMinorPerHour), lasts, maybe(b.Currency, b.SpentThisMonthMinor),
+	t.Add("balance/"+b.Currency, output.ParseAmount(b.Currency, b.AmountMinor), output.ParseAmount(b.Currency, b.BurnPerHourMinor), lasts, maybe(b.Currency, b.SpentThisMonthMinor),
 		output.OrDash(none(b.Currency, output.ValueOrZero(b.PendingMinor))), status, maybe(b.Currency, b.LowThresholdMinor))
 	return t
 }

@@ -87,7 +87,7 @@ func newLedgerExport(a *output.Console) *cobra.Command {
 func entryTable(_ *output.Console, all ...oapi.LedgerEntry) output.Table {
 	t := output.Table{Head: []string{"AT", "KIND", "AMOUNT", "ALLOCATION", "REFERENCE", "NOTE"}, Wide: []string{"TRANSFER", "ID"}}
 	for _, e := range all {
-		t.Add("entry/"+strconv.FormatInt(e.Id, 10), output.FormatTime(e.At), string(e.Kind), output.ParseAmount(e.Currency, e.AmountMinor), IdCell(e.AllocationId), output.CellText(e.Reference), output.CellText(output.ValueOrZero(e.Note)),
+		t.Add("entry/"+strconv.FormatInt(e.Id, 10), output.FormatTime(e.OccurredAt), string(e.Kind), output.ParseAmount(e.Currency, e.AmountMinor), IdCell(e.AllocationId), output.CellText(e.Reference), output.CellText(output.ValueOrZero(e.Note)),
 			e.TransferId.String(), strconv.FormatInt(e.Id, 10))
 	}
 	return t

@@ -141,7 +141,7 @@ func showStatement(ctx context.Context, a *output.Console, c *client.Client, mon
 	}
 	moved := output.Table{Head: []string{"AT", "KIND", "AMOUNT", "REFERENCE", "NOTE"}}
 	for _, m := range s.Movements {
-		moved.Add("", output.FormatTime(m.At), string(m.Kind), output.ParseAmount(s.Currency, m.AmountMinor), output.CellText(m.Reference), output.CellText(output.ValueOrZero(m.Note)))
+		moved.Add("", output.FormatTime(m.OccurredAt), string(m.Kind), output.ParseAmount(s.Currency, m.AmountMinor), output.CellText(m.Reference), output.CellText(output.ValueOrZero(m.Note)))
 	}
 	return a.Describe("statement/"+s.Month, map[string]json.RawMessage{"statement": got.Raw},
 		output.Section{Facts: facts}, output.Section{Title: "Use:", Table: used}, output.Section{Title: "All else:", Table: moved})

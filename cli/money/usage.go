@@ -135,7 +135,7 @@ func intervalTable(_ *output.Console, all ...oapi.UsageInterval) output.Table {
 		t.Add("interval/"+i.Id.String(),
 			i.AllocationId.String(), i.Sku, strconv.Itoa(i.Gpus), output.Amount(i.Price), output.FormatTime(i.StartedAt), string(i.OpenedBy), output.FormatSeconds(i.Seconds),
 			output.OrDash(string(output.ValueOrZero(i.ClosedBy))), output.Amount(i.Cost), output.OrDash(none(i.Credited.Currency, i.Credited.AmountMinor)),
-			output.ExpiryText(i.EndedAt), observation(i.OpenedSeen), observation(i.ClosedSeen), output.OrDash(string(output.ValueOrZero(i.CreditedBecause))), i.Id.String())
+			output.ExpiryText(i.EndedAt), observation(i.OpenedObservation), observation(i.ClosedObservation), output.OrDash(string(output.ValueOrZero(i.CreditedBecause))), i.Id.String())
 	}
 	return t
 }

@@ -105,11 +105,20 @@ func ConditionSymbol(status oapi.ConditionStatus) string {
 
 func Condition(of []oapi.Condition, name string) (oapi.Condition, bool) {
 	for _, c := range of {
-		if c.Type == name {
+		if string(c.Type) == name {
 			return c, true
 		}
 	}
 	return oapi.Condition{}, false
+}
+
+// ConditionsOf returns the conditions of an object document, which spells its keys in another way.
+func ConditionsOf(status oapi.ObjectStatus) []oapi.Condition {
+	all := make([]oapi.Condition, len(status.Conditions))
+	for i, c := range status.Conditions {
+		all[i] = oapi.Condition(c)
+	}
+	return all
 }
 
 func IsTrue(of []oapi.Condition, name string) bool {

@@ -55,7 +55,7 @@ func (a *Console) Sections(sections ...Section) string {
 func ConditionTable(all []oapi.Condition) Table {
 	t := Table{Head: []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}}
 	for _, c := range all {
-		t.Add("", c.Type, ConditionSymbol(c.Status), OrDash(c.Reason), FormatTime(c.LastTransitionTime), OrDash(c.Message))
+		t.Add("", string(c.Type), ConditionSymbol(c.Status), OrDash(string(c.Reason)), FormatTime(c.LastTransitionTime), OrDash(c.Message))
 	}
 	return t
 }

@@ -44,7 +44,7 @@ func newAPIKeyCreate(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			made, err := client.Change[oapi.ApiKeyMade](cmd.Context(), c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			made, err := client.Change[oapi.CreatedApiKey](cmd.Context(), c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 				return c.CreateApiKey(ctx, nil, oapi.ApiKeyRequest{Name: args[0], Scopes: output.FlagOrNil(cmd, "scope", output.Scopes(may)), TtlSeconds: seconds}, once)
 			})
 			if err != nil {

@@ -83,7 +83,7 @@ func auditTable(_ *output.Console, all ...oapi.AuditRecord) output.Table {
 		if r.TenantId != nil {
 			tenant = r.TenantId.String()
 		}
-		t.Add("audit/"+r.Id.String(), r.At.UTC().Format(time.RFC3339), output.CellText(r.Action), output.CellText(r.Actor), output.CellText(r.Target), output.CellText(r.CorrelationId), tenant, r.Id.String())
+		t.Add("audit/"+r.Id.String(), r.OccurredAt.UTC().Format(time.RFC3339), output.CellText(r.Action), output.CellText(r.Actor), output.CellText(r.Target), output.CellText(r.CorrelationId), tenant, r.Id.String())
 	}
 	return t
 }

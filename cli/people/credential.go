@@ -46,7 +46,7 @@ func newCredentialCreate(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			made, err := client.Change[oapi.CredentialMade](cmd.Context(), c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+			made, err := client.Change[oapi.CreatedCredential](cmd.Context(), c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 				return c.CreateCredential(ctx, of.Value.Id, nil, oapi.CredentialRequest{TtlSeconds: seconds}, once)
 			})
 			if err != nil {

@@ -131,22 +131,22 @@ func keep(s client.Settings, fresh tokens) error {
 
 // personal signs in with a password. It is never on the command line, where
 // others of this machine could read it.
-func (l *loginFlow) personal(ctx context.Context, c *client.Client) (tokens, oapi.Person, error) {
+func (l *loginFlow) personal(ctx context.Context, c *client.Client) (tokens, oapi.UserSummary, error) {
 	if l.email == "" {
-		return tokens{}, oapi.Person{}, errs.Invalid("--email", "is missing: whose password is it?")
+		return tokens{}, oapi.UserSummary{}, errs.Invalid("--email", "is missing: whose password is it?")
 	}
 	password, err := l.password()
 	if err != nil {
-		return tokens{}, oapi.Person{}, err
+		return tokens{}, oapi.UserSummary{}, err
 	}
 	got, err := client.Send[oapi.SignedIn](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.LoginPersonal(ctx, nil, oapi.PersonalLogin{Email: l.email, Password: password})
 	})
 	if client.CodeOf(err) == errs.NotFound {
-		return tokens{}, oapi.Person{}, errs.New(errs.LoginFailed, "%s has no passwords", c.Settings.URL).Try("gpuaas login")
+		return tokens{}, oapi.UserSummary{}, errs.New(errs.LoginFailed, "%s has no passwords", c.Settings.URL).Try("gpuaas login")
 	}
 	if err != nil {
-		return tokens{}, oapi.Person{}, err
+		return tokens{}, oapi.UserSummary{}, err
 	}
 	fresh := tokens{}
 	if got.Value.Token != nil {

@@ -30,31 +30,31 @@ type signing struct {
 
 // atProvider signs in where the installation says, and makes the person known
 // there.
-func (l *loginFlow) atProvider(ctx context.Context, c *client.Client) (tokens, oapi.Person, error) {
+func (l *loginFlow) atProvider(ctx context.Context, c *client.Client) (tokens, oapi.UserSummary, error) {
 	none := tokens{}
 	options, err := client.Send[oapi.SignInOptions](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.GetSignInOptions(ctx) })
 	if err != nil {
-		return none, oapi.Person{}, err
+		return none, oapi.UserSummary{}, err
 	}
 	if options.Value.Oidc == nil {
 		f := &output.Failure{Message: c.Settings.URL + " has no OpenID provider", Code: string(errs.LoginFailed), Try: "set GPUAAS_TOKEN to an API key", Exit: output.ExitSignIn}
 		if options.Value.PersonalLogin {
 			f.Try = "gpuaas login --email YOU"
 		}
-		return none, oapi.Person{}, f
+		return none, oapi.UserSummary{}, f
 	}
 	s, err := l.discover(ctx, *options.Value.Oidc, c)
 	if err != nil {
-		return none, oapi.Person{}, err
+		return none, oapi.UserSummary{}, err
 	}
 	ctx = oidc.ClientContext(ctx, s.http)
 	token, err := l.choose(ctx, s)
 	if err != nil {
-		return none, oapi.Person{}, l.refused(ctx, err)
+		return none, oapi.UserSummary{}, l.refused(ctx, err)
 	}
 	text, err := s.check(ctx, token)
 	if err != nil {
-		return none, oapi.Person{}, err
+		return none, oapi.UserSummary{}, err
 	}
 	known, err := client.Send[oapi.SignedIn](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.ExchangeOidc(ctx, nil, oapi.ExchangeRequest{IdToken: &text})

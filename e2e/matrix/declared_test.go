@@ -71,7 +71,7 @@ func (w *world) activate(allocation string) string {
 				WHERE id = $1 AND status = $2 RETURNING id, version
 			)
 			INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, message)
-			SELECT id, version, CASE WHEN $3 = 'active' THEN 'node_ready' ELSE 'task_placed' END, $2, $3, '', '' FROM moved`, allocation, step[0], step[1])
+			SELECT id, version, CASE WHEN $3 = 'active' THEN 'node_ready' ELSE 'task_queued' END, $2, $3, '', '' FROM moved`, allocation, step[0], step[1])
 	}
 	return allocation
 }

@@ -11,8 +11,8 @@ import (
 
 // The subjects that this room states facts under.
 const (
-	SubjectDecided = "fleet.plan_decided"
-	SubjectChanged = "fleet.declaration_changed"
+	SubjectDecided       = "fleet.plan_decided"
+	SubjectObjectChanged = "fleet.object_changed"
 )
 
 // Decided is the payload of fleet.plan_decided.
@@ -27,7 +27,7 @@ type Decided struct {
 	Reason  string `json:"reason"`
 }
 
-// Changed is the payload of fleet.declaration_changed.
+// Changed is the payload of fleet.object_changed.
 type Changed struct {
 	Object     string       `json:"object_id"`
 	Kind       desired.Kind `json:"kind"`
@@ -56,7 +56,7 @@ func (s *Service) decidedFact(p Stored, by identity.Caller, reason string) event
 
 func (s *Service) changedFact(o desired.Object, what string, by identity.Caller, reason string) event.Fact {
 	return event.Fact{
-		Stream: event.StreamFleet, Subject: SubjectChanged, Aggregate: "object:" + o.UID.String(), Sequence: o.ResourceVersion,
+		Stream: event.StreamFleet, Subject: SubjectObjectChanged, Aggregate: "object:" + o.UID.String(), Sequence: o.ResourceVersion,
 		URN: s.Naming.Name("", "", types[o.Kind], o.UID.String()).String(), CorrelationID: by.CorrelationID, Trace: by.Trace,
 		Payload: Changed{
 			Object: o.UID.String(), Kind: o.Kind, Name: o.Name, Change: what, Generation: o.Generation, Version: o.ResourceVersion, By: by.Actor(), Reason: reason,

@@ -264,7 +264,7 @@ func TestLeftAloneAndTakenUp(t *testing.T) {
 		t.Error(b.audited())
 	}
 	// The last write was the same as before.
-	const changed = "fleet.declaration_changed "
+	const changed = "fleet.object_changed "
 	if told := b.told(); told != changed+"put 1, "+changed+"suspend 2, "+changed+"resume 3, "+changed+"reconcile 4" {
 		t.Error(told)
 	}

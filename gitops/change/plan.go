@@ -247,7 +247,7 @@ func (p Stored) appliable() error {
 		return errs.New(errs.SpecInvalid, "this change cannot be applied: %s", p.Plan.Findings[0].Message).With("findings", p.Plan.Findings)
 	case len(p.Plan.Waits) > 0 && p.Status != StatusApproved:
 		return errs.New(errs.ApprovalRequired, "this change waits for approval: %s", p.Plan.Waits[0].Message).
-			Try("have somebody approve plan %s", p.ID).With("waits", p.Plan.Waits)
+			Try("have somebody approve plan %s", p.ID).With("approval_reasons", p.Plan.Waits)
 	}
 	return nil
 }

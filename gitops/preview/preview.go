@@ -73,9 +73,9 @@ type Plan struct {
 	Changes    int               `json:"changes"`
 	Deletes    int               `json:"deletes"`
 	Adopts     int               `json:"adopts"`
-	Blast      Blast             `json:"blast"`
+	Blast      Blast             `json:"blast_radius"`
 	Money      []MoneyChange     `json:"money"`
-	Waits      []desired.Wait    `json:"waits"`
+	Waits      []desired.Wait    `json:"approval_reasons"`
 	Findings   []desired.Finding `json:"findings"` // why it cannot be applied at all
 	Summary    string            `json:"summary"`
 

@@ -59,7 +59,7 @@ func TestINV11OneBadFileOf500(t *testing.T) {
 		}
 	}
 	state := h.source("fleet")
-	if c := state.Conditions(h.Clock.Now())[0]; c.Status != "False" || c.Reason != "Invalid" || !strings.Contains(c.Message, "s250.yaml") || state.Lag(h.Clock.Now()) <= 0 {
+	if c := state.Conditions(h.Clock.Now())[0]; c.Status != "False" || c.Reason != "ValidationFailed" || !strings.Contains(c.Message, "s250.yaml") || state.Lag(h.Clock.Now()) <= 0 {
 		t.Errorf("%+v, lag %s", c, state.Lag(h.Clock.Now()))
 	}
 	// Taken back: the source stands where it stood, and nothing lags.
@@ -283,7 +283,7 @@ func TestWordsAreFacts(t *testing.T) {
 		}
 		told = append(told, strings.Join([]string{subject, aggregate, string(rune('0' + sequence))}, " "))
 	}
-	want := "fleet.revision_applied revision:1 1, fleet.revision_refused revision:2 1, fleet.revision_waiting revision:3 1, fleet.revision_applied revision:3 2"
+	want := "fleet.revision_applied revision:1 1, fleet.revision_rejected revision:2 1, fleet.revision_waiting revision:3 1, fleet.revision_applied revision:3 2"
 	if got := strings.Join(told, ", "); got != want || rows.Err() != nil {
 		t.Errorf("%s, %v", got, rows.Err())
 	}
@@ -295,7 +295,7 @@ func TestWordsAreFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []string{sync.SubjectApplied, sync.SubjectWaiting, sync.SubjectRefused} {
+	for _, s := range []string{sync.SubjectApplied, sync.SubjectWaiting, sync.SubjectRejected} {
 		if err := contract.Payload(s, []byte(`{}`)); err == nil || strings.Contains(err.Error(), "no such") {
 			t.Errorf("%s: %v", s, err)
 		}

@@ -312,7 +312,7 @@ func TestAdoptRoundTrip(t *testing.T) {
 		}
 		return err
 	})
-	if rev := h.sync(); rev.Status != desired.StatusInvalid || codes(rev) != desired.CodeManagedByAPI || h.source("fleet").Conditions(time.Now())[0].Reason != "Invalid" {
+	if rev := h.sync(); rev.Status != desired.StatusInvalid || codes(rev) != desired.CodeManagedByAPI || h.source("fleet").Conditions(time.Now())[0].Reason != "ValidationFailed" {
 		t.Errorf("declared still: %s %v", statusOf(rev), rev.Findings)
 	}
 	h.repo.commit(without(files, "s001.yaml"))

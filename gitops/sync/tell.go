@@ -16,9 +16,9 @@ import (
 
 // The facts of a commit.
 const (
-	SubjectApplied = "fleet.revision_applied"
-	SubjectWaiting = "fleet.revision_waiting"
-	SubjectRefused = "fleet.revision_refused"
+	SubjectApplied  = "fleet.revision_applied"
+	SubjectWaiting  = "fleet.revision_waiting"
+	SubjectRejected = "fleet.revision_rejected"
 )
 
 // words are what becomes of a commit: the fact, and how an audit row calls it.
@@ -26,8 +26,8 @@ var words = map[string]struct{ subject, action string }{
 	desired.StatusApplied:  {SubjectApplied, "revision.apply"},
 	desired.StatusWaiting:  {SubjectWaiting, "revision.wait"},
 	desired.StatusPlanned:  {SubjectWaiting, "revision.wait"},
-	desired.StatusInvalid:  {SubjectRefused, "revision.refuse"},
-	desired.StatusRejected: {SubjectRefused, "revision.refuse"},
+	desired.StatusInvalid:  {SubjectRejected, "revision.refuse"},
+	desired.StatusRejected: {SubjectRejected, "revision.refuse"},
 }
 
 // Revised is the fact of a commit, as the contract has it.
@@ -43,7 +43,7 @@ type Revised struct {
 	Deleted  int      `json:"deleted"`
 	Adopted  int      `json:"adopted"`
 	Findings []string `json:"findings"`
-	Waits    []string `json:"waits"`
+	Waits    []string `json:"approval_reasons"`
 }
 
 // shownFindings are enough to know what is wrong; the revision has them all.

@@ -66,7 +66,7 @@ func Conditions(a Allocation, seen Seen) []Condition {
 		list = append(list, a.pendingRelease())
 	}
 	if a.State == Active && seen.Fault != "" {
-		c := a.condition("GpuHealthy", isFalse, "GpuUnhealthy", seen.Fault)
+		c := a.condition("GPUHealthy", isFalse, "HealthCheckFailed", seen.Fault)
 		c.LastTransitionTime = seen.FaultSince
 		list = append(list, c)
 	}

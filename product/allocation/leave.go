@@ -14,17 +14,17 @@ import (
 
 // The subjects about an allocation whose node is to be empty.
 const (
-	SubjectReleasePending   = "provisioning.release_pending"
-	SubjectReleaseCalledOff = "provisioning.release_called_off"
+	SubjectReleaseScheduled = "provisioning.release_scheduled"
+	SubjectReleaseCancelled = "provisioning.release_cancelled"
 )
 
-// PendingFact is the payload of provisioning.release_pending, and without a deadline
-// of provisioning.release_called_off.
+// PendingFact is the payload of provisioning.release_scheduled, and without a deadline
+// of provisioning.release_cancelled.
 type PendingFact struct {
 	Allocation  string     `json:"allocation_id"`
 	Reason      string     `json:"reason"`
 	Message     string     `json:"message"`
-	Deadline    *time.Time `json:"deadline,omitempty"`
+	Deadline    *time.Time `json:"deadline_at,omitempty"`
 	RequestedBy string     `json:"requested_by"`
 }
 
@@ -42,7 +42,7 @@ func (s *Service) LeaveBy(ctx context.Context, tx pgx.Tx, a Allocation, l Leave)
 	if _, err := tx.Exec(ctx, setLeave, a.ID, l.At, l.By, l.Why); err != nil {
 		return fmt.Errorf("recording by when %s leaves: %w", a.ID, err)
 	}
-	return s.pending(ctx, tx, a, SubjectReleasePending, PendingFact{
+	return s.pending(ctx, tx, a, SubjectReleaseScheduled, PendingFact{
 		Allocation: a.ID.String(), Reason: ReasonDrain, Message: l.Why, Deadline: &l.At, RequestedBy: l.By,
 	})
 }
@@ -58,7 +58,7 @@ func (s *Service) Stay(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	if !a.lives() {
 		return nil
 	}
-	return s.pending(ctx, tx, a, SubjectReleaseCalledOff, PendingFact{
+	return s.pending(ctx, tx, a, SubjectReleaseCancelled, PendingFact{
 		Allocation: a.ID.String(), Reason: ReasonDrain, Message: "its node need not be empty", RequestedBy: a.LeaveFor,
 	})
 }
@@ -93,7 +93,7 @@ func (a Allocation) lives() bool {
 func (s *Service) pending(ctx context.Context, tx pgx.Tx, a Allocation, subject string, p PendingFact) error {
 	b := &pgx.Batch{}
 	f := s.fact(a, subject, p)
-	f.Aggregate = "release-pending:" + a.ID.String()
+	f.Aggregate = "release-scheduled:" + a.ID.String()
 	f.Sequence = s.Clock.Now().UnixMicro() // each word overtakes the one before
 	event.Queue(b, f)
 	return send(ctx, tx, b, a)
@@ -105,6 +105,6 @@ func (a Allocation) pendingRelease() Condition {
 	if strings.HasPrefix(a.LeaveFor, "user:") || strings.HasPrefix(a.LeaveFor, "service-account:") {
 		whose = "an operator"
 	}
-	return a.condition("ReleasePending", isTrue, "NodeDrain", fmt.Sprintf("its node is to be empty (%s): %s releases it at %s, unless you do so before",
+	return a.condition("ReleaseScheduled", isTrue, "NodeDrain", fmt.Sprintf("its node is to be empty (%s): %s releases it at %s, unless you do so before",
 		a.LeaveWhy, whose, a.LeaveAt.UTC().Format(time.RFC3339)))
 }

@@ -63,12 +63,12 @@ func TestLeavingIsToldAndThenDone(t *testing.T) {
 	}
 	w.Move(t, a.ID, leave(word))
 	a = w.Move(t, a.ID, leave(word))
-	if got := told(t, w); got != "release_pending" || a.LeaveAt == nil || !a.LeaveAt.Equal(word.At) {
+	if got := told(t, w); got != "release_scheduled" || a.LeaveAt == nil || !a.LeaveAt.Equal(word.At) {
 		t.Errorf("told %s, leaves at %v", got, a.LeaveAt)
 	}
 	pending := ""
 	for _, c := range allocation.Conditions(a, allocation.Seen{}) {
-		if c.Type == "ReleasePending" {
+		if c.Type == "ReleaseScheduled" {
 			pending = c.Reason + ": " + c.Message
 		}
 	}
@@ -79,7 +79,7 @@ func TestLeavingIsToldAndThenDone(t *testing.T) {
 		t.Errorf("%s before the deadline", a.State)
 	}
 	a = w.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error { return s.Stay(t.Context(), tx, a) })
-	if got := told(t, w); got != "release_pending release_called_off" || a.LeaveAt != nil {
+	if got := told(t, w); got != "release_scheduled release_cancelled" || a.LeaveAt != nil {
 		t.Errorf("told %s, leaves at %v", got, a.LeaveAt)
 	}
 	past := allocation.Leave{At: time.Now().Add(-time.Minute).Truncate(time.Microsecond), By: "user:ada", Why: "fire"}
@@ -93,7 +93,7 @@ func TestLeavingIsToldAndThenDone(t *testing.T) {
 	if open, closed := intervals(t, w, a.ID); open != 0 || closed != 1 {
 		t.Errorf("%d intervals are open, %d closed", open, closed)
 	}
-	if got := told(t, w); got != "release_pending release_called_off release_pending force_release_requested" {
+	if got := told(t, w); got != "release_scheduled release_cancelled release_scheduled force_release_requested" {
 		t.Errorf("told %s", got)
 	}
 }

@@ -49,7 +49,7 @@ func TestINV04BySQL(t *testing.T) {
 	listed := map[[2]allocation.State]bool{}
 	for _, s := range allocation.States() {
 		listed[[2]allocation.State{s, s}] = true // no move
-		for _, e := range allocation.Events() {
+		for _, e := range allocation.Triggers() {
 			if to, err := allocation.Next(s, e); err == nil {
 				listed[[2]allocation.State{s, to}] = true
 			}
@@ -104,19 +104,19 @@ func TestINV04ByTheRoom(t *testing.T) {
 	for _, from := range allocation.States() {
 		for event, c := range map[string]struct {
 			do  func(pgx.Tx, allocation.Allocation) error
-			via []allocation.Event
+			via []allocation.Trigger
 		}{
 			"TaskPlaced": {func(tx pgx.Tx, a allocation.Allocation) error {
 				_, err := s.TaskPlaced(t.Context(), tx, a)
 				return err
-			}, []allocation.Event{allocation.TaskPlaced}},
+			}, []allocation.Trigger{allocation.TaskQueued}},
 			"NodeReady": {func(tx pgx.Tx, a allocation.Allocation) error {
 				return s.NodeReady(t.Context(), tx, a, metering.Observation{})
-			}, []allocation.Event{allocation.TaskPlaced, allocation.NodeReady}},
+			}, []allocation.Trigger{allocation.TaskQueued, allocation.NodeReady}},
 			"SlotsGone": {func(tx pgx.Tx, a allocation.Allocation) error {
 				return s.SlotsGone(t.Context(), tx, a, allocationtest.Proof(9, allocationtest.GPU(node, 0)))
-			}, []allocation.Event{allocation.SlotsGone}},
-			"GaveUp": {func(tx pgx.Tx, a allocation.Allocation) error { return s.GaveUp(t.Context(), tx, a, 1, "why") }, []allocation.Event{allocation.GaveUp}},
+			}, []allocation.Trigger{allocation.CleanupProved}},
+			"GaveUp": {func(tx pgx.Tx, a allocation.Allocation) error { return s.GaveUp(t.Context(), tx, a, 1, "why") }, []allocation.Trigger{allocation.Exhausted}},
 		} {
 			want := from
 			for _, e := range c.via { // what the table says of the events that this stands for

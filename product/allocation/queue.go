@@ -57,7 +57,7 @@ func (s *Service) enqueue(ctx context.Context, a Allocation, r Request, l Limits
 // withdraw ends one that was never placed: there is nothing to clean, and so
 // nothing to wait for.
 func (s *Service) withdraw(ctx context.Context, tx pgx.Tx, a Allocation) (Allocation, error) {
-	a, err := s.move(ctx, tx, a, SlotsGone, "", "")
+	a, err := s.move(ctx, tx, a, CleanupProved, "", "")
 	if err != nil {
 		return Allocation{}, err
 	}

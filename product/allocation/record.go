@@ -27,7 +27,7 @@ func (s *Service) TaskPlaced(ctx context.Context, tx pgx.Tx, a Allocation) (Allo
 	if a.State != Requested {
 		return a, nil // an order to heal an active one moves nothing
 	}
-	return s.move(ctx, tx, a, TaskPlaced, "", "")
+	return s.move(ctx, tx, a, TaskQueued, "", "")
 }
 
 // NodeReady opens the interval: from here on it costs.
@@ -68,7 +68,7 @@ func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof 
 	case Failed:
 	case Releasing, ReleaseFailed:
 		var err error
-		if a, err = s.move(ctx, tx, a, SlotsGone, "", ""); err != nil {
+		if a, err = s.move(ctx, tx, a, CleanupProved, "", ""); err != nil {
 			return err
 		}
 		if err := s.queueReleased(ctx, tx, a); err != nil {
@@ -98,7 +98,7 @@ func (s *Service) GaveUp(ctx context.Context, tx pgx.Tx, a Allocation, attempts 
 	if before != Requested && before != Provisioning && before != Releasing {
 		return nil
 	}
-	a, err := s.move(ctx, tx, a, GaveUp, reasonOf(before), why)
+	a, err := s.move(ctx, tx, a, Exhausted, reasonOf(before), why)
 	if err != nil {
 		return err
 	}

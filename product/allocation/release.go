@@ -76,7 +76,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	if by.CorrelationID != "" {
 		a.CorrelationID, a.Trace = by.CorrelationID, by.Trace
 	}
-	a, err := s.move(ctx, tx, a, ReleaseAsked, reason, "")
+	a, err := s.move(ctx, tx, a, ReleaseRequested, reason, "")
 	if err != nil {
 		return Allocation{}, err
 	}
@@ -140,7 +140,7 @@ func unknown() error { return errs.New(errs.NotFound, "no such allocation") }
 
 // move is the only way in which a status changes: by the table, by
 // compare-and-set, with its row in the history.
-func (s *Service) move(ctx context.Context, tx pgx.Tx, a Allocation, e Event, reason, message string) (Allocation, error) {
+func (s *Service) move(ctx context.Context, tx pgx.Tx, a Allocation, e Trigger, reason, message string) (Allocation, error) {
 	to, err := Next(a.State, e)
 	if err != nil {
 		return Allocation{}, err

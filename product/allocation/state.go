@@ -25,41 +25,43 @@ func States() []State {
 
 // Event is something that happened, never something we would like to happen. A
 // silent node is no event but a condition: what it runs is unknown, not over.
-type Event string
+type Trigger string
 
 // The events.
 const (
-	TaskPlaced   Event = "task_placed"
-	NodeReady    Event = "node_ready"
-	ReleaseAsked Event = "release_asked"
-	SlotsGone    Event = "slots_gone"
-	GaveUp       Event = "gave_up"
+	TaskQueued       Trigger = "task_queued"
+	NodeReady        Trigger = "node_ready"
+	ReleaseRequested Trigger = "release_requested"
+	CleanupProved    Trigger = "cleanup_proved"
+	Exhausted        Trigger = "exhausted"
 )
 
 // Events lists them.
-func Events() []Event { return []Event{TaskPlaced, NodeReady, ReleaseAsked, SlotsGone, GaveUp} }
+func Triggers() []Trigger {
+	return []Trigger{TaskQueued, NodeReady, ReleaseRequested, CleanupProved, Exhausted}
+}
 
 // transitions is the whole machine. What is not listed cannot happen.
 //
 // No state frees a slot: only a proof does. So failed is final for the user
 // while its tombstone in desired stays until the host proves it clean, and a
 // late proof still heals release_failed.
-var transitions = map[State]map[Event]State{
-	Requested:     {TaskPlaced: Provisioning, ReleaseAsked: Releasing, GaveUp: Failed},
-	Provisioning:  {NodeReady: Active, ReleaseAsked: Releasing, GaveUp: Failed},
-	Active:        {ReleaseAsked: Releasing},
-	Releasing:     {SlotsGone: Released, GaveUp: ReleaseFailed},
-	ReleaseFailed: {ReleaseAsked: Releasing, SlotsGone: Released},
+var transitions = map[State]map[Trigger]State{
+	Requested:     {TaskQueued: Provisioning, ReleaseRequested: Releasing, Exhausted: Failed},
+	Provisioning:  {NodeReady: Active, ReleaseRequested: Releasing, Exhausted: Failed},
+	Active:        {ReleaseRequested: Releasing},
+	Releasing:     {CleanupProved: Released, Exhausted: ReleaseFailed},
+	ReleaseFailed: {ReleaseRequested: Releasing, CleanupProved: Released},
 	Released:      {},
 	Failed:        {},
 }
 
 // Next returns the state that follows s when e happens.
-func Next(s State, e Event) (State, error) {
+func Next(s State, e Trigger) (State, error) {
 	if to, ok := transitions[s][e]; ok {
 		return to, nil
 	}
-	if e == ReleaseAsked {
+	if e == ReleaseRequested {
 		return s, notReleasable(s)
 	}
 	return s, errs.New(errs.Conflict, "an allocation that is %s cannot take %s", s, e)

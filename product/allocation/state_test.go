@@ -23,7 +23,7 @@ func TestINV04Diagram(t *testing.T) {
 	b.WriteString("stateDiagram-v2\n    [*] --> requested\n")
 	for _, s := range allocation.States() {
 		ends := true
-		for _, e := range allocation.Events() {
+		for _, e := range allocation.Triggers() {
 			if to, err := allocation.Next(s, e); err == nil {
 				fmt.Fprintf(&b, "    %s --> %s: %s\n", s, to, e)
 				ends = false
@@ -70,7 +70,7 @@ func canEnd(s allocation.State, seen map[allocation.State]bool) bool {
 	}
 	seen[s] = true
 	final := true
-	for _, e := range allocation.Events() {
+	for _, e := range allocation.Triggers() {
 		if to, err := allocation.Next(s, e); err == nil {
 			final = false
 			if canEnd(to, seen) {

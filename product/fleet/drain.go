@@ -31,7 +31,7 @@ func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 const (
 	SubjectNodeDraining       = "fleet.node_draining"
 	SubjectNodeDrained        = "fleet.node_drained"
-	SubjectNodeDrainCalledOff = "fleet.node_drain_called_off"
+	SubjectNodeDrainCancelled = "fleet.node_drain_cancelled"
 )
 
 // DrainFact is the payload of each of them.
@@ -40,7 +40,7 @@ type DrainFact struct {
 	Name   string     `json:"name"`
 	Owner  string     `json:"owner"` // empty once nobody drains it
 	Reason string     `json:"reason"`
-	Until  *time.Time `json:"deadline,omitempty"` // by when tenants leave
+	Until  *time.Time `json:"deadline_at,omitempty"` // by when tenants leave
 }
 
 // DrainStarted writes down that a node is to be empty.
@@ -55,7 +55,7 @@ func (s *Service) Drained(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 
 // DrainCancelled puts a node back that nobody drains any more.
 func (s *Service) DrainCancelled(ctx context.Context, tx pgx.Tx, id ids.Node) error {
-	return s.step(ctx, tx, id, callDrainOff, SubjectNodeDrainCalledOff)
+	return s.step(ctx, tx, id, callDrainOff, SubjectNodeDrainCancelled)
 }
 
 // step takes one step of a drain if it is still due, and states it.

@@ -21,11 +21,11 @@ const (
 
 // HealthFact is the payload of fleet.node_health_changed.
 type HealthFact struct {
-	Node   string `json:"node_id"`
-	Name   string `json:"name"`
-	Health string `json:"health"`
-	Before string `json:"before"`
-	Reason string `json:"reason"`
+	Node           string `json:"node_id"`
+	Name           string `json:"name"`
+	Health         string `json:"health"`
+	PreviousHealth string `json:"previous_health"`
+	Reason         string `json:"reason"`
 }
 
 // QuarantineFact is the payload of fleet.slot_quarantined.
@@ -40,7 +40,7 @@ type QuarantineFact struct {
 // StoppedFact is the payload of fleet.mass_action_stopped.
 type StoppedFact struct {
 	Trip    string `json:"trip_id"`
-	Held    int    `json:"held"`
+	Blocked int    `json:"blocked"`
 	Allowed int    `json:"allowed"`
 	Fleet   int    `json:"fleet"`
 	Reason  string `json:"reason"`

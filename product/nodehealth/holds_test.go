@@ -321,7 +321,7 @@ func TestADrainIsObserved(t *testing.T) {
 	step(off, "active")
 	var facts string
 	if err := b.db.QueryRow(t.Context(), `SELECT string_agg(subject, ' ' ORDER BY seq) FROM outbox_events WHERE subject LIKE 'fleet.node_drain%'`).Scan(&facts); err != nil ||
-		facts != "fleet.node_draining fleet.node_drained fleet.node_drain_called_off" {
+		facts != "fleet.node_draining fleet.node_drained fleet.node_drain_cancelled" {
 		t.Errorf("told %s: %v", facts, err)
 	}
 }

@@ -79,7 +79,7 @@ func spend(a plan.Action, b *Budget) string {
 		left, why = &b.Nodes, "too many nodes taken off the market by the platform's own judgement; a person must look"
 	}
 	switch {
-	case !a.Judged || a.Kind != desired.KindNode && a.Verb != plan.Release && a.Event != plan.LeaveDue || b.Spent[a.Object]:
+	case !a.Judged || a.Kind != desired.KindNode && a.Verb != plan.Release && a.Event != plan.EvictionDue || b.Spent[a.Object]:
 		return ""
 	case a.Source != "" && b.Approved[Revision{a.Source, a.Commit}]:
 		return ""

@@ -26,24 +26,24 @@ const (
 )
 
 // Event is what a Record writes down: it happened.
-type Event string
+type Trigger string
 
 // The events that the loop observes; each room's machine has the last word.
 const (
-	NodeReady  Event = "node_ready"  // the host proved everything ordered in place
-	SlotsGone  Event = "slots_gone"  // the host proved that nothing is left
-	GaveUp     Event = "gave_up"     // attempts or time are used up
-	Expired    Event = "expired"     // the lease has ended
-	WentSilent Event = "went_silent" // a node's reports have stopped
-	CameBack   Event = "came_back"   // and have begun again
+	NodeReady      Trigger = "node_ready"      // the host proved everything ordered in place
+	CleanupProved  Trigger = "cleanup_proved"  // the host proved that nothing is left
+	Exhausted      Trigger = "exhausted"       // attempts or time are used up
+	Expired        Trigger = "expired"         // the lease has ended
+	ReportsStale   Trigger = "reports_stale"   // a node's reports have stopped
+	ReportsResumed Trigger = "reports_resumed" // and have begun again
 
-	DrainBegan     Event = "drain_began"      // a node is to be empty by a time
-	Drained        Event = "drained"          // and nobody stands on it
-	DrainCalledOff Event = "drain_called_off" // and it need not be, after all
-	HoldLapsed     Event = "hold_lapsed"      // a hold has reached its end
-	LeaveAnnounced Event = "leave_announced"  // who stands on such a node is to leave it
-	LeaveCalledOff Event = "leave_called_off" // and may stay
-	LeaveDue       Event = "leave_due"        // and has not left in time
+	DrainStarted      Trigger = "drain_started"      // a node is to be empty by a time
+	DrainCompleted    Trigger = "drain_completed"    // and nobody stands on it
+	DrainCancelled    Trigger = "drain_cancelled"    // and it need not be, after all
+	HoldExpired       Trigger = "hold_expired"       // a hold has reached its end
+	EvictionScheduled Trigger = "eviction_scheduled" // who stands on such a node is to leave it
+	EvictionCancelled Trigger = "eviction_cancelled" // and may stay
+	EvictionDue       Trigger = "eviction_due"       // and has not left in time
 )
 
 // Action is one step of a plan. It names everything that its execution needs to
@@ -53,7 +53,7 @@ type Action struct {
 	Kind       desired.Kind
 	Object     uuid.UUID
 	Node       ids.Node // zero when no host is concerned
-	Event      Event    // of a Record
+	Event      Trigger  // of a Record
 	Fence      int64
 	Generation int64
 	Epoch      int64
@@ -73,7 +73,7 @@ type Action struct {
 // Asked is what an earlier plan asked for, until when it waits for the answer.
 type Asked struct {
 	Verb       Verb
-	Event      Event
+	Event      Trigger
 	Fence      int64
 	Generation int64
 	Failures   int

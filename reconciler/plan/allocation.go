@@ -136,9 +136,9 @@ func (a allocation) observed() (Action, bool) {
 		case a.ready():
 			return a.event(NodeReady, "host reports ready")
 		case a.standing() && a.failures() >= a.ProvisionAttempts:
-			return a.event(GaveUp, "provisioning attempts used up")
+			return a.event(Exhausted, "provisioning attempts used up")
 		case a.standing() && late:
-			return a.event(GaveUp, "provisioning took too long")
+			return a.event(Exhausted, "provisioning took too long")
 		}
 	case Active:
 		if a.standing() && late {
@@ -147,17 +147,17 @@ func (a allocation) observed() (Action, bool) {
 	case Releasing:
 		switch {
 		case a.gone():
-			return a.event(SlotsGone, "host proved gone")
+			return a.event(CleanupProved, "host proved gone")
 		case a.failures() >= a.ReleaseAttempts:
-			return a.event(GaveUp, "release attempts used up")
+			return a.event(Exhausted, "release attempts used up")
 		case late:
-			return a.event(GaveUp, "release took too long")
+			return a.event(Exhausted, "release took too long")
 		}
 	case ReleaseFailed, Failed:
 		// Final for the user, not for the slots: only a proof frees them, and it
 		// may still come.
 		if a.gone() {
-			return a.event(SlotsGone, "host proved gone")
+			return a.event(CleanupProved, "host proved gone")
 		}
 	case Released:
 	}
@@ -319,7 +319,7 @@ func (a allocation) action(v Verb, reason string) Action {
 	return act
 }
 
-func (a allocation) event(e Event, reason string) (Action, bool) {
+func (a allocation) event(e Trigger, reason string) (Action, bool) {
 	act := a.action(Record, reason)
 	act.Event = e
 	return act, true

@@ -221,7 +221,7 @@ func TestSuspended(t *testing.T) {
 		},
 		"a deadline stands": {
 			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Progress: since(plan.Provisioning, time.Hour)}}, limits, t0),
-			"record gave_up@1 provisioning took too long; look +10s",
+			"record exhausted@1 provisioning took too long; look +10s",
 		},
 		"a user's release goes on": {
 			plan.Allocations([]plan.DueAllocation{{Want: held(released(2)), Have: have(protocol.Ready, 1), Progress: since(plan.Releasing, 0)}}, limits, t0),
@@ -234,7 +234,7 @@ func TestSuspended(t *testing.T) {
 		"a declaration waits":     {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; look +1h0m0s"},
 		"it ends by itself":       {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{Until: t0} })}, limits, t0), "ensure@0 declared; look +10s"},
 		"it has no end":           {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{} })}, limits, t0), ""},
-		"silence is recorded":     {plan.Objects([]plan.DueObject{held1(node(t0, true), halt)}, limits, t0), "record went_silent@0 reports have stopped; look +10s"},
+		"silence is recorded":     {plan.Objects([]plan.DueObject{held1(node(t0, true), halt)}, limits, t0), "record reports_stale@0 reports have stopped; look +10s"},
 		"a node is not retired":   {plan.Objects([]plan.DueObject{held1(leaving(false), halt)}, limits, t0), "; look +1h0m0s"},
 		"unless a person asks so": {plan.Objects([]plan.DueObject{held1(leaving(true), halt)}, limits, t0), "release@0 no longer declared; look +10s"},
 	} {

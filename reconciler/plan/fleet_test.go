@@ -207,7 +207,7 @@ func (f *fleet) record(id ids.Allocation, a plan.Action) {
 		if (p.State == plan.Requested || p.State == plan.Provisioning) && h != nil && h.Phase == protocol.Ready && h.Fence == w.Fence {
 			f.move(id, plan.Active)
 		}
-	case plan.SlotsGone:
+	case plan.CleanupProved:
 		if h == nil || h.Phase != protocol.Gone || !h.Proven || h.Fence < w.Fence {
 			return
 		}
@@ -215,7 +215,7 @@ func (f *fleet) record(id ids.Allocation, a plan.Action) {
 			f.move(id, plan.Released)
 		}
 		delete(f.want, id)
-	case plan.GaveUp:
+	case plan.Exhausted:
 		switch p.State {
 		case plan.Requested, plan.Provisioning:
 			f.decide(w)

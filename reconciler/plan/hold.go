@@ -26,15 +26,15 @@ func (d DueObject) held(now time.Time) (Action, bool) {
 	act := d.action(Record, "")
 	switch {
 	case !h.LapsesAt.IsZero() && !now.Before(h.LapsesAt):
-		act.Event, act.Reason = HoldLapsed, "a hold has reached its end"
+		act.Event, act.Reason = HoldExpired, "a hold has reached its end"
 	case drains && (h.Lifecycle == "active" || h.Lifecycle == "offline"):
-		act.Event, act.Reason = DrainBegan, "is to be empty"
+		act.Event, act.Reason = DrainStarted, "is to be empty"
 	case drains && h.Lifecycle == "draining" && !h.Occupied:
-		act.Event, act.Reason = Drained, "nobody stands on it"
+		act.Event, act.Reason = DrainCompleted, "nobody stands on it"
 	case drains && h.Lifecycle == "drained" && h.Occupied:
-		act.Event, act.Reason = DrainBegan, "is not empty after all"
+		act.Event, act.Reason = DrainStarted, "is not empty after all"
 	case !drains && (h.Lifecycle == "draining" || h.Lifecycle == "drained"):
-		act.Event, act.Reason = DrainCalledOff, "need not be empty"
+		act.Event, act.Reason = DrainCancelled, "need not be empty"
 	default:
 		return Action{}, false
 	}
@@ -56,13 +56,13 @@ func (a allocation) leaving() (Action, bool) {
 	}
 	switch told := a.Progress.Leave; {
 	case a.Leave == nil && told != (Leave{}):
-		return a.event(LeaveCalledOff, "its node need not be empty")
+		return a.event(EvictionCancelled, "its node need not be empty")
 	case a.Leave == nil:
 		return Action{}, false
 	case !a.Leave.same(told):
-		return a.event(LeaveAnnounced, "its node is to be empty")
+		return a.event(EvictionScheduled, "its node is to be empty")
 	case !a.now.Before(a.Leave.At):
-		act, needed := a.event(LeaveDue, "its node is to be empty")
+		act, needed := a.event(EvictionDue, "its node is to be empty")
 		act.Judged = true
 		return act, needed
 	}

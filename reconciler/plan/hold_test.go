@@ -23,14 +23,14 @@ func TestHoldsOfANodeAreFollowed(t *testing.T) {
 	}{
 		"nothing holds it":             {plan.Holding{Lifecycle: "active"}, ""},
 		"a cordon runs":                {plan.Holding{Lifecycle: "active", LapsesAt: later}, "look +1h0m0s"},
-		"a cordon has ended":           {plan.Holding{Lifecycle: "active", LapsesAt: past}, "hold_lapsed"},
-		"a drain begins":               {plan.Holding{Lifecycle: "active", LeaveAt: later, Occupied: true}, "drain_began"},
-		"a drain of a silent node":     {plan.Holding{Lifecycle: "offline", LeaveAt: later, Occupied: true}, "drain_began"},
+		"a cordon has ended":           {plan.Holding{Lifecycle: "active", LapsesAt: past}, "hold_expired"},
+		"a drain begins":               {plan.Holding{Lifecycle: "active", LeaveAt: later, Occupied: true}, "drain_started"},
+		"a drain of a silent node":     {plan.Holding{Lifecycle: "offline", LeaveAt: later, Occupied: true}, "drain_started"},
 		"somebody stands on it":        {plan.Holding{Lifecycle: "draining", LeaveAt: past, Occupied: true}, ""},
-		"nobody does":                  {plan.Holding{Lifecycle: "draining", LeaveAt: later}, "drained"},
+		"nobody does":                  {plan.Holding{Lifecycle: "draining", LeaveAt: later}, "drain_completed"},
 		"drained stays drained":        {plan.Holding{Lifecycle: "drained", LeaveAt: past}, ""},
-		"called off":                   {plan.Holding{Lifecycle: "draining", Occupied: true}, "drain_called_off"},
-		"called off when it was empty": {plan.Holding{Lifecycle: "drained"}, "drain_called_off"},
+		"called off":                   {plan.Holding{Lifecycle: "draining", Occupied: true}, "drain_cancelled"},
+		"called off when it was empty": {plan.Holding{Lifecycle: "drained"}, "drain_cancelled"},
 		"it leaves the fleet":          {plan.Holding{Lifecycle: "draining", Retiring: true, LeaveAt: later}, ""},
 		"it has never been active":     {plan.Holding{Lifecycle: "declared", LeaveAt: later}, ""},
 	} {
@@ -68,22 +68,22 @@ func TestLeavingCases(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		due    plan.DueAllocation
-		want   plan.Event
+		want   plan.Trigger
 		judged bool
 		look   time.Duration
 	}{
-		"told":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Leave: word(time.Hour, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
+		"told":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Leave: word(time.Hour, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
 		"waits for the deadline":    {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Hour, "swap")}, "", false, time.Hour},
-		"another deadline":          {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Minute, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
-		"the deadline":              {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.LeaveDue, true, 10 * time.Second},
-		"the deadline, untold":      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Leave: word(0, "swap")}, plan.LeaveAnnounced, false, 10 * time.Second},
-		"the deadline, node silent": {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.LeaveDue, true, 10 * time.Second},
-		"called off":                {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap"))}, plan.LeaveCalledOff, false, 10 * time.Second},
-		"it leaves by itself":       {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: told(plan.Releasing, word(0, "swap")), Leave: word(0, "swap")}, plan.SlotsGone, false, 10 * time.Second},
+		"another deadline":          {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Minute, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
+		"the deadline":              {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.EvictionDue, true, 10 * time.Second},
+		"the deadline, untold":      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Leave: word(0, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
+		"the deadline, node silent": {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.EvictionDue, true, 10 * time.Second},
+		"called off":                {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap"))}, plan.EvictionCancelled, false, 10 * time.Second},
+		"it leaves by itself":       {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: told(plan.Releasing, word(0, "swap")), Leave: word(0, "swap")}, plan.CleanupProved, false, 10 * time.Second},
 		"ready is recorded first":   {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Provisioning, nil), Leave: word(time.Hour, "swap")}, plan.NodeReady, false, 10 * time.Second},
 	} {
 		p := plan.Allocations([]plan.DueAllocation{c.due}, limits, t0)
-		var got plan.Event
+		var got plan.Trigger
 		judged := false
 		for _, a := range p.Actions {
 			got, judged = a.Event, a.Judged

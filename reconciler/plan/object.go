@@ -110,9 +110,9 @@ func (d DueObject) reachability(now time.Time) (Action, bool) {
 		return Action{}, false
 	}
 	act := d.action(Record, "reports have stopped")
-	act.Event = WentSilent
+	act.Event = ReportsStale
 	if fresh {
-		act.Event, act.Reason = CameBack, "reports have begun again"
+		act.Event, act.Reason = ReportsResumed, "reports have begun again"
 	}
 	return act, true
 }
