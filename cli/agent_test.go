@@ -45,7 +45,7 @@ func TestAgentPublish(t *testing.T) {
 		says string
 	}{
 		{"no version", []string{"publish", one}, output.ExitUsage, "--version"},
-		{"no keys there", []string{"publish", one, "--version", "v1.1.0", "--state-dir", empty}, anyFailure, "holds no release keys"},
+		{"no keys there", []string{"publish", one, "--version", "v1.1.0", "--state-dir", empty}, anyFailure, "contains no release keys"},
 		{"no time", []string{"publish", one, "--version", "v1.1.0", "--expires", "soon"}, output.ExitUsage, "90d"},
 		{"below its minimum", []string{"publish", one, "--version", "v1.1.0", "--minimum", "v1.2.0"}, anyFailure, "cannot be published"},
 		{"published", []string{"publish", one, "--version", "v1.1.0", "--minimum", "v1.0.0", "--expires", "30d"}, output.ExitOK, "v1.1.0"},

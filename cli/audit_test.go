@@ -112,7 +112,7 @@ func TestAuditVerifyTellsThePlace(t *testing.T) {
 	if code, _, said := runs(t, url, "audit", "verify"); code != output.ExitOK {
 		t.Errorf("the forgery does not fit: %s", said)
 	}
-	if code, _, said := runs(t, url, "audit", "verify", "--heads", heads); code != output.ExitFailure || !strings.Contains(said, "no seal leads to a head that was kept") {
+	if code, _, said := runs(t, url, "audit", "verify", "--heads", heads); code != output.ExitFailure || !strings.Contains(said, "no seal leads to a stored head") {
 		t.Errorf("exit %d, %s", code, said)
 	}
 }

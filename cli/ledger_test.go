@@ -83,7 +83,7 @@ func TestLedgerVerifyTellsThePlace(t *testing.T) {
 		UPDATE ledger_entries SET amount_minor = amount_minor * 2 WHERE transfer_id = (SELECT id FROM t)`)
 	code, table, said = runs(t, url, "ledger", "verify", "--tenant", "acme")
 	if code != output.ExitFailure || !strings.Contains(table, "balance_differs") || !strings.Contains(said, "2 faults") ||
-		!strings.Contains(said, "Error: tenant acme, account balance: the balance that is told is -1234 minor units from") || !strings.Contains(said, "Code: findings") {
+		!strings.Contains(said, "Error: tenant acme, account balance: the stored balance differs by -1234 minor units from") || !strings.Contains(said, "Code: findings") {
 		t.Errorf("exit %d\n%s%s", code, table, said)
 	}
 	var found struct {
@@ -103,7 +103,7 @@ func TestLedgerVerifyTellsThePlace(t *testing.T) {
 	if code, _, said := runs(t, url, "ledger", "verify"); code != output.ExitOK {
 		t.Errorf("the forgery does not fit: %s", said)
 	}
-	if code, _, said := runs(t, url, "ledger", "verify", "--heads", heads); code != output.ExitFailure || !strings.Contains(said, "the seal up to entry 6 is not the one that was kept") {
+	if code, _, said := runs(t, url, "ledger", "verify", "--heads", heads); code != output.ExitFailure || !strings.Contains(said, "the seal up to entry 6 is not the stored one") {
 		t.Errorf("exit %d, %s", code, said)
 	}
 }

@@ -68,10 +68,10 @@ func TestQuoteText(t *testing.T) {
 		"one region counts its own": {alloc.Quote{Sku: sku, GPUs: 2, Region: "us-1", Balance: rich}, []string{"GPUs     2 of 1 free", "! warning: only 1 of them are free now"}},
 		"a region that is not":      {alloc.Quote{Sku: sku, GPUs: 1, Region: "moon", Balance: rich}, []string{"1 of 0 free"}},
 		"a lease bounds the cost":   {alloc.Quote{Sku: sku, GPUs: 1, TTL: 90 * time.Minute, Balance: rich}, []string{"At most  EUR 4.33   for 1h 30m"}},
-		"too many for one":          {alloc.Quote{Sku: sku, GPUs: 9, Balance: rich}, []string{"warning: one allocation holds at most 8 GPUs"}},
+		"too many for one":          {alloc.Quote{Sku: sku, GPUs: 9, Balance: rich}, []string{"warning: one allocation has at most 8 GPUs"}},
 		"too poor":                  {alloc.Quote{Sku: sku, GPUs: 1, Balance: oapi.Balance{AmountMinor: 288, Currency: "EUR"}}, []string{"warning: the balance does not cover one hour", "Lasts    59m 47s"}},
 		"no balance":                {alloc.Quote{Sku: sku, GPUs: 1, Balance: oapi.Balance{Currency: "EUR"}}, []string{"no time: there is no balance"}},
-		"free of charge":            {alloc.Quote{Sku: free, GPUs: 1, Balance: rich}, []string{"for ever: nothing is charged"}},
+		"free of charge":            {alloc.Quote{Sku: free, GPUs: 1, Balance: rich}, []string{"unlimited: nothing is charged"}},
 		"another currency":          {alloc.Quote{Sku: sku, GPUs: 1, Balance: oapi.Balance{AmountMinor: 5, Currency: "USD"}}, []string{"unknown: the price is in EUR, the balance in USD"}},
 	} {
 		t.Run(name, func(t *testing.T) {

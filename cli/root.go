@@ -41,24 +41,25 @@ func execute(ctx context.Context, a *output.Console, args []string) int {
 }
 
 const (
-	groupTenant   = "tenant"
-	groupMoney    = "money"
-	groupAccount  = "account"
-	groupPeople   = "people"
-	groupOperator = "operator"
-	groupChange   = "change"
-	groupHouse    = "house"
+	groupCompute        = "compute"
+	groupBilling        = "billing"
+	groupAuthentication = "authentication"
+	groupIdentity       = "identity"
+	groupInspect        = "inspect"
+	groupDesired        = "desired"
+	groupFleet          = "fleet"
+	groupServer         = "server"
 )
 
 func newRoot(a *output.Console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gpuaas",
-		Short: "GPUs by the hour, declared, reconciled and billed",
-		Long: `gpuaas runs GPUaaS on this machine (up, server) and talks to an installation.
+		Short: "Manage GPU allocations, the fleet and billing",
+		Long: `gpuaas runs GPUaaS on the local machine (up, server) and sends requests to an installation.
 
-It finds the installation in this order: flag, environment (GPUAAS_URL, GPUAAS_TOKEN,
-GPUAAS_PROFILE, GPUAAS_PROJECT), profile. "gpuaas up" writes a profile. Results go to
-stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes.`,
+The address of the installation comes from the first of these: flag, environment (GPUAAS_URL,
+GPUAAS_TOKEN, GPUAAS_PROFILE, GPUAAS_PROJECT), profile. "gpuaas up" writes a profile. Results go
+to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit codes.`,
 		Version:       local.Build(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -74,13 +75,14 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(
-		&cobra.Group{ID: groupTenant, Title: "GPUs:"},
-		&cobra.Group{ID: groupMoney, Title: "Money:"},
-		&cobra.Group{ID: groupAccount, Title: "Come and go:"},
-		&cobra.Group{ID: groupPeople, Title: "People, projects and keys:"},
-		&cobra.Group{ID: groupOperator, Title: "Look and understand:"},
-		&cobra.Group{ID: groupChange, Title: "Change what is declared:"},
-		&cobra.Group{ID: groupHouse, Title: "Run and care:"},
+		&cobra.Group{ID: groupCompute, Title: "Compute:"},
+		&cobra.Group{ID: groupBilling, Title: "Billing:"},
+		&cobra.Group{ID: groupAuthentication, Title: "Authentication:"},
+		&cobra.Group{ID: groupIdentity, Title: "Identity and access:"},
+		&cobra.Group{ID: groupInspect, Title: "Inspect:"},
+		&cobra.Group{ID: groupDesired, Title: "Desired state:"},
+		&cobra.Group{ID: groupFleet, Title: "Fleet:"},
+		&cobra.Group{ID: groupServer, Title: "Server and development:"},
 	)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Profile, "profile", "", "profile to use (GPUAAS_PROFILE)")
@@ -88,7 +90,7 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 	flags.StringVar(&a.Project, "project", "", "project, by name or id (GPUAAS_PROJECT)")
 	flags.StringVarP(&a.Output, "output", "o", "", "output: "+strings.Join(output.Outputs(), ", ")+" (GPUAAS_OUTPUT)")
 	flags.BoolVar(&a.NoHeaders, "no-headers", false, "tables without their first line")
-	flags.BoolVar(&a.NoInput, "no-input", false, "never ask (GPUAAS_NO_INPUT)")
+	flags.BoolVar(&a.NoInput, "no-input", false, "never prompt (GPUAAS_NO_INPUT)")
 	_ = root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return append(output.Outputs(), strings.FieldsFunc(cmd.Annotations[output.MoreOutputs], func(r rune) bool { return r == ',' })...), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -99,16 +101,34 @@ stdout, everything else to stderr; "gpuaas help exit-codes" lists the exit codes
 			root.AddCommand(c)
 		}
 	}
-	in(groupTenant, alloc.NewAlloc(a), alloc.NewSSH(a), alloc.NewKeys(a, fleet.NewKeysRotate(a)))
-	in(groupMoney, money.NewBalance(a), money.NewUsage(a), money.NewLedger(a), money.NewStatement(a), money.NewPayment(a), money.NewRefund(a))
-	in(groupAccount, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a))
-	in(groupPeople, people.NewTenant(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewSession(a), people.NewAudit(a), people.NewAdmin(a, money.NewAdminBilling(a)...))
-	in(groupOperator, inspect.NewGet(a), inspect.NewDescribe(a), inspect.NewWait(a), inspect.NewEvents(a), inspect.NewDrift(a), inspect.NewTrace(a), change.NewPolicy(a))
-	in(groupChange, change.NewValidate(a), change.NewEnv(a), change.NewDiff(a), change.NewPlan(a), change.NewApply(a), change.NewApprove(a), change.NewReject(a), change.NewRollback(a), change.NewExport(a), change.NewAdopt(a),
-		fleet.NewNode(a), change.NewSuspend(a), change.NewResume(a), inspect.NewReconcile(a), change.NewPut(a), change.NewDelete(a))
-	in(groupHouse, local.NewUp(), local.NewServer(), local.NewInit(a), local.NewFirstAdmin(a), fleet.NewCA(a), fleet.NewAgent(a), local.NewDoctor(a), local.NewDev(a), local.NewTour(a), local.NewVersion(a))
-	root.SetCompletionCommandGroupID(groupHouse)
-	root.SetHelpCommandGroupID(groupHouse)
+	in(groupCompute, alloc.NewAlloc(a), alloc.NewSSH(a), alloc.NewKeys(a, fleet.NewKeysRotate(a)))
+	in(groupBilling, money.NewBalance(a), money.NewUsage(a), money.NewLedger(a), money.NewStatement(a), money.NewPayment(a), money.NewRefund(a))
+	in(groupAuthentication, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a), people.NewSession(a))
+	in(groupIdentity, people.NewTenant(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewAudit(a),
+		people.NewAdmin(a, money.NewAdminBilling(a)...))
+	in(groupInspect, inspect.NewGet(a), inspect.NewDescribe(a), inspect.NewWait(a), inspect.NewEvents(a), inspect.NewDrift(a), inspect.NewTrace(a))
+	in(groupDesired, change.NewValidate(a), change.NewEnv(a), change.NewDiff(a), change.NewPlan(a), change.NewApply(a), change.NewApprove(a), change.NewReject(a),
+		change.NewRollback(a), change.NewExport(a), change.NewAdopt(a), change.NewSuspend(a), change.NewResume(a), inspect.NewReconcile(a), change.NewPut(a),
+		change.NewDelete(a), change.NewPolicy(a), local.NewInit(a))
+	in(groupFleet, fleet.NewNode(a), fleet.NewCA(a), fleet.NewAgent(a))
+	in(groupServer, local.NewUp(), local.NewServer(), local.NewFirstAdmin(a), local.NewDoctor(a), local.NewDev(a), local.NewTour(a), local.NewVersion(a))
+	root.SetCompletionCommandGroupID(groupServer)
+	root.SetHelpCommandGroupID(groupServer)
 	root.AddCommand(output.NewExitCodes())
+	ownShorts(root)
 	return root
+}
+
+// ownShorts gives the commands that Cobra adds a short text in the form of the others.
+func ownShorts(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Short = "Show help for a command"
+		case "completion":
+			c.Short = "Generate a shell completion script"
+		}
+	}
 }

@@ -61,7 +61,7 @@ func TestKeysAreRolledOverBesideARunningServer(t *testing.T) {
 		if code, _, said := do("begin"); code == output.ExitOK || !strings.Contains(said, "under way") {
 			t.Errorf("%s begin again: exit %d, %s", of, code, said)
 		}
-		if code, _, said := do("finish"); code == output.ExitOK || !strings.Contains(said, "1 node has not heard") {
+		if code, _, said := do("finish"); code == output.ExitOK || !strings.Contains(said, "1 node has not acknowledged") {
 			t.Errorf("%s finish too early: exit %d, %s", of, code, said)
 		}
 		notices()
@@ -94,7 +94,7 @@ func TestKeysAreRolledOverBesideARunningServer(t *testing.T) {
 	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action LIKE '%.rotate_%'`).Scan(&audited); err != nil || audited != 6 {
 		t.Errorf("%d audit rows, %v", audited, err)
 	}
-	if code, _, said := runs(t, url, "ca", "rotate", "status", "--state-dir", t.TempDir()); code == output.ExitOK || !strings.Contains(said, "holds no keys") {
+	if code, _, said := runs(t, url, "ca", "rotate", "status", "--state-dir", t.TempDir()); code == output.ExitOK || !strings.Contains(said, "contains no keys") {
 		t.Errorf("a folder without keys: exit %d, %s", code, said)
 	}
 }

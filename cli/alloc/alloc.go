@@ -16,7 +16,7 @@ import (
 )
 
 func NewAlloc(a *output.Console) *cobra.Command {
-	return output.Group("alloc", "Ask for GPUs, look at them, give them back",
+	return output.Group("alloc", "Manage allocations",
 		newAllocCreate(a), NewAllocList(a, "list"), newAllocGet(a), newAllocRelease(a))
 }
 
@@ -24,7 +24,7 @@ func NewAllocList(a *output.Console, use string) *cobra.Command {
 	var status, sku string
 	limit := 50
 	cmd := &cobra.Command{
-		Use: use, Short: "Your allocations, newest first", Args: cobra.NoArgs,
+		Use: use, Short: "List allocations", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -50,7 +50,7 @@ func NewAllocList(a *output.Console, use string) *cobra.Command {
 
 func newAllocGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get NAME", Short: "One allocation", Args: cobra.ExactArgs(1),
+		Use: "get NAME", Short: "Show an allocation", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {

@@ -29,7 +29,7 @@ type creation struct {
 func newAllocCreate(a *output.Console) *cobra.Command {
 	f := creation{gpus: 1, timeout: 10 * time.Minute}
 	cmd := &cobra.Command{
-		Use: "create --sku NAME", Short: "Ask for GPUs: shows price, balance and how long it lasts, then asks", Args: cobra.NoArgs,
+		Use: "create --sku NAME", Short: "Create an allocation", Args: cobra.NoArgs,
 		Example: `  gpuaas alloc create --sku h100-sxm --gpus 2 --ttl 2h --wait
   gpuaas alloc create --sku h100-sxm --gpus 8 --queue
   gpuaas alloc create --sku t4 --dry-run`,
@@ -38,16 +38,16 @@ func newAllocCreate(a *output.Console) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.sku, "sku", "", "which GPU (gpuaas get skus)")
 	flags.IntVar(&f.gpus, "gpus", f.gpus, "how many")
-	flags.StringVar(&f.name, "name", "", "name, unique in the project; one is made up when left out")
+	flags.StringVar(&f.name, "name", "", "name, unique in the project (default: a generated name)")
 	flags.StringVar(&f.region, "region", "", "only in this region")
-	flags.StringArrayVar(&f.sshKeys, "ssh-key", nil, "name of a key that may log in; all of yours when left out")
-	flags.StringToStringVar(&f.labels, "label", nil, "your own words, as key=value")
+	flags.StringArrayVar(&f.sshKeys, "ssh-key", nil, "name of an SSH key that gives access; may be repeated (default: all keys)")
+	flags.StringToStringVar(&f.labels, "label", nil, "label as key=value; may be repeated")
 	flags.StringVar(&f.ttl, "ttl", "", "release it by itself after this time, like 90m, 12h or 7d")
-	flags.BoolVar(&f.queue, "queue", false, "where nothing is free, wait for capacity instead of being refused")
+	flags.BoolVar(&f.queue, "queue", false, "wait for capacity instead of failing with sku_unavailable")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it is ready")
 	flags.DurationVar(&f.timeout, "timeout", f.timeout, "how long to wait")
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show what it would cost and stop")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not prompt")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the cost and stop")
 	return cmd
 }
 
@@ -116,7 +116,7 @@ func quote(ctx context.Context, c *client.Client, f creation, ttl time.Duration)
 	if err != nil {
 		if client.CodeOf(err) == errs.NotFound {
 			return Quote{}, &output.Failure{
-				Message: fmt.Sprintf("there is no SKU %q", f.sku), Code: string(errs.SKUUnknown), Try: "gpuaas get skus",
+				Message: fmt.Sprintf("SKU %q does not exist", f.sku), Code: string(errs.SKUUnknown), Try: "gpuaas get skus",
 				Correlation: c.Correlation, Exit: output.ExitOf(errs.SKUUnknown),
 			}
 		}
@@ -168,11 +168,11 @@ func order(ctx context.Context, a *output.Console, c *client.Client, f creation,
 	}
 	if !f.wait && Queued(made.Value) {
 		made = waitsAs(ctx, c, made)
-		a.Notify("%s %s waits for capacity; it goes on: gpuaas alloc get %s", output.SymbolBusy, made.Value.Name, made.Value.Name)
+		a.Notify("%s %s waits for capacity and stays queued: gpuaas alloc get %s", output.SymbolBusy, made.Value.Name, made.Value.Name)
 		return showAllocation(a, made)
 	}
 	if !f.wait {
-		a.Notify("%s %s is %s; it goes on: gpuaas alloc get %s", output.SymbolBusy, made.Value.Name, made.Value.Status, made.Value.Name)
+		a.Notify("%s %s is %s and continues: gpuaas alloc get %s", output.SymbolBusy, made.Value.Name, made.Value.Status, made.Value.Name)
 		return showAllocation(a, made)
 	}
 	return await(ctx, a, c, made, f.timeout, untilReady)

@@ -22,12 +22,12 @@ import (
 
 // NewKeys returns the command group of SSH keys. The caller adds the commands of other areas under the same word.
 func NewKeys(a *output.Console, more ...*cobra.Command) *cobra.Command {
-	return output.Group("keys", "Public SSH keys that may log in to your allocations", append([]*cobra.Command{newKeysAdd(a), newKeysList(a), newKeysDelete(a)}, more...)...)
+	return output.Group("keys", "Manage SSH keys", append([]*cobra.Command{newKeysAdd(a), newKeysList(a), newKeysDelete(a)}, more...)...)
 }
 
 func newKeysAdd(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "add NAME [FILE]", Short: "Add a public key; - reads stdin, no file takes the usual one of ~/.ssh", Args: cobra.RangeArgs(1, 2),
+		Use: "add NAME [FILE]", Short: "Add an SSH public key", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := publicKey(a, args[1:])
 			if err != nil {
@@ -59,7 +59,7 @@ func publicKey(a *output.Console, from []string) (string, error) {
 	line := strings.TrimSpace(text)
 	switch {
 	case strings.Contains(line, "PRIVATE KEY"):
-		return "", errs.New(errs.SSHKeyInvalid, "this is a private key; it was not sent").Try("give the .pub file beside it")
+		return "", errs.New(errs.SSHKeyInvalid, "this is a private key; it was not sent").Try("use the .pub file in the same folder")
 	case line == "" || strings.Contains(line, "\n"):
 		return "", errs.New(errs.SSHKeyInvalid, "this is not one line of authorized_keys")
 	}
@@ -88,14 +88,14 @@ func keyText(a *output.Console, from []string) (string, error) {
 			return "", fmt.Errorf("reading the key: %w", err)
 		}
 	}
-	f := output.UsageError("there is no public key at %s", strings.Join(from, ", "))
+	f := output.UsageError("no public key at %s", strings.Join(from, ", "))
 	f.Try = "ssh-keygen -t ed25519, then the same command again"
 	return "", f
 }
 
 func newKeysList(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "Your keys", Args: cobra.NoArgs,
+		Use: "list", Short: "List SSH keys", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -113,7 +113,7 @@ func newKeysList(a *output.Console) *cobra.Command {
 func newKeysDelete(a *output.Console) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Remove a key; it logs in to no new allocation", Args: cobra.ExactArgs(1),
+		Use: "delete NAME", Short: "Delete an SSH key", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.RequireConfirmation(yes, "keys delete"); err != nil {
 				return err
@@ -141,7 +141,7 @@ func newKeysDelete(a *output.Console) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for the name")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not prompt for the name")
 	return cmd
 }
 

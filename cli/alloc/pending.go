@@ -34,7 +34,7 @@ func PendingSections(p *oapi.Pending) []output.Section {
 			{"  Position", position}, {"  Since", output.FormatTime(p.StartedAt)}, {"  Given up", output.FormatTime(output.ValueOrZero(p.DeadlineAt))}, {"  Why", p.Message},
 		}},
 		{Title: "Nodes left out:", Table: filters},
-		{Title: "What would let it through:", Table: fits},
+		{Title: "Suggestions:", Table: fits},
 	}
 }
 
@@ -60,6 +60,6 @@ func (f creation) orQueue(err error) error {
 		return err
 	}
 	advised := *refused
-	advised.Try = "the same command with --queue, which waits for capacity; gpuaas get skus shows what is free"
+	advised.Try = "use --queue to wait for capacity; gpuaas get skus lists the free GPUs"
 	return &advised
 }

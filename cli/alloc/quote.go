@@ -127,7 +127,7 @@ func (q Quote) Text() (string, error) {
 // means are what there is to pay with, for those who may see it.
 func (q Quote) means(d quoted) [][2]string {
 	if d.Balance == nil {
-		return [][2]string{{"Balance", "not shown to you; the server knows it"}}
+		return [][2]string{{"Balance", "not visible to you; the server checks it"}}
 	}
 	balance := money.Format(q.Balance.Currency, money.Minor(q.Balance.AmountMinor))
 	burn := money.Format(q.Balance.Currency, money.Minor(q.Balance.BurnPerHourMinor))
@@ -139,7 +139,7 @@ func (q Quote) lasts(d quoted) string {
 	case q.Balance.Currency != d.PricePerHour.Currency:
 		return fmt.Sprintf("unknown: the price is in %s, the balance in %s", d.PricePerHour.Currency, q.Balance.Currency)
 	case d.RunwaySeconds == nil:
-		return "for ever: nothing is charged"
+		return "unlimited: nothing is charged"
 	case *d.RunwaySeconds == 0:
 		return "no time: there is no balance"
 	default:
@@ -167,7 +167,7 @@ func (q Quote) warnings(d quoted) []string {
 		all = append(all, fmt.Sprintf("warning: only %d of them are free now", d.Free))
 	}
 	if q.GPUs > q.Sku.MaxGpus {
-		all = append(all, fmt.Sprintf("warning: one allocation holds at most %d GPUs of this SKU", q.Sku.MaxGpus))
+		all = append(all, fmt.Sprintf("warning: one allocation has at most %d GPUs of this SKU", q.Sku.MaxGpus))
 	}
 	if q.Balance.Currency == d.PricePerHour.Currency && q.Balance.AmountMinor < d.PricePerHour.AmountMinor {
 		all = append(all, "warning: the balance does not cover one hour")

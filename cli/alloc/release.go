@@ -17,7 +17,7 @@ func newAllocRelease(a *output.Console) *cobra.Command {
 	var wait, yes bool
 	timeout := 10 * time.Minute
 	cmd := &cobra.Command{
-		Use: "release NAME", Short: "Give the GPUs back; charging stops at once", Args: cobra.ExactArgs(1),
+		Use: "release NAME", Short: "Release an allocation", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.RequireConfirmation(yes, "alloc release"); err != nil {
 				return err
@@ -28,7 +28,7 @@ func newAllocRelease(a *output.Console) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&wait, "wait", false, "wait until it is clean and released")
 	flags.DurationVar(&timeout, "timeout", timeout, "how long to wait")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for the name")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not prompt for the name")
 	return cmd
 }
 
@@ -43,7 +43,7 @@ func release(ctx context.Context, a *output.Console, ref string, yes, wait bool,
 	}
 	one := found.Value
 	if !yes {
-		what := fmt.Sprintf("%s (%d × %s, %s, cost so far %s) is wiped and cannot come back.", one.Name, one.Gpus, one.Sku, one.Status, output.Amount(one.Cost))
+		what := fmt.Sprintf("%s (%d × %s, %s, cost so far %s) is erased and cannot be restored.", one.Name, one.Gpus, one.Sku, one.Status, output.Amount(one.Cost))
 		if err := a.ConfirmName(ctx, one.Name, what, "nothing was released"); err != nil {
 			return err
 		}

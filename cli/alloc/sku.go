@@ -16,7 +16,7 @@ import (
 
 func NewGetSkus(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "skus", Aliases: []string{"sku"}, Short: "What is sold, at which price, and how much is free", Args: cobra.NoArgs,
+		Use: "skus", Aliases: []string{"sku"}, Short: "List SKUs", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {

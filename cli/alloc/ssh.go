@@ -22,13 +22,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-const sshText = `Makes a key that lives for this session alone, has the server certify it for this
-allocation, and runs ssh with it. The key never leaves this machine, and nothing of it
-stays. What follows -- is run instead of a shell.`
+const sshText = `Creates a key pair for this session, requests a certificate for this allocation, and runs ssh
+with it. The private key never leaves the local machine and is deleted afterwards. The command
+runs the words after -- instead of a shell.`
 
 func NewSSH(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "ssh NAME [-- COMMAND…]", Short: "Log in to an allocation, with a key for this session alone", Long: sshText, Args: cobra.MinimumNArgs(1),
+		Use: "ssh NAME [-- COMMAND…]", Short: "Open an SSH session in an allocation", Long: sshText, Args: cobra.MinimumNArgs(1),
 		Example: "  gpuaas ssh brave-otter\n  gpuaas ssh brave-otter -- nvidia-smi -L",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
@@ -48,11 +48,11 @@ func NewSSH(a *output.Console) *cobra.Command {
 func login(ctx context.Context, a *output.Console, c *client.Client, one oapi.Allocation, command []string) (err error) {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
-		return &output.Failure{Message: "there is no ssh on this machine", Code: string(errs.Unavailable), Try: "install OpenSSH's client", Exit: output.ExitFailure}
+		return &output.Failure{Message: "ssh is not installed", Code: string(errs.Unavailable), Try: "install OpenSSH's client", Exit: output.ExitFailure}
 	}
 	dir, err := os.MkdirTemp("", "gpuaas-ssh-") // 0700
 	if err != nil {
-		return fmt.Errorf("making a place for the key: %w", err)
+		return fmt.Errorf("creating a folder for the key: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	public, err := writeKey(filepath.Join(dir, "key"))

@@ -62,12 +62,12 @@ func await(ctx context.Context, a *output.Console, c *client.Client, from client
 		return showAllocation(a, w.now)
 	case ctx.Err() != nil:
 		return &output.Failure{
-			Message: name + " goes on; only the waiting was stopped", Code: output.CodeInterrupted,
+			Message: name + " continues; only the waiting was stopped", Code: output.CodeInterrupted,
 			Try: "gpuaas alloc get " + name, Correlation: c.Correlation, Exit: output.ExitInterrupted,
 		}
 	case within.Err() != nil:
 		err = &output.Failure{
-			Message: fmt.Sprintf("%s is still %s after %s; it goes on", name, w.now.Value.Status, timeout), Code: output.CodeTimeout,
+			Message: fmt.Sprintf("%s is still %s after %s; it continues", name, w.now.Value.Status, timeout), Code: output.CodeTimeout,
 			Try: "gpuaas describe alloc " + name, Correlation: c.Correlation, Exit: output.ExitTimeout,
 		}
 	}
@@ -116,7 +116,7 @@ func (w *Watch) follow(ctx context.Context, c *client.Client, judge func(oapi.Al
 		case client.CodeOf(err) != errs.Unavailable:
 			return err
 		default: // the server restarts, perhaps; the deadline bounds the hope
-			w.line(output.SymbolWarn+" unavailable", "the server does not answer; still trying")
+			w.line(output.SymbolWarn+" unavailable", "the server is not reachable; the command keeps trying")
 		}
 	}
 }

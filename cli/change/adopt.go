@@ -12,14 +12,14 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-const adoptText = `An object has one owner: files in Git, or the API. To git: the next revision of the
-source that declares the object may take it over, for a day. To api: it is the API's
-at once, and the files must stop to declare it, else the next commit is refused.`
+const adoptText = `An object has one owner: git or api. With --to git, the next revision of the source that
+contains the object can adopt it within one day. With --to api, the API owns the object
+immediately. The files must then no longer contain it, or the next commit is invalid.`
 
 func NewAdopt(a *output.Console) *cobra.Command {
 	var to, source string
 	cmd := &cobra.Command{
-		Use: "adopt KIND/NAME", Short: "Move an object to its other owner", Long: adoptText, Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a),
+		Use: "adopt KIND/NAME", Short: "Move an object between Git and API", Long: adoptText, Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a),
 		Example: "  gpuaas export node/gpu-07 > fleet/gpu-07.yaml\n  gpuaas adopt node/gpu-07 --to git --source fleet",
 	}
 	client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
@@ -28,7 +28,7 @@ func NewAdopt(a *output.Console) *cobra.Command {
 		case owner != oapi.AdoptOwnerGit && owner != oapi.AdoptOwnerApi:
 			return nil, output.UsageError("--to %q: an object is owned by git or by api", to)
 		case owner == oapi.AdoptOwnerGit && source == "":
-			f := output.UsageError("--to git needs --source: who takes it over")
+			f := output.UsageError("--to git needs --source, the source that adopts the object")
 			f.Try = "gpuaas get sources"
 			return nil, f
 		}
@@ -45,7 +45,7 @@ func NewAdopt(a *output.Console) *cobra.Command {
 		}, nil
 	}, client.ObjectTable)
 	cmd.Flags().StringVar(&to, "to", "", "git or api; required")
-	cmd.Flags().StringVar(&source, "source", "", "with --to git: the source that takes it over")
+	cmd.Flags().StringVar(&source, "source", "", "with --to git: the source that adopts the object")
 	_ = cmd.MarkFlagRequired("to")
 	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]string{"git", "api"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

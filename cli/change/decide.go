@@ -17,14 +17,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-const applyText = `Carries out a plan, all of it or nothing, exactly as it was shown. Of files it makes the
-plan first, for objects that the API owns. A plan that has moved since it was made is
-refused with what moved. A commit of a Git source is applied by merging it.`
+const applyText = `Applies a plan in one transaction, exactly as it was displayed. For files the command first
+creates the plan, for objects that the API owns. If the plan has changed since it was
+created, the server rejects it and returns the differences. A plan of a commit is applied
+by merging the commit.`
 
 func NewApply(a *output.Console) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "apply PLAN|DIR|FILE…", Short: "Carry out a plan, or files by way of one", Long: applyText, Args: cobra.MinimumNArgs(1),
+		Use: "apply PLAN|DIR|FILE…", Short: "Apply a plan or files", Long: applyText, Args: cobra.MinimumNArgs(1),
 		Example: "  gpuaas apply maintenance.yaml\n  gpuaas apply plan/01990f41-… --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.RequireConfirmation(yes, "apply"); err != nil {
@@ -41,7 +42,7 @@ func NewApply(a *output.Console) *cobra.Command {
 			return apply(cmd.Context(), a, c, p, yes)
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not prompt")
 	return cmd
 }
 
@@ -71,7 +72,7 @@ func apply(ctx context.Context, a *output.Console, c *client.Client, p planned, 
 	case len(p.change.Findings) > 0:
 		return showProposed(a, p, false)
 	case p.change.Empty():
-		a.Notify("Nothing to do: it is declared so already.")
+		a.Notify("Nothing to do: desired state is equal.")
 		return showDecided(a, p.Response)
 	}
 	if err := read(ctx, a, p, yes, "Apply this plan?", "nothing was changed"); err != nil {
@@ -114,9 +115,9 @@ func moved(a *output.Console, err error, p planned) error {
 		for _, line := range list {
 			a.Notify("%s %s", output.SymbolWarn, output.CellText(fmt.Sprint(line)))
 		}
-		again.Try = "make the plan again and read it: gpuaas plan"
+		again.Try = "create and read a new plan: gpuaas plan"
 	case errs.ApprovalRequired:
-		again.Try = "another person says: gpuaas approve plan/" + p.Value.Id.String()
+		again.Try = "another operator runs: gpuaas approve plan/" + p.Value.Id.String()
 	}
 	return &again
 }
@@ -154,7 +155,7 @@ func decides(a *output.Console, cmd *cobra.Command, v verdictOn) *cobra.Command 
 		return showDecided(a, got)
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not prompt")
 	return cmd
 }
 
@@ -173,7 +174,7 @@ func undecided(ctx context.Context, c *client.Client, ref string) (planned, erro
 		return planned{}, err
 	}
 	if r.Value.PlanId == nil {
-		return planned{}, errs.New(errs.Conflict, "revision %d is %s, and waits for nobody", r.Value.Revision, r.Value.Status).Try("gpuaas describe revision/%d", r.Value.Revision)
+		return planned{}, errs.New(errs.Conflict, "revision %d is %s and needs no approval", r.Value.Revision, r.Value.Status).Try("gpuaas describe revision/%d", r.Value.Revision)
 	}
 	got, err := Plan(ctx, c, *r.Value.PlanId)
 	if err != nil {
@@ -182,13 +183,14 @@ func undecided(ctx context.Context, c *client.Client, ref string) (planned, erro
 	return plannedFrom(got)
 }
 
-const approveText = `Lets a change through that waits: because it removes much, because something lives on what
-it removes, or because the policy asks for a second person. The plan is shown first, and it
-alone is approved: one that has moved is refused with what moved.`
+const approveText = `Approves a waiting change. A change waits because it removes many objects, because live
+allocations depend on the removed objects, or because the policy demands a second person.
+The command displays the plan first, and approves only this plan. If the plan has changed,
+the server rejects the approval and returns the differences.`
 
 func NewApprove(a *output.Console) *cobra.Command {
 	return decides(a, &cobra.Command{
-		Use: "approve REVISION|PLAN", Short: "Let a waiting change through", Long: approveText, Example: "  gpuaas approve 12\n  gpuaas approve plan/01990f41-… --reason \"read it with Ada\"",
+		Use: "approve REVISION|PLAN", Short: "Approve a waiting plan", Long: approveText, Example: "  gpuaas approve 12\n  gpuaas approve plan/01990f41-… --reason \"read it with Ada\"",
 	}, verdictOn{
 		question: "Approve this change?", declined: "nothing was approved",
 		send: func(c *client.Client, p planned, d oapi.Decision) client.Sending {
@@ -201,7 +203,7 @@ func NewApprove(a *output.Console) *cobra.Command {
 
 func NewReject(a *output.Console) *cobra.Command {
 	return decides(a, &cobra.Command{
-		Use: "reject REVISION|PLAN", Short: "Turn a change down; the next commit may be applied", Example: "  gpuaas reject 12 --reason \"not before the weekend\"",
+		Use: "reject REVISION|PLAN", Short: "Reject a waiting plan", Example: "  gpuaas reject 12 --reason \"not before the weekend\"",
 	}, verdictOn{
 		question: "Reject this change?", declined: "nothing was rejected",
 		send: func(c *client.Client, p planned, d oapi.Decision) client.Sending {

@@ -21,17 +21,17 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-const diffText = `Compares files with what is declared now, field by field. With --source the files stand
-for the whole of that Git source. Ends with 0 when nothing differs, 1 when something does,
-and above 1 when it failed. -o is text, json, yaml or name.
+const diffText = `Compares files with desired state, field by field. With --source the files represent the
+complete tree of that Git source. The command ends with 0 without differences, with 1 with
+differences, and with more than 1 after a failure. -o is text, json, yaml or name.
 
-GPUAAS_EXTERNAL_DIFF names a program, with flags, that is run with two folders instead:
-the objects as they are and as they would be.`
+GPUAAS_EXTERNAL_DIFF names a program with flags. The command runs it with two folders: the
+present objects and the new objects.`
 
 func NewDiff(a *output.Console) *cobra.Command {
 	p := proposal{}
 	cmd := &cobra.Command{
-		Use: "diff DIR|FILE…", Short: "What differs between files and what is declared", Long: diffText, Args: cobra.MinimumNArgs(1),
+		Use: "diff DIR|FILE…", Short: "Compare files with desired state", Long: diffText, Args: cobra.MinimumNArgs(1),
 		Annotations: map[string]string{output.MoreOutputs: "text"},
 		Example:     "  gpuaas diff environments/dev --source fleet\n  GPUAAS_EXTERNAL_DIFF=\"diff -u -N\" gpuaas diff fleet --source fleet",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -68,7 +68,7 @@ func documents(name string, text []byte) (all []document, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, output.UsageError("%s declares nothing", name)
+		return nil, output.UsageError("%s contains no object", name)
 	}
 	return all, nil
 }

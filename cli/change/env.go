@@ -23,17 +23,16 @@ import (
 
 func NewEnv(a *output.Console) *cobra.Command {
 	diff := &cobra.Command{
-		Use: "diff A B", Short: "Compare two environments field by field; needs no server", Args: cobra.ExactArgs(2),
-		Long: `Compares what two environments declare, with all defaults filled in. Each is a folder, or
-the name of one that came with this binary. The profiles are compared with each other
-whatever they are called.
+		Use: "diff A B", Short: "Compare two environments field by field", Args: cobra.ExactArgs(2),
+		Long: `Compares two environments with all defaults. Each environment is a folder, or the name of an
+environment in this binary. The command compares the two profiles even if their names differ.
 
-Exits with 0 where nothing differs, with 1 where something does, and with more where one
-of them cannot be read.`,
+The command ends with 0 without differences, with 1 with differences, and with more than 1
+if an environment cannot be read.`,
 		Example: "  gpuaas env diff staging production\n  gpuaas env diff environments/dev ../fleet/environments/dev -o json",
 		RunE:    func(cmd *cobra.Command, args []string) error { return envDiff(cmd.Context(), a, args[0], args[1]) },
 	}
-	return output.Group("env", "Look at environments", diff)
+	return output.Group("env", "Compare environments", diff)
 }
 
 // envChange is one field that differs. A side without it is null.
@@ -63,7 +62,7 @@ func envDiff(ctx context.Context, a *output.Console, nameA, nameB string) error 
 		t.Add(c.Object, c.Object, cmp.Or(c.Field, "-"), side(c.A), side(c.B))
 	}
 	if len(changes) == 0 && !a.Data() {
-		a.Notify("%s and %s declare the same.", nameA, nameB)
+		a.Notify("%s and %s are equal.", nameA, nameB)
 		return nil
 	}
 	if err := a.Show(document, t); err != nil {
@@ -73,7 +72,7 @@ func envDiff(ctx context.Context, a *output.Console, nameA, nameB string) error 
 		return nil
 	}
 	if fields := restarts(before, after); len(fields) > 0 && !a.Data() {
-		a.Notify("A server takes these up when it is restarted: %s.", strings.Join(fields, ", "))
+		a.Notify("A server reads these fields when it starts: %s.", strings.Join(fields, ", "))
 	}
 	// 1 is an answer here, and no failure.
 	return &output.Failure{Exit: output.ExitFailure, Silent: true}
@@ -100,7 +99,7 @@ func readEnvironment(ctx context.Context, name string) ([]desired.Object, error)
 		}
 		files = tree.Files
 	} else if files, err = environments.Files(name); err != nil {
-		return nil, errs.New(errs.NotFound, "there is neither a folder nor an environment named %q", name).Try("one of %s", strings.Join(environments.Names(), ", "))
+		return nil, errs.New(errs.NotFound, "no folder and no environment has the name %q", name).Try("one of %s", strings.Join(environments.Names(), ", "))
 	}
 	result, err := validate.Run(ctx, files)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-const exportText = `Prints objects as the documents that declare them, fit for a fleet's repository: commit
-them, adopt the objects, and the plan of the next commit is empty. Allocations are left
-out, as only the API makes them. -o is yaml, json or cue.`
+const exportText = `Prints objects as documents for a fleet repository. Commit the documents and adopt the
+objects; the plan of the next commit is then empty. The export contains no allocations,
+because only the API creates them. -o is yaml, json or cue.`
 
 // exported is what somebody wants to have as files.
 type exported struct {
@@ -33,7 +33,7 @@ type exported struct {
 func NewExport(a *output.Console) *cobra.Command {
 	e := exported{}
 	cmd := &cobra.Command{
-		Use: "export [KIND/NAME…]", Short: "Objects as documents for a repository", Long: exportText, ValidArgsFunction: client.CompleteResources(a),
+		Use: "export [KIND/NAME…]", Short: "Export desired objects as files", Long: exportText, ValidArgsFunction: client.CompleteResources(a),
 		Annotations: map[string]string{output.MoreOutputs: "cue"},
 		Example:     "  gpuaas export node/gpu-07 > fleet/gpu-07.yaml\n  gpuaas export --kind sku -o cue --package fleet -f fleet",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,8 +55,8 @@ func NewExport(a *output.Console) *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&e.kinds, "kind", nil, "all of this kind; may be repeated")
 	cmd.Flags().BoolVar(&e.allAPI, "all-api", false, "all that the API owns")
-	cmd.Flags().StringVarP(&e.folder, "folder", "f", "", "write a file for each object here; stdout when left out")
-	cmd.Flags().StringVar(&e.pack, "package", "", "with -o cue: the package of the folder's other files")
+	cmd.Flags().StringVarP(&e.folder, "folder", "f", "", "folder for one file per object (default: stdout)")
+	cmd.Flags().StringVar(&e.pack, "package", "", "with -o cue: the package of the other files in the folder")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(client.KindWords(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -69,7 +69,7 @@ func (e exported) objects(ctx context.Context, c *client.Client, args []string) 
 			return nil, err
 		}
 		if t.Kind() == oapi.KindAllocation {
-			return nil, output.UsageError("%s is made through the API only: no file may declare it", t)
+			return nil, output.UsageError("%s is created through the API only: files cannot contain it", t)
 		}
 		got, err := c.Desired(ctx, t)
 		if err != nil {
@@ -105,7 +105,7 @@ func (e exported) objects(ctx context.Context, c *client.Client, args []string) 
 
 func export(a *output.Console, e exported, all []oapi.DesiredObject) error {
 	if len(all) == 0 {
-		a.Notify("There are none.")
+		a.Notify("No results.")
 		return nil
 	}
 	form := a.Format()

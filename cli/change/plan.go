@@ -31,12 +31,12 @@ type proposal struct {
 }
 
 func (p *proposal) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.source, "source", "", "the files are the whole of this Git source; left out, they are added as the API's own")
+	cmd.Flags().StringVar(&p.source, "source", "", "the files are the complete tree of this Git source; without it the API owns the objects")
 }
 
 func (p *proposal) record(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.commit, "commit", "", "the commit that they are of, for the record")
-	cmd.Flags().StringVar(&p.author, "author", "", "who wrote the change, for the record")
+	cmd.Flags().StringVar(&p.author, "author", "", "author of the change, stored with the plan")
 }
 
 // plan asks what the files under the paths would do.
@@ -68,10 +68,10 @@ func plannedFrom(got client.Response[oapi.PlanDetail]) (planned, error) {
 		Change *preview.Plan `json:"change"`
 	}
 	if err := json.Unmarshal(got.Raw, &document); err != nil {
-		return p, fmt.Errorf("the server did not answer as the contract says: %w", err)
+		return p, fmt.Errorf("the response of the server does not match the contract: %w", err)
 	}
 	if document.Change == nil {
-		return p, errs.New(errs.Conflict, "plan %s is the loop's own, and no change that somebody asked for", got.Value.Id).Try("gpuaas describe plan/%s", got.Value.Id)
+		return p, errs.New(errs.Conflict, "plan %s is a plan of the control loop, not a change", got.Value.Id).Try("gpuaas describe plan/%s", got.Value.Id)
 	}
 	p.change = *document.Change
 	p.change.Hash = got.Value.Hash
@@ -85,7 +85,7 @@ func planFiles(ctx context.Context, a *output.Console, paths []string) (map[stri
 		tree, err := source.ReadPath(ctx, name, source.DefaultLimits())
 		switch {
 		case errs.CodeOf(err) == errs.NotFound:
-			f := output.UsageError("there is no file or folder at %s", name)
+			f := output.UsageError("no file or folder at %s", name)
 			f.Try = "gpuaas plan environments/dev --source fleet"
 			return nil, f
 		case err != nil:
@@ -160,22 +160,22 @@ func places(a *output.Console, r *refused) error {
 	return f
 }
 
-const planText = `Shows what a change would do to what is declared now: each object and field, whom it
-touches, what it costs, and what it must wait for. Nothing is changed. With --source the
-files stand for the whole of that Git source, and what they leave out would go; without,
-they are objects that the API would own. The plan is kept, so that it can be applied or
-approved as it was shown.
+const planText = `Previews a change: the objects and fields, the affected tenants, the cost, and the approvals
+that it needs. The command changes nothing. With --source the files represent the complete
+tree of that Git source, and the change deletes objects that they do not contain. Without
+--source they represent objects that the API owns. The server stores the plan, so that it
+can be applied or approved as it was displayed.
 
--o is text, json, yaml, name, or markdown: the text of one comment on a pull request.
-With --detailed-exitcode it ends with 0 when nothing would change, 2 when something
-would, and 1 when it failed.`
+-o is text, json, yaml, name, or markdown (a comment on a pull request). With
+--detailed-exitcode the command ends with 0 without changes, 2 with changes, and 1 after a
+failure.`
 
 func NewPlan(a *output.Console) *cobra.Command {
 	p := proposal{}
 	var detailed bool
 	var file string
 	cmd := &cobra.Command{
-		Use: "plan DIR|FILE…", Short: "What a change would do, to whom, and for how much", Long: planText, Args: cobra.MinimumNArgs(1),
+		Use: "plan DIR|FILE…", Short: "Preview the effect of a change", Long: planText, Args: cobra.MinimumNArgs(1),
 		Annotations: map[string]string{output.MoreOutputs: "text,markdown"},
 		Example:     "  gpuaas plan environments/production --source fleet\n  gpuaas plan fleet --source fleet --commit 9f3c2d1e -o markdown --comment-file comment.md",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -198,8 +198,8 @@ func NewPlan(a *output.Console) *cobra.Command {
 	}
 	p.flags(cmd)
 	p.record(cmd)
-	cmd.Flags().BoolVar(&detailed, DetailedExit, false, "end with 2 when something would change")
-	cmd.Flags().StringVar(&file, "comment-file", "", "write the plan here, too, as the text of one comment on a pull request")
+	cmd.Flags().BoolVar(&detailed, DetailedExit, false, "end with 2 if there are changes")
+	cmd.Flags().StringVar(&file, "comment-file", "", "file for the plan as a comment on a pull request")
 	return cmd
 }
 

@@ -22,7 +22,7 @@ func NewGetPlans(a *output.Console) *cobra.Command {
 	limit := 50
 	var origin, source, status string
 	cmd := &cobra.Command{
-		Use: "plans", Aliases: []string{"plan"}, Short: "What the loop decided and what changes would do, newest first", Args: cobra.NoArgs,
+		Use: "plans", Aliases: []string{"plan"}, Short: "List plans", Args: cobra.NoArgs,
 		Example: "  gpuaas get plans --origin change --status proposed",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)

@@ -17,12 +17,12 @@ import (
 )
 
 func NewPolicy(a *output.Console) *cobra.Command {
-	return output.Group("policy", "What is allowed: the policy keys and who set them", NewPolicyList(a, "list"), newPolicyGet(a), newPolicySet(a))
+	return output.Group("policy", "Show and set policies", NewPolicyList(a, "list"), newPolicyGet(a), newPolicySet(a))
 }
 
 func NewPolicyList(a *output.Console, use string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use + " [PREFIX]", Short: "The policy keys, with default and each value that is set", Args: cobra.MaximumNArgs(1), Example: "  gpuaas policy list gitops.",
+		Use: use + " [PREFIX]", Short: "List policies", Args: cobra.MaximumNArgs(1), Example: "  gpuaas policy list gitops.",
 	}
 	if use != "list" {
 		cmd.Aliases, cmd.Example = []string{"policy-keys"}, "  gpuaas get policies gitops."
@@ -85,7 +85,7 @@ func boundsOf(k oapi.PolicyKey) string {
 
 func newPolicyGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get KEY", Short: "One policy key", Args: cobra.ExactArgs(1), Example: "  gpuaas policy get gitops.prune_cap_percent",
+		Use: "get KEY", Short: "Show a policy", Args: cobra.ExactArgs(1), Example: "  gpuaas policy get gitops.prune_cap_percent",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -118,13 +118,14 @@ func PolicyKey(ctx context.Context, c *client.Client, name string) (oapi.PolicyK
 	return all.Items[at], document.Items[at], nil
 }
 
-const policySetText = `Sets a value as an object that the API owns. A value that Git sets there is refused with
-the file and line to edit. A list is given as words with commas between them.`
+const policySetText = `Sets a value as an object that the API owns. If Git sets the value at this scope, the server
+rejects the change and names the file and the line to edit. Separate the items of a list
+with commas.`
 
 func newPolicySet(a *output.Console) *cobra.Command {
 	scope := "platform"
 	cmd := &cobra.Command{
-		Use: "set KEY VALUE", Short: "Set a policy key at one scope", Long: policySetText, Args: cobra.ExactArgs(2),
+		Use: "set KEY VALUE", Short: "Set a policy", Long: policySetText, Args: cobra.ExactArgs(2),
 		Example: "  gpuaas policy set gitops.prune_cap_percent 10\n  gpuaas policy set allocation.max_gpus_per_project 8 --scope tenant:01990f3e-…",
 	}
 	client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {

@@ -15,15 +15,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-const putText = `Declares the objects of a YAML or JSON file, one after the other, as the API's own. What
-Git owns is refused with the file and line to edit. To see first what a change would do,
-and to do all of it or nothing, use plan and apply.`
+const putText = `Puts the objects of a YAML or JSON file, one after the other. The API owns them. If Git owns
+an object, the server rejects it and names the file and the line to edit. Use plan and apply
+to preview a change and to apply it in one transaction.`
 
 func NewPut(a *output.Console) *cobra.Command {
 	var file string
 	var dry bool
 	cmd := &cobra.Command{
-		Use: "put", Short: "Declare objects past the files", Long: putText, Args: cobra.NoArgs,
+		Use: "put", Short: "Put desired objects through the API", Long: putText, Args: cobra.NoArgs,
 		Example: "  gpuaas put -f maintenance.yaml --dry-run\n  gpuaas export policy/gpu-cap | gpuaas put -f -",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := readFile(a, file)
@@ -42,7 +42,7 @@ func NewPut(a *output.Console) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the documents; - for stdin; required")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "let the server check, and write nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "let the server validate, and write nothing")
 	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
@@ -56,7 +56,7 @@ func readFile(a *output.Console, path string) ([]byte, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, output.UsageError("there is no file at %s", path)
+		return nil, output.UsageError("no file at %s", path)
 	}
 	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, longestFile))
@@ -85,14 +85,14 @@ func put(ctx context.Context, a *output.Console, c *client.Client, all []documen
 		})
 		if err != nil {
 			if len(objects) > 0 {
-				a.Notify("%s before it: %s put", output.SymbolWarn, output.CountOf(len(objects), "object"))
+				a.Notify("already put before the failure: %s %s", output.SymbolWarn, output.CountOf(len(objects), "object"))
 			}
 			return err
 		}
 		objects, made.Items = append(objects, got.Value), append(made.Items, got.Raw)
 	}
 	if dry {
-		a.Notify("Nothing was changed: the server takes %s.", output.CountOf(len(objects), "object"))
+		a.Notify("Nothing was changed: the server accepts %s.", output.CountOf(len(objects), "object"))
 	}
 	raw, err := output.Encode(made)
 	if err != nil {
@@ -117,7 +117,7 @@ func write(d document) oapi.DesiredWrite {
 
 func NewDelete(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "delete KIND/NAME", Short: "Declare an object no more; the loop lets go what stands for it", Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a),
+		Use: "delete KIND/NAME", Short: "Delete a desired object", Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a),
 		Example: "  gpuaas delete policy/gpu-cap",
 	}
 	return client.ConfirmedCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
@@ -135,7 +135,7 @@ func NewDelete(a *output.Console) *cobra.Command {
 			return client.Effect{}, err
 		}
 		return client.Effect{
-			Name: t.Name, What: fmt.Sprintf("%s is declared no more, and what stands for it is let go", t),
+			Name: t.Name, What: fmt.Sprintf("%s is deleted; the control loop removes what it describes", t),
 			Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 				return c.DeleteDesired(ctx, t.Kind(), t.Name, nil, asSeen(seen.Value), once)
 			},

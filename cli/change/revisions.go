@@ -20,7 +20,7 @@ func NewGetRevisions(a *output.Console) *cobra.Command {
 	limit := 20
 	var source, status string
 	cmd := &cobra.Command{
-		Use: "revisions", Aliases: []string{"revision"}, Short: "What was read from the sources of desired state, newest first", Args: cobra.NoArgs,
+		Use: "revisions", Aliases: []string{"revision"}, Short: "List revisions", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {

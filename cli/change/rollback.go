@@ -16,15 +16,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-const rollbackText = `Goes back to an older revision by a commit of its own: history is not rewritten, and the
-way back is reviewed like any change. In a checkout of the source's repository it makes
-that commit on a new branch, and touches neither the work tree nor what is staged. Anywhere
-else it prints the commands that do it.`
+const rollbackText = `Creates a commit that restores an older revision. The history of Git stays, and the commit is
+reviewed as any change. In a checkout of the source's repository the command creates the
+commit on a new branch, without a change of the work tree or the index. In other folders
+it prints the commands to run.`
 
 func NewRollback(a *output.Console) *cobra.Command {
 	var to, branch, repository string
 	cmd := &cobra.Command{
-		Use: "rollback", Short: "Make the commit that goes back to an older revision", Long: rollbackText, Args: cobra.NoArgs,
+		Use: "rollback", Short: "Create a commit that restores a revision", Long: rollbackText, Args: cobra.NoArgs,
 		Annotations: map[string]string{output.MoreOutputs: "text"},
 		Example:     "  gpuaas rollback --to 11\n  gpuaas rollback --to 11 --repository ~/fleet --branch back-to-11",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,7 +40,7 @@ func NewRollback(a *output.Console) *cobra.Command {
 			return rollback(cmd.Context(), a, b, repository)
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "number of the revision to go back to; required")
+	cmd.Flags().StringVar(&to, "to", "", "number of the revision to restore; required")
 	cmd.Flags().StringVar(&branch, "branch", "", "name of the new branch; rollback-to-REVISION when left out")
 	cmd.Flags().StringVar(&repository, "repository", ".", "a checkout of the source's repository")
 	_ = cmd.MarkFlagRequired("to")
@@ -70,7 +70,7 @@ func rollbackTo(ctx context.Context, c *client.Client, number string) (rollbackP
 	case rev.Status != oapi.RevisionStatusApplied:
 		return rollbackPlan{}, errs.New(errs.Conflict, "revision %d was never applied: it is %s", rev.Revision, rev.Status).Try("gpuaas get revisions --status applied")
 	case rev.Commit == source.WorkTreeCommit:
-		return rollbackPlan{}, errs.New(errs.Conflict, "revision %d was read from files that nobody had committed", rev.Revision).Try("gpuaas get revisions --status applied")
+		return rollbackPlan{}, errs.New(errs.Conflict, "revision %d was read from uncommitted files", rev.Revision).Try("gpuaas get revisions --status applied")
 	}
 	s, err := c.Source(ctx, rev.Source)
 	if err != nil {
@@ -108,7 +108,7 @@ func rollback(ctx context.Context, a *output.Console, b rollbackPlan, repository
 	switch code := errs.CodeOf(err); {
 	case err == nil:
 		b.Made, b.Base, b.Commands = made.Commit, made.Base, []string{b.push()}
-		a.Notify("%s branch %s: the folders %s are as at revision %d again. Push it and ask for review.", output.SymbolGood, made.Branch, strings.Join(b.Folders, ", "), b.Revision)
+		a.Notify("%s branch %s: the folders %s are as at revision %d. Push the branch and request a review.", output.SymbolGood, made.Branch, strings.Join(b.Folders, ", "), b.Revision)
 	// No checkout, or one of something else: the commit is not in there.
 	case code == errs.NotFound || code == errs.Unavailable:
 		b.Commands = b.commands()

@@ -16,7 +16,7 @@ import (
 
 func NewGetSources(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "sources", Aliases: []string{"source", "git-sources"}, Short: "The Git repositories that declare things, and how far each has come", Args: cobra.NoArgs,
+		Use: "sources", Aliases: []string{"source", "git-sources"}, Short: "List Git sources", Args: cobra.NoArgs,
 	}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
@@ -28,7 +28,7 @@ func NewGetSources(a *output.Console) *cobra.Command {
 func SourceTable(a *output.Console, all ...oapi.GitSource) output.Table {
 	t := output.Table{
 		Head: []string{"NAME", "READY", "STATUS", "REVISION", "COMMIT", "HEAD", "CHECKED", "MESSAGE"},
-		Wide: []string{"REPOSITORY", "REF", "FOLDERS", "DECLARED BY"},
+		Wide: []string{"REPOSITORY", "REF", "FOLDERS", "CONFIGURED BY"},
 	}
 	for _, s := range all {
 		ready, _ := output.Condition(s.Conditions, "Ready")
@@ -41,7 +41,7 @@ func SourceTable(a *output.Console, all ...oapi.GitSource) output.Table {
 func sourceState(s oapi.GitSource) string {
 	switch {
 	case s.GoneAt != nil:
-		return "no longer declared"
+		return "no longer configured"
 	case s.Suspended != nil:
 		return "suspended"
 	default:
@@ -70,15 +70,15 @@ func DescribeSource(ctx context.Context, a *output.Console, c *client.Client, na
 		{"Repository", output.CellText(s.Repository)},
 		{"Branch", output.CellText(s.Ref)},
 		{"Folders", output.CellText(strings.Join(s.Dirs, ", "))},
-		{"Declared by", string(s.DeclaredBy)},
+		{"Configured", string(s.DeclaredBy)},
 		{"Forge", forgeOf(s.Forge)},
 		{"Signatures", signaturesOf(s.Verify)},
 		{"Head", short(output.ValueOrZero(s.Head))},
-		{"Stands on", strings.TrimSpace(short(output.ValueOrZero(s.AppliedCommit)) + " " + revisionOf(s.Revision))},
-		{"Looked at", output.FormatTime(output.ValueOrZero(s.CheckedAt))},
+		{"Applied", strings.TrimSpace(short(output.ValueOrZero(s.AppliedCommit)) + " " + revisionOf(s.Revision))},
+		{"Last fetch", output.FormatTime(output.ValueOrZero(s.CheckedAt))},
 		{"Fetched", output.FormatTime(output.ValueOrZero(s.FetchedAt))},
 		{"Suspended", SuspensionOf(s.Suspended)},
-		{"Gone since", output.FormatTime(output.ValueOrZero(s.GoneAt))},
+		{"Removed at", output.FormatTime(output.ValueOrZero(s.GoneAt))},
 	}
 	return a.Describe("source/"+s.Name, map[string]json.RawMessage{"source": found.Raw, "revisions": history.Raw},
 		output.Section{Facts: facts},
@@ -112,5 +112,5 @@ func SuspensionOf(s *oapi.Suspension) string {
 		return ""
 	}
 	text := output.CellText(s.Reason) + ", by " + output.CellText(s.By) + " since " + output.FormatTime(s.SuspendedAt)
-	return text + cmp.Or(map[bool]string{true: ", until somebody resumes it"}[s.Until == nil], ", until "+output.ExpiryText(s.Until))
+	return text + cmp.Or(map[bool]string{true: ", until it is resumed"}[s.Until == nil], ", until "+output.ExpiryText(s.Until))
 }

@@ -48,14 +48,14 @@ func changed[N, T any](ctx context.Context, a *output.Console, c *client.Client,
 	return a.Show(made.Raw, show(a, made.Value))
 }
 
-const suspendText = `The loop asks nothing new of a suspended object until the time given, or until it
-is resumed; what was asked for is still let go, and money still counts. Of a
-suspended source commits are read and judged, and none is applied.`
+const suspendText = `The control loop starts no new work for a suspended object until the given time, or until
+an operator resumes it. A requested release and billing continue. For a suspended source
+the platform fetches and validates commits but applies none.`
 
 func NewSuspend(a *output.Console) *cobra.Command {
 	var reason, span string
 	cmd := &cobra.Command{
-		Use: "suspend KIND/NAME|source/NAME", Short: "Leave an object or a source alone for a while", Long: suspendText,
+		Use: "suspend KIND/NAME|source/NAME", Short: "Suspend an object or a source", Long: suspendText,
 		Example: "  gpuaas suspend node/gpu-07 --reason \"the vendor is at it\" --for 2h\n  gpuaas suspend source/fleet --reason \"change freeze\"",
 	}
 	body := func() (oapi.Suspend, error) {
@@ -84,14 +84,14 @@ func NewSuspend(a *output.Console) *cobra.Command {
 				return c.SuspendGitSource(ctx, name, nil, s, once)
 			}, err
 		})
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
 	cmd.Flags().StringVar(&span, "for", "", "for how long, like 2h or 7d; until it is resumed when left out")
 	_ = cmd.MarkFlagRequired("reason")
 	return cmd
 }
 
 func NewResume(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "resume KIND/NAME|source/NAME", Short: "End a suspension now", Example: "  gpuaas resume node/gpu-07"}
+	cmd := &cobra.Command{Use: "resume KIND/NAME|source/NAME", Short: "Resume an object or a source", Example: "  gpuaas resume node/gpu-07"}
 	return changesOne(a, cmd,
 		func(c *client.Client, t client.ResourceRef) (client.Sending, error) {
 			return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {

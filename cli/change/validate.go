@@ -18,13 +18,12 @@ import (
 
 func NewValidate(a *output.Console) *cobra.Command {
 	c := &cobra.Command{
-		Use: "validate DIR", Short: "Check the files of a fleet; needs no server", Args: cobra.ExactArgs(1),
-		Long: `Checks the files of a folder as a server would, without one and without a network: their
-names and sizes, their syntax, each object against its definition, and the rules between
-objects. Every finding has the place in your own file and the rule it breaks; the rules are
-in docs/reference/findings.md.
+		Use: "validate DIR", Short: "Validate fleet files offline", Args: cobra.ExactArgs(1),
+		Long: `Validates the files of a folder as a server does, without a server and without a network: names and
+sizes, syntax, each object against its schema, and the rules between objects. Every finding names
+the place in the file and the rule; docs/reference/findings.md lists the rules.
 
-For CI, -o ` + strings.Join(reportNames()[1:], ", -o ") + ` write what the forges show:
+For CI, -o ` + strings.Join(reportNames()[1:], " write the formats of the forges:\nannotations of GitHub, SARIF 2.1.0, Code Quality of GitLab, and JUnit.") + ` write what the forges show:
 annotations of GitHub, SARIF 2.1.0, Code Quality of GitLab, and JUnit.`,
 		Example:     "  gpuaas validate environments/dev\n  gpuaas validate environments/production -o sarif > findings.sarif",
 		Annotations: map[string]string{output.MoreOutputs: strings.Join(reportNames(), ",")},
@@ -46,7 +45,7 @@ func validateFiles(ctx context.Context, a *output.Console, dir string) error {
 	tree, err := source.ReadPath(ctx, dir, source.DefaultLimits())
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
-		f := output.UsageError("there is no file or folder at %s", dir)
+		f := output.UsageError("no file or folder at %s", dir)
 		f.Try = "gpuaas validate environments/dev"
 		return f
 	case err != nil:

@@ -28,7 +28,7 @@ func (c *Client) Find(ctx context.Context, ref string) (Response[oapi.Allocation
 	}
 	if len(all.Items) == 0 {
 		return Response[oapi.Allocation]{}, &output.Failure{
-			Message: "there is no allocation " + strconv.Quote(ref), Code: string(errs.NotFound),
+			Message: "allocation " + strconv.Quote(ref) + " does not exist", Code: string(errs.NotFound),
 			Try: "gpuaas alloc list", Correlation: c.Correlation, Exit: output.ExitNotFound,
 		}
 	}

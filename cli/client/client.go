@@ -43,7 +43,7 @@ type Client struct {
 func Connect(a *output.Console) (*Client, error) {
 	c, err := ConnectAnonymously(a)
 	if err == nil && c.Settings.Token == "" {
-		return nil, errs.New(errs.TokenMissing, "there is no token for %s", c.Settings.URL)
+		return nil, errs.New(errs.TokenMissing, "no token for %s", c.Settings.URL)
 	}
 	return c, err
 }
@@ -97,7 +97,7 @@ func TransportFor(ca string) (*http.Transport, error) {
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, errs.Invalid("ca", "%s holds no certificate", ca)
+		return nil, errs.Invalid("ca", "%s contains no certificate", ca)
 	}
 	t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	return t, nil
@@ -206,7 +206,7 @@ func sendOnce[T any](ctx context.Context, c *Client, send Sender) (got Response[
 		return got, -1, nil
 	}
 	if err := json.Unmarshal(body, &got.Value); err != nil {
-		return got, -1, fmt.Errorf("%s did not answer as the contract says: %w", c.Settings.URL, err)
+		return got, -1, fmt.Errorf("the response of %s does not match the contract: %w", c.Settings.URL, err)
 	}
 	return got, -1, nil
 }
@@ -240,7 +240,7 @@ func again(resp *http.Response) time.Duration {
 
 func (c *Client) Unreachable(err error) error {
 	f := &output.Failure{
-		Message: fmt.Sprintf("%s does not answer: %v", c.Settings.URL, err), Code: string(errs.Unavailable),
+		Message: fmt.Sprintf("%s is not reachable: %v", c.Settings.URL, err), Code: string(errs.Unavailable),
 		Try: "gpuaas doctor, or start it with gpuaas up", Correlation: c.Correlation, Exit: output.ExitFailure,
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
@@ -255,7 +255,7 @@ func (c *Client) Problem(resp *http.Response, body []byte) error {
 	var p oapi.Problem
 	if json.Unmarshal(body, &p) != nil || p.Code == "" {
 		return &output.Failure{
-			Message: fmt.Sprintf("%s answered %s, not as GPUaaS does", c.Settings.URL, resp.Status), Code: string(errs.Unavailable),
+			Message: fmt.Sprintf("%s responded %s, which is not a response of GPUaaS", c.Settings.URL, resp.Status), Code: string(errs.Unavailable),
 			Try: "check the address: --url, GPUAAS_URL or the profile", Correlation: c.Correlation, Exit: output.ExitFailure,
 		}
 	}

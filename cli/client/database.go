@@ -27,7 +27,7 @@ func ReadKept(path, command string, into any, heads func() bool) error {
 		return errs.Invalid("--heads", "cannot be read").Because(err)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return errs.Invalid("--heads", "%s is not what %s prints", path, command).Because(err)
+		return errs.Invalid("--heads", "%s is not the output of %s", path, command).Because(err)
 	}
 	if !heads() {
 		return errs.Invalid("--heads", "%s names no head", path).Try("%s prints them", command)
@@ -49,7 +49,7 @@ func Database(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool,
 		}
 		if s.DataDir == "" {
 			return nil, errs.New(errs.NotFound, "no database is known: DATABASE_URL is not set, and the profile names no data directory").
-				Try("set DATABASE_URL, or use the profile of gpuaas up on this machine")
+				Try("set DATABASE_URL, or use the profile of gpuaas up on the local machine")
 		}
 		if url, err = pgcluster.URLOf(filepath.Join(s.DataDir, "postgres")); err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func Database(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool,
 	}
 	if err := db.Ping(ctx); err != nil {
 		db.Close()
-		return nil, errs.New(errs.Unavailable, "the database does not answer").Try("is the server or gpuaas up running?").Because(err)
+		return nil, errs.New(errs.Unavailable, "the database is not reachable").Try("is the server or gpuaas up running?").Because(err)
 	}
 	return db, nil
 }
@@ -97,7 +97,7 @@ func TenantNamed(names map[ids.Tenant]string, asked string) (ids.Tenant, error) 
 	}
 	id, err := ids.Parse[ids.Tenant](asked)
 	if err != nil {
-		return id, errs.New(errs.NotFound, "there is no tenant %q", asked).Try("without --tenant all are shown")
+		return id, errs.New(errs.NotFound, "tenant %q does not exist", asked).Try("omit --tenant to verify all tenants")
 	}
 	return id, nil
 }

@@ -31,7 +31,7 @@ func ExportCommand(a *output.Console, cmd *cobra.Command, mime string, of func(c
 		}
 		return SaveExport(cmd.Context(), a, c, file, mime, open)
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "write here, once it is all there; stdout when left out")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write after the export is complete (default: stdout)")
 	return cmd
 }
 

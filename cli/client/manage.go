@@ -134,8 +134,8 @@ func ConfirmedCommand[T any](a *output.Console, cmd *cobra.Command, of func(ctx 
 		}
 		return then(e, did)
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for the name")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "look, say what would be done, and stop there")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not prompt for the name")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the change without making it")
 	return cmd
 }
 
@@ -154,6 +154,6 @@ func Pick[T any](c *Client, all []T, kind, ref, try string, names func(T) []stri
 
 func (c *Client) Unknown(kind, ref, try string) error {
 	return &output.Failure{
-		Message: fmt.Sprintf("there is no %s %q", kind, ref), Code: string(errs.NotFound), Try: try, Correlation: c.Correlation, Exit: output.ExitNotFound,
+		Message: fmt.Sprintf("no %s has the name %q", kind, ref), Code: string(errs.NotFound), Try: try, Correlation: c.Correlation, Exit: output.ExitNotFound,
 	}
 }

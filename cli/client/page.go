@@ -48,7 +48,7 @@ func ReadAll[T any](ctx context.Context, c *Client, limit int, send func(ctx con
 	l := List[T]{Items: make([]T, len(all.Items)), More: all.NextCursor != nil && *all.NextCursor != ""}
 	for i, item := range all.Items {
 		if err := json.Unmarshal(item, &l.Items[i]); err != nil {
-			return List[T]{}, fmt.Errorf("the server did not answer as the contract says: %w", err)
+			return List[T]{}, fmt.Errorf("the response of the server does not match the contract: %w", err)
 		}
 	}
 	raw, err := json.Marshal(all)

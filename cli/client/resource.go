@@ -84,11 +84,11 @@ func ParseResourceRef(text string) (ResourceRef, error) {
 	}
 	switch {
 	case !found || t.Name == "":
-		f := output.UsageError("%q names nothing: KIND/NAME is needed", text)
+		f := output.UsageError("%q is not of the form KIND/NAME", text)
 		f.Try = "like node/" + cmp.Or(word, "gpu-07")
 		return ResourceRef{}, f
 	case t.Word == "":
-		f := output.UsageError("there is no kind %q", word)
+		f := output.UsageError("kind %q does not exist", word)
 		f.Try = "one of " + strings.Join(append(KindWords(), WordSource, WordRevision, WordPlan), ", ")
 		return ResourceRef{}, f
 	}
@@ -101,7 +101,7 @@ func KindNamed(word string) (oapi.Kind, error) {
 	if t.declarable() {
 		return t.Kind(), nil
 	}
-	f := output.UsageError("there is no kind %q of declared objects", word)
+	f := output.UsageError("kind %q of desired objects does not exist", word)
 	f.Try = "one of " + strings.Join(KindWords(), ", ")
 	return "", f
 }

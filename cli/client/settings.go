@@ -39,7 +39,7 @@ func ReadSettings(a *output.Console) (Settings, error) {
 	case ok:
 		s.Profile = found
 	case asked != "":
-		return Settings{}, errs.New(errs.NotFound, "there is no profile %q in %s", asked, store.Path).
+		return Settings{}, errs.New(errs.NotFound, "profile %q does not exist in %s", asked, store.Path).
 			Try("one of: %s", strings.Join(slices.Sorted(maps.Keys(file.Profiles)), ", "))
 	default:
 		s.Name = ""
@@ -93,7 +93,7 @@ func SameOrigin(x, y string) bool {
 // Address checks that there is one and that a token may be sent there.
 func (s Settings) Address() error {
 	if s.URL == "" {
-		return errs.New(errs.TokenMissing, "no installation is known: there is no profile, and GPUAAS_URL is not set").
+		return errs.New(errs.TokenMissing, "no installation: there is no profile, and GPUAAS_URL is not set").
 			Try("gpuaas up, or gpuaas login --url ADDRESS")
 	}
 	u, err := url.Parse(s.URL)

@@ -18,12 +18,12 @@ import (
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 )
 
-const agentText = `Works on a machine of the servers: builds and the keys that sign them lie in
---state-dir, what was published stands in the database of DATABASE_URL, else in that of
-gpuaas up by the profile.`
+const agentText = `Runs on a server machine. The builds and their signing keys are in --state-dir. The
+published releases are in the database of DATABASE_URL, or else in the database of the
+profile of gpuaas up.`
 
 func NewAgent(a *output.Console) *cobra.Command {
-	return output.Group("agent", "Builds of the node agent, and which nodes run them", newAgentPublish(a), newAgentList(a), newAgentRetry(a), newUpdate(a))
+	return output.Group("agent", "Manage agent releases", newAgentPublish(a), newAgentList(a), newAgentRetry(a), newUpdate(a))
 }
 
 // agentDesk is what the commands work on.
@@ -41,7 +41,7 @@ func openAgentDesk(ctx context.Context, a *output.Console, stateDir string) (d a
 	}
 	// Opening the keys of another folder would make some, and no node would believe them.
 	if _, err := os.Stat(filepath.Join(stateDir, agentrelease.KeysDir)); err != nil {
-		return d, nil, errs.Invalid("--state-dir", "%s holds no release keys of a server", stateDir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
+		return d, nil, errs.Invalid("--state-dir", "%s contains no release keys of a server", stateDir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
 	}
 	keys, err := secret.OpenSigner(filepath.Join(stateDir, agentrelease.KeysDir))
 	if err != nil {
@@ -59,7 +59,7 @@ func openAgentDesk(ctx context.Context, a *output.Console, stateDir string) (d a
 func newAgentPublish(a *output.Console) *cobra.Command {
 	var stateDir, version, minimum, expires string
 	cmd := &cobra.Command{
-		Use: "publish FILE", Short: "Sign a build of the agent, so that nodes may become it", Long: agentText, Args: cobra.ExactArgs(1),
+		Use: "publish FILE", Short: "Sign and publish an agent release", Long: agentText, Args: cobra.ExactArgs(1),
 		Example: "  gpuaas agent publish ./gpuaas-agent\n  gpuaas agent publish ./gpuaas-agent-linux-arm64 --version v1.4.0 --minimum v1.2.0 --expires 90d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			life, err := days(expires)
@@ -76,8 +76,8 @@ func newAgentPublish(a *output.Console) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&stateDir, "state-dir", "", "of the servers (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
-	flags.StringVar(&version, "version", "", "of the build; one for this machine's platform says it itself")
-	flags.StringVar(&minimum, "minimum", "", "the lowest version that a node goes back to once it runs this one")
+	flags.StringVar(&version, "version", "", "version of the build (default: the version that a build for the local platform reports)")
+	flags.StringVar(&minimum, "minimum", "", "the lowest version that a node with this version can return to")
 	flags.StringVar(&expires, "expires", "90d", "how long nodes may become it")
 	return cmd
 }
@@ -92,9 +92,9 @@ func publish(ctx context.Context, a *output.Console, d agentDesk, path string, w
 	case err != nil:
 		return err
 	case said == "" && want.Version == "":
-		return output.UsageError("a build for %s does not say here which version it is: --version", b.Platform)
+		return output.UsageError("a build for %s cannot run here to report its version: set --version", b.Platform)
 	case said != "" && want.Version != "" && said != want.Version:
-		return errs.Invalid("--version", "the build says that it is %s", said)
+		return errs.Invalid("--version", "the build reports version %s", said)
 	}
 	b.Version, b.Minimum, b.Life, b.Actor = said, want.Minimum, want.Life, "system:cli"
 	if said == "" {
@@ -110,7 +110,7 @@ func publish(ctx context.Context, a *output.Console, d agentDesk, path string, w
 func newAgentList(a *output.Console) *cobra.Command {
 	var stateDir string
 	cmd := &cobra.Command{
-		Use: "list", Short: "The builds that were published, and how far each has come", Long: agentText, Args: cobra.NoArgs,
+		Use: "list", Short: "List agent releases", Long: agentText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, done, err := openAgentDesk(cmd.Context(), a, stateDir)
 			if err != nil {
@@ -185,7 +185,7 @@ func showReleases(a *output.Console, all []agentrelease.Release, rollouts []agen
 func newAgentRetry(a *output.Console) *cobra.Command {
 	var stateDir string
 	cmd := &cobra.Command{
-		Use: "retry VERSION", Short: "Go on with a version that was stopped", Long: agentText, Args: cobra.ExactArgs(1),
+		Use: "retry VERSION", Short: "Resume a stopped rollout", Long: agentText, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, done, err := openAgentDesk(cmd.Context(), a, stateDir)
 			if err != nil {

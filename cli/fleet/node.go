@@ -15,12 +15,12 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-const nodeText = `A node is declared, enrols with a token of its own, and is then sold. Whatever takes
-it off the market is a hold with an owner, a reason and, where it has one, an end:
-several may stand at once, and only who set one lifts it.`
+const nodeText = `A node is created, enrols with an enrolment token, and then offers its slots. An operator
+hold blocks a node or a slot. It has an owner, a reason and optionally an end. Several
+holds can exist at the same time. Only the owner of a hold or an admin removes it.`
 
 func NewNode(a *output.Console) *cobra.Command {
-	cmd := output.Group("node", "Machines: bring them in, hold them, drain them, take them out",
+	cmd := output.Group("node", "Manage nodes",
 		newNodeAdd(a), newNodeList(a), newNodeCordon(a), newNodeUncordon(a), newNodeDrain(a), newNodeProbe(a), newNodeUpdate(a), newNodeRetire(a),
 		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a))
 	cmd.Long = nodeText
@@ -46,7 +46,7 @@ func nodeNamed(ref string) string { return strings.TrimPrefix(ref, "node/") }
 
 // heldTable is a node as a verb leaves it: how it stands, and what holds it.
 func heldTable(a *output.Console, all ...oapi.Node) output.Table {
-	t := output.Table{Head: []string{"NAME", "STATUS", "HEALTH", "REACHABLE", "FREE", "HELD BY", "UNTIL", "REASON"}}
+	t := output.Table{Head: []string{"NAME", "STATUS", "HEALTH", "REACHABLE", "FREE", "HOLD", "UNTIL", "REASON"}}
 	for _, n := range all {
 		by, until, why := "-", "-", "-"
 		if holds := output.ValueOrZero(n.Holds); len(holds) > 0 {
@@ -85,8 +85,8 @@ func nodeStatus(n oapi.Node) string {
 
 func newNodeCordon(a *output.Console) *cobra.Command {
 	var reason, span string
-	cmd := &cobra.Command{Use: "cordon NODE", Short: "Place nothing new on a machine; what stands on it stays", Example: "  gpuaas node cordon gpu-07 --reason \"fans are loud\" --for 2h"}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd := &cobra.Command{Use: "cordon NODE", Short: "Cordon a node", Example: "  gpuaas node cordon gpu-07 --reason \"fans are loud\" --for 2h"}
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
 	cmd.Flags().StringVar(&span, "for", "", "for how long, like 2h or 7d; until it is lifted when left out")
 	_ = cmd.MarkFlagRequired("reason")
 	return onNode(a, cmd, func(c *client.Client, name string) (client.Sending, error) {
@@ -113,10 +113,10 @@ func endOf(a *output.Console, span, flag string) (*time.Time, error) {
 func newNodeUncordon(a *output.Console) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "uncordon NODE", Aliases: []string{"undrain"}, Short: "Lift your cordons and drains of a machine",
-		Example: "  gpuaas node uncordon gpu-07\n  gpuaas node uncordon gpu-07 --force   # also what others hold; for admins",
+		Use: "uncordon NODE", Aliases: []string{"undrain"}, Short: "Uncordon a node",
+		Example: "  gpuaas node uncordon gpu-07\n  gpuaas node uncordon gpu-07 --force   # also the holds of other operators; needs role admin",
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "lift what others hold, too; for admins")
+	cmd.Flags().BoolVar(&force, "force", false, "also remove the holds of other operators; needs role admin")
 	return onNode(a, cmd, func(c *client.Client, name string) (client.Sending, error) {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.UncordonNode(ctx, name, nil, oapi.NodeUncordon{Force: output.PointerOrNil(force)}, once)
@@ -129,7 +129,7 @@ func newNodeDrain(a *output.Console) *cobra.Command {
 	var wait bool
 	timeout := 2 * time.Hour
 	cmd := &cobra.Command{
-		Use: "drain NODE", Short: "Move work away: tenants are told, and released at the deadline", Args: cobra.ExactArgs(1),
+		Use: "drain NODE", Short: "Drain a node", Args: cobra.ExactArgs(1),
 		Example: "  gpuaas node drain gpu-07 --reason \"board swap\" --grace 30m --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
@@ -159,9 +159,9 @@ func newNodeDrain(a *output.Console) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&reason, "reason", "", "why, for the tenants and whoever finds it; required")
+	flags.StringVar(&reason, "reason", "", "reason, which tenants can read; required")
 	flags.StringVar(&grace, "grace", "", "how long tenants may stay, like 30m or 0m; by policy when left out")
-	flags.BoolVar(&wait, "wait", false, "wait until nobody stands on it")
+	flags.BoolVar(&wait, "wait", false, "wait until the node has no allocations")
 	flags.DurationVar(&timeout, "timeout", timeout, "how long to wait")
 	_ = cmd.MarkFlagRequired("reason")
 	return cmd
@@ -191,7 +191,7 @@ func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name
 			return a.Show(got.Raw, heldTable(a, n))
 		}
 		if n.EvictsAt == nil {
-			return &output.Failure{Message: name + " does not drain any more: somebody has called it off", Code: output.CodeDeclined, Try: "gpuaas describe node/" + name, Exit: output.ExitFailure}
+			return &output.Failure{Message: name + " is no longer draining: the drain was cancelled", Code: output.CodeDeclined, Try: "gpuaas describe node/" + name, Exit: output.ExitFailure}
 		}
 		if now := DrainWaits(a, n); now != last {
 			a.Notify("%s %s", output.SymbolBusy, now)
@@ -209,13 +209,13 @@ func DrainWaits(a *output.Console, n oapi.Node) string {
 	case output.ValueOrZero(n.Occupied) == 0:
 		return n.Name + " is about to be drained"
 	case n.Reachability != oapi.NodeReachabilityReachable:
-		return fmt.Sprintf("%s is silent: %d slots wait for its proof", n.Name, output.ValueOrZero(n.Occupied))
+		return fmt.Sprintf("%s does not report: %d slots wait for its proof", n.Name, output.ValueOrZero(n.Occupied))
 	}
-	return fmt.Sprintf("%s: %d slots are held; tenants leave by %s", n.Name, output.ValueOrZero(n.Occupied), output.FormatTime(output.ValueOrZero(n.EvictsAt)))
+	return fmt.Sprintf("%s: %d slots are occupied; the platform releases them at %s", n.Name, output.ValueOrZero(n.Occupied), output.FormatTime(output.ValueOrZero(n.EvictsAt)))
 }
 
 func newNodeProbe(a *output.Console) *cobra.Command {
-	return onNode(a, &cobra.Command{Use: "probe NODE", Short: "Ask a machine how it is, and wait for the answer"}, func(c *client.Client, name string) (client.Sending, error) {
+	return onNode(a, &cobra.Command{Use: "probe NODE", Short: "Probe a node"}, func(c *client.Client, name string) (client.Sending, error) {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.ProbeNode(ctx, name, nil, oapi.Empty{}, once)
 		}, nil
@@ -223,7 +223,7 @@ func newNodeProbe(a *output.Console) *cobra.Command {
 }
 
 func newNodeRetire(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "retire NODE", Short: "Take a machine out of the fleet; drain it first", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "retire NODE", Short: "Retire a node", Args: cobra.ExactArgs(1)}
 	return client.DeleteCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Effect, error) {
 		name := nodeNamed(args[0])
 		return client.Effect{Name: name, What: name + " leaves the fleet", Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
@@ -234,12 +234,12 @@ func newNodeRetire(a *output.Console) *cobra.Command {
 
 func newNodeRevoke(a *output.Console) *cobra.Command {
 	var reason string
-	cmd := &cobra.Command{Use: "revoke NODE", Short: "End a machine's certificates: it is believed no more until it is enrolled anew", Args: cobra.ExactArgs(1)}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd := &cobra.Command{Use: "revoke NODE", Short: "Revoke node certificates", Args: cobra.ExactArgs(1)}
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
 	_ = cmd.MarkFlagRequired("reason")
 	return client.DeleteCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Effect, error) {
 		name := nodeNamed(args[0])
-		return client.Effect{Name: name, What: name + " is believed no more", Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
+		return client.Effect{Name: name, What: name + ": all certificates are revoked", Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.RevokeNode(ctx, name, nil, oapi.Reason{Reason: reason}, once)
 		}}, nil
 	})
@@ -250,7 +250,7 @@ func newNodeRevoke(a *output.Console) *cobra.Command {
 func onSlot(a *output.Console, cmd *cobra.Command, send func(c *client.Client, id uuid.UUID, reason string) client.Sending) *cobra.Command {
 	var reason string
 	cmd.Args = cobra.ExactArgs(1)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
 	_ = cmd.MarkFlagRequired("reason")
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
 		id, err := slotOf(ctx, c, args[0])
@@ -294,7 +294,7 @@ func slotTable(_ *output.Console, all ...oapi.Slot) output.Table {
 
 func newNodeQuarantine(a *output.Console) *cobra.Command {
 	return onSlot(a, &cobra.Command{
-		Use: "quarantine NODE:GPU|SLOT", Short: "Keep one slot for inspection; whoever has it stays", Example: "  gpuaas node quarantine gpu-07:3 --reason \"ECC errors\"",
+		Use: "quarantine NODE:GPU|SLOT", Short: "Quarantine a slot", Example: "  gpuaas node quarantine gpu-07:3 --reason \"ECC errors\"",
 	}, func(c *client.Client, id uuid.UUID, reason string) client.Sending {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.QuarantineSlot(ctx, id, nil, oapi.Reason{Reason: reason}, once)
@@ -304,7 +304,7 @@ func newNodeQuarantine(a *output.Console) *cobra.Command {
 
 func newNodeClear(a *output.Console) *cobra.Command {
 	return onSlot(a, &cobra.Command{
-		Use: "clear NODE:GPU|SLOT", Short: "Give a slot back to the market, where its last release was proved", Example: "  gpuaas node clear gpu-07:3 --reason \"replaced and burnt in\"",
+		Use: "clear NODE:GPU|SLOT", Short: "Clear a slot quarantine", Example: "  gpuaas node clear gpu-07:3 --reason \"replaced and tested\"",
 	}, func(c *client.Client, id uuid.UUID, reason string) client.Sending {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.ClearSlot(ctx, id, nil, oapi.Reason{Reason: reason}, once)
@@ -315,10 +315,10 @@ func newNodeClear(a *output.Console) *cobra.Command {
 func newNodeAccept(a *output.Console) *cobra.Command {
 	var fingerprint, reason string
 	cmd := &cobra.Command{
-		Use: "accept NODE", Short: "Accept the hardware that a machine reports now", Long: "Lifts the hold of a machine whose hardware has changed. \"gpuaas describe node/NODE\" says how, and the fingerprint to name.",
+		Use: "accept NODE", Short: "Accept changed node hardware", Long: "Accepts the changed hardware of a node, and removes the hold. \"gpuaas describe node/NODE\" prints the difference and the fingerprint.",
 	}
-	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "of what you have looked at, or its beginning; required")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the reported hardware, or its first characters; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
 	_ = cmd.MarkFlagRequired("fingerprint")
 	_ = cmd.MarkFlagRequired("reason")
 	return onNode(a, cmd, func(c *client.Client, name string) (client.Sending, error) {
@@ -331,12 +331,12 @@ func newNodeAccept(a *output.Console) *cobra.Command {
 func newNodeHealth(a *output.Console) *cobra.Command {
 	var gpu, reason, span string
 	cmd := &cobra.Command{
-		Use: "health NODE LEVEL", Short: "Say how healthy a machine is, beside what it reports", Args: cobra.ExactArgs(2),
-		Long:    "LEVEL is healthy, degraded, unhealthy, or unknown to take your word back.",
+		Use: "health NODE LEVEL", Short: "Override node health", Args: cobra.ExactArgs(2),
+		Long:    "LEVEL is healthy, degraded or unhealthy. unknown removes the override.",
 		Example: "  gpuaas node health gpu-07 unhealthy --reason \"coolant leak\" --for 1d",
 	}
 	cmd.Flags().StringVar(&gpu, "gpu", "", "UUID of one GPU; the node when left out")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
 	cmd.Flags().StringVar(&span, "for", "", "for how long, like 2h or 7d")
 	_ = cmd.MarkFlagRequired("reason")
 	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-const addText = `Declares the node and prints one line to paste on the host. The line fetches the agent,
-compares it with the digest that this server told, and enrols: its token works once,
-for this node, for a quarter of an hour.`
+const addText = `Creates the node and prints one command to run on the node. The command downloads the
+agent, compares it with the digest from this server, and enrols. Its token works once,
+for this node, within 15 minutes.`
 
 func newNodeAdd(a *output.Console) *cobra.Command {
 	body := oapi.NodeRequest{}
@@ -26,7 +26,7 @@ func newNodeAdd(a *output.Console) *cobra.Command {
 	var address string
 	var serials []string
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Declare a machine, and print the line that brings it in", Long: addText, Args: cobra.ExactArgs(1),
+		Use: "add NAME", Short: "Create a node and print its install command", Long: addText, Args: cobra.ExactArgs(1),
 		Example: "  gpuaas node add gpu-07 --sku h100-sxm --region eu-1 --gpus 8",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
@@ -43,7 +43,7 @@ func newNodeAdd(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.Notify("%s %s is declared", output.SymbolGood, body.Name)
+			a.Notify("%s %s is created", output.SymbolGood, body.Name)
 			token, err := tokenOf(cmd.Context(), a, c, body.Name)
 			if err != nil {
 				return err
@@ -52,11 +52,11 @@ func newNodeAdd(a *output.Console) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&body.Sku, "sku", "", "what its GPUs are sold as; required")
-	flags.StringVar(&body.Region, "region", "", "where it stands; required")
-	flags.IntVar(&body.Gpus, "gpus", 0, "how many it must show; required")
-	flags.StringVar(&address, "address", "", "where its SSH service is reached, HOST or HOST:PORT; its name when left out")
-	flags.StringSliceVar(&serials, "serial", nil, "serial number of a GPU that it must show; once for each")
+	flags.StringVar(&body.Sku, "sku", "", "SKU of its GPUs; required")
+	flags.StringVar(&body.Region, "region", "", "region; required")
+	flags.IntVar(&body.Gpus, "gpus", 0, "number of GPUs that the node must report; required")
+	flags.StringVar(&address, "address", "", "address of its SSH service, HOST or HOST:PORT (default: the name of the node)")
+	flags.StringSliceVar(&serials, "serial", nil, "serial number of a GPU that the node must report; may be repeated")
 	flags.BoolVar(&root, "root", false, "the line is for a root shell: without sudo")
 	for _, name := range []string{"sku", "region", "gpus"} {
 		_ = cmd.MarkFlagRequired(name)
@@ -67,7 +67,7 @@ func newNodeAdd(a *output.Console) *cobra.Command {
 func newNodeEnrol(a *output.Console) *cobra.Command {
 	var root bool
 	cmd := &cobra.Command{
-		Use: "re-enrol NODE", Aliases: []string{"enrol"}, Short: "Print the line by which a machine comes in anew; what it had before ends with it", Args: cobra.ExactArgs(1),
+		Use: "re-enrol NODE", Aliases: []string{"enrol"}, Short: "Create a new enrolment token", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -112,13 +112,13 @@ func showToken(a *output.Console, token client.Response[oapi.EnrolmentToken], ro
 		return a.Describe("node/"+t.Node, parts)
 	}
 	if t.Install == nil {
-		a.Notify("This server hands out no agent: install it on the host, and give it this token within %s.", output.FormatSeconds(int64(t.ExpiresAt.Sub(a.Clock.Now())/time.Second)))
+		a.Notify("This server has no agent release: install the agent on the node, and enrol it with this token within %s.", output.FormatSeconds(int64(t.ExpiresAt.Sub(a.Clock.Now())/time.Second)))
 		return a.Write(t.Token + "\n")
 	}
 	line := t.Install.Command
 	if root {
 		line = strings.Replace(line, "sudo ./gpuaas-agent", "./gpuaas-agent", 1)
 	}
-	a.Notify("Run this line on the host within %s; it works once:", output.FormatSeconds(int64(t.ExpiresAt.Sub(a.Clock.Now())/time.Second)))
+	a.Notify("Run this command on the node within %s; it works once:", output.FormatSeconds(int64(t.ExpiresAt.Sub(a.Clock.Now())/time.Second)))
 	return a.Write(fmt.Sprintln(line))
 }

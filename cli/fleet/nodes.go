@@ -17,7 +17,7 @@ import (
 func NewGetNodes(a *output.Console) *cobra.Command {
 	limit := client.PageSize
 	cmd := &cobra.Command{
-		Use: "nodes", Aliases: []string{"node"}, Short: "The machines; for those who are no operators, capacity", Args: cobra.NoArgs,
+		Use: "nodes", Aliases: []string{"node"}, Short: "List nodes", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -25,7 +25,7 @@ func NewGetNodes(a *output.Console) *cobra.Command {
 			}
 			all, err := Nodes(cmd.Context(), c, limit)
 			if client.IsForbidden(err) {
-				a.Notify("The machines are for operators%s; this is their capacity.", client.OperatorHint(a))
+				a.Notify("Only operators can list nodes%s. The table contains the capacity of the fleet.", client.OperatorHint(a))
 				return capacity(cmd.Context(), a, c)
 			}
 			if err != nil {

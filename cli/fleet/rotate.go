@@ -23,12 +23,12 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 )
 
-const rotateText = `Works on the keys themselves, on a machine of the servers: those of --state-dir, or
-Vault by the same variables as the server. Servers go on running and notice within a
-second; nodes are asked to renew and hear of the new beside the old.
+const rotateText = `Runs on a server machine. The keys are in --state-dir, or in Vault with the same variables as
+the server. Servers continue and read the new keys within a second. Nodes receive the new key
+next to the old one.
 
-It also reads the database, of DATABASE_URL or of gpuaas up by the profile: who
-believes what stands there, and what was done is audited there.`
+The command also reads the database of DATABASE_URL, or else of the profile of gpuaas up: the
+keys that each node has acknowledged. It writes an audit row.`
 
 // rotated is a set of keys that rolls over.
 type rotated struct {
@@ -49,11 +49,13 @@ func rotates(name string) rotated {
 }
 
 func NewCA(a *output.Console) *cobra.Command {
-	return output.Group("ca", "The authority that certifies nodes", newRotate(a, "Roll the authority over, while old certificates go on working", "ca"))
+	return output.Group("ca", "Manage the node certificate authority", newRotate(a, [3]string{
+		"Rotate the certificate authority", "Create the new certificate authority", "Remove the old certificate authority",
+	}, "ca"))
 }
 
 func NewKeysRotate(a *output.Console) *cobra.Command {
-	return newRotate(a, "Roll over the keys of the servers that sign tasks, or logins over SSH", "tasks", "logins")
+	return newRotate(a, [3]string{"Rotate task signing keys", "Create the new signing key", "Remove the old signing key"}, "tasks", "logins")
 }
 
 // rotation is what the three commands share.
@@ -64,22 +66,24 @@ type rotation struct {
 	force    bool
 }
 
-func newRotate(a *output.Console, short string, of ...string) *cobra.Command {
+// newRotate returns the group with its three commands. shorts are those of the group, of begin and of
+// finish.
+func newRotate(a *output.Console, shorts [3]string, of ...string) *cobra.Command {
 	r := &rotation{a: a, of: of[0]}
 	begin := &cobra.Command{
-		Use: "begin", Short: "Make the new one; both are believed from now on", Long: rotateText, Args: cobra.NoArgs,
+		Use: "begin", Short: shorts[1], Long: rotateText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.begin) },
 	}
 	status := &cobra.Command{
-		Use: "status", Short: "Say which there are, and how many nodes have heard", Long: rotateText, Args: cobra.NoArgs,
+		Use: "status", Short: "Show rotation progress", Long: rotateText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.show) },
 	}
 	finish := &cobra.Command{
-		Use: "finish", Short: "Forget the old one, once every node has heard of the new", Long: rotateText, Args: cobra.NoArgs,
+		Use: "finish", Short: shorts[2], Long: rotateText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.finish) },
 	}
-	finish.Flags().BoolVar(&r.force, "force", false, "also where nodes have not heard; an operator must enrol those again")
-	g := output.Group("rotate", short, begin, status, finish)
+	finish.Flags().BoolVar(&r.force, "force", false, "also if nodes have not acknowledged the new key; an operator must enrol those again")
+	g := output.Group("rotate", shorts[0], begin, status, finish)
 	for _, c := range g.Commands() {
 		c.Flags().StringVar(&r.stateDir, "state-dir", "", "keys of the servers (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
 	}
@@ -103,7 +107,7 @@ type desk struct {
 func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error) error {
 	d := desk{rotated: rotates(r.of)}
 	if d.name == "" {
-		return output.UsageError("there are no keys %q; --of tasks|logins", r.of)
+		return output.UsageError("keys %q do not exist; use --of tasks|logins", r.of)
 	}
 	keys, err := keystore.ConfigFromEnv(r.a.Env)
 	if err != nil {
@@ -138,7 +142,7 @@ func (r *rotation) dir() (string, error) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "keys")); err != nil {
-		return "", errs.Invalid("--state-dir", "%s holds no keys of a server", dir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
+		return "", errs.Invalid("--state-dir", "%s contains no keys of a server", dir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
 	}
 	return dir, nil
 }
@@ -151,7 +155,7 @@ func (r *rotation) begin(ctx context.Context, d desk) error {
 		return err
 	}
 	if d.nodes {
-		r.a.Notify("Nodes hear of it within minutes: %s status", d.again)
+		r.a.Notify("Nodes receive it within minutes: %s status", d.again)
 	}
 	return nil
 }
@@ -163,11 +167,11 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 	}
 	switch {
 	case !d.nodes && !r.force:
-		return errs.New(errs.Conflict, "hosts hear of a new key with the next allocation or change of keys, and nobody counts them").
+		return errs.New(errs.Conflict, "nodes receive a new key with the next allocation or change of keys, and the server does not count them").
 			Try("once every running allocation is newer than the new key: %s finish --force", d.again)
 	case d.nodes && behind > 0 && !r.force:
-		return errs.New(errs.Conflict, "%s not heard of the new %s", has(behind), d.what).
-			Try("look again with %s status; --force leaves them behind, and an operator must enrol them again", d.again)
+		return errs.New(errs.Conflict, "%s not acknowledged the new %s", has(behind), d.what).
+			Try("check again with %s status; after --force an operator must enrol these nodes again", d.again)
 	case d.nodes && behind > 0:
 		r.a.Notify("%s %s left behind and must be enrolled again.", output.SymbolWarn, output.CountOf(behind, "node"))
 	}
@@ -189,7 +193,7 @@ func has(n int) string {
 func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.Rotator, context.Context) error) error {
 	rotator, ok := d.of(d.custody).(secret.Rotator)
 	if !ok {
-		return errs.New(errs.Conflict, "this %s is rolled over where it is kept", d.what).Try("docs/guides/rotate-ca-and-keys.md says how; status works here")
+		return errs.New(errs.Conflict, "this %s is rotated in its key store", d.what).Try("see docs/guides/rotate-ca-and-keys.md; status works here")
 	}
 	return pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
@@ -246,7 +250,7 @@ func (r *rotation) show(ctx context.Context, d desk) error {
 		return err
 	}
 	if d.nodes && !r.a.Data() {
-		r.a.Notify("%d of %s believe what is to be believed.", all-behind, output.CountOf(all, "node"))
+		r.a.Notify("%d of %s have acknowledged all keys.", all-behind, output.CountOf(all, "node"))
 	}
 	return nil
 }
@@ -256,9 +260,9 @@ func (d desk) keys() (list []rotating) {
 	case *pki.Local:
 		gens := of.Generations()
 		for i, g := range gens {
-			role := map[bool]string{true: "certifies nodes and the door", false: "certifies the door; nodes have been certified by it"}[len(gens) == 1]
+			role := map[bool]string{true: "certifies nodes and the node API", false: "certifies the node API; it has certified nodes"}[len(gens) == 1]
 			if i > 0 {
-				role = "certifies nodes; the door follows"
+				role = "certifies nodes; the node API follows"
 			}
 			list = append(list, rotating{"root", g.Fingerprint, role, &g.Root.NotAfter}, rotating{"issuing", g.Issuer, role, &g.Issuing.NotAfter})
 		}
@@ -268,12 +272,12 @@ func (d desk) keys() (list []rotating) {
 		}
 	case secret.Signer:
 		for kid := range of.Public() {
-			list = append(list, rotating{Kind: "key", ID: kid, Role: map[bool]string{true: "signs", false: "believed; signs after finish"}[kid == of.Active()]})
+			list = append(list, rotating{Kind: "key", ID: kid, Role: map[bool]string{true: "signs", false: "accepted; signs after finish"}[kid == of.Active()]})
 		}
 		slices.SortFunc(list, func(a, b rotating) int { return cmp.Compare(a.ID, b.ID) })
 	case secret.UserCA:
 		for i, line := range of.Public() {
-			list = append(list, rotating{Kind: "key", ID: line, Role: map[bool]string{true: "signs", false: "believed; signs after finish"}[i == 0]})
+			list = append(list, rotating{Kind: "key", ID: line, Role: map[bool]string{true: "signs", false: "accepted; signs after finish"}[i == 0]})
 		}
 	}
 	return list

@@ -14,17 +14,17 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-const updateText = `Declares which build of the agent a node runs, or every node when none is named. The
-nodes become it in rings, as node.update_ring_percent says; gpuaas agent list shows how
-far it has come. An empty version leaves each node as it is. A value that Git sets is
-refused with the file and line to edit.`
+const updateText = `Sets the agent version of a node, or of all nodes without a name. The nodes are updated in rings,
+as the policy node.update_ring_percent defines; gpuaas agent list prints the progress. An empty
+version leaves each node unchanged. If Git sets the value, the server rejects the change and
+names the file and the line to edit.`
 
 // newUpdate declares the version: the policy key node.agent_version at the scope of
 // the node, or of the platform.
 func newUpdate(a *output.Console) *cobra.Command {
 	var version string
 	cmd := &cobra.Command{
-		Use: "update [NODE]", Short: "Declare which build of the agent a node, or every node, runs", Long: updateText, Args: cobra.MaximumNArgs(1),
+		Use: "update [NODE]", Short: "Set the agent version", Long: updateText, Args: cobra.MaximumNArgs(1),
 		Example: "  gpuaas agent update gpu-node-01 --version v1.4.0\n  gpuaas agent update --version v1.4.0",
 	}
 	client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
@@ -60,7 +60,7 @@ func newUpdate(a *output.Console) *cobra.Command {
 // newNodeUpdate is the same for one node, beside the other verbs of nodes.
 func newNodeUpdate(a *output.Console) *cobra.Command {
 	cmd := newUpdate(a)
-	cmd.Use, cmd.Short, cmd.Args = "update NODE", "Declare which build of the agent a node runs", cobra.ExactArgs(1)
+	cmd.Use, cmd.Short, cmd.Args = "update NODE", "Set the agent version of a node", cobra.ExactArgs(1)
 	cmd.Example = "  gpuaas node update gpu-node-01 --version v1.4.0"
 	return cmd
 }

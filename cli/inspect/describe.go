@@ -33,13 +33,13 @@ func NewDescribe(a *output.Console) *cobra.Command {
 			},
 		}
 	}
-	describe := output.Group("describe", "Everything about one thing, and why it is so",
-		one("alloc", []string{"allocation"}, "An allocation: conditions, timeline, the loop's reasons", describeAllocation),
-		one("node", nil, "A machine: its GPUs, slots, where it is declared, the loop's reasons", describeNode),
-		one("sku", nil, "A SKU: price, capacity, where it is declared", describeSku),
-		one("source", []string{"git-source"}, "A Git source: conditions, what it stands on, its revisions", change.DescribeSource),
-		one("revision", []string{"rev"}, "A revision: author, findings with file and line, what it waits for", change.DescribeRevision),
-		one("plan", nil, "A plan: what the loop decided, or what a change would do", change.DescribePlan))
+	describe := output.Group("describe", "Show a resource in detail",
+		one("alloc", []string{"allocation"}, "Show an allocation in detail", describeAllocation),
+		one("node", nil, "Show a node in detail", describeNode),
+		one("sku", nil, "Show an SKU in detail", describeSku),
+		one("source", []string{"git-source"}, "Show a Git source in detail", change.DescribeSource),
+		one("revision", []string{"rev"}, "Show a revision in detail", change.DescribeRevision),
+		one("plan", nil, "Show a plan in detail", change.DescribePlan))
 	describe.Example = "  gpuaas describe node gpu-07\n  gpuaas describe revision/12"
 	describe.ValidArgsFunction = client.CompleteResources(a, client.WordSource, client.WordRevision, client.WordPlan)
 	describe.RunE = named(a, describeThing)
@@ -123,7 +123,7 @@ func describeNode(ctx context.Context, a *output.Console, c *client.Client, name
 		{"SSH", output.OrDash(output.ValueOrZero(n.Address))},
 		{"Agent", output.OrDash(output.ValueOrZero(n.AgentVersion))},
 		{"Last report", output.FormatTime(output.ValueOrZero(n.LastReportAt))},
-		{"Declared in", origin(declared.Value)},
+		{"Source", origin(declared.Value)},
 		{"Suspended", change.SuspensionOf(declared.Value.Metadata.Suspended)},
 		{"Message", n.Message},
 	}
@@ -166,7 +166,7 @@ func describeSku(ctx context.Context, a *output.Console, c *client.Client, name 
 		{"Price", output.Amount(s.Price) + " per GPU and hour"},
 		{"Free", strconv.Itoa(s.Free)},
 		{"Most", fmt.Sprintf("%d in one allocation", s.MaxGpus)},
-		{"Declared in", origin(declared.Value)},
+		{"Source", origin(declared.Value)},
 		{"Suspended", change.SuspensionOf(declared.Value.Metadata.Suspended)},
 	}
 	regions := output.Table{Head: []string{"REGION", "GPUS", "FREE"}}
@@ -251,7 +251,7 @@ func Reasons(ctx context.Context, a *output.Console, c *client.Client, since tim
 			w.Steps = append(w.Steps, s)
 			reason := s.Reason
 			if s.Blocked != "" {
-				reason += "; held back: " + s.Blocked
+				reason += "; blocked: " + s.Blocked
 			}
 			verb := s.Verb
 			if s.Event != "" {

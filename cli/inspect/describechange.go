@@ -30,7 +30,7 @@ func describeObject(ctx context.Context, a *output.Console, c *client.Client, t 
 		{"ID", m.Uid.String()},
 		{"Project", output.ValueOrZero(m.Scope)},
 		{"Owner", string(m.Source.Owner)},
-		{"Declared in", origin(found.Value)},
+		{"Source", origin(found.Value)},
 		{"Generation", output.Itoa(m.Generation)},
 		{"Version", m.ResourceVersion},
 		{"Sync, health", strings.Trim(string(s.Sync)+", "+string(s.Health), ", ")},
@@ -59,5 +59,5 @@ func adoptionOf(a *oapi.Adoption) string {
 	if a == nil {
 		return ""
 	}
-	return "the next revision of source " + a.Source + " may take it over, until " + output.FormatTime(a.Until)
+	return "the next revision of source " + a.Source + " can adopt it until " + output.FormatTime(a.Until)
 }

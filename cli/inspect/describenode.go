@@ -15,20 +15,20 @@ func nodeAdvice(a *output.Console, n oapi.Node) (advice []string) {
 	add := func(format string, args ...any) { advice = append(advice, fmt.Sprintf(format, args...)) }
 	switch n.Lifecycle {
 	case oapi.NodeLifecycleDeclared:
-		add("It has not come in yet: gpuaas node re-enrol %s prints the line to run on the host.", n.Name)
+		add("The node has not enrolled yet: gpuaas node re-enrol %s prints the command to run on the node.", n.Name)
 	case oapi.NodeLifecycleEnrolled:
-		add("It is enrolled and has not reported whole yet, or its agent carries out no allocations: gpuaas-agent doctor, on the host.")
+		add("The node is enrolled but has not sent a complete report, or its agent cannot run allocations: run gpuaas-agent doctor on the node.")
 	case oapi.NodeLifecycleDraining:
 		add("%s. gpuaas node uncordon %s calls it off.", fleet.DrainWaits(a, n), n.Name)
 	case oapi.NodeLifecycleDrained:
-		add("Nobody stands on it: work on it, then gpuaas node uncordon %s, or gpuaas node retire %s.", n.Name, n.Name)
+		add("The node has no allocations. After the work run gpuaas node uncordon %s, or gpuaas node retire %s.", n.Name, n.Name)
 	case oapi.NodeLifecycleActive, oapi.NodeLifecycleOffline, oapi.NodeLifecycleCommissioning, oapi.NodeLifecycleRetired:
 	}
 	if n.Reachability != oapi.NodeReachabilityReachable && n.Lifecycle != oapi.NodeLifecycleDeclared {
-		add("Its agent is silent: systemctl status gpuaas-agent gpuaas-agent-helper, on the host. What runs there is unknown, and nothing is sold of it.")
+		add("The agent does not report: run systemctl status gpuaas-agent gpuaas-agent-helper on the node. The state of its allocations is unknown, and its slots are not sold.")
 	}
 	if left := certified(output.ValueOrZero(n.Certificates)); n.Certificates != nil && left == 0 && n.Lifecycle != oapi.NodeLifecycleDeclared {
-		add("No certificate of it is in force: gpuaas node re-enrol %s prints the line to run on the host.", n.Name)
+		add("The node has no valid certificate: gpuaas node re-enrol %s prints the command to run on the node.", n.Name)
 	}
 	if n.Changed != nil {
 		add("Its hardware has changed (%s). If that is right: gpuaas node accept %s --fingerprint %.12s --reason …", *n.Changed, n.Name, output.ValueOrZero(n.ReportedFingerprint))

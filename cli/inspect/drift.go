@@ -22,12 +22,12 @@ func NewDrift(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-const driftText = `Lists each field in which observed differs from desired: since when, whose it is, why,
-what is done about it, until when, and what it costs in an hour. Open ones first.`
+const driftText = `Lists each field whose observed value differs from desired state, with its start, owner,
+cause, action, deadline and cost per hour. Open drift comes first.`
 
 func newDriftList(a *output.Console, use string) *cobra.Command {
 	var kind, status string
-	cmd := &cobra.Command{Use: use, Short: "Where observed differs from desired", Long: driftText, Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: use, Short: "List drift", Long: driftText, Args: cobra.NoArgs}
 	client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		which := oapi.ListDriftParams{Status: output.PointerOrNil(oapi.ListDriftParamsStatus(status))}
 		if kind != "" {
@@ -100,7 +100,7 @@ func noSingleDrift() error {
 func newDriftIgnore(a *output.Console) *cobra.Command {
 	var reason, end string
 	cmd := &cobra.Command{
-		Use: "ignore ID", Short: "Live with a difference until a time, with a reason; then it is open again", Args: cobra.ExactArgs(1),
+		Use: "ignore ID", Short: "Ignore drift until a given time", Args: cobra.ExactArgs(1),
 	}
 	client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
 		id, ref, ok := output.IdOf(args[0])
@@ -115,7 +115,7 @@ func newDriftIgnore(a *output.Console) *cobra.Command {
 		}
 		return ignoring(c, id, oapi.Ignore{Reason: reason, Until: at}), nil
 	}, DriftTable)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
 	cmd.Flags().StringVar(&end, "until", "", "RFC 3339, a day, or a length of time like 7d; at most 90 days; required")
 	_ = cmd.MarkFlagRequired("reason")
 	_ = cmd.MarkFlagRequired("until")

@@ -27,13 +27,13 @@ type listing struct {
 func NewEvents(a *output.Console) *cobra.Command {
 	f := listing{limit: 50}
 	cmd := &cobra.Command{
-		Use: "events", Short: "Facts as they happened, or as they happen", Args: cobra.NoArgs,
-		Long: `Prints the newest facts, oldest first; with --follow it goes on with each new one.
-As json, yaml or name it prints one document per fact.`,
+		Use: "events", Short: "List or follow events", Args: cobra.NoArgs,
+		Long: `Prints the newest events, oldest first. With --follow the command continues with each new
+event. As json, yaml or name it prints one document per event.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return events(cmd.Context(), a, f) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.follow, "follow", "f", false, "go on until Ctrl-C")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "continue until Ctrl-C")
 	flags.StringVar(&f.since, "since", "", "only later than this event id, or than so long ago, like 10m")
 	flags.StringVar(&f.about, "for", "", "only about this allocation")
 	flags.BoolVar(&f.platform, "platform", false, "of all tenants, for operators")
@@ -86,7 +86,7 @@ const (
 	pastPauses = 500 * time.Millisecond
 )
 
-var errPastEnds = errors.New("the past ends here")
+var errPastEnds = errors.New("end of the stored events")
 
 // backlog prints what happened before and returns the id of the last fact seen.
 func backlog(ctx context.Context, a *output.Console, c *client.Client, f listing, from string, s *selection) (last string, err error) {

@@ -18,7 +18,7 @@ import (
 func NewGet(a *output.Console) *cobra.Command {
 	allocations := alloc.NewAllocList(a, "allocations")
 	allocations.Aliases = []string{"allocation", "alloc", "allocs"}
-	get := output.Group("get", "List things, or show one by KIND/NAME", fleet.NewGetNodes(a), alloc.NewGetSkus(a), allocations, change.NewGetPlans(a), change.NewGetRevisions(a),
+	get := output.Group("get", "List or show resources", fleet.NewGetNodes(a), alloc.NewGetSkus(a), allocations, change.NewGetPlans(a), change.NewGetRevisions(a),
 		change.NewGetSources(a), newDriftList(a, "drift"), change.NewPolicyList(a, "policies"), newGetObjects(a))
 	get.Example = "  gpuaas get nodes\n  gpuaas get node/gpu-07 -o yaml"
 	get.ValidArgsFunction = client.CompleteResources(a, client.WordSource, client.WordRevision, client.WordPlan)
@@ -81,7 +81,7 @@ func getOne(ctx context.Context, a *output.Console, c *client.Client, t client.R
 
 func newGetObjects(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "objects KIND", Aliases: []string{"object"}, Short: "All objects of a kind as they are declared", Args: cobra.ExactArgs(1),
+		Use: "objects KIND", Aliases: []string{"object"}, Short: "List desired objects of a kind", Args: cobra.ExactArgs(1),
 		Example: "  gpuaas get objects policy", ValidArgs: client.KindWords(),
 	}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Pager, error) {

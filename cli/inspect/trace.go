@@ -12,12 +12,12 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-const traceText = `From the request to the last observation, oldest first: who asked, what was declared,
-planned, enqueued, ordered of a node, and seen.`
+const traceText = `Prints the history of an object from the request to the last observation, oldest first: request,
+desired object, plans, jobs, tasks and reports.`
 
 func NewTrace(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "trace KIND/NAME", Short: "How an object came to be as it is", Long: traceText, Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a),
+		Use: "trace KIND/NAME", Short: "Show the history of a desired object", Long: traceText, Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a),
 		Example: "  gpuaas trace node/gpu-07\n  gpuaas trace alloc/first",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)

@@ -29,8 +29,8 @@ type sight struct {
 
 type readCondition func(ctx context.Context) (sight, error)
 
-const waitText = `Looks again and again until the condition is as asked for, and prints it. Stalled, it
-ends with 1: waiting longer is of no use. A wait that is over or interrupted changes nothing.`
+const waitText = `Polls the object until the condition has the value, and prints it. If the object is Stalled, the
+command ends with 1, because longer waiting has no effect. The end of a wait changes nothing.`
 
 // Longer than a node takes to be told, to act and to report.
 const defaultWait = 10 * time.Minute
@@ -125,11 +125,11 @@ func awaitCondition(ctx context.Context, a *output.Console, c *client.Client, t 
 		switch {
 		case ctx.Err() != nil:
 			return &output.Failure{
-				Message: t.String() + " goes on; only the waiting was stopped", Code: output.CodeInterrupted, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitInterrupted,
+				Message: t.String() + " continues; only the waiting was stopped", Code: output.CodeInterrupted, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitInterrupted,
 			}
 		case within.Err() != nil:
 			return &output.Failure{
-				Message: fmt.Sprintf("%s is not as asked for after %s; it goes on", t, timeout), Code: output.CodeTimeout, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitTimeout,
+				Message: fmt.Sprintf("%s has not reached the condition after %s; it continues", t, timeout), Code: output.CodeTimeout, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitTimeout,
 			}
 		case client.CodeOf(err) == errs.Unavailable: // the server restarts, perhaps; the deadline bounds the hope
 		case err != nil:
@@ -149,15 +149,15 @@ func awaitCondition(ctx context.Context, a *output.Console, c *client.Client, t 
 	}
 }
 
-const reconcileText = `An object: the same generation is carried out again, as though nothing had been done
-for it. A source: the server looks at it now, and not at its next poll.`
+const reconcileText = `For an object, the control loop executes the same generation again. For a source, the server syncs
+it now instead of at the next poll.`
 
 func NewReconcile(a *output.Console) *cobra.Command {
 	var reason string
 	var wait bool
 	timeout := defaultWait
 	cmd := &cobra.Command{
-		Use: "reconcile KIND/NAME|source/NAME", Short: "Work an object anew, or look at a source now", Long: reconcileText,
+		Use: "reconcile KIND/NAME|source/NAME", Short: "Reconcile an object or sync a source now", Long: reconcileText,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: client.CompleteResources(a, client.WordSource),
 		Example: "  gpuaas reconcile source/fleet --wait\n  gpuaas reconcile node/gpu-07 --reason \"card was changed\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -194,8 +194,8 @@ func NewReconcile(a *output.Console) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "asked for by hand", "why, for the record")
-	cmd.Flags().BoolVar(&wait, "wait", false, "until it is Ready; a source: until it was looked at")
+	cmd.Flags().StringVar(&reason, "reason", "requested by an operator", "why, for the record")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the object is Ready, or until the source was fetched")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "with --wait: give the waiting up after this")
 	return cmd
 }

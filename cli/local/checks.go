@@ -36,7 +36,7 @@ func examineMachine(ctx context.Context, a *output.Console) []examination {
 	}
 	git := examination{Name: "git", Status: statusOK}
 	if path, err := exec.LookPath("git"); err != nil {
-		git.Status, git.Message, git.Try = statusWarn, "git is not installed; fleets are kept in it", "install the package git"
+		git.Status, git.Message, git.Try = statusWarn, "git is not installed; it stores the fleet", "install the package git"
 	} else {
 		git.Message = path
 	}
@@ -58,7 +58,7 @@ func examineProfile(ctx context.Context, a *output.Console) (all []examination, 
 	e.Message = fmt.Sprintf("%s → %s", cmp.Or(s.Name, "(environment)"), s.URL)
 	all = append(all, e)
 	if s.Store.Exposed() {
-		all = append(all, examination{Name: "profile file", Status: statusWarn, Message: "others can read the tokens in " + s.Store.Path, Try: "chmod 600 " + s.Store.Path})
+		all = append(all, examination{Name: "profile file", Status: statusWarn, Message: "other users can read the tokens in " + s.Store.Path, Try: "chmod 600 " + s.Store.Path})
 	}
 	return all, true
 }
@@ -82,7 +82,7 @@ func examineServer(ctx context.Context, a *output.Console) (all []examination, r
 		case oapi.CheckStatusDegraded:
 			e.Status, e.Message = statusWarn, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.StartedAt))
 		case oapi.CheckStatusDown:
-			e.Status, e.Message, e.Try = statusFail, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.StartedAt)), "look at the log of the server"
+			e.Status, e.Message, e.Try = statusFail, fmt.Sprintf("%s (since %s)", e.Message, output.FormatTime(check.StartedAt)), "read the log of the server"
 		}
 		all = append(all, e)
 	}
@@ -120,7 +120,7 @@ const (
 func clockExamination(here, there time.Time) examination {
 	e := examination{Name: "clock", Status: statusOK}
 	if there.IsZero() {
-		e.Status, e.Message = statusWarn, "the server does not say what time it is"
+		e.Status, e.Message = statusWarn, "the response of the server has no date"
 		return e
 	}
 	apart := here.Sub(there).Abs()
@@ -165,18 +165,18 @@ func examineDataDir(a *output.Console, reachable bool) []examination {
 		if reachable {
 			return nil // the server runs elsewhere
 		}
-		e.Status, e.Message, e.Try = statusWarn, s.DataDir+" is not there", "gpuaas up --data-dir "+s.DataDir
+		e.Status, e.Message, e.Try = statusWarn, s.DataDir+" does not exist", "gpuaas up --data-dir "+s.DataDir
 		return []examination{e}
 	}
 	holder, held := heldBy(s.DataDir)
 	switch {
 	case held && reachable:
-		e.Message += ", held by process " + holder
+		e.Message += ", locked by process " + holder
 	case held:
-		e.Status, e.Message = statusWarn, fmt.Sprintf("%s is held by process %s, which does not answer", s.DataDir, holder)
-		e.Try = "wait while it starts; else look at its log, or end process " + holder
+		e.Status, e.Message = statusWarn, fmt.Sprintf("%s is locked by process %s, which does not respond", s.DataDir, holder)
+		e.Try = "wait until it has started; otherwise read its log, or end process " + holder
 	case reachable:
-		e.Status, e.Message = statusWarn, s.DataDir+" is not held by anybody, but a server answers: it is another one"
+		e.Status, e.Message = statusWarn, s.DataDir+" is not locked, but another server responds"
 		e.Try = "--profile, or gpuaas up --data-dir " + s.DataDir
 	default:
 		e.Message += ", free"

@@ -15,14 +15,14 @@ import (
 )
 
 func NewDev(a *output.Console) *cobra.Command {
-	return output.Group("dev", "Trouble on purpose, for simulated nodes and payments on this machine",
+	return output.Group("dev", "Inject faults into simulated nodes and payments",
 		newDevDrift(a), newDevFault(a), newDevPartition(a), newDevHeal(a), newDevPayments(a))
 }
 
 func newDevDrift(a *output.Console) *cobra.Command {
 	way := sim.DriftKeys
 	cmd := &cobra.Command{
-		Use: "drift NODE", Short: "Make a host differ from what was ordered; the loop heals it", Args: cobra.ExactArgs(1),
+		Use: "drift NODE", Short: "Change a simulated node outside the control plane", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return trouble(a, args[0], func(dir string) (string, error) { return sim.Drift(dir, way) })
 		},
@@ -34,7 +34,7 @@ func newDevDrift(a *output.Console) *cobra.Command {
 func newDevFault(a *output.Console) *cobra.Command {
 	gpu, xid := 0, 79
 	cmd := &cobra.Command{
-		Use: "fault NODE", Short: "Make a GPU report an XID error", Args: cobra.ExactArgs(1),
+		Use: "fault NODE", Short: "Inject a GPU fault", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return trouble(a, args[0], func(dir string) (string, error) {
 				return fmt.Sprintf("GPU %d reports XID %d", gpu, xid), sim.Fault(dir, gpu, xid)
@@ -42,13 +42,13 @@ func newDevFault(a *output.Console) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&gpu, "gpu", gpu, "index of the GPU")
-	cmd.Flags().IntVar(&xid, "xid", xid, "number of the error; 79 takes the GPU off the bus")
+	cmd.Flags().IntVar(&xid, "xid", xid, "XID number; 79 removes the GPU from the bus")
 	return cmd
 }
 
 func newDevPartition(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "partition NODE", Short: "Cut a host off; it goes on, and nobody hears of it", Args: cobra.ExactArgs(1),
+		Use: "partition NODE", Short: "Disconnect a simulated node", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return trouble(a, args[0], func(dir string) (string, error) { return "cut off from the control plane", sim.Partition(dir) })
 		},
@@ -57,7 +57,7 @@ func newDevPartition(a *output.Console) *cobra.Command {
 
 func newDevHeal(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "heal NODE", Short: "End partition and faults of a host", Args: cobra.ExactArgs(1),
+		Use: "heal NODE", Short: "Clear faults and partition of a node", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return trouble(a, args[0], func(dir string) (string, error) { return "faults and partition are over", sim.Heal(dir) })
 		},
@@ -92,13 +92,13 @@ func hostDir(a *output.Console, node string) (string, error) {
 		return "", err
 	}
 	if s.DataDir == "" {
-		return "", errs.New(errs.NotFound, "the profile names no data directory: trouble is made where gpuaas up runs").Try("gpuaas up, on this machine")
+		return "", errs.New(errs.NotFound, "the profile names no data directory: faults can be injected only where gpuaas up runs").Try("gpuaas up, on the local machine")
 	}
 	all := filepath.Join(s.DataDir, "agents")
 	// The name becomes a path: only one that is there, and nothing above it.
 	entries, err := os.ReadDir(all)
 	if err != nil {
-		return "", errs.New(errs.NotFound, "no simulated nodes live in %s", all).Try("gpuaas up").Because(err)
+		return "", errs.New(errs.NotFound, "%s contains no simulated nodes", all).Try("gpuaas up").Because(err)
 	}
 	var names []string
 	for _, entry := range entries {
@@ -114,5 +114,5 @@ func hostDir(a *output.Console, node string) (string, error) {
 	if len(names) > shown {
 		names = append(names[:shown], fmt.Sprintf("and %d more", len(names)-shown))
 	}
-	return "", errs.New(errs.NotFound, "there is no simulated node %q", node).Try("one of: %s", strings.Join(names, ", "))
+	return "", errs.New(errs.NotFound, "simulated node %q does not exist", node).Try("one of: %s", strings.Join(names, ", "))
 }

@@ -21,7 +21,7 @@ import (
 )
 
 func newDevPayments(a *output.Console) *cobra.Command {
-	return output.Group("payments", "The development payment provider: pay without a browser, make trouble",
+	return output.Group("payments", "Control the payment double",
 		newDevPaymentsStatus(a), newDevPaymentsPay(a), newDevPaymentsFault(a), newDevPaymentsClear(a), newDevPaymentsDeliver(a))
 }
 
@@ -32,7 +32,7 @@ func paymentProvider(a *output.Console) (access stripe.Access, err error) {
 		return access, err
 	}
 	if s.DataDir == "" {
-		return access, errs.New(errs.NotFound, "the profile names no data directory: the development provider runs where gpuaas up does").Try("gpuaas up, on this machine")
+		return access, errs.New(errs.NotFound, "the profile names no data directory: the development provider runs only with gpuaas up").Try("gpuaas up, on the local machine")
 	}
 	access, err = stripe.ReadAccess(up.PaymentsAccess(s.DataDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,14 +56,14 @@ func withProvider(a *output.Console, do func(stripe.Access) error) error {
 	case errors.As(err, &refused):
 		return errs.New(errs.Conflict, "%s", refused.Message).Try("gpuaas dev payments status")
 	case errors.As(err, &unreachable):
-		return errs.New(errs.Unavailable, "the development payment provider at %s does not answer", access.URL).Try("gpuaas up").Because(err)
+		return errs.New(errs.Unavailable, "the development payment provider at %s is not reachable", access.URL).Try("gpuaas up").Because(err)
 	}
 	return err
 }
 
 func newDevPaymentsStatus(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show pages, faults to come and webhooks that were not taken", Args: cobra.NoArgs,
+		Use: "status", Short: "Show checkout pages, faults and webhooks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withProvider(a, func(p stripe.Access) error {
 				s, err := p.Status(cmd.Context())
@@ -84,7 +84,7 @@ func statusTable(a *output.Console, s stripe.Status) output.Table {
 	t := output.Table{Head: []string{"WHAT", "STATUS", "DETAIL"}, Wide: []string{"URL"}}
 	t.Add("provider/"+s.URL, "provider", fmt.Sprintf("%s, %s, %s", output.CountOf(s.Charges, "charge"), output.CountOf(s.Refunds, "refund"), output.CountOf(s.Events, "event")), "webhooks to "+output.OrDash(s.Webhook), s.URL)
 	for _, f := range s.Faults {
-		t.Add("fault/"+f.Name, "fault/"+f.Name, strconv.Itoa(f.Left)+" to come", f.Does, "")
+		t.Add("fault/"+f.Name, "fault/"+f.Name, strconv.Itoa(f.Left)+" pending", f.Does, "")
 	}
 	for _, p := range s.Pages {
 		t.Add("page/"+p.ID, "page/"+p.ID, p.Status+", "+p.PaymentStatus, money.Format(p.Currency, money.Minor(p.AmountMinor))+" "+p.Reference, p.URL)
@@ -102,7 +102,7 @@ func statusTable(a *output.Console, s stripe.Status) output.Table {
 func newDevPaymentsPay(a *output.Console) *cobra.Command {
 	number := stripe.CardPaid
 	cmd := &cobra.Command{
-		Use: "pay SESSION_OR_URL", Short: "Pay on a page as a person with a browser would", Args: cobra.ExactArgs(1),
+		Use: "pay SESSION_OR_URL", Short: "Pay an open checkout session", Args: cobra.ExactArgs(1),
 		Long: `Opens the page of a payment session, types a card and sends the form.
 
 The session is named by its id, the provider's id of it, or the address of its page.`,
@@ -112,7 +112,7 @@ The session is named by its id, the provider's id of it, or the address of its p
 			})
 		},
 	}
-	cmd.Flags().StringVar(&number, "card", number, "number of the card; the page lists what each does")
+	cmd.Flags().StringVar(&number, "card", number, "card number; the checkout page lists the test cards")
 	return cmd
 }
 
@@ -140,12 +140,12 @@ func pay(ctx context.Context, a *output.Console, p stripe.Access, ref, number st
 func newDevPaymentsFault(a *output.Console) *cobra.Command {
 	names, does := stripe.Faults()
 	var text strings.Builder
-	text.WriteString("Makes a fault happen to the next COUNT (1) of its kind; 0 takes it back.\n")
+	text.WriteString("Injects a fault into the next COUNT (default 1) operations of its kind; 0 removes it.\n")
 	for _, name := range names {
 		fmt.Fprintf(&text, "\n  %-18s %s", name, does[name])
 	}
 	return &cobra.Command{
-		Use: "fault NAME[=COUNT]", Short: "Make something go wrong", Long: text.String(), Args: cobra.ExactArgs(1), ValidArgs: names,
+		Use: "fault NAME[=COUNT]", Short: "Inject a payment fault", Long: text.String(), Args: cobra.ExactArgs(1), ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, times, counted := strings.Cut(args[0], "=")
 			n := 1
@@ -156,7 +156,7 @@ func newDevPaymentsFault(a *output.Console) *cobra.Command {
 				}
 			}
 			if does[name] == "" {
-				f := output.UsageError("there is no fault %q", name)
+				f := output.UsageError("fault %q does not exist", name)
 				f.Try = "one of: " + strings.Join(names, ", ")
 				return f
 			}
@@ -164,7 +164,7 @@ func newDevPaymentsFault(a *output.Console) *cobra.Command {
 				if err := p.Arm(cmd.Context(), name, n); err != nil {
 					return err
 				}
-				return did(a, "fault/"+name, strconv.Itoa(n)+" to come")
+				return did(a, "fault/"+name, strconv.Itoa(n)+" pending")
 			})
 		},
 	}
@@ -172,13 +172,13 @@ func newDevPaymentsFault(a *output.Console) *cobra.Command {
 
 func newDevPaymentsClear(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "clear", Short: "Take all faults back", Args: cobra.NoArgs,
+		Use: "clear", Short: "Clear payment faults", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withProvider(a, func(p stripe.Access) error {
 				if err := p.Clear(cmd.Context()); err != nil {
 					return err
 				}
-				return did(a, "faults", "taken back")
+				return did(a, "faults", "cleared")
 			})
 		},
 	}
@@ -186,7 +186,7 @@ func newDevPaymentsClear(a *output.Console) *cobra.Command {
 
 func newDevPaymentsDeliver(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "deliver [EVENT]", Short: "Send the webhooks that wait, or one again", Args: cobra.MaximumNArgs(1),
+		Use: "deliver [EVENT]", Short: "Deliver pending webhooks", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			event := strings.TrimPrefix(strings.Join(args, ""), "event/")
 			return withProvider(a, func(p stripe.Access) error {

@@ -12,7 +12,7 @@ import (
 
 func NewDoctor(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Check this machine, the profile and the installation", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check the local setup and the installation", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return doctor(cmd.Context(), a) },
 	}
 }
@@ -56,7 +56,7 @@ func doctor(ctx context.Context, a *output.Console) error {
 		return nil
 	}
 	return &output.Failure{
-		Message: output.CountOf(failed, "check") + " failed", Code: output.CodeFindings, Try: "do what stands behind the first of them",
+		Message: output.CountOf(failed, "check") + " failed", Code: output.CodeFindings, Try: "follow the suggestion of the first of them",
 		Correlation: a.Correlation, Exit: output.ExitFailure,
 	}
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-const firstAdminText = `Makes a link that signs an administrator in, once, within 15 minutes: for an
-installation where nobody can sign in yet. Without --email it is for who has been
-an administrator longest. An address that nobody has becomes a new administrator.
+const firstAdminText = `Creates a link that signs an administrator in. The link works once, within 15 minutes. Use
+it for an installation in which no user can sign in yet. Without --email the link is for
+the oldest administrator. An unknown address becomes a new administrator.
 
-It writes the database itself: of DATABASE_URL, else that of gpuaas up by the
-profile. Whoever opens the link first is the administrator; do not send it about.`
+The command writes to the database of DATABASE_URL, or else of the profile of gpuaas up.
+The first user who opens the link is the administrator; do not forward it.`
 
 func NewFirstAdmin(a *output.Console) *cobra.Command {
 	var email string
 	cmd := &cobra.Command{
-		Use: "first-admin", Short: "Print a link that signs an administrator in once", Long: firstAdminText, Args: cobra.NoArgs,
+		Use: "first-admin", Short: "Create a one-time admin sign-in link", Long: firstAdminText, Args: cobra.NoArgs,
 		Example: "  gpuaas first-admin --email root@example.org",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return firstAdmin(cmd.Context(), a, email) },
 	}
-	cmd.Flags().StringVar(&email, "email", "", "who it is for")
+	cmd.Flags().StringVar(&email, "email", "", "e-mail address of the administrator")
 	return cmd
 }
 

@@ -20,23 +20,22 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-const initText = `Writes a repository for a fleet: one environment that validates as it is, examples, the
-schema for editors, a README, and what the forge runs for pull requests. It needs no
-server. Nothing that is there is overwritten: where one of the files exists, none is
-written.`
+const initText = `Writes a fleet repository: one valid environment, examples, the schema for editors, a
+README, and the pipeline of the forge for pull requests. The command needs no server. It
+overwrites nothing: if one of the files exists, it writes none.`
 
 func NewInit(a *output.Console) *cobra.Command {
 	o := scaffold.Options{}
 	cmd := &cobra.Command{
-		Use: "init DIR", Short: "Begin a repository for a fleet", Long: initText, Args: cobra.ExactArgs(1),
+		Use: "init DIR", Short: "Create a fleet repository", Long: initText, Args: cobra.ExactArgs(1),
 		Example: "  gpuaas init fleet\n  gpuaas init fleet --forge gitlab --environment staging --region eu-2",
 		RunE:    func(_ *cobra.Command, args []string) error { return begin(a, args[0], o) },
 	}
 	cmd.Flags().StringVar(&o.Environment, "environment", "production", "name of the first environment")
-	cmd.Flags().StringVar(&o.Forge, "forge", "github", "where the repository will be: "+strings.Join(ci.Forges(), ", "))
+	cmd.Flags().StringVar(&o.Forge, "forge", "github", "forge of the repository: "+strings.Join(ci.Forges(), ", "))
 	cmd.Flags().StringVar(&o.Region, "region", "eu-1", "region of the environment")
 	cmd.Flags().StringVar(&o.TrustDomain, "trust-domain", "gpuaas.example", "domain of the certificates of its nodes")
-	cmd.Flags().StringVar(&o.Source, "source", "fleet", "what the server calls the repository")
+	cmd.Flags().StringVar(&o.Source, "source", "fleet", "name of the Git source on the server")
 	_ = cmd.RegisterFlagCompletionFunc("forge", cobra.FixedCompletions(ci.Forges(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -67,7 +66,7 @@ func begin(a *output.Console, dir string, o scaffold.Options) error {
 		return err
 	}
 	a.Notify("%s %s in %s", output.SymbolGood, output.CountOf(len(files), "file"), dir)
-	a.Notify("Next: gpuaas validate %s, then git init and a first commit; %s says the rest.", path.Join(filepath.ToSlash(dir), "environments", o.Environment), path.Join(filepath.ToSlash(dir), "README.md"))
+	a.Notify("Next: gpuaas validate %s, then git init and a first commit; %s describes the next steps.", path.Join(filepath.ToSlash(dir), "environments", o.Environment), path.Join(filepath.ToSlash(dir), "README.md"))
 	return nil
 }
 
@@ -85,7 +84,7 @@ func writeNew(dir string, files map[string][]byte) error {
 	names := slices.Sorted(maps.Keys(files))
 	for _, name := range names {
 		if _, err := root.Lstat(filepath.FromSlash(name)); !errors.Is(err, fs.ErrNotExist) {
-			return errs.New(errs.AlreadyExists, "%s is there already", path.Join(filepath.ToSlash(dir), name)).Try("choose an empty folder")
+			return errs.New(errs.AlreadyExists, "%s already exists", path.Join(filepath.ToSlash(dir), name)).Try("choose an empty folder")
 		}
 	}
 	for _, name := range names {

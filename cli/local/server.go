@@ -23,9 +23,9 @@ import (
 	"github.com/gpuaas/gpuaas/server"
 )
 
-const serverText = `Runs one or more roles of the server against an existing PostgreSQL
-(DATABASE_URL) and NATS (NATS_URL). Any number of servers may run beside each
-other; the fleet is read from the Git repository that --repository names.`
+const serverText = `Runs one or more roles of the server with an existing PostgreSQL (DATABASE_URL) and NATS
+(NATS_URL). Any number of servers can run at the same time. The server reads the fleet from
+the Git repository that --repository names.`
 
 type serverFlags struct {
 	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, source, level string
@@ -41,15 +41,15 @@ func NewServer() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.roles, "roles", "api,node,reconcile,work,relay", "which roles this process has")
-	f.StringVar(&flags.environment, "environment", "dev", "folder of environments/ that declares the fleet")
+	f.StringVar(&flags.environment, "environment", "dev", "folder of environments/ with the fleet")
 	f.StringVar(&flags.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
-	f.StringVar(&flags.source, "source-name", server.SourceName, "how that source is called; the profile may declare its forge and verification by this name")
+	f.StringVar(&flags.source, "source-name", server.SourceName, "name of that Git source; the profile refers to it for forge and signature verification")
 	f.StringVar(&flags.ref, "ref", "HEAD", "branch, tag or commit")
 	f.StringVar(&flags.listen, "listen", net.JoinHostPort("127.0.0.1", orElse(os.Getenv("PORT"), "8080")), "address of the API")
-	f.StringVar(&flags.publicURL, "public-url", os.Getenv("GPUAAS_PUBLIC_URL"), "how browsers know the API, where a proxy ends TLS for it")
-	f.StringSliceVar(&flags.proxies, "trusted-proxy", listOf(os.Getenv("GPUAAS_TRUSTED_PROXIES")), "addresses and networks of proxies whose X-Forwarded-For counts")
-	f.StringVar(&flags.nodeListen, "node-listen", "127.0.0.1:8443", "address of the node door")
-	f.StringSliceVar(&flags.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "names by which agents reach the node door")
+	f.StringVar(&flags.publicURL, "public-url", os.Getenv("GPUAAS_PUBLIC_URL"), "external URL of the API, if a proxy terminates TLS")
+	f.StringSliceVar(&flags.proxies, "trusted-proxy", listOf(os.Getenv("GPUAAS_TRUSTED_PROXIES")), "addresses and networks of proxies whose X-Forwarded-For is trusted")
+	f.StringVar(&flags.nodeListen, "node-listen", "127.0.0.1:8443", "address of the node API")
+	f.StringSliceVar(&flags.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "host names of the node API for agents")
 	f.StringVar(&flags.metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
 	f.StringVar(&flags.stateDir, "state-dir", "/var/lib/gpuaas-server", "keys of the authority, of tasks and of cursors")
 	f.StringVar(&flags.level, "log-level", "", "debug, info, warn or error")
@@ -79,7 +79,7 @@ func (f serverFlags) run(ctx context.Context) error {
 func (f serverFlags) config(ctx context.Context) (server.Config, error) {
 	for _, name := range []string{"DATABASE_URL", "NATS_URL"} {
 		if os.Getenv(name) == "" {
-			return server.Config{}, errs.Invalid(name, "is not set").Try("gpuaas up runs without it, on one machine")
+			return server.Config{}, errs.Invalid(name, "is not set").Try("gpuaas up runs without it, on the local machine")
 		}
 	}
 	roles, err := server.ParseRoles(f.roles)
@@ -161,7 +161,7 @@ func profileOf(ctx context.Context, source *sync.Root) (p desired.Environment, e
 		for i, f := range findings {
 			lines[i] = f.String()
 		}
-		return p, errs.New(errs.SpecInvalid, "the declared fleet has faults:\n%s", strings.Join(lines, "\n"))
+		return p, errs.New(errs.SpecInvalid, "the fleet has findings:\n%s", strings.Join(lines, "\n"))
 	}
 	for _, o := range objects {
 		if o.Kind == desired.KindEnvironment {

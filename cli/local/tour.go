@@ -21,19 +21,19 @@ func NewTour(a *output.Console) *cobra.Command {
 	var fast, own bool
 	timeout := 3 * time.Minute
 	cmd := &cobra.Command{
-		Use: "tour", Short: "The whole story in a minute: create, look, drift, heal, fault, release, pay", Args: cobra.NoArgs,
-		Long: `Plays the story of one allocation against the installation of the profile, or, when none
-runs on this machine, against one of its own that is gone afterwards. Each step prints its
-command and what was seen to be true; the first thing that is not ends the tour with exit 1.`,
+		Use: "tour", Short: "Run the guided demonstration", Args: cobra.NoArgs,
+		Long: `Runs the life of one allocation against the installation of the profile. Without a local
+installation the command starts its own and removes it afterwards. Each step prints its command
+and the verified result. The first failed check ends the tour with exit 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			return runTour(ctx, a, own, fast || !a.CanPrompt())
 		},
 	}
-	cmd.Flags().BoolVar(&fast, "fast", false, "no pauses for reading; without a terminal there are none anyway")
+	cmd.Flags().BoolVar(&fast, "fast", false, "no pauses; without a terminal there are none")
 	cmd.Flags().BoolVar(&own, "own", false, "start an installation for the tour even when one runs")
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long the whole tour may take")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "time limit of the tour")
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func runTour(ctx context.Context, a *output.Console, own, fast bool) (err error)
 			return err
 		}
 	}
-	t.print("\n%s All %d steps were seen to work, in %.1f s.\n", output.SymbolGood, len(steps), a.Clock.Now().Sub(began).Seconds())
+	t.print("\n%s All %d steps succeeded in %.1f s.\n", output.SymbolGood, len(steps), a.Clock.Now().Sub(began).Seconds())
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (t *tour) broke(ctx context.Context, where string, err error) error {
 		return ctx.Err()
 	}
 	f := &output.Failure{
-		Message: where + ": " + err.Error(), Code: output.CodeTour, Try: "gpuaas events and gpuaas get plans tell what happened",
+		Message: where + ": " + err.Error(), Code: output.CodeTour, Try: "gpuaas events and gpuaas get plans list the details",
 		Correlation: t.app.Correlation, Exit: output.ExitFailure,
 	}
 	if t.name != "" {
@@ -136,7 +136,7 @@ func runsHere(ctx context.Context, a *output.Console) bool {
 func (t *tour) print(format string, args ...any) { _, _ = fmt.Fprintf(t.app.Out, format, args...) }
 
 func (t *tour) seen(format string, args ...any) {
-	t.print("%s seen: %s\n", output.SymbolGood, fmt.Sprintf(format, args...))
+	t.print("%s verified: %s\n", output.SymbolGood, fmt.Sprintf(format, args...))
 }
 
 // Long enough to read ten lines.

@@ -35,7 +35,7 @@ func (t *tour) drift(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return t.until(ctx, "the machine is again as it was ordered, and the allocation Ready", func(ctx context.Context) (bool, string, error) {
+	return t.until(ctx, "the node matches desired state again, and the allocation is Ready", func(ctx context.Context) (bool, string, error) {
 		now, err := t.host(t.node)
 		if err != nil {
 			return false, "", err
@@ -127,7 +127,7 @@ func (t *tour) freeGPU(ctx context.Context) (node, gpu string, err error) {
 			}
 		}
 	}
-	return "", "", fmt.Errorf("no machine has a free GPU that could break")
+	return "", "", fmt.Errorf("no node has a free GPU for the fault")
 }
 
 func (t *tour) device(ctx context.Context, node, gpu string) (oapi.Gpu, error) {

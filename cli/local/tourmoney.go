@@ -24,7 +24,7 @@ func (t *tour) topUp(ctx context.Context) error {
 		if errs.CodeOf(err) != errs.NotFound {
 			return err
 		}
-		t.print("No development payment provider runs here, so nothing is paid.\n")
+		t.print("No development payment provider runs here, so the tour makes no payment.\n")
 		return nil
 	}
 	said, err := t.run(ctx, "balance", "top-up", "25", "--no-browser", "--no-wait", "-o", "name")
@@ -125,7 +125,7 @@ func (t *tour) addsUp(ctx context.Context) (bool, string, error) {
 	if err != nil {
 		return false, "", err
 	}
-	saw := fmt.Sprintf("its lines come to %s, its end is %s, the balance %s", output.ParseAmount(s.Currency, lines), output.ParseAmount(s.Currency, s.ClosingMinor), output.ParseAmount(s.Currency, now.Value.AmountMinor))
+	saw := fmt.Sprintf("the sum of its lines is %s, its closing balance %s, the balance %s", output.ParseAmount(s.Currency, lines), output.ParseAmount(s.Currency, s.ClosingMinor), output.ParseAmount(s.Currency, now.Value.AmountMinor))
 	return lines == s.ClosingMinor && s.ClosingMinor == now.Value.AmountMinor, saw, nil
 }
 

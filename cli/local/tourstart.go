@@ -68,7 +68,7 @@ func (t *tour) startOwn(ctx context.Context) (stop func(failed error), err error
 			_ = os.RemoveAll(dir)
 			return
 		}
-		t.app.Notify("The installation of the tour is kept in %s. The end of its log:\n%s", dir, tail(logPath, 15))
+		t.app.Notify("The data of the tour's installation is in %s. The end of its log:\n%s", dir, tail(logPath, 15))
 	}
 	if err := t.awaitReady(ctx, ready, ended); err != nil {
 		stop(err)

@@ -41,11 +41,11 @@ type story struct {
 
 func (t *tour) steps() []step {
 	return []step{
-		{"Look around", t.lookAround},
+		{"Read the fleet", t.lookAround},
 		{"Top up", t.topUp},
 		{"Create", t.create},
-		{"Look at it", t.lookAt},
-		{"Drift: somebody changes the machine behind our back", t.drift},
+		{"Read the allocation", t.lookAt},
+		{"Drift: the simulated node is changed outside the control plane", t.drift},
 		{"Fault: a GPU breaks", t.fault},
 		{"Release", t.release},
 		{"Pay", t.pay},
@@ -53,7 +53,7 @@ func (t *tour) steps() []step {
 }
 
 func (t *tour) lookAround(ctx context.Context) error {
-	if err := t.until(ctx, "a machine with free GPUs is ready", t.choose); err != nil {
+	if err := t.until(ctx, "a node with free GPUs is ready", t.choose); err != nil {
 		return err
 	}
 	if _, err := t.run(ctx, "doctor"); err != nil {
@@ -109,7 +109,7 @@ func (t *tour) choose(ctx context.Context) (bool, string, error) {
 			}
 		}
 	}
-	return most > 0, fmt.Sprintf("%d machines, none ready with two free GPUs", len(nodes.Items)), nil
+	return most > 0, fmt.Sprintf("%d nodes, none ready with two free GPUs", len(nodes.Items)), nil
 }
 
 func (t *tour) create(ctx context.Context) error {
@@ -146,7 +146,7 @@ func (t *tour) lookAt(ctx context.Context) error {
 		}
 	}
 	if t.node == "" {
-		return fmt.Errorf("no machine has the id %s", t.mine.NodeId)
+		return fmt.Errorf("no node has the id %s", t.mine.NodeId)
 	}
 	held, err := t.held(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func (t *tour) lookAt(ctx context.Context) error {
 		}
 	}
 	if _, there := host.Accounts[t.mine.Login]; !there || held != t.order.gpus || open != t.order.gpus {
-		return fmt.Errorf("on %s the account %s exists: %v; %d slots are held, %d GPUs are open to it, not %d", t.node, t.mine.Login, there, held, open, t.order.gpus)
+		return fmt.Errorf("on %s the account %s exists: %v; %d slots are claimed, %d GPUs are open to it, not %d", t.node, t.mine.Login, there, held, open, t.order.gpus)
 	}
 	t.seen("on %s, account %s exists and opens exactly its %d GPUs", t.node, t.mine.Login, open)
 	return nil
@@ -195,7 +195,7 @@ func (t *tour) host(node string) (*sim.Host, error) {
 }
 
 func (t *tour) release(ctx context.Context) error {
-	if err := t.until(ctx, "the machine has cost something", func(ctx context.Context) (bool, string, error) {
+	if err := t.until(ctx, "the allocation has a cost", func(ctx context.Context) (bool, string, error) {
 		got, err := t.api.Allocation(ctx, t.mine.Id)
 		return got.Value.Cost.AmountMinor > 0, "cost so far " + output.Amount(got.Value.Cost), err
 	}); err != nil {
@@ -221,9 +221,9 @@ func (t *tour) release(ctx context.Context) error {
 		return err
 	}
 	if _, there := host.Accounts[t.mine.Login]; there || held > 0 {
-		return fmt.Errorf("after the release, account %s exists on %s: %v; %d slots are held", t.mine.Login, t.node, there, held)
+		return fmt.Errorf("after the release, account %s exists on %s: %v; %d slots are claimed", t.mine.Login, t.node, there, held)
 	}
-	t.seen("account %s is gone from %s, and no slot is held", t.mine.Login, t.node)
+	t.seen("account %s is removed from %s, and no slot is claimed", t.mine.Login, t.node)
 	return nil
 }
 
@@ -275,7 +275,7 @@ func (t *tour) charged(ctx context.Context, cost oapi.Money) (bool, string, erro
 	if t.quiet {
 		return fell == cost.AmountMinor, saw, nil
 	}
-	return fell >= cost.AmountMinor, saw + ", with other use beside", nil
+	return fell >= cost.AmountMinor, saw + ", with other usage", nil
 }
 
 // facts looks for the milestones of the allocation among the events.
@@ -296,10 +296,10 @@ func (t *tour) facts(ctx context.Context) error {
 	for _, milestone := range []string{"provisioning.requested", "provisioning.active", "provisioning.releasing.requested", "provisioning.releasing.completed"} {
 		i := slices.Index(types, milestone)
 		if i <= at {
-			return fmt.Errorf("the facts about %s are %v; %s is not among them, or too early", t.name, types, milestone)
+			return fmt.Errorf("the events of %s are %v; %s is missing, or too early", t.name, types, milestone)
 		}
 		at = i
 	}
-	t.seen("the facts tell the same, in order: %s", strings.Join(types, ", "))
+	t.seen("the events are complete and in order: %s", strings.Join(types, ", "))
 	return nil
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
-const upText = `Starts a private PostgreSQL, NATS, every role of the server and a fleet of
-simulated nodes that are real agents, and stays until Ctrl-C.
+const upText = `Starts a private PostgreSQL, NATS, every role of the server and a fleet of simulated nodes with
+real agents, and runs until Ctrl-C.
 
-Inside a checkout the fleet is read from Git: the tree of HEAD, or the work tree
-when it holds uncommitted changes. Elsewhere the files inside the binary are used.`
+Inside a checkout the server reads the fleet from Git: the tree of HEAD, or the work tree if it
+contains uncommitted changes. Elsewhere it uses the files inside the binary.`
 
 func NewUp() *cobra.Command {
 	cfg := up.Config{}
 	var agents, level string
 	cmd := &cobra.Command{
-		Use: "up", Short: "Run everything on this machine", Long: upText, Args: cobra.NoArgs,
+		Use: "up", Short: "Run a complete installation on the local machine", Long: upText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if agents != "shared" && agents != "processes" {
 				return errs.Invalid("--agents", "is shared or processes, not %q", agents)
@@ -43,18 +43,18 @@ func NewUp() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cfg.Dir, "data-dir", ".gpuaas", "where everything is kept")
-	f.StringVar(&cfg.Environment, "environment", "dev", "folder of environments/ that declares the fleet")
-	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one, a taken port moves to the next")
-	f.StringVar(&cfg.NodeListen, "node-listen", "127.0.0.1:8443", "address of the node door")
+	f.StringVar(&cfg.Dir, "data-dir", ".gpuaas", "data directory")
+	f.StringVar(&cfg.Environment, "environment", "dev", "folder of environments/ with the fleet")
+	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port, a used port the next free one")
+	f.StringVar(&cfg.NodeListen, "node-listen", "127.0.0.1:8443", "address of the node API")
 	f.StringVar(&cfg.Metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
 	f.StringVar(&cfg.IssuerListen, "issuer-listen", "127.0.0.1:8180", "address of the development issuer; loopback names only")
 	f.StringVar(&cfg.PaymentsListen, "payments-listen", "127.0.0.1:8280", "address of the development payment provider; loopback names only")
-	f.IntVar(&cfg.SimNodes, "sim-nodes", -1, "simulated nodes to run (-1: those that are declared)")
+	f.IntVar(&cfg.SimNodes, "sim-nodes", -1, "number of simulated nodes (-1: the nodes of the fleet)")
 	f.StringVar(&agents, "agents", "shared", "shared: all agents in this process; processes: one each")
 	f.BoolVar(&cfg.Headless, "headless", false, "print no screen")
 	f.BoolVar(&cfg.Reset, "reset", false, "begin with an empty data directory")
-	f.StringVar(&cfg.ReadyFile, "ready-file", "", "write addresses as JSON here once everything answers")
+	f.StringVar(&cfg.ReadyFile, "ready-file", "", "file for the addresses as JSON, written after the start")
 	f.StringVar(&cfg.Profile, "profile-name", "default", "client profile to write")
 	f.StringVar(&level, "log-level", "", "debug, info, warn or error")
 	return cmd
@@ -69,7 +69,7 @@ func explain(cmd *cobra.Command, err error) error {
 	for _, f := range invalid.Findings {
 		fmt.Fprintln(cmd.ErrOrStderr(), f)
 	}
-	return errs.New(errs.SpecInvalid, "%s", invalid.Error()).Try("mend the places above; gpuaas validate checks them without starting anything")
+	return errs.New(errs.SpecInvalid, "%s", invalid.Error()).Try("correct the findings above; gpuaas validate checks the files without a start")
 }
 
 // newLog writes for people on a terminal and JSON elsewhere.

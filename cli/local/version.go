@@ -20,7 +20,7 @@ func Build() string {
 
 func NewVersion(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Version of this binary", Args: cobra.NoArgs,
+		Use: "version", Short: "Show the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{"version": version.Version, "revision": version.Revision(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 			raw, err := output.Encode(v)

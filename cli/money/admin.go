@@ -26,20 +26,20 @@ func ofTenant(ctx context.Context, c *client.Client, ref string) (*uuid.UUID, er
 // NewAdminBilling returns the commands of "gpuaas admin" for billing.
 func NewAdminBilling(a *output.Console) []*cobra.Command {
 	return []*cobra.Command{
-		newAdminPayments(a), output.Group("payment", "One top-up", newAdminPaymentReconcile(a)),
-		newAdminRefunds(a), output.Group("refund", "One refund", newAdminRefundCreate(a)),
-		output.Group("balance", "A tenant's balance", newAdminBalanceGet(a), newAdminBalanceAdjust(a)), newAdminLedger(a),
+		newAdminPayments(a), output.Group("payment", "Manage top-ups", newAdminPaymentReconcile(a)),
+		newAdminRefunds(a), output.Group("refund", "Manage refunds", newAdminRefundCreate(a)),
+		output.Group("balance", "Manage tenant balances", newAdminBalanceGet(a), newAdminBalanceAdjust(a)), newAdminLedger(a),
 	}
 }
 
 func newAdminPayments(a *output.Console) *cobra.Command {
 	var tenant, status string
 	cmd := &cobra.Command{
-		Use: "payments", Short: "Everyone's top-ups, newest first", Args: cobra.NoArgs,
+		Use: "payments", Short: "List top-ups of all tenants", Args: cobra.NoArgs,
 		Example: "  gpuaas admin payments --status stuck",
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only of this one, by name or id")
-	cmd.Flags().StringVar(&status, "status", "", "initiated, checkout_completed, credited, failed_reconcile, expired, or stuck: those somebody should look at")
+	cmd.Flags().StringVar(&status, "status", "", "initiated, checkout_completed, credited, failed_reconcile, expired, or stuck (sessions that an operator should check)")
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		params := oapi.ListAdminPaymentSessionsParams{Status: output.PointerOrNil(oapi.ListAdminPaymentSessionsParamsStatus(status))}
 		var err error
@@ -52,7 +52,7 @@ func newAdminPayments(a *output.Console) *cobra.Command {
 }
 
 func newAdminPaymentReconcile(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "reconcile ID", Short: "Ask the provider now, and do what it says: credit, end, or tell what does not fit", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "reconcile ID", Short: "Reconcile a top-up with the provider", Args: cobra.ExactArgs(1)}
 	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
 		id, err := paymentID(args[0])
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
@@ -80,7 +80,7 @@ func adminPaymentTable(a *output.Console, all ...oapi.AdminPaymentSession) outpu
 
 func newAdminRefunds(a *output.Console) *cobra.Command {
 	var tenant string
-	cmd := &cobra.Command{Use: "refunds", Short: "Everyone's refunds, newest first", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "refunds", Short: "List refunds of all tenants", Args: cobra.NoArgs}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only of this one, by name or id")
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		id, err := ofTenant(ctx, c, tenant)
@@ -90,21 +90,20 @@ func newAdminRefunds(a *output.Console) *cobra.Command {
 	}, refundTable)
 }
 
-const refundText = `Gives money back to this person's tenant. --kind unspent gives back credit that was
-not used, to the card that paid for it. --kind charge makes good a charge: to a card
-while a payment inside the refund window can bear it, else as credit; TO in the
-answer says which.`
+const refundText = `Refunds the tenant of the user. --kind unspent returns unused credit to the card that
+paid for it. --kind charge returns a charge: to a card if a payment inside the refund
+window covers it, else as credit. The column TO of the output names the way.`
 
 func newAdminRefundCreate(a *output.Console) *cobra.Command {
 	var kind, reason, payment string
 	cmd := &cobra.Command{
-		Use: "create USER AMOUNT", Short: "Give money back", Long: refundText, Args: cobra.ExactArgs(2),
+		Use: "create USER AMOUNT", Short: "Create a refund", Long: refundText, Args: cobra.ExactArgs(2),
 		Example: "  gpuaas admin refund create owner@acme.localhost 5 --kind charge --reason \"node failed during training\"",
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&kind, "kind", "", "unspent or charge")
 	flags.StringVar(&reason, "reason", "", "why; the tenant sees it")
-	flags.StringVar(&payment, "payment", "", "id of the top-up that it is given back of; the newest that can bear it when left out")
+	flags.StringVar(&payment, "payment", "", "id of the top-up to refund (default: the newest top-up that covers the amount)")
 	_ = cmd.MarkFlagRequired("kind")
 	_ = cmd.MarkFlagRequired("reason")
 	return client.ConfirmedCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
@@ -121,7 +120,7 @@ func newAdminRefundCreate(a *output.Console) *cobra.Command {
 			body.PaymentSessionId = &id
 		}
 		return client.Effect{
-			Name: u.Email, What: fmt.Sprintf("%s (%s) goes back to %s: %s", output.Amount(m), kind, belongs(u), reason),
+			Name: u.Email, What: fmt.Sprintf("%s (%s) is refunded to %s: %s", output.Amount(m), kind, belongs(u), reason),
 			Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 				return c.CreateRefund(ctx, u.Id, nil, body, once)
 			},
@@ -133,7 +132,7 @@ func newAdminRefundCreate(a *output.Console) *cobra.Command {
 
 func newAdminBalanceGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get TENANT", Short: "What a tenant has, what it burns, how long it lasts", Args: cobra.ExactArgs(1),
+		Use: "get TENANT", Short: "Show a tenant balance", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -152,14 +151,14 @@ func newAdminBalanceGet(a *output.Console) *cobra.Command {
 	}
 }
 
-const adjustText = `Adds AMOUNT to the balance of this person's tenant, or takes it away when it is below
-zero. The reason stands on the tenant's ledger. An amount below zero is written with
-its currency, "EUR -25", so that it is not taken for a flag.`
+const adjustText = `Adds AMOUNT to the balance of the user's tenant. A negative amount reduces the balance.
+The ledger stores the reason. Write a negative amount with its currency, "EUR -25",
+because a leading minus sign starts a flag.`
 
 func newAdminBalanceAdjust(a *output.Console) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "adjust USER AMOUNT", Short: "Correct a balance", Long: adjustText, Args: cobra.ExactArgs(2),
+		Use: "adjust USER AMOUNT", Short: "Adjust a tenant balance", Long: adjustText, Args: cobra.ExactArgs(2),
 		Example: "  gpuaas admin balance adjust owner@acme.localhost 25 --reason \"goodwill, ticket 4711\"\n" +
 			"  gpuaas admin balance adjust owner@acme.localhost \"EUR -25\" --reason \"given twice\"",
 	}
@@ -184,7 +183,7 @@ func newAdminBalanceAdjust(a *output.Console) *cobra.Command {
 func newAdminLedger(a *output.Console) *cobra.Command {
 	when := &period{}
 	var kind string
-	cmd := &cobra.Command{Use: "ledger TENANT", Short: "The entries of a tenant's balance, oldest first", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "ledger TENANT", Short: "List ledger entries of a tenant", Args: cobra.ExactArgs(1)}
 	when.flags(cmd)
 	cmd.Flags().StringVar(&kind, "kind", "", "only of this kind, like usage, topup or fault_credit")
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Pager, error) {
@@ -226,7 +225,7 @@ func belongs(u oapi.UserDetail) string {
 
 func correction(m oapi.Money, of oapi.UserDetail) string {
 	if m.AmountMinor < 0 {
-		return output.ParseAmount(m.Currency, -m.AmountMinor) + " is taken from " + belongs(of)
+		return output.ParseAmount(m.Currency, -m.AmountMinor) + " is deducted from " + belongs(of)
 	}
 	return output.Amount(m) + " is given to " + belongs(of)
 }

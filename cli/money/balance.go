@@ -13,7 +13,7 @@ import (
 
 func NewBalance(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "balance", Short: "What you have, what you burn, how long it lasts; top it up, and limit it", Args: cobra.NoArgs,
+		Use: "balance", Short: "Show balance, burn rate and runway", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -35,7 +35,7 @@ func NewBalance(a *output.Console) *cobra.Command {
 }
 
 func balanceTable(b oapi.Balance) output.Table {
-	lasts := "for ever (nothing is burnt)"
+	lasts := "unlimited (burn rate is zero)"
 	if b.RunwaySeconds != nil {
 		lasts = output.FormatSeconds(*b.RunwaySeconds)
 	}
@@ -59,7 +59,7 @@ func warnOf(a *output.Console, b oapi.Balance) {
 	switch {
 	case b.ReleasesAt != nil:
 		left := output.FormatSeconds(max(0, int64(b.ReleasesAt.Sub(a.Clock.Now())/time.Second)))
-		a.Notify("%s Everything is released at %s, in %s, unless credit comes: gpuaas balance top-up AMOUNT", output.SymbolBad, output.FormatTime(*b.ReleasesAt), left)
+		a.Notify("%s All allocations are released at %s, in %s, without a credit: gpuaas balance top-up AMOUNT", output.SymbolBad, output.FormatTime(*b.ReleasesAt), left)
 	case output.ValueOrZero(b.Low):
 		a.Notify("%s The balance is below %s: gpuaas balance top-up AMOUNT", output.SymbolWarn, output.ParseAmount(b.Currency, output.ValueOrZero(b.LowThresholdMinor)))
 	}
@@ -87,7 +87,7 @@ func amountIn(currency, what, text string) (int64, error) {
 	case err != nil:
 		return 0, output.UsageError("%s: %v", what, err)
 	case said != "" && currency == "":
-		return 0, output.UsageError("%s: the currency is not known here: leave %s out", what, said)
+		return 0, output.UsageError("%s: the currency is unknown: omit %s", what, said)
 	case said != "" && said != currency:
 		return 0, output.UsageError("%s: the balance is in %s, not in %s", what, currency, said)
 	}

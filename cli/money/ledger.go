@@ -14,7 +14,7 @@ import (
 )
 
 func NewLedger(a *output.Console) *cobra.Command {
-	return output.Group("ledger", "Every credit and every charge, and whether the record of them is whole", newLedgerList(a), newLedgerExport(a), newLedgerVerify(a))
+	return output.Group("ledger", "Show and verify the ledger", newLedgerList(a), newLedgerExport(a), newLedgerVerify(a))
 }
 
 // entriesAsked is which entries somebody wants to see.
@@ -56,7 +56,7 @@ func ofAllocation(ctx context.Context, c *client.Client, ref string) (*uuid.UUID
 func newLedgerList(a *output.Console) *cobra.Command {
 	q := &entriesAsked{}
 	cmd := &cobra.Command{
-		Use: "list", Short: "The entries of your tenant's balance, oldest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List ledger entries", Args: cobra.NoArgs,
 		Example: "  gpuaas ledger list --from 7d\n  gpuaas ledger list --allocation brave-otter",
 	}
 	q.flags(cmd)
@@ -72,7 +72,7 @@ func newLedgerList(a *output.Console) *cobra.Command {
 func newLedgerExport(a *output.Console) *cobra.Command {
 	q := &entriesAsked{}
 	cmd := &cobra.Command{
-		Use: "export", Short: "The same as CSV, all of it", Args: cobra.NoArgs,
+		Use: "export", Short: "Export ledger entries as CSV", Args: cobra.NoArgs,
 		Example: "  gpuaas ledger export --from 2026-01-01 --to 2026-02-01 -f january.csv",
 	}
 	q.flags(cmd)

@@ -14,17 +14,17 @@ import (
 	"github.com/gpuaas/gpuaas/cli/people"
 )
 
-const limitsText = `Shows what may be spent, of the tenant or, with --project, of one project, and
-changes it with --hourly, --monthly or --clear. Beyond a limit new allocations
-are refused; what runs goes on. 0 is no limit. What the platform declares is an
-upper bound: IN FORCE is the lower of the two. Its default holds only until a
-limit is set here, 0 included.`
+const limitsText = `Shows the spend limits of the tenant or, with --project, of one project. --hourly,
+--monthly and --clear change them. Beyond a limit the server rejects new allocations;
+active allocations continue. 0 means no limit. The limit of the platform is an upper
+bound: IN FORCE is the lower of the two. The platform's default applies only until you
+set a limit, even 0.`
 
 func newLimits(a *output.Console) *cobra.Command {
 	var hourly, monthly string
 	var remove bool
 	cmd := &cobra.Command{
-		Use: "limits", Short: "What may be spent per hour and per month", Long: limitsText, Args: cobra.NoArgs,
+		Use: "limits", Short: "Show or set spend limits", Long: limitsText, Args: cobra.NoArgs,
 		Example: "  gpuaas balance limits --hourly 50 --monthly 1000\n  gpuaas balance limits --project vision --hourly 10",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
@@ -54,9 +54,9 @@ func newLimits(a *output.Console) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&hourly, "hourly", "", "what all that runs may cost per hour, like 50")
-	flags.StringVar(&monthly, "monthly", "", "what may be spent from the first of the month on, in UTC")
-	flags.BoolVar(&remove, "clear", false, "no limit of yours, neither the one nor the other")
+	flags.StringVar(&hourly, "hourly", "", "maximum cost per hour of all allocations, for example 50")
+	flags.StringVar(&monthly, "monthly", "", "maximum cost per calendar month (UTC)")
+	flags.BoolVar(&remove, "clear", false, "remove both limits")
 	cmd.MarkFlagsMutuallyExclusive("clear", "hourly")
 	cmd.MarkFlagsMutuallyExclusive("clear", "monthly")
 	return cmd

@@ -13,11 +13,11 @@ import (
 )
 
 func NewPayment(a *output.Console) *cobra.Command {
-	return output.Group("payment", "Top-ups, and how they stand", newPaymentList(a), newPaymentGet(a))
+	return output.Group("payment", "Show top-ups", newPaymentList(a), newPaymentGet(a))
 }
 
 func newPaymentList(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "Your top-ups, newest first", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "List top-ups", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
 			return c.ListPaymentSessions(ctx, &oapi.ListPaymentSessionsParams{Limit: size, Cursor: cursor})
@@ -27,7 +27,7 @@ func newPaymentList(a *output.Console) *cobra.Command {
 
 func newPaymentGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get ID", Short: "One top-up; with -o wide, where to pay it", Args: cobra.ExactArgs(1),
+		Use: "get ID", Short: "Show a top-up", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := paymentID(args[0])
 			if err != nil {
@@ -89,8 +89,8 @@ func IdCell(id *uuid.UUID) string {
 }
 
 func NewRefund(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "What was given back, newest first", Args: cobra.NoArgs}
-	return output.Group("refund", "What was given back", client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
+	cmd := &cobra.Command{Use: "list", Short: "List refunds", Args: cobra.NoArgs}
+	return output.Group("refund", "Show refunds", client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
 			return c.ListRefunds(ctx, &oapi.ListRefundsParams{Limit: size, Cursor: cursor})
 		}, nil

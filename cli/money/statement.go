@@ -18,11 +18,11 @@ import (
 )
 
 func NewStatement(a *output.Console) *cobra.Command {
-	return output.Group("statement", "The money of a month: what came in, what was used, what is left", newStatementList(a), newStatementShow(a))
+	return output.Group("statement", "Show monthly statements", newStatementList(a), newStatementShow(a))
 }
 
 func newStatementList(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "One line for each month, newest first", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "List statements", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
 			return c.ListStatements(ctx, &oapi.ListStatementsParams{Limit: size, Cursor: cursor})
@@ -58,7 +58,7 @@ type showing struct {
 func newStatementShow(a *output.Console) *cobra.Command {
 	s := showing{}
 	cmd := &cobra.Command{
-		Use: "show [MONTH]", Short: "The statement of a month like 2026-01, in UTC; of this one when left out", Args: cobra.MaximumNArgs(1),
+		Use: "show [MONTH]", Short: "Show a statement", Args: cobra.MaximumNArgs(1),
 		Example: "  gpuaas statement show 2026-01\n  gpuaas statement show 2026-01 --csv -f january.csv\n  gpuaas statement show 2026-01 --open",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
@@ -81,8 +81,8 @@ func newStatementShow(a *output.Console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&s.csv, "csv", false, "its lines as CSV, with amounts in the minor unit")
-	cmd.Flags().BoolVar(&s.open, "open", false, "in the browser, as a page made to be printed")
-	cmd.Flags().StringVarP(&s.file, "file", "f", "", "write the page here, or with --csv the lines; - is stdout")
+	cmd.Flags().BoolVar(&s.open, "open", false, "open the statement as a printable page in the browser")
+	cmd.Flags().StringVarP(&s.file, "file", "f", "", "file for the page, or with --csv for the lines; - is stdout")
 	cmd.MarkFlagsMutuallyExclusive("csv", "open")
 	return cmd
 }

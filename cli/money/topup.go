@@ -16,17 +16,17 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-const topUpText = `Opens a checkout at the payment provider, sends you to its page, and waits until
-the money is on the balance. Ctrl-C stops the waiting only: the page stays good,
-and gpuaas payment get tells how it ended.
+const topUpText = `Creates a checkout session at the payment provider, opens its page, and waits until the payment
+is credited. Ctrl-C stops the waiting only: the page stays valid, and gpuaas payment get
+prints the result.
 
-AMOUNT is in the currency of your balance: 50, 50.00 or "EUR 50".`
+AMOUNT is in the currency of the balance: 50, 50.00 or "EUR 50".`
 
 func newTopUp(a *output.Console) *cobra.Command {
 	var noBrowser, noWait bool
 	timeout := 30 * time.Minute
 	cmd := &cobra.Command{
-		Use: "top-up AMOUNT", Short: "Pay on the provider's page, and see the balance grow", Long: topUpText, Args: cobra.ExactArgs(1),
+		Use: "top-up AMOUNT", Short: "Top up the balance", Long: topUpText, Args: cobra.ExactArgs(1),
 		Example: "  gpuaas balance top-up 50\n  gpuaas balance top-up 50 --no-browser --no-wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
@@ -91,7 +91,7 @@ func awaitPayment(ctx context.Context, a *output.Console, c *client.Client, from
 	case err == nil && p.Status != oapi.PaymentStatusCredited:
 		err = &output.Failure{
 			Message: fmt.Sprintf("nothing was credited: the payment is %s (%s)", p.Status, cmp.Or(output.ValueOrZero(p.Reason), "no reason was given")), Code: string(p.Status),
-			Try: "gpuaas balance top-up once more, or ask those who run the platform about " + p.Id.String(), Correlation: c.Correlation, Exit: output.ExitFailure,
+			Try: "run gpuaas balance top-up again, or send this id to an operator: " + p.Id.String(), Correlation: c.Correlation, Exit: output.ExitFailure,
 		}
 	case err == nil:
 		sayCredited(ctx, a, c, p)
@@ -116,7 +116,7 @@ func followPayment(ctx context.Context, a *output.Console, c *client.Client, now
 			case oapi.PaymentStatusInitiated:
 				a.Notify("%s waiting for the payment", output.SymbolBusy)
 			case oapi.PaymentStatusCheckoutCompleted:
-				a.Notify("%s the money is on its way", output.SymbolBusy)
+				a.Notify("%s the payment is in progress", output.SymbolBusy)
 			case oapi.PaymentStatusCredited, oapi.PaymentStatusFailedReconcile, oapi.PaymentStatusExpired:
 				return now, nil
 			}
@@ -143,14 +143,14 @@ func followPayment(ctx context.Context, a *output.Console, c *client.Client, now
 func sayCredited(ctx context.Context, a *output.Console, c *client.Client, p oapi.PaymentSession) {
 	a.Notify("%s %s is on the balance", output.SymbolGood, output.Amount(p.Amount))
 	if b, err := c.Balance(ctx); err == nil {
-		a.Notify("%s There is %s now.", output.SymbolGood, output.ParseAmount(b.Value.Currency, b.Value.AmountMinor))
+		a.Notify("%s The balance is %s.", output.SymbolGood, output.ParseAmount(b.Value.Currency, b.Value.AmountMinor))
 	}
 }
 
 func newPortal(a *output.Console) *cobra.Command {
 	var noBrowser bool
 	cmd := &cobra.Command{
-		Use: "portal", Short: "The provider's page about you: receipts and saved cards", Args: cobra.NoArgs,
+		Use: "portal", Short: "Open the payment provider's customer portal", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -163,7 +163,7 @@ func newPortal(a *output.Console) *cobra.Command {
 				return err
 			}
 			if open := opener(a, noBrowser); open != nil && open(made.Value.Url) == nil {
-				a.Notify("Your browser opens. If it does not, go to the address below.")
+				a.Notify("The browser opens. If it does not open, go to the address below.")
 			}
 			t := output.Table{}
 			t.Add("portal/"+made.Value.Url, made.Value.Url)

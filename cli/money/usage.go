@@ -19,7 +19,7 @@ func NewUsage(a *output.Console) *cobra.Command {
 	var by string
 	limit := client.PageSize
 	cmd := &cobra.Command{
-		Use: "usage", Short: "Measured use and what it comes to", Args: cobra.NoArgs,
+		Use: "usage", Short: "Show usage and cost", Args: cobra.NoArgs,
 		Example: "  gpuaas usage --from 7d\n  gpuaas usage --by day --from 2026-01-01 --to 2026-02-01",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, to, err := when.read(a)
@@ -62,7 +62,7 @@ func newUsageIntervals(a *output.Console) *cobra.Command {
 	when := &period{}
 	var allocation string
 	cmd := &cobra.Command{
-		Use: "intervals", Short: "What is behind a charge: each stretch of metered time, why it began and why it ended", Args: cobra.NoArgs,
+		Use: "intervals", Short: "List usage intervals", Args: cobra.NoArgs,
 		Example: "  gpuaas usage intervals --allocation brave-otter -o wide",
 	}
 	when.flags(cmd)
@@ -84,7 +84,7 @@ func newUsageIntervals(a *output.Console) *cobra.Command {
 func newUsageExport(a *output.Console) *cobra.Command {
 	when := &period{}
 	cmd := &cobra.Command{
-		Use: "export", Short: "The intervals as CSV, all of them, with amounts in the minor unit", Args: cobra.NoArgs,
+		Use: "export", Short: "Export usage intervals as CSV", Args: cobra.NoArgs,
 		Example: "  gpuaas usage export --from 2026-01-01 --to 2026-02-01 -f january.csv",
 	}
 	when.flags(cmd)

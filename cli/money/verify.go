@@ -19,23 +19,23 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-const ledgerText = `Derives every balance again from the first entry, and compares it with what is
-told and with every seal; looks for transfers that do not sum to zero. It ends
-with 1 and the tenant, the account and the entries of the first fault.
+const ledgerText = `Computes every balance from the first entry and compares it with the stored balance and
+with every seal. The command also searches for transfers that do not add up to zero. It
+ends with 1 and the tenant, the account and the entries of the first fault.
 
-It reads the database itself: of DATABASE_URL, else that of gpuaas up by the
-profile. Who may write every table may also write seals that fit; keep the
-output of -o json elsewhere, and give it to a later run as --heads.`
+The command reads the database of DATABASE_URL, or else of the profile of gpuaas up. An
+attacker who can write every table can also write matching seals. Store the output of
+-o json in another place, and pass it to a later run with --heads.`
 
 func newLedgerVerify(a *output.Console) *cobra.Command {
 	var tenant, heads string
 	cmd := &cobra.Command{
-		Use: "verify", Short: "Check that every balance follows from its entries, and that none was changed", Long: ledgerText, Args: cobra.NoArgs,
+		Use: "verify", Short: "Verify balances and seals", Long: ledgerText, Args: cobra.NoArgs,
 		Example: "  gpuaas ledger verify -o json > ledger.json\n  gpuaas ledger verify --tenant acme --heads ledger.json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return ledgerVerify(cmd.Context(), a, tenant, heads) },
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only this one's balance, by name or id")
-	cmd.Flags().StringVar(&heads, "heads", "", "what an earlier run printed as JSON: its heads must still be there")
+	cmd.Flags().StringVar(&heads, "heads", "", "JSON output of an earlier run; its heads must still exist")
 	return cmd
 }
 
@@ -82,7 +82,7 @@ func ledgerVerify(ctx context.Context, a *output.Console, tenant, heads string) 
 		return err
 	}
 	if len(r.Chains) == 0 && r.OK() && tenant != "" {
-		return errs.New(errs.NotFound, "tenant %s has no balance", tenant).Try("gpuaas ledger verify shows all accounts")
+		return errs.New(errs.NotFound, "tenant %s has no balance", tenant).Try("gpuaas ledger verify lists all accounts")
 	}
 	return showBooks(a, r, names)
 }
@@ -138,7 +138,7 @@ func sayOpen(a *output.Console, r ledger.Report) {
 	}
 	a.Notify("Newer than the last seal: %d of the entries, the oldest of %s.", n, output.FormatTime(since))
 	if a.Clock.Now().Sub(since) > sealedLedgerWithin {
-		a.Notify("%s Sealing has stopped, or seals were taken away: does a server with the role work run?", output.SymbolWarn)
+		a.Notify("%s Sealing has stopped, or seals were deleted. Check that a server with the role work runs.", output.SymbolWarn)
 	}
 }
 
@@ -157,7 +157,7 @@ func misfits(a *output.Console, all []Misfit) error {
 	}
 	return &output.Failure{
 		Message: whose + ": " + f.Message, Code: output.CodeFindings,
-		Try: "keep the database as it is and follow docs/runbooks/ledger-mismatch.md", Correlation: a.Correlation, Exit: output.ExitFailure,
+		Try: "do not change the database; follow docs/runbooks/ledger-mismatch.md", Correlation: a.Correlation, Exit: output.ExitFailure,
 	}
 }
 
@@ -165,22 +165,22 @@ func MisfitWords(f ledger.Fault) string {
 	entries := fmt.Sprintf("entries %d to %d", f.After+1, f.UpTo)
 	switch f.Wrong {
 	case ledger.BalanceDiffers:
-		return fmt.Sprintf("the balance that is told is %d minor units from the sum of its entries", f.Minor)
+		return fmt.Sprintf("the stored balance differs by %d minor units from the sum of its entries", f.Minor)
 	case ledger.SealedChanged:
 		return fmt.Sprintf("%s, or their seal, were changed after %s; the seal's sum is %d minor units from theirs", entries, f.SealedAt.Format(time.RFC3339), f.Minor)
 	case ledger.HeadLost:
-		return fmt.Sprintf("the seal up to entry %d is not the one that was kept: entries and seals were written anew, or taken away", f.UpTo)
+		return fmt.Sprintf("the seal up to entry %d is not the stored one: entries and seals were rewritten or deleted", f.UpTo)
 	case ledger.TransferUnbalanced:
 		if f.UpTo == 0 {
 			return fmt.Sprintf("transfer %s has no entries", f.Transfer)
 		}
 		return fmt.Sprintf("%s of transfer %s do not sum to zero in one currency; the sum is %d minor units", entries, f.Transfer, f.Minor)
 	case ledger.TransferMissing:
-		return fmt.Sprintf("%s belong to transfer %s, which is gone", entries, f.Transfer)
+		return fmt.Sprintf("%s belong to transfer %s, which is missing", entries, f.Transfer)
 	case ledger.CurrencyDiffers:
 		return fmt.Sprintf("entry %d is in another currency than the account", f.UpTo)
 	case ledger.AccountMissing:
-		return "there are entries, and the account is gone"
+		return "there are entries, but the account is missing"
 	}
 	return string(f.Wrong)
 }

@@ -13,7 +13,7 @@ func (a *Console) RequireConfirmation(yes bool, what string) error {
 	if yes || a.CanPrompt() {
 		return nil
 	}
-	f := UsageError("%s asks first, and nobody can answer: no terminal, CI, or GPUAAS_NO_INPUT", what)
+	f := UsageError("%s needs a confirmation, but a prompt is not possible: no terminal, CI, or GPUAAS_NO_INPUT", what)
 	f.Try = "the same command with --yes"
 	return f
 }
@@ -29,12 +29,12 @@ func (a *Console) Confirm(ctx context.Context, question, declined string) error 
 	case "y", "yes":
 		return nil
 	}
-	return &Failure{Message: declined, Code: CodeDeclined, Try: "answer y, or --yes", Exit: ExitFailure}
+	return &Failure{Message: declined, Code: CodeDeclined, Try: "confirm with y, or use --yes", Exit: ExitFailure}
 }
 
 // ConfirmName asks for the name of what is about to end: a yes is typed too fast.
 func (a *Console) ConfirmName(ctx context.Context, name, what, declined string) error {
-	_, _ = fmt.Fprintf(a.Err, "%s\nType its name to go on: ", what)
+	_, _ = fmt.Fprintf(a.Err, "%s\nType its name to continue: ", what)
 	said, err := a.line(ctx)
 	if err != nil || said == name {
 		return err

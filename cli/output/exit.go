@@ -64,15 +64,15 @@ func ExitOf(code errs.Code) int {
 func Meanings() [][2]string {
 	return [][2]string{
 		{"0", "done"},
-		{"1", "failed: the message says why; doctor, validate, audit verify and ledger verify: something was found; diff: something differs"},
-		{"2", "usage: the command line or a value in it was not understood; diff: failed; plan --detailed-exitcode: something would change"},
-		{"3", "a wait timed out; what was waited for goes on"},
+		{"1", "failure; doctor, validate, audit verify and ledger verify: there are findings; diff: there are differences"},
+		{"2", "usage: the command line or a value in it is invalid; diff: failure; plan --detailed-exitcode: there are changes"},
+		{"3", "a wait timed out; the operation continues"},
 		{"4", "not signed in"},
 		{"5", "not found"},
-		{"6", "conflict with the state of things, or out of date"},
+		{"6", "conflict with the current state, or a stale version"},
 		{"7", "denied: your role does not allow it"},
 		{"8", "balance, cap or capacity"},
-		{"130", "interrupted; what was started goes on"},
+		{"130", "interrupted; the operation continues"},
 	}
 }
 
@@ -83,5 +83,5 @@ func NewExitCodes() *cobra.Command {
 		fmt.Fprintf(&text, "  %-5s%s\n", m[0], m[1])
 	}
 	// Without Run cobra lists it as a help topic and not as a command.
-	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: text.String()}
+	return &cobra.Command{Use: "exit-codes", Short: "Show the exit codes", Long: text.String()}
 }

@@ -75,7 +75,7 @@ func (a *Console) Explain(ctx context.Context, err error) *Failure {
 func Remedy(code errs.Code, exit int) string {
 	switch code { //nolint:exhaustive // the codes whose remedy is a command; the others have one by exit code
 	case errs.InsufficientBalance, errs.RunwayTooShort, errs.SpendLimitExceeded:
-		return "gpuaas balance, and release what you no longer need"
+		return "gpuaas balance, or release allocations"
 	case errs.SKUUnavailable, errs.SKUUnknown:
 		return "gpuaas get skus"
 	case errs.ProjectRequired:
@@ -91,9 +91,9 @@ func Remedy(code errs.Code, exit int) string {
 	case ExitNotFound:
 		return "gpuaas get allocations, or get nodes, or get skus"
 	case exitConflict:
-		return "look again with gpuaas describe, then repeat"
+		return "read the object again with gpuaas describe, then repeat the command"
 	case ExitDenied:
-		return "ask an owner of the project or an operator"
+		return "request access from an owner of the project or an operator"
 	case ExitTimeout:
 		return "wait longer with --timeout"
 	default:

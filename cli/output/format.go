@@ -165,7 +165,7 @@ func IdOf(ref string) (uuid.UUID, string, bool) {
 // ShowSecret prints a secret that exists nowhere else: alone on stdout, so that a
 // script can take it, with all the rest beside it on stderr.
 func (a *Console) ShowSecret(raw []byte, secret, of string) error {
-	a.Notify("%s %s: the secret is shown this once. Keep it where nobody reads it.", SymbolWarn, of)
+	a.Notify("%s %s: the secret is printed only once. Store it in a safe place.", SymbolWarn, of)
 	if a.Data() {
 		return a.Show(raw, Table{})
 	}
@@ -196,7 +196,7 @@ func Scopes(names []string) []oapi.Scope {
 	return all
 }
 
-const ScopeUsage = "what it may be used for, like allocations:read; may be repeated"
+const ScopeUsage = "scope, for example allocations:read; may be repeated"
 
 func ScopeList(all []oapi.Scope, none string) string {
 	names := make([]string, len(all))

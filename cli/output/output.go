@@ -27,7 +27,7 @@ func (a *Console) CheckOutput(cmd *cobra.Command) error {
 		known = append(known, strings.Split(more, ",")...)
 	}
 	if f := a.Format(); !slices.Contains(known, f) {
-		e := UsageError("there is no output %q", f)
+		e := UsageError("output %q does not exist", f)
 		e.Try = "-o " + strings.Join(known, "|")
 		return e
 	}
@@ -71,7 +71,7 @@ func (a *Console) Show(raw json.RawMessage, t Table) error {
 		}
 	default:
 		if len(t.Rows) == 0 {
-			a.Notify("There are none.")
+			a.Notify("No results.")
 			return nil
 		}
 		text = []byte(a.Render(t))

@@ -14,16 +14,16 @@ import (
 
 // NewAdmin returns the commands for administrators. The caller adds those of billing.
 func NewAdmin(a *output.Console, billing ...*cobra.Command) *cobra.Command {
-	return output.Group("admin", "Everyone's people, tenants, sessions and money; for those who run the platform", append([]*cobra.Command{
+	return output.Group("admin", "Administer users, tenants, sessions and billing", append([]*cobra.Command{
 		newAdminUsers(a),
-		output.Group("user", "One person", newAdminUserGet(a), newAdminUserCreate(a), newAdminUserUpdate(a), newAdminUserDisable(a), newAdminUserEnable(a)),
-		newAdminTenants(a), output.Group("tenant", "One tenant", newAdminTenantGet(a), newAdminTenantCreate(a), newAdminTenantPlace(a)),
-		newAdminSessions(a), output.Group("session", "One session", newAdminSessionEnd(a)),
+		output.Group("user", "Manage users", newAdminUserGet(a), newAdminUserCreate(a), newAdminUserUpdate(a), newAdminUserDisable(a), newAdminUserEnable(a)),
+		newAdminTenants(a), output.Group("tenant", "Manage tenants", newAdminTenantGet(a), newAdminTenantCreate(a), newAdminTenantPlace(a)),
+		newAdminSessions(a), output.Group("session", "Manage sessions", newAdminSessionEnd(a)),
 	}, billing...)...)
 }
 
 func newAdminTenants(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "tenants", Short: "All tenants", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "tenants", Short: "List tenants", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return tenantPages(c), nil
 	}, tenantTable)
@@ -47,7 +47,7 @@ func AnyTenant(ctx context.Context, c *client.Client, ref string) (oapi.Tenant, 
 
 func newAdminTenantGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get TENANT", Short: "One tenant", Args: cobra.ExactArgs(1),
+		Use: "get TENANT", Short: "Show a tenant", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -68,8 +68,8 @@ func newAdminTenantGet(a *output.Console) *cobra.Command {
 
 func newAdminTenantCreate(a *output.Console) *cobra.Command {
 	var currency string
-	cmd := &cobra.Command{Use: "create NAME", Short: "A tenant with a project default, and nobody in it yet", Args: cobra.ExactArgs(1)}
-	cmd.Flags().StringVar(&currency, "currency", "", "what it pays in, like EUR; the policy's when left out")
+	cmd := &cobra.Command{Use: "create NAME", Short: "Create a tenant", Args: cobra.ExactArgs(1)}
+	cmd.Flags().StringVar(&currency, "currency", "", "currency of the tenant, for example EUR (default: the policy's currency)")
 	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.CreateTenant(ctx, nil, oapi.TenantRequest{Name: args[0], Currency: output.PointerOrNil(currency)}, once)
@@ -79,7 +79,7 @@ func newAdminTenantCreate(a *output.Console) *cobra.Command {
 
 func newAdminTenantPlace(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "place TENANT USER ROLE", Short: "Put somebody into a tenant as " + tenantRoles, Args: cobra.ExactArgs(3),
+		Use: "place TENANT USER ROLE", Short: "Add a user to a tenant", Args: cobra.ExactArgs(3),
 		Example: "  gpuaas admin tenant create acme\n  gpuaas admin tenant place acme owner@acme.localhost owner",
 	}
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
@@ -96,8 +96,8 @@ func newAdminTenantPlace(a *output.Console) *cobra.Command {
 
 func newAdminSessions(a *output.Console) *cobra.Command {
 	var user string
-	cmd := &cobra.Command{Use: "sessions", Short: "Who is signed in, and where", Args: cobra.NoArgs}
-	cmd.Flags().StringVar(&user, "user", "", "only of this person, by e-mail address or id")
+	cmd := &cobra.Command{Use: "sessions", Short: "List sessions of all users", Args: cobra.NoArgs}
+	cmd.Flags().StringVar(&user, "user", "", "only sessions of this user, by e-mail address or id")
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		params := oapi.ListAllSessionsParams{}
 		if user != "" {
@@ -115,7 +115,7 @@ func newAdminSessions(a *output.Console) *cobra.Command {
 }
 
 func newAdminSessionEnd(a *output.Console) *cobra.Command {
-	return endSession(a, "Sign somebody out", func(ctx context.Context, c *client.Client, id uuid.UUID, once oapi.RequestEditorFn) (*http.Response, error) {
+	return endSession(a, "Revoke a user's session", func(ctx context.Context, c *client.Client, id uuid.UUID, once oapi.RequestEditorFn) (*http.Response, error) {
 		return c.EndAnySession(ctx, id, nil, once)
 	})
 }

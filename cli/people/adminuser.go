@@ -18,7 +18,7 @@ const platformRoles = "user, admin, operator or billing_operator"
 
 func newAdminUsers(a *output.Console) *cobra.Command {
 	var text, role, tenant string
-	cmd := &cobra.Command{Use: "users", Short: "Everyone", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "users", Short: "List users", Args: cobra.NoArgs}
 	flags := cmd.Flags()
 	flags.StringVarP(&text, "query", "q", "", "only with this in the name or the e-mail address")
 	flags.StringVar(&role, "role", "", "only who is "+platformRoles+" of the platform")
@@ -62,7 +62,7 @@ func User(ctx context.Context, c *client.Client, ref string) (client.Response[oa
 
 func newAdminUserGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get USER", Short: "One person, with what their tenant has and what they hold", Args: cobra.ExactArgs(1),
+		Use: "get USER", Short: "Show a user", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -92,13 +92,13 @@ func newAdminUserGet(a *output.Console) *cobra.Command {
 func newAdminUserCreate(a *output.Console) *cobra.Command {
 	var name, role, tenant, tenantRole string
 	cmd := &cobra.Command{
-		Use: "create EMAIL", Short: "Somebody who may sign in with this e-mail address", Args: cobra.ExactArgs(1),
+		Use: "create EMAIL", Short: "Create a user", Args: cobra.ExactArgs(1),
 		Example: "  gpuaas admin user create new@acme.localhost --name New --tenant acme --tenant-role member",
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&name, "name", "", "as people call them; the part before the @ when left out")
+	flags.StringVar(&name, "name", "", "display name (default: the part of the address before the @)")
 	flags.StringVar(&role, "role", "", platformRoles+" of the platform")
-	flags.StringVar(&tenant, "tenant", "", "put them into this one, by name or id")
+	flags.StringVar(&tenant, "tenant", "", "tenant of the user, by name or id")
 	flags.StringVar(&tenantRole, "tenant-role", "", tenantRoles+"; needs --tenant")
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
 		body := oapi.UserRequest{Email: args[0], Name: calledBy(name, args[0]), Role: output.PointerOrNil(oapi.PlatformRole(role)), TenantRole: output.PointerOrNil(oapi.TenantRole(tenantRole))}
@@ -117,8 +117,8 @@ func newAdminUserCreate(a *output.Console) *cobra.Command {
 
 func newAdminUserUpdate(a *output.Console) *cobra.Command {
 	var name, role string
-	cmd := &cobra.Command{Use: "update USER", Short: "Rename somebody, or give them another role on the platform", Args: cobra.ExactArgs(1)}
-	cmd.Flags().StringVar(&name, "name", "", "as people call them")
+	cmd := &cobra.Command{Use: "update USER", Short: "Update a user", Args: cobra.ExactArgs(1)}
+	cmd.Flags().StringVar(&name, "name", "", "display name")
 	cmd.Flags().StringVar(&role, "role", "", platformRoles+" of the platform")
 	cmd.MarkFlagsOneRequired("name", "role")
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
@@ -134,7 +134,7 @@ func patchUser(c *client.Client, u oapi.UserDetail, patch oapi.UserPatch) client
 }
 
 func newAdminUserDisable(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "disable USER", Short: "Sign somebody out, and let them in no more; what they hold stays", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "disable USER", Short: "Disable a user", Args: cobra.ExactArgs(1)}
 	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
 		u, err := User(ctx, c, args[0])
 		off := true
@@ -146,7 +146,7 @@ func newAdminUserDisable(a *output.Console) *cobra.Command {
 }
 
 func newAdminUserEnable(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "enable USER", Short: "Let somebody in again", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "enable USER", Short: "Enable a user", Args: cobra.ExactArgs(1)}
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
 		u, err := User(ctx, c, args[0])
 		off := false

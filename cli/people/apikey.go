@@ -13,11 +13,11 @@ import (
 )
 
 func NewAPIKey(a *output.Console) *cobra.Command {
-	return output.Group("api-key", "Keys with which your own programs act as you", newAPIKeyList(a), newAPIKeyCreate(a), newAPIKeyRevoke(a))
+	return output.Group("api-key", "Manage API keys", newAPIKeyList(a), newAPIKeyCreate(a), newAPIKeyRevoke(a))
 }
 
 func newAPIKeyList(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "Your API keys, and when each was last used", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "List API keys", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return apiKeyPages(c), nil
 	}, apiKeyTable)
@@ -33,7 +33,7 @@ func newAPIKeyCreate(a *output.Console) *cobra.Command {
 	var may []string
 	var life string
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "A new key, printed once", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Create an API key", Args: cobra.ExactArgs(1),
 		Example: "  gpuaas api-key create ci --scope allocations:read --ttl 90d > ci.key",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seconds, err := output.ParseTTL(life)
@@ -59,7 +59,7 @@ func newAPIKeyCreate(a *output.Console) *cobra.Command {
 }
 
 func newAPIKeyRevoke(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "revoke NAME", Short: "End a key; whoever uses it is refused at once", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "revoke NAME", Short: "Revoke an API key", Args: cobra.ExactArgs(1)}
 	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
 		all, err := client.ReadAll[oapi.ApiKey](ctx, c, 0, apiKeyPages(c))
 		if err != nil {
@@ -68,7 +68,7 @@ func newAPIKeyRevoke(a *output.Console) *cobra.Command {
 		_, ref, _ := output.IdOf(args[0])
 		k, err := client.Pick(c, all.Items, "API key", ref, "gpuaas api-key list", func(k oapi.ApiKey) []string { return []string{k.Name, k.Id.String()} })
 		return client.Effect{
-			Name: k.Name, What: fmt.Sprintf("the API key %s (%s) is refused", k.Name, output.LastUse(a.Clock.Now(), k.LastUsedAt)),
+			Name: k.Name, What: fmt.Sprintf("the API key %s (%s) is revoked", k.Name, output.LastUse(a.Clock.Now(), k.LastUsedAt)),
 			Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 				return c.DeleteApiKey(ctx, k.Id, nil, once)
 			},

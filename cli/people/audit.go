@@ -13,7 +13,7 @@ import (
 )
 
 func NewAudit(a *output.Console) *cobra.Command {
-	return output.Group("audit", "Who did what, and whether the record of it is whole", newAuditList(a), newAuditExport(a), newAuditVerify(a))
+	return output.Group("audit", "Show and verify audit logs", newAuditList(a), newAuditExport(a), newAuditVerify(a))
 }
 
 // auditAsked is which records somebody wants to see.
@@ -27,11 +27,11 @@ type auditAsked struct {
 
 func (q *auditAsked) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&q.all, "all", false, "of the whole platform and not only of your tenant; for admins")
+	flags.BoolVar(&q.all, "all", false, "rows of the whole platform instead of your tenant; needs role admin")
 	flags.StringVar(&q.tenant, "tenant", "", "with --all: of this tenant, by name or id")
-	flags.StringVar(&q.actor, "actor", "", "who did it, like user:01990f3e-…")
-	flags.StringVar(&q.action, "action", "", "what was done, like project.create; project. finds all that begin so")
-	flags.StringVar(&q.target, "target", "", "to what: its resource name or its id")
+	flags.StringVar(&q.actor, "actor", "", "actor, for example user:01990f3e-…")
+	flags.StringVar(&q.action, "action", "", "action, for example project.create; a value that ends with a dot is a prefix")
+	flags.StringVar(&q.target, "target", "", "URN or id of the resource")
 	flags.StringVar(&q.fromText, "from", "", "not before: RFC 3339, a day, or how long ago, like 7d")
 	flags.StringVar(&q.toText, "to", "", "before, in the same forms")
 }
@@ -55,7 +55,7 @@ func (q *auditAsked) read(ctx context.Context, a *output.Console, c *client.Clie
 func newAuditList(a *output.Console) *cobra.Command {
 	q := &auditAsked{}
 	cmd := &cobra.Command{
-		Use: "list", Short: "What was done in your tenant, newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List audit logs", Args: cobra.NoArgs,
 		Example: "  gpuaas audit list --action allocation. --from 7d",
 	}
 	q.flags(cmd)
@@ -91,7 +91,7 @@ func auditTable(_ *output.Console, all ...oapi.AuditRecord) output.Table {
 func newAuditExport(a *output.Console) *cobra.Command {
 	q := &auditAsked{}
 	cmd := &cobra.Command{
-		Use: "export", Short: "The same as CSV, all of it; what breaks off ends with 1 and leaves no file", Args: cobra.NoArgs,
+		Use: "export", Short: "Export audit logs as CSV", Args: cobra.NoArgs,
 		Example: "  gpuaas audit export --from 2026-01-01 --to 2026-02-01 -f january.csv",
 	}
 	q.flags(cmd)

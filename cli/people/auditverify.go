@@ -15,22 +15,22 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
-const auditText = `Derives the hash chain of each tenant's audit rows again, from the first row on,
-and compares it with every seal. It ends with 1 and the place of the first fault.
+const auditText = `Computes the hash chain of each tenant's audit rows from the first row and compares it
+with every seal. The command ends with 1 and names the first fault.
 
-It reads the database itself: of DATABASE_URL, else that of gpuaas up by the
-profile. Who may write every table may also write seals that fit; keep the
-output of -o json elsewhere, and give it to a later run as --heads.`
+The command reads the database of DATABASE_URL, or else of the profile of gpuaas up. An
+attacker who can write every table can also write matching seals. Store the output of
+-o json in another place, and pass it to a later run with --heads.`
 
 func newAuditVerify(a *output.Console) *cobra.Command {
 	var tenant, heads string
 	cmd := &cobra.Command{
-		Use: "verify", Short: "Check that no sealed audit row was changed", Long: auditText, Args: cobra.NoArgs,
+		Use: "verify", Short: "Verify audit seals", Long: auditText, Args: cobra.NoArgs,
 		Example: "  gpuaas audit verify -o json > heads.json\n  gpuaas audit verify --heads heads.json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return auditVerify(cmd.Context(), a, tenant, heads) },
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only this one, by name or id")
-	cmd.Flags().StringVar(&heads, "heads", "", "what an earlier run printed as JSON: its heads must still be there")
+	cmd.Flags().StringVar(&heads, "heads", "", "JSON output of an earlier run; its heads must still exist")
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func showChains(a *output.Console, c Chains) error {
 	}
 	return &output.Failure{
 		Message: fmt.Sprintf("tenant %s: %s", cmp.Or(broken.Name, broken.Tenant.String()), faultWords(*broken.Fault)), Code: output.CodeFindings,
-		Try: "keep the database as it is and follow docs/runbooks/audit-broken.md", Correlation: a.Correlation, Exit: output.ExitFailure,
+		Try: "do not change the database; follow docs/runbooks/audit-broken.md", Correlation: a.Correlation, Exit: output.ExitFailure,
 	}
 }
 
@@ -124,7 +124,7 @@ func sayUnsealed(a *output.Console, c Chains) {
 	}
 	a.Notify("%s newer than the last seal, the oldest of %s.", output.CountOf(int(c.Unsealed), "row"), output.FormatTime(c.UnsealedSince))
 	if a.Clock.Now().Sub(c.UnsealedSince) > sealedWithin {
-		a.Notify("%s Sealing has stopped, or seals were taken away: does a server with the role work run?", output.SymbolWarn)
+		a.Notify("%s Sealing has stopped, or seals were deleted. Check that a server with the role work runs.", output.SymbolWarn)
 	}
 }
 
@@ -134,13 +134,13 @@ func faultWords(f audit.Fault) string {
 	case audit.RowChanged:
 		return fmt.Sprintf("row %s was changed after it was sealed at %s", f.Row, at)
 	case audit.RowMissing:
-		return fmt.Sprintf("row %s is gone; it was sealed at %s", f.Row, at)
+		return fmt.Sprintf("row %s is missing; it was sealed at %s", f.Row, at)
 	case audit.RowInserted:
-		return fmt.Sprintf("row %s stands behind a seal that does not know it (transactions up to %d)", f.Row, f.UpTo)
+		return fmt.Sprintf("row %s is older than a seal that does not include it (transactions up to %d)", f.Row, f.UpTo)
 	case audit.SealBroken:
-		return fmt.Sprintf("the seal of %s does not follow: it was changed, or one before it is gone", at)
+		return fmt.Sprintf("the seal of %s does not match: it was changed, or an earlier seal is missing", at)
 	case audit.HeadLost:
-		return "no seal leads to a head that was kept: rows and seals were written anew, or taken away"
+		return "no seal leads to a stored head: rows and seals were rewritten or deleted"
 	}
 	return string(f.Wrong)
 }

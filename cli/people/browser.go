@@ -32,7 +32,7 @@ func (l *loginFlow) byBrowser(ctx context.Context, s *signing, open func(string)
 
 	verifier := oauth2.GenerateVerifier()
 	at := s.oauth.AuthCodeURL(b.state, oauth2.S256ChallengeOption(verifier), oidc.Nonce(s.nonce))
-	l.app.Visit(at, open, "Open this address in a browser of this machine:")
+	l.app.Visit(at, open, "Open this address in a browser on the local machine:")
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -72,13 +72,13 @@ func (b *browsing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(b.state)) != 1, q.Get("iss") != "" && q.Get("iss") != b.issuer:
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = fmt.Fprint(w, "<!doctype html><title>gpuaas</title><p>This is not the answer to a question of gpuaas login.")
+		_, _ = fmt.Fprint(w, "<!doctype html><title>gpuaas</title><p>This is not the response to a request of gpuaas login.")
 		return
 	}
 	said, text := answered{code: q.Get("code")}, "You are signed in. You may close this page."
 	if said.code == "" {
 		said.err = &oauth2.RetrieveError{ErrorCode: q.Get("error"), ErrorDescription: q.Get("error_description")}
-		text = "The provider refused: " + q.Get("error") + ". You may close this page."
+		text = "The provider rejected the sign-in: " + q.Get("error") + ". You may close this page."
 	}
 	_, _ = fmt.Fprintf(w, "<!doctype html><title>gpuaas</title><p>%s", html.EscapeString(text))
 	select {

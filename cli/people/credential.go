@@ -15,7 +15,7 @@ import (
 )
 
 func newCredentials(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "credentials ACCOUNT", Short: "What a service account signs in with, and when it last did", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "credentials ACCOUNT", Short: "List credentials", Args: cobra.ExactArgs(1)}
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Pager, error) {
 		of, err := serviceAccount(ctx, c, args[0])
 		return credentials(c, of.Value.Id), err
@@ -31,7 +31,7 @@ func credentials(c *client.Client, of uuid.UUID) client.Pager {
 func newCredentialCreate(a *output.Console) *cobra.Command {
 	var life string
 	cmd := &cobra.Command{
-		Use: "create ACCOUNT", Short: "A new secret, printed once; two are in force at the same time, so that one can follow the other", Args: cobra.ExactArgs(1),
+		Use: "create ACCOUNT", Short: "Create credential", Args: cobra.ExactArgs(1),
 		Example: "  gpuaas sa credential create trainer --ttl 90d > trainer.secret\n  GPUAAS_TOKEN_FILE=trainer.secret gpuaas alloc list",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seconds, err := output.ParseTTL(life)
@@ -60,7 +60,7 @@ func newCredentialCreate(a *output.Console) *cobra.Command {
 }
 
 func newCredentialRevoke(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "revoke ACCOUNT ID", Short: "End a credential; whoever uses it is refused at once", Args: cobra.ExactArgs(2)}
+	cmd := &cobra.Command{Use: "revoke ACCOUNT ID", Short: "Revoke credential", Args: cobra.ExactArgs(2)}
 	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
 		of, err := serviceAccount(ctx, c, args[0])
 		if err != nil {
@@ -73,7 +73,7 @@ func newCredentialRevoke(a *output.Console) *cobra.Command {
 		_, ref, _ := output.IdOf(args[1])
 		one, err := client.Pick(c, all.Items, "credential", ref, "gpuaas service-account credentials "+of.Value.Name, func(c oapi.Credential) []string { return []string{c.Id.String()} })
 		return client.Effect{
-			Name: of.Value.Name, What: fmt.Sprintf("a credential of %s (%s) is refused", of.Value.Name, output.LastUse(a.Clock.Now(), one.LastUsedAt)),
+			Name: of.Value.Name, What: fmt.Sprintf("the credential of %s (%s) is revoked", of.Value.Name, output.LastUse(a.Clock.Now(), one.LastUsedAt)),
 			Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 				return c.DeleteCredential(ctx, of.Value.Id, one.Id, nil, once)
 			},

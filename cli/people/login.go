@@ -21,12 +21,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/profile"
 )
 
-const loginText = `Signs you in at the provider of the installation, in a browser on this machine, and keeps
-the tokens in the profile. Where no browser can be opened it shows a code to type on
-another device. With --email it takes a password, where the installation has passwords.
+const loginText = `Signs you in at the identity provider of the installation, in a browser on the local
+machine, and stores the tokens in the profile. If no browser can be opened, the command
+prints a code to type on another device. With --email it reads a password, if the
+installation allows passwords.
 
-Other commands renew the tokens by themselves until you log out or the provider ends
-the sign-in.`
+Other commands refresh the tokens until you log out or the provider ends the session.`
 
 type loginFlow struct {
 	app *output.Console
@@ -42,7 +42,7 @@ func NewLogin(a *output.Console) *cobra.Command {
 		Use: "login", Short: "Sign in", Long: loginText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if l.device && l.noBrowser || (l.device || l.noBrowser) && l.email != "" {
-				return output.UsageError("--device, --no-browser and --email are three ways: take one")
+				return output.UsageError("--device, --no-browser and --email exclude each other")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), l.timeout)
 			defer cancel()
@@ -50,9 +50,9 @@ func NewLogin(a *output.Console) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&l.device, "device", false, "show a code to type on another device")
+	f.BoolVar(&l.device, "device", false, "print a code to type on another device")
 	f.BoolVar(&l.noBrowser, "no-browser", false, "print the address instead of opening a browser")
-	f.StringVar(&l.email, "email", "", "sign in with a password, as this person")
+	f.StringVar(&l.email, "email", "", "sign in with a password, as the user with this address")
 	f.BoolVar(&l.passwordStdin, "password-stdin", false, "read the password from standard input")
 	f.DurationVar(&l.timeout, "timeout", l.timeout, "how long to wait for you")
 	return cmd
@@ -80,7 +80,7 @@ func (l *loginFlow) run(ctx context.Context) error {
 	}
 	_, _ = fmt.Fprintf(l.app.Err, "%s Signed in to %s as %s; profile %s.\n", output.SymbolGood, s.URL, who.Email, s.Name)
 	if tokenInEnv(l.app) {
-		_, _ = fmt.Fprintln(l.app.Err, "GPUAAS_TOKEN is set and goes before the profile: unset it to be this person.")
+		_, _ = fmt.Fprintln(l.app.Err, "GPUAAS_TOKEN is set and overrides the profile: unset it to use this sign-in.")
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func keep(s client.Settings, fresh tokens) error {
 // others of this machine could read it.
 func (l *loginFlow) personal(ctx context.Context, c *client.Client) (tokens, oapi.UserSummary, error) {
 	if l.email == "" {
-		return tokens{}, oapi.UserSummary{}, errs.Invalid("--email", "is missing: whose password is it?")
+		return tokens{}, oapi.UserSummary{}, errs.Invalid("--email", "is required for a sign-in with a password")
 	}
 	password, err := l.password()
 	if err != nil {
@@ -168,7 +168,7 @@ func (l *loginFlow) password() (string, error) {
 	}
 	file, ok := l.app.In.(*os.File)
 	if !ok || !l.app.CanPrompt() {
-		f := output.UsageError("the password is asked for, and nobody can answer: no terminal, CI, or GPUAAS_NO_INPUT")
+		f := output.UsageError("a password is needed, but a prompt is not possible: no terminal, CI, or GPUAAS_NO_INPUT")
 		f.Try = "--password-stdin"
 		return "", f
 	}

@@ -18,9 +18,10 @@ import (
 
 func NewLogout(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "logout", Short: "Sign out, here and at the provider", Args: cobra.NoArgs,
-		Long: `Ends the sign-in of the profile: the tokens are revoked and forgotten. An API key is
-forgotten only: it holds until it is revoked or ends.`,
+		Use: "logout", Short: "Sign out", Args: cobra.NoArgs,
+		Long: `Ends the session of the profile: the server revokes the tokens, and the profile deletes
+them. An API key is only deleted from the profile. It stays valid until it is revoked or
+expires.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return logout(cmd.Context(), a) },
 	}
 }
@@ -54,10 +55,10 @@ func logout(ctx context.Context, a *output.Console) error {
 	switch {
 	case told != nil:
 		f := a.Explain(ctx, told)
-		f.Message = "the tokens are gone from this machine, but not revoked: " + f.Message
+		f.Message = "the tokens are deleted from the local machine, but not revoked: " + f.Message
 		return f
 	case strings.HasPrefix(s.Token, "gpk_"):
-		_, _ = fmt.Fprintln(a.Err, "The API key is gone from the profile. It holds until it is revoked.")
+		_, _ = fmt.Fprintln(a.Err, "The API key is deleted from the profile. It stays valid until it is revoked.")
 	default:
 		_, _ = fmt.Fprintf(a.Err, "%s Signed out of %s.\n", output.SymbolGood, s.URL)
 	}
@@ -84,7 +85,7 @@ func leave(ctx context.Context, c *client.Client) error {
 
 func NewWhoami(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "whoami", Short: "Who you are, and what you may be here", Args: cobra.NoArgs,
+		Use: "whoami", Short: "Show the current user and roles", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {

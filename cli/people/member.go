@@ -19,7 +19,7 @@ const (
 )
 
 func newProjectMembers(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "members [PROJECT]", Short: "Who works in a project; without a name in that of --project", Args: cobra.MaximumNArgs(1)}
+	cmd := &cobra.Command{Use: "members [PROJECT]", Short: "List project members", Args: cobra.MaximumNArgs(1)}
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Pager, error) {
 		found, err := ProjectOf(ctx, c, args)
 		return projectMembers(c, found.Value.Id), err
@@ -34,7 +34,7 @@ func projectMembers(c *client.Client, project uuid.UUID) client.Pager {
 
 func newProjectMemberSet(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "set USER ROLE", Short: "Make somebody of the tenant " + projectRoles, Args: cobra.ExactArgs(2),
+		Use: "set USER ROLE", Short: "Set a member's project role", Args: cobra.ExactArgs(2),
 		Example: "  gpuaas project member set builder@dev.localhost admin --project vision",
 	}
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
@@ -58,7 +58,7 @@ func colleague(ctx context.Context, c *client.Client, ref string, project uuid.U
 	try := "gpuaas tenant members, or gpuaas tenant invite"
 	all, err := client.ReadAll[oapi.Member](ctx, c, 0, tenantMemberPages(c))
 	if client.IsForbidden(err) {
-		try = "give the person's id: only owners of the tenant may look everyone up"
+		try = "use the id of the user: only owners of the tenant can search by address"
 		all, err = client.ReadAll[oapi.Member](ctx, c, 0, projectMembers(c, project))
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func colleague(ctx context.Context, c *client.Client, ref string, project uuid.U
 }
 
 func newProjectMemberRemove(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "remove USER", Short: "Take somebody out of the project", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "remove USER", Short: "Remove a project member", Args: cobra.ExactArgs(1)}
 	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
 		in, err := ProjectOf(ctx, c, nil)
 		if err != nil {

@@ -15,13 +15,13 @@ import (
 )
 
 func NewProject(a *output.Console) *cobra.Command {
-	return output.Group("project", "Projects, and who works in them",
+	return output.Group("project", "Manage projects",
 		newProjectList(a), newProjectGet(a), newProjectCreate(a), newProjectUpdate(a), newProjectDelete(a), newProjectMembers(a),
-		output.Group("member", "Give and take roles in the project of --project", newProjectMemberSet(a), newProjectMemberRemove(a)))
+		output.Group("member", "Manage project members", newProjectMemberSet(a), newProjectMemberRemove(a)))
 }
 
 func newProjectList(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "Your projects; owners see all of the tenant", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "List projects", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return projectPages(c), nil
 	}, projectTable)
@@ -35,7 +35,7 @@ func projectPages(c *client.Client) client.Pager {
 
 func newProjectGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get [PROJECT]", Short: "One project; without a name that of --project", Args: cobra.MaximumNArgs(1),
+		Use: "get [PROJECT]", Short: "Show a project", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -52,8 +52,8 @@ func newProjectGet(a *output.Console) *cobra.Command {
 
 func newProjectCreate(a *output.Console) *cobra.Command {
 	var description string
-	cmd := &cobra.Command{Use: "create NAME", Short: "A project, of which you are the admin", Args: cobra.ExactArgs(1)}
-	cmd.Flags().StringVar(&description, "description", "", "what it is for")
+	cmd := &cobra.Command{Use: "create NAME", Short: "Create a project", Args: cobra.ExactArgs(1)}
+	cmd.Flags().StringVar(&description, "description", "", "description")
 	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.CreateProject(ctx, nil, oapi.ProjectRequest{Name: args[0], Description: output.PointerOrNil(description)}, once)
@@ -63,13 +63,13 @@ func newProjectCreate(a *output.Console) *cobra.Command {
 
 func newProjectUpdate(a *output.Console) *cobra.Command {
 	var name, description string
-	cmd := &cobra.Command{Use: "update PROJECT", Short: "Rename or describe a project", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "update PROJECT", Short: "Update a project", Args: cobra.ExactArgs(1)}
 	cmd.Flags().StringVar(&name, "name", "", "its new name")
-	cmd.Flags().StringVar(&description, "description", "", "what it is for")
+	cmd.Flags().StringVar(&description, "description", "", "description")
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
 		patch := oapi.ProjectPatch{Name: output.FlagOrNil(cmd, "name", name), Description: output.FlagOrNil(cmd, "description", description)}
 		if patch == (oapi.ProjectPatch{}) {
-			return nil, output.UsageError("nothing to change: give --name or --description")
+			return nil, output.UsageError("nothing to change: set --name or --description")
 		}
 		found, err := ProjectOf(ctx, c, args)
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
@@ -79,7 +79,7 @@ func newProjectUpdate(a *output.Console) *cobra.Command {
 }
 
 func newProjectDelete(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "delete PROJECT", Short: "Close a project in which nothing lives any more", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "delete PROJECT", Short: "Delete a project", Args: cobra.ExactArgs(1)}
 	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
 		found, err := ProjectOf(ctx, c, args)
 		p := found.Value

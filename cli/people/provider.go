@@ -70,7 +70,7 @@ func (l *loginFlow) discover(ctx context.Context, o oapi.OidcOptions, c *client.
 	s := &signing{issuer: o.Issuer, http: &http.Client{Transport: transport, Timeout: client.OneTry}, clock: l.app.Clock}
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, s.http), o.Issuer)
 	if err != nil {
-		return nil, errs.New(errs.ProviderFailed, "the provider %s does not answer", o.Issuer).Try("is it reachable from here? a proxy or a CA may be missing").Because(err)
+		return nil, errs.New(errs.ProviderFailed, "the identity provider %s is not reachable", o.Issuer).Try("check the network, the proxy and the certificate authority").Because(err)
 	}
 	s.oauth = oauth2.Config{ClientID: o.CliClientId, Endpoint: found.Endpoint(), Scopes: o.Scopes}
 	s.oauth.Endpoint.AuthStyle = oauth2.AuthStyleInParams // public: there is no secret to send elsewhere
@@ -116,10 +116,10 @@ func (s *signing) check(ctx context.Context, token *oauth2.Token) (text string, 
 	text, _ = token.Extra("id_token").(string)
 	said, err := s.verifier.Verify(ctx, text)
 	if err == nil && said.Nonce != s.nonce {
-		err = errors.New("it answers another sign-in")
+		err = errors.New("the response belongs to another sign-in")
 	}
 	if err != nil {
-		return "", errs.New(errs.OIDCExchangeFailed, "the provider's ID token is not to be believed").Because(err)
+		return "", errs.New(errs.OIDCExchangeFailed, "the ID token of the provider is not valid").Because(err)
 	}
 	return text, nil
 }
@@ -137,13 +137,13 @@ func (l *loginFlow) refused(ctx context.Context, err error) error {
 	var answer *oauth2.RetrieveError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &output.Failure{Message: "nobody signed in within " + l.timeout.String(), Code: output.CodeTimeout, Try: "gpuaas login", Exit: output.ExitTimeout}
+		return &output.Failure{Message: "no sign-in within " + l.timeout.String(), Code: output.CodeTimeout, Try: "gpuaas login", Exit: output.ExitTimeout}
 	case errors.As(err, &answer) && answer.ErrorCode != "":
 		text := answer.ErrorCode
 		if answer.ErrorDescription != "" {
 			text += ": " + answer.ErrorDescription
 		}
-		return errs.New(errs.LoginFailed, "the provider refused: %s", text).Try("gpuaas login")
+		return errs.New(errs.LoginFailed, "the provider rejected the sign-in: %s", text).Try("gpuaas login")
 	}
 	return err
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-const tokenText = `Prints a token of at most an hour, for a program that speaks to the API itself.
-The credential is read from FILE, from stdin with -, or from GPUAAS_TOKEN or the
-file of GPUAAS_TOKEN_FILE. Commands need none of this: they take the credential
-as GPUAAS_TOKEN and get tokens as they need them.`
+const tokenText = `Prints an access token that is valid for at most one hour, for a program that calls the API.
+The credential comes from FILE, from stdin with -, or from GPUAAS_TOKEN or the file of
+GPUAAS_TOKEN_FILE. The gpuaas commands do not need it: they accept the credential as
+GPUAAS_TOKEN and request tokens themselves.`
 
 func newServiceAccountToken(a *output.Console) *cobra.Command {
 	var may []string
 	var audience string
 	cmd := &cobra.Command{
-		Use: "token [FILE]", Short: "Trade a credential for a token of at most an hour", Long: tokenText, Args: cobra.MaximumNArgs(1),
+		Use: "token [FILE]", Short: "Create an access token", Long: tokenText, Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			secret, err := client.Credential(a, args)
 			if err != nil {
@@ -43,6 +43,6 @@ func newServiceAccountToken(a *output.Console) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&may, "scope", nil, "only these of the account's; may be repeated")
-	cmd.Flags().StringVar(&audience, "audience", "", "for whom it is; this installation when left out")
+	cmd.Flags().StringVar(&audience, "audience", "", "audience of the token (default: this installation)")
 	return cmd
 }

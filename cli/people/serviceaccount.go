@@ -14,15 +14,15 @@ import (
 )
 
 func NewServiceAccount(a *output.Console) *cobra.Command {
-	g := output.Group("service-account", "Programs that work in the project of --project",
+	g := output.Group("service-account", "Manage service accounts",
 		newServiceAccountList(a), newServiceAccountGet(a), newServiceAccountCreate(a), newServiceAccountUpdate(a), newServiceAccountDelete(a),
-		newCredentials(a), output.Group("credential", "What a program signs in with", newCredentialCreate(a), newCredentialRevoke(a)), newServiceAccountToken(a))
+		newCredentials(a), output.Group("credential", "Manage credentials", newCredentialCreate(a), newCredentialRevoke(a)), newServiceAccountToken(a))
 	g.Aliases = []string{"sa"}
 	return g
 }
 
 func newServiceAccountList(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "The service accounts of the project", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "List service accounts", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return serviceAccounts(ctx, c)
 	}, serviceAccountTable)
@@ -58,7 +58,7 @@ func serviceAccount(ctx context.Context, c *client.Client, ref string) (client.R
 
 func newServiceAccountGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get ACCOUNT", Short: "One service account", Args: cobra.ExactArgs(1),
+		Use: "get ACCOUNT", Short: "Show a service account", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -77,10 +77,10 @@ func newServiceAccountCreate(a *output.Console) *cobra.Command {
 	var description string
 	var may []string
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "A program that may do what its scopes say", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Create a service account", Args: cobra.ExactArgs(1),
 		Example: "  gpuaas sa create trainer --scope allocations:read --scope allocations:write\n  gpuaas sa credential create trainer --ttl 90d",
 	}
-	cmd.Flags().StringVar(&description, "description", "", "what it is for")
+	cmd.Flags().StringVar(&description, "description", "", "description")
 	cmd.Flags().StringSliceVar(&may, "scope", nil, output.ScopeUsage)
 	_ = cmd.MarkFlagRequired("scope")
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
@@ -95,12 +95,12 @@ func newServiceAccountUpdate(a *output.Console) *cobra.Command {
 	var name, description string
 	var may []string
 	var disable, enable bool
-	cmd := &cobra.Command{Use: "update ACCOUNT", Short: "Change a service account; disabled, its tokens stop working at once", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "update ACCOUNT", Short: "Update a service account", Args: cobra.ExactArgs(1)}
 	flags := cmd.Flags()
 	flags.StringVar(&name, "name", "", "its new name")
-	flags.StringVar(&description, "description", "", "what it is for")
-	flags.StringSliceVar(&may, "scope", nil, output.ScopeUsage+"; these take the place of all")
-	flags.BoolVar(&disable, "disable", false, "it may do nothing for now")
+	flags.StringVar(&description, "description", "", "description")
+	flags.StringSliceVar(&may, "scope", nil, output.ScopeUsage+"; the list replaces all scopes")
+	flags.BoolVar(&disable, "disable", false, "disable the service account")
 	flags.BoolVar(&enable, "enable", false, "it may work again")
 	cmd.MarkFlagsMutuallyExclusive("disable", "enable")
 	cmd.MarkFlagsOneRequired("name", "description", "scope", "disable", "enable")
@@ -117,7 +117,7 @@ func newServiceAccountUpdate(a *output.Console) *cobra.Command {
 }
 
 func newServiceAccountDelete(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "delete ACCOUNT", Short: "Remove a service account and its credentials; its tokens stop working at once", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "delete ACCOUNT", Short: "Delete a service account", Args: cobra.ExactArgs(1)}
 	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
 		found, err := serviceAccount(ctx, c, args[0])
 		s := found.Value

@@ -13,11 +13,11 @@ import (
 )
 
 func NewSession(a *output.Console) *cobra.Command {
-	return output.Group("session", "Where you are signed in", newSessionList(a), newSessionEnd(a))
+	return output.Group("session", "Manage sessions", newSessionList(a), newSessionEnd(a))
 }
 
 func newSessionList(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "Your sessions", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "List sessions", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
 			return c.ListSessions(ctx, &oapi.ListSessionsParams{Limit: size, Cursor: cursor})
@@ -26,7 +26,7 @@ func newSessionList(a *output.Console) *cobra.Command {
 }
 
 func newSessionEnd(a *output.Console) *cobra.Command {
-	return endSession(a, "Sign out somewhere else", func(ctx context.Context, c *client.Client, id uuid.UUID, once oapi.RequestEditorFn) (*http.Response, error) {
+	return endSession(a, "Revoke a session", func(ctx context.Context, c *client.Client, id uuid.UUID, once oapi.RequestEditorFn) (*http.Response, error) {
 		return c.EndSession(ctx, id, nil, once)
 	})
 }

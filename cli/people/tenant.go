@@ -13,9 +13,9 @@ import (
 )
 
 func NewTenant(a *output.Console) *cobra.Command {
-	return output.Group("tenant", "Your tenant, who is in it, and who is asked in",
+	return output.Group("tenant", "Manage your tenant",
 		newTenantGet(a), newTenantRename(a), newTenantMembers(a),
-		output.Group("member", "Give and take roles in the tenant", newTenantMemberSet(a), newTenantMemberRemove(a)),
+		output.Group("member", "Manage tenant members", newTenantMemberSet(a), newTenantMemberRemove(a)),
 		newTenantInvite(a), newTenantInvitations(a), newTenantUninvite(a))
 }
 
@@ -25,7 +25,7 @@ func tenant(ctx context.Context, c *client.Client) (client.Response[oapi.Tenant]
 
 func newTenantGet(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "get", Short: "Your tenant", Args: cobra.NoArgs,
+		Use: "get", Short: "Show the tenant", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.Connect(a)
 			if err != nil {
@@ -41,7 +41,7 @@ func newTenantGet(a *output.Console) *cobra.Command {
 }
 
 func newTenantRename(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "rename NAME", Short: "Give your tenant another name", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "rename NAME", Short: "Rename the tenant", Args: cobra.ExactArgs(1)}
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
 		found, err := tenant(ctx, c)
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
@@ -51,7 +51,7 @@ func newTenantRename(a *output.Console) *cobra.Command {
 }
 
 func newTenantMembers(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "members", Short: "Who is in your tenant", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "members", Short: "List tenant members", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return tenantMemberPages(c), nil
 	}, memberTable)
@@ -64,7 +64,7 @@ func tenantMemberPages(c *client.Client) client.Pager {
 }
 
 func newTenantMemberSet(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "set USER ROLE", Short: "Make somebody " + tenantRoles, Args: cobra.ExactArgs(2)}
+	cmd := &cobra.Command{Use: "set USER ROLE", Short: "Set a member's tenant role", Args: cobra.ExactArgs(2)}
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
 		user, _, ok := output.IdOf(args[0])
 		if !ok {
@@ -81,7 +81,7 @@ func newTenantMemberSet(a *output.Console) *cobra.Command {
 }
 
 func newTenantMemberRemove(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "remove USER", Short: "Take somebody out of the tenant and all its projects", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "remove USER", Short: "Remove a tenant member", Args: cobra.ExactArgs(1)}
 	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
 		m, err := memberOf(ctx, c, tenantMemberPages(c), args[0], "gpuaas tenant members")
 		return client.Effect{
@@ -95,7 +95,7 @@ func newTenantMemberRemove(a *output.Console) *cobra.Command {
 
 func newTenantInvite(a *output.Console) *cobra.Command {
 	role := "member"
-	cmd := &cobra.Command{Use: "invite EMAIL", Short: "Ask somebody in: they are of the tenant from their next sign-in on", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "invite EMAIL", Short: "Invite a user", Args: cobra.ExactArgs(1)}
 	cmd.Flags().StringVar(&role, "role", role, tenantRoles)
 	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
@@ -105,7 +105,7 @@ func newTenantInvite(a *output.Console) *cobra.Command {
 }
 
 func newTenantInvitations(a *output.Console) *cobra.Command {
-	cmd := &cobra.Command{Use: "invitations", Short: "Who was asked in and has not come yet", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "invitations", Short: "List open invitations", Args: cobra.NoArgs}
 	return client.ListCommand(a, cmd, func(_ context.Context, c *client.Client, _ []string) (client.Pager, error) {
 		return invitationPages(c), nil
 	}, invitationTable)
@@ -120,7 +120,7 @@ func invitationPages(c *client.Client) client.Pager {
 // newTenantUninvite asks nothing: whoever was wrong invites again.
 func newTenantUninvite(a *output.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "uninvite EMAIL", Short: "Take an invitation back", Args: cobra.ExactArgs(1),
+		Use: "uninvite EMAIL", Short: "Revoke an invitation", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
 			if err != nil {

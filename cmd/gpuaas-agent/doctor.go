@@ -50,10 +50,10 @@ type check struct {
 func checks(socket string) []check {
 	return []check{
 		{"root", fail, "run it as root", asRoot, true},
-		{"systemd", fail, "GPUaaS needs a host that systemd runs, 252 or newer (Debian 12)", systemdRuns, true},
+		{"systemd", fail, "a node needs systemd 252 or newer (Debian 12)", systemdRuns, true},
 		{"cgroup v2", fail, "boot with systemd.unified_cgroup_hierarchy=1", cgroup2, true},
 		{"tools", fail, "apt-get install passwd e2fsprogs nftables openssh-server systemd", toolsThere, true},
-		{"sshd", fail, "set UsePAM yes in /etc/ssh/sshd_config, and keep its Include of sshd_config.d", sshdPAM, true},
+		{"sshd", fail, "set UsePAM yes in /etc/ssh/sshd_config, and retain its Include of sshd_config.d", sshdPAM, true},
 		{"pam_systemd", fail, "apt-get install libpam-systemd, then pam-auth-update --enable systemd", pamSystemd, true},
 		{"device control", fail, "the kernel must load BPF programs of type cgroup_device: CONFIG_CGROUP_BPF, and in a container the bpf system call", deviceControl, true},
 		{"clock", warn, "apt-get install systemd-timesyncd: tasks expire in minutes", clockRuns, true},
@@ -115,7 +115,7 @@ func says(err error) string {
 
 func asRoot(context.Context) string {
 	if os.Geteuid() != 0 {
-		return "most of this can only be seen by root"
+		return "most checks need root"
 	}
 	return ""
 }
@@ -124,7 +124,7 @@ const oldestSystemd = 252
 
 func systemdRuns(ctx context.Context) string {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		return "systemd does not run this host"
+		return "systemd is not the init system of this node"
 	}
 	out, err := child(ctx, "/usr/bin/systemctl", "--version")
 	if err != nil {
@@ -132,7 +132,7 @@ func systemdRuns(ctx context.Context) string {
 	}
 	words := strings.Fields(string(out))
 	if len(words) < 2 {
-		return "systemctl --version says nothing"
+		return "systemctl --version prints nothing"
 	}
 	if n, err := strconv.Atoi(words[1]); err != nil || n < oldestSystemd {
 		return "systemd is version " + words[1]
@@ -216,14 +216,14 @@ func deviceControl(ctx context.Context) string {
 	const nvidiaMajor, unusedMinor = 195, 250
 	node := filepath.Join(dir, "device")
 	if err := syscall.Mknod(node, syscall.S_IFCHR|0o600, nvidiaMajor<<8|unusedMinor); err != nil {
-		return fmt.Sprintf("making a device to try: %v", err)
+		return fmt.Sprintf("creating a test device: %v", err)
 	}
 	out, err := child(ctx, "/usr/bin/systemd-run", "--quiet", "--pipe", "--wait", "--collect", "-p", "DevicePolicy=closed", self, deviceCommand, node)
 	if err != nil {
 		return err.Error()
 	}
 	if got := strings.TrimSpace(string(out)); got != syscall.EPERM.Error() {
-		return "a device that was not allowed answered: " + got
+		return "a device that is not allowed is accessible: " + got
 	}
 	return ""
 }
@@ -254,7 +254,7 @@ func clockRuns(context.Context) string {
 		return err.Error()
 	}
 	if state == unsynchronised {
-		return "the kernel says that the clock is not synchronised"
+		return "the kernel reports that the clock is not synchronised"
 	}
 	return ""
 }
@@ -280,7 +280,7 @@ func smiThere(context.Context) string {
 			return ""
 		}
 	}
-	return "nvidia-smi is not here"
+	return "nvidia-smi is not installed"
 }
 
 func unitsActive(ctx context.Context) string {

@@ -52,7 +52,7 @@ func install(ctx context.Context, p process) error {
 		return err
 	}
 	if s.Server == "" || s.CAFingerprint == "" && s.CAFile == "" {
-		return &usageError{errors.New("-server, and -ca-fingerprint or -ca-file, are needed: take the line that gpuaas node add prints")}
+		return &usageError{errors.New("-server, and -ca-fingerprint or -ca-file, are required: use the command that gpuaas node add prints")}
 	}
 	if err := preflight(ctx, p.out); err != nil {
 		return err
@@ -95,8 +95,8 @@ func install(ctx context.Context, p process) error {
 	if err := awaitReport(ctx); err != nil {
 		return err
 	}
-	say("\nThis host is node %s. Its first report was accepted; its certificate is renewed before %s.", enrolled.Node, enrolled.Until.Format(time.RFC3339))
-	say("See gpuaas-agent status here, and gpuaas describe node/%s anywhere.", s.Hostname)
+	say("\nThis node is %s. The server has accepted its first report. The agent renews its certificate before %s.", enrolled.Node, enrolled.Until.Format(time.RFC3339))
+	say("See gpuaas-agent status on the node, and gpuaas describe node/%s.", s.Hostname)
 	return nil
 }
 
@@ -110,7 +110,7 @@ func preflight(ctx context.Context, out io.Writer) error {
 	}
 	found, failed := examine(ctx, before)
 	if failed == 0 {
-		fmt.Fprintf(out, "checked   %d things of this host\n", len(found))
+		fmt.Fprintf(out, "checked   %d requirements\n", len(found))
 		for _, f := range found {
 			if f.Verdict == warn {
 				fmt.Fprintf(out, "warning   %s: %s\n          → %s\n", f.Check, f.Why, f.Do)
@@ -119,7 +119,7 @@ func preflight(ctx context.Context, out io.Writer) error {
 		return nil
 	}
 	writeFindings(out, found)
-	return fmt.Errorf("this host cannot be a node yet: %d of %d checks failed. Nothing was installed", failed, len(found))
+	return fmt.Errorf("this node cannot be installed: %d of %d checks failed. Nothing was installed", failed, len(found))
 }
 
 // enrolHost spends the token, where there is need, and gives the identity to the
@@ -136,7 +136,7 @@ func enrolHost(ctx context.Context, s settings, p process) (agent.Enrolled, erro
 	}
 	enrolled, err := agent.Enrol(ctx, c)
 	if err != nil {
-		return enrolled, fmt.Errorf("enrolling this host: %w", err)
+		return enrolled, fmt.Errorf("enrolling this node: %w", err)
 	}
 	uid, gid, err := agentUser()
 	if err != nil {

@@ -25,17 +25,17 @@ import (
 const usage = `Usage: gpuaas-agent COMMAND [flags]
 
 Commands:
-  install    make this host a node: check it, enrol, start the agent
-  status     what the agent is doing, and what is wrong
-  plan       what the agent would do now for each allocation; changes nothing
-  doctor     check this host, and say what to do
-  inventory  print the hardware of this host as JSON
+  install    check this node, enrol, and start the agent
+  status     print the state of the agent and its faults
+  plan       print the next action for each allocation; changes nothing
+  doctor     check this node and print suggestions
+  inventory  print the hardware of this node as JSON
   version    print the version
 
 Started by systemd:
-  network    the half that speaks to the control plane
-  helper     the half that acts as root
-  guard      goes back to the build before, when an update was not heard of
+  network    the process with network access
+  helper     the process with root rights
+  guard      restores the previous build after a failed update
   run        both in one process, for development
 
 gpuaas-agent COMMAND -h lists a command's flags.
@@ -158,7 +158,7 @@ func inventory(ctx context.Context, p process) error {
 		return err
 	}
 	if s.Driver == agent.DriverSim {
-		return &usageError{errors.New("a simulated host exists only beside its agent: read its report instead")}
+		return &usageError{errors.New("a simulated node exists only in its agent process: read its report instead")}
 	}
 	c := agent.Config{Driver: agent.DriverNVIDIA, SMI: s.SMI, Log: slog.New(slog.NewTextHandler(p.errOut, nil))}
 	found, err := agent.Inventory(ctx, c, ids.Node{})

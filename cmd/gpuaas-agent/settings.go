@@ -59,15 +59,15 @@ func read(name string, args []string, errOut io.Writer, env func(string) string)
 		name, usage string
 		into        *string
 	}{
-		{"server", "address of the node door, https://host:port", &s.Server},
+		{"server", "address of the node API, https://host:port", &s.Server},
 		{"state-dir", "directory of identity and journal (default /var/lib/gpuaas)", &s.StateDir},
 		{"token-file", "file with the enrolment token; or GPUAAS_ENROLMENT_TOKEN", &s.TokenFile},
-		{"ca-file", "certificate authority to believe at enrolment, PEM", &s.CAFile},
+		{"ca-file", "certificate authority to trust at enrolment, PEM", &s.CAFile},
 		{"ca-fingerprint", "SHA-256 of its root certificate instead, hex", &s.CAFingerprint},
 		{"driver", "nvidia or sim (default nvidia)", &s.Driver},
-		{"profile", "hardware profile of a simulated host", &s.Profile},
+		{"profile", "hardware profile of a simulated node", &s.Profile},
 		{"nvidia-smi", "absolute path of nvidia-smi", &s.SMI},
-		{"hostname", "name to enrol with (default the host's)", &s.Hostname},
+		{"hostname", "name to enrol with (default: the host name)", &s.Hostname},
 		{"run-dir", "directory of the helper's socket (default /run/gpuaas-agent)", &s.RunDir},
 		{"metrics", "loopback address for Prometheus, such as 127.0.0.1:9464 (default none)", &s.Metrics},
 		{"scrub", "absolute path of the program that overwrites a GPU's memory", &s.Scrub},

@@ -36,18 +36,18 @@ func ask(ctx context.Context, socket, path string, into any) error {
 	}
 	response, err := c.Do(request)
 	if err != nil {
-		return fmt.Errorf("the agent does not answer (see: systemctl status gpuaas-agent; as root): %w", err)
+		return fmt.Errorf("the agent is not reachable (run as root: systemctl status gpuaas-agent): %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 8<<20))
 	if err != nil {
-		return fmt.Errorf("reading the agent's answer: %w", err)
+		return fmt.Errorf("reading the response of the agent: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return errors.New(strings.TrimSpace(string(text)))
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("reading the agent's answer: %w", err)
+		return fmt.Errorf("reading the response of the agent: %w", err)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func ask(ctx context.Context, socket, path string, into any) error {
 func (p process) output() (asJSON bool, socket string, err error) {
 	flags := p.flags()
 	o := flags.String("o", "text", "text or json")
-	s := flags.String("socket", statusSocket, "where the agent answers")
+	s := flags.String("socket", statusSocket, "socket of the agent")
 	if err := p.parse(flags); err != nil {
 		return false, "", err
 	}
@@ -101,7 +101,7 @@ func writeStatus(w io.Writer, st agent.Status, now time.Time) (wrong []string) {
 	row("Certificate", "until %s (%s)", st.CertificateUntil.Format(time.RFC3339), left(st.CertificateUntil.Sub(now)))
 	row("Last report", "%s", since(st.ReportedAt, now))
 	if !st.CertificateUntil.After(now) {
-		wrong = append(wrong, "The certificate has expired: ask for a token with gpuaas node re-enrol, and run gpuaas-agent install again.")
+		wrong = append(wrong, "The certificate has expired: create a token with gpuaas node re-enrol, and run gpuaas-agent install again.")
 	}
 	switch {
 	case st.ReportError != "":
@@ -113,11 +113,11 @@ func writeStatus(w io.Writer, st agent.Status, now time.Time) (wrong []string) {
 	}
 	if st.Helper == nil {
 		row("Helper", "not reached")
-		return append(wrong, "The root half is not reached, so nothing is carried out: see systemctl status gpuaas-agent-helper.")
+		return append(wrong, "The helper is not reachable, so no task is executed: see systemctl status gpuaas-agent-helper.")
 	}
 	row("Helper", "reached, version %s", st.Helper.Version)
 	if !st.Helper.Journal {
-		wrong = append(wrong, "The journal is lost, so tasks are refused: ask for a token with gpuaas node re-enrol, and run gpuaas-agent install again.")
+		wrong = append(wrong, "The journal is lost, so tasks are rejected: create a token with gpuaas node re-enrol, and run gpuaas-agent install again.")
 	}
 	if st.Report == nil {
 		return wrong
@@ -126,7 +126,7 @@ func writeStatus(w io.Writer, st agent.Status, now time.Time) (wrong []string) {
 		wrong = append(wrong, "Not read: "+m)
 	}
 	for _, f := range st.Report.Foreign {
-		wrong = append(wrong, "In use by nobody we know: "+f)
+		wrong = append(wrong, "In use by an unknown process: "+f)
 	}
 	return append(wrong, writeReport(w, st.Report)...)
 }
@@ -179,7 +179,7 @@ func plan(ctx context.Context, p process) error {
 		return printJSON(p.out, plans)
 	}
 	if len(plans) == 0 {
-		fmt.Fprintln(p.out, "No allocation is on this host.")
+		fmt.Fprintln(p.out, "This node has no allocation.")
 	}
 	for _, plan := range plans {
 		would := "nothing would be changed"

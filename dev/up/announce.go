@@ -104,7 +104,7 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 		{"Profile", profilePath},
 		{"Data", i.cfg.Dir},
 		{"Fleet", fmt.Sprintf("%d of %d nodes active: %s", active, i.fleet.nodes, kinds(declared))},
-		{"Declared by", i.origin()},
+		{"Configured by", i.origin()},
 		{"Balance", money.Format(i.seed.currency, i.seed.balance)},
 	}
 	if i.payments != nil {

@@ -97,7 +97,7 @@ func (w *world) plan(by *actor) string {
 	return field(got.body, "id")
 }
 
-// files declare a SKU that is not there yet.
+// files declare a SKU that does not exist yet.
 func (w *world) files() map[string]string {
 	return map[string]string{"sku.yaml": `apiVersion: gpuaas/v1alpha1
 kind: SKU

@@ -22,7 +22,7 @@ var files embed.FS
 type Options struct {
 	Environment, Region, TrustDomain string
 	Forge                            string
-	Source                           string // what the server calls the repository
+	Source                           string // name of the Git source on the server
 }
 
 // words are what the templates know.
