@@ -17,15 +17,15 @@ func writeMetrics(w io.Writer, st Status, s *seen) {
 	if st.Helper != nil {
 		up = 1
 	}
-	metric(w, "gpuaas_agent_info", "gauge", "The build that runs.")
+	metric(w, "gpuaas_agent_info", "gauge", "Version of the agent.")
 	fmt.Fprintf(w, "gpuaas_agent_info{version=%q} 1\n", st.Version)
-	metric(w, "gpuaas_agent_helper_up", "gauge", "Whether the root half is reached.")
+	metric(w, "gpuaas_agent_helper_up", "gauge", "1 if the helper is reachable.")
 	fmt.Fprintf(w, "gpuaas_agent_helper_up %d\n", up)
-	metric(w, "gpuaas_agent_last_report_timestamp_seconds", "gauge", "When the control plane last accepted a report; 0: never.")
+	metric(w, "gpuaas_agent_last_report_timestamp_seconds", "gauge", "Time of the last accepted report; 0 if there is none.")
 	fmt.Fprintf(w, "gpuaas_agent_last_report_timestamp_seconds %d\n", max(0, st.ReportedAt.Unix()))
-	metric(w, "gpuaas_agent_certificate_expiry_timestamp_seconds", "gauge", "When the node's certificate ends.")
+	metric(w, "gpuaas_agent_certificate_expiry_timestamp_seconds", "gauge", "End of the validity of the node's certificate.")
 	fmt.Fprintf(w, "gpuaas_agent_certificate_expiry_timestamp_seconds %d\n", max(0, st.CertificateUntil.Unix()))
-	metric(w, "gpuaas_agent_tasks_total", "counter", "Tasks that ended, by outcome.")
+	metric(w, "gpuaas_agent_tasks_total", "counter", "Finished tasks by outcome.")
 	for _, outcome := range slices.Sorted(maps.Keys(st.Tasks)) {
 		fmt.Fprintf(w, "gpuaas_agent_tasks_total{outcome=%q} %d\n", outcome, st.Tasks[outcome])
 	}
@@ -33,7 +33,7 @@ func writeMetrics(w io.Writer, st Status, s *seen) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	metric(w, "gpuaas_agent_step_seconds", "summary", "How long the steps of tasks took.")
+	metric(w, "gpuaas_agent_step_seconds", "summary", "Duration of task steps.")
 	for _, step := range slices.Sorted(maps.Keys(s.steps)) {
 		t := s.steps[step]
 		fmt.Fprintf(w, "gpuaas_agent_step_seconds_sum{step=%q} %s\n", step, seconds(t))
@@ -45,9 +45,9 @@ func writeHost(w io.Writer, r *protocol.Report) {
 	if r == nil {
 		return
 	}
-	metric(w, "gpuaas_agent_allocations", "gauge", "Allocations that the host holds or remembers, by phase.")
+	metric(w, "gpuaas_agent_allocations", "gauge", "Allocations on the node by phase.")
 	counted(w, "gpuaas_agent_allocations", "phase", r.Allocations, func(a protocol.AllocationSeen) protocol.Phase { return a.Phase })
-	metric(w, "gpuaas_agent_gpus", "gauge", "GPUs of the host, by health.")
+	metric(w, "gpuaas_agent_gpus", "gauge", "GPUs of the node by health.")
 	counted(w, "gpuaas_agent_gpus", "health", r.Inventory.GPUs, func(g protocol.GPU) protocol.Health { return g.Health })
 }
 

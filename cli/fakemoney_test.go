@@ -105,7 +105,7 @@ func (f *fake) showLimits(w http.ResponseWriter, r *http.Request) {
 // month knows one month.
 func (f *fake) month(w http.ResponseWriter, r *http.Request, params map[string]string, do func()) {
 	if params["month"] != "2026-01" {
-		f.problem(w, r, http.StatusNotFound, "not_found", "there is no statement of this month", nil)
+		f.problem(w, r, http.StatusNotFound, "not_found", "no statement of this month", nil)
 		return
 	}
 	do()

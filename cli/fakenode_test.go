@@ -55,13 +55,13 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		reply(w, http.StatusOK, n)
 	case "probeNode":
 		if n.Name == "gpu-mute" {
-			f.problem(w, r, http.StatusGatewayTimeout, "agent_timeout", "gpu-mute has not answered within 10s", nil)
+			f.problem(w, r, http.StatusGatewayTimeout, "agent_timeout", "gpu-mute has not reported within 10s", nil)
 			return true
 		}
 		reply(w, http.StatusOK, n)
 	case "retireNode":
 		if n.Name == "gpu-used" {
-			f.problem(w, r, http.StatusConflict, "node_in_use", "1 allocation stands on it", nil)
+			f.problem(w, r, http.StatusConflict, "node_in_use", "1 allocation depends on it", nil)
 			return true
 		}
 		reply(w, http.StatusAccepted, fakeObject(oapi.KindNode, n.Name, "api"))

@@ -128,7 +128,7 @@ func (f *fake) createAllocation(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	key := r.Header.Get("X-Idempotency-Key")
 	if key == "" {
-		f.t.Error("an allocation was asked for without an idempotency key")
+		f.t.Error("an allocation was requested without an idempotency key")
 	}
 	if made, ok := f.replies[key]; ok {
 		w.Header().Set("Idempotency-Replayed", "true")

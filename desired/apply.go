@@ -51,7 +51,7 @@ type Gate func(ctx context.Context, tx pgx.Tx, d Difference) (Verdict, error)
 // else; the same word about the same tree is written once.
 func (s *Store) Apply(ctx context.Context, snap Snapshot, gate Gate) (Revision, error) {
 	if snap.empty() && !snap.Generated {
-		return Revision{}, errs.New(errs.SpecInvalid, "%s declares nothing; an empty tree is taken for an accident", snap.Source)
+		return Revision{}, errs.New(errs.SpecInvalid, "%s contains no object; an empty tree is rejected because it would remove the fleet", snap.Source)
 	}
 	rev := snap.revision()
 	applied := false

@@ -194,7 +194,7 @@ func TestINV13Gate(t *testing.T) {
 	}
 	rev, err := b.Apply(b.ctx, snapshot("c2", many(19, nil)...), gate)
 	if err != nil || rev.Status != "waiting_approval" || asked != "s19" || diff() != "" {
-		t.Errorf("%s, asked for %q, %v\n%s", counts(rev), asked, err, diff())
+		t.Errorf("%s, requested %q, %v\n%s", counts(rev), asked, err, diff())
 	}
 	gate = func(context.Context, pgx.Tx, desired.Difference) (desired.Verdict, error) {
 		return desired.Verdict{}, errors.New("broken")

@@ -133,7 +133,7 @@ func foreign(old, want Object) Finding {
 		Message: "is managed by the API (managed_by_api)", Expected: "a name that is free, or the object adopted by this source first",
 	}
 	if old.Source.Owner == OwnerGit {
-		f.Code, f.Message = CodeManagedByGit, "is declared by the source "+old.Source.Name+" at "+old.Source.String()+" (managed_by_git)"
+		f.Code, f.Message = CodeManagedByGit, "is managed by the source "+old.Source.Name+" at "+old.Source.String()+" (managed_by_git)"
 	}
 	return f
 }

@@ -26,7 +26,7 @@ const (
 func (s SourceState) Conditions(now time.Time) []Condition {
 	list := []Condition{s.ready(now), s.fetched(now), s.validated(now), s.applied(now)}
 	if s.moves() {
-		list = append(list, s.condition("Reconciling", isTrue, "Progressing", "the commit that the branch names is not judged yet", *s.CheckedAt))
+		list = append(list, s.condition("Reconciling", isTrue, "Progressing", "the commit of the branch is not validated yet", *s.CheckedAt))
 	}
 	if s.FaultSince != nil {
 		list = append(list, s.condition("Stalled", isTrue, "Unreachable", s.Fault, *s.FaultSince))
@@ -46,7 +46,7 @@ func (s SourceState) fetched(now time.Time) Condition {
 	case s.FaultSince != nil:
 		return s.condition("SourceFetched", isFalse, "Unreachable", s.Fault, *s.FaultSince)
 	case s.FetchedAt == nil:
-		return s.condition("SourceFetched", unclear, "Progressing", "nobody has looked yet", now)
+		return s.condition("SourceFetched", unclear, "Progressing", "the source was not fetched yet", now)
 	}
 	return s.condition("SourceFetched", isTrue, "Succeeded", "the branch names "+s.Head, *s.FetchedAt)
 }
@@ -61,7 +61,7 @@ func (s SourceState) validated(now time.Time) Condition {
 	case s.stands():
 		return s.condition("Validated", isTrue, "Succeeded", "no findings", s.Applied.AppliedAt)
 	}
-	return s.condition("Validated", unclear, "Progressing", "the commit that the branch names is not judged yet", s.lookedAt(now))
+	return s.condition("Validated", unclear, "Progressing", "the commit of the branch is not validated yet", s.lookedAt(now))
 }
 
 // applied: what the branch names is what is declared.
@@ -82,7 +82,7 @@ func (s SourceState) applied(now time.Time) Condition {
 	if s.stands() {
 		return s.condition("Applied", isTrue, "Succeeded", fmt.Sprintf("revision %d", s.Applied.Revision), s.Applied.AppliedAt)
 	}
-	return s.condition("Applied", unclear, "Progressing", "the commit that the branch names is not judged yet", s.lookedAt(now))
+	return s.condition("Applied", unclear, "Progressing", "the commit of the branch is not validated yet", s.lookedAt(now))
 }
 
 // refusedAs is the reason of a refusal: an empty tree is more likely a wrong folder
@@ -115,11 +115,11 @@ func (s SourceState) ready(now time.Time) Condition {
 	r := s.Latest
 	switch {
 	case s.GoneAt != nil:
-		return s.condition("Ready", isFalse, "SourceRemoved", "no longer declared; its objects stay as they are", *s.GoneAt)
+		return s.condition("Ready", isFalse, "SourceRemoved", "the source is no longer configured; its objects stay unchanged", *s.GoneAt)
 	case s.FaultSince != nil:
 		return s.condition("Ready", isFalse, "Unreachable", s.Fault, *s.FaultSince)
 	case s.CheckedAt == nil:
-		return s.condition("Ready", unclear, "Progressing", "nobody has looked yet", now)
+		return s.condition("Ready", unclear, "Progressing", "the source was not fetched yet", now)
 	case s.judgesHead() && r.Status == StatusInvalid:
 		return s.condition("Ready", isFalse, "ValidationFailed", firstOf(r), r.UpdatedAt)
 	case s.judgesHead() && r.Status == StatusRejected:
@@ -129,9 +129,9 @@ func (s SourceState) ready(now time.Time) Condition {
 	case s.judgesHead() && r.Status == StatusPlanned:
 		return s.condition("Ready", isFalse, "Suspended", waitsFor(r), r.UpdatedAt)
 	case s.Applied.Revision == 0:
-		return s.condition("Ready", unclear, "Progressing", "nothing has been applied yet", *s.CheckedAt)
+		return s.condition("Ready", unclear, "Progressing", "no revision is applied yet", *s.CheckedAt)
 	}
-	return s.condition("Ready", isTrue, "Succeeded", fmt.Sprintf("stands at revision %d", s.Applied.Revision), s.Applied.AppliedAt)
+	return s.condition("Ready", isTrue, "Succeeded", fmt.Sprintf("revision %d is applied", s.Applied.Revision), s.Applied.AppliedAt)
 }
 
 // judgesHead: the last word is about what the branch names now, and not about a
@@ -153,7 +153,7 @@ func RestartRequired(o Object, started, declared Environment, since time.Time) (
 	}
 	return Condition{
 		Type: "RestartRequired", Status: isTrue, Reason: "ProfileChanged", ObservedGeneration: o.Generation, LastTransitionTime: since,
-		Message: "the server was started with other values of " + strings.Join(fields, ", "),
+		Message: "the server has started with other values of " + strings.Join(fields, ", "),
 	}, true
 }
 

@@ -48,7 +48,7 @@ func IgnoredDifferences(text string) ([]IgnoredDifference, error) {
 			}
 		}
 		if i.Owner == "" || i.Until.IsZero() {
-			return nil, fmt.Errorf("%s needs owner= and until=: a difference is ignored by somebody and for a while", i.Pointer)
+			return nil, fmt.Errorf("%s needs owner= and until=: drift is ignored by an owner and until a time", i.Pointer)
 		}
 		all = append(all, i)
 	}

@@ -12,8 +12,8 @@ func TestIgnoredDifferences(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "[] <nil>",
 		"/keys owner=ada until=2026-12-01": "[{/keys ada 2026-12-01 00:00:00 +0000 UTC}] <nil>",
-		"/keys owner=ada":                  "[] /keys needs owner= and until=: a difference is ignored by somebody and for a while",
-		"/keys until=2026-12-01":           "[] /keys needs owner= and until=: a difference is ignored by somebody and for a while",
+		"/keys owner=ada":                  "[] /keys needs owner= and until=: drift is ignored by an owner and until a time",
+		"/keys until=2026-12-01":           "[] /keys needs owner= and until=: drift is ignored by an owner and until a time",
 		"keys owner=ada until=2026-12-01":  `[] "keys" is no JSON pointer: it begins with a slash`,
 		"/keys owner=ada until=soon":       `[] "soon" is no time: write 2026-12-01 or 2026-12-01T18:00:00Z`,
 		"/keys owner=ada for=3d":           `[] "for=3d" is neither owner= nor until=`,

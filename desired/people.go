@@ -26,7 +26,7 @@ func (s *Store) PutVersion(ctx context.Context, tx pgx.Tx, o Object, expected in
 	have, err := s.Lock(ctx, tx, o.Kind, o.Scope, o.Name)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound && expected > 0:
-		return Object{}, errs.New(errs.VersionMismatch, "%s %s is not declared", o.Kind, o.Name)
+		return Object{}, errs.New(errs.VersionMismatch, "%s %s does not exist", o.Kind, o.Name)
 	case errs.CodeOf(err) == errs.NotFound:
 		return s.Put(ctx, tx, o)
 	case err != nil:
@@ -49,7 +49,7 @@ func (s *Store) PutVersion(ctx context.Context, tx pgx.Tx, o Object, expected in
 // writable: the API owns it, and it is as the writer read it.
 func (o Object) writable(expected int64) error {
 	if o.Source.Owner == OwnerGit {
-		return errs.New(errs.ManagedByGit, "%s %s is kept in Git; edit %s", o.Kind, o.Name, o.Source).With("source", o.Source)
+		return errs.New(errs.ManagedByGit, "%s %s is managed in Git; edit %s", o.Kind, o.Name, o.Source).With("source", o.Source)
 	}
 	return o.is(expected)
 }
@@ -91,7 +91,7 @@ func (s *Store) Offer(ctx context.Context, tx pgx.Tx, n Name, source string, exp
 		return Object{}, err
 	}
 	if o.Source.Owner == OwnerGit && o.Source.Name == source {
-		return Object{}, errs.New(errs.Conflict, "%s is declared by %s already", n, source)
+		return Object{}, errs.New(errs.Conflict, "%s is already managed by %s", n, source)
 	}
 	if _, err := tx.Exec(ctx, tearSource, source); err != nil {
 		return Object{}, fmt.Errorf("having %s looked at: %w", source, err)

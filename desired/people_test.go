@@ -248,13 +248,13 @@ func TestConditions(t *testing.T) {
 		beside string
 		lag    time.Duration
 	}{
-		"applied": {func(*desired.SourceState) {}, "Ready True Succeeded: stands at revision 7", fetched + ", " + valid + ", " + stands, "", 0},
+		"applied": {func(*desired.SourceState) {}, "Ready True Succeeded: revision 7 is applied", fetched + ", " + valid + ", " + stands, "", 0},
 		"unseen": {
-			func(s *desired.SourceState) { *s = desired.SourceState{} }, "Ready Unknown Progressing: nobody has looked yet",
+			func(s *desired.SourceState) { *s = desired.SourceState{} }, "Ready Unknown Progressing: the source was not fetched yet",
 			"SourceFetched Unknown Progressing, Validated Unknown Progressing, Applied Unknown Progressing", "", 0,
 		},
 		"nothing": {
-			func(s *desired.SourceState) { s.Applied = desired.Pointer{} }, "Ready Unknown Progressing: nothing has been applied yet",
+			func(s *desired.SourceState) { s.Applied = desired.Pointer{} }, "Ready Unknown Progressing: no revision is applied yet",
 			fetched + ", Validated Unknown Progressing, Applied Unknown Progressing", "Reconciling True Progressing", 0,
 		},
 		"invalid": {
@@ -278,18 +278,18 @@ func TestConditions(t *testing.T) {
 		"taken back": {func(s *desired.SourceState) {
 			judged(desired.StatusInvalid, "")(s)
 			s.Head, s.TreeHash = "c1", "t1"
-		}, "Ready True Succeeded: stands at revision 7", fetched + ", " + valid + ", " + stands, "", 0},
+		}, "Ready True Succeeded: revision 7 is applied", fetched + ", " + valid + ", " + stands, "", 0},
 		"away": {
 			func(s *desired.SourceState) { s.Fault, s.FaultSince = "gives no answer", &before }, "Ready False Unreachable: gives no answer",
 			"SourceFetched False Unreachable, " + valid + ", " + stands, "Stalled True Unreachable", time.Minute,
 		},
 		"gone": {
-			func(s *desired.SourceState) { s.GoneAt = &before }, "Ready False SourceRemoved: no longer declared; its objects stay as they are",
+			func(s *desired.SourceState) { s.GoneAt = &before }, "Ready False SourceRemoved: the source is no longer configured; its objects stay unchanged",
 			fetched + ", " + valid + ", " + stands, "", 0,
 		},
 		"suspended": {func(s *desired.SourceState) {
 			s.Suspended = &desired.Suspension{By: "user:bo", Reason: "incident", At: before}
-		}, "Ready True Succeeded: stands at revision 7", fetched + ", " + valid + ", " + stands, "Suspended True Suspended", 0},
+		}, "Ready True Succeeded: revision 7 is applied", fetched + ", " + valid + ", " + stands, "Suspended True Suspended", 0},
 	} {
 		s := good
 		c.change(&s)

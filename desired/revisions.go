@@ -88,7 +88,7 @@ func pointer(ctx context.Context, q pg.Queryer, source string) (p Pointer, err e
 	err = q.QueryRow(ctx, selectPointer, source).Scan(&p.Revision, &p.Commit, &p.TreeHash, &p.AppliedAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return Pointer{}, errs.New(errs.NotFound, "nothing has been applied from %s yet", source)
+		return Pointer{}, errs.New(errs.NotFound, "no revision of %s is applied yet", source)
 	case err != nil:
 		return Pointer{}, fmt.Errorf("reading the pointer of %s: %w", source, err)
 	}
@@ -119,7 +119,7 @@ func (s *Store) RevisionAt(ctx context.Context, q pg.Queryer, number int64) (Rev
 func revisionAt(ctx context.Context, q pg.Queryer, number int64) (Revision, error) {
 	list, err := revisions(ctx, q, selectRevision, number)
 	if err == nil && len(list) == 0 {
-		err = errs.New(errs.NotFound, "there is no revision %d", number)
+		err = errs.New(errs.NotFound, "revision %d does not exist", number)
 	}
 	if err != nil {
 		return Revision{}, err
@@ -132,7 +132,7 @@ func revisionAt(ctx context.Context, q pg.Queryer, number int64) (Revision, erro
 func (s *Store) Latest(ctx context.Context, q pg.Queryer, source string) (Revision, error) {
 	list, err := revisions(ctx, q, selectLatest, source)
 	if err == nil && len(list) == 0 {
-		err = errs.New(errs.NotFound, "nothing of %s has been judged yet", source)
+		err = errs.New(errs.NotFound, "no revision of %s is validated yet", source)
 	}
 	if err != nil {
 		return Revision{}, err

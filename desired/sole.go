@@ -58,7 +58,7 @@ func (r rival) finding() Finding {
 
 func (r rival) refusal() error {
 	if r.first.Source.Owner == OwnerGit {
-		return errs.New(errs.ManagedByGit, "%s; edit it there", r.message()).At(r.field).With("source", r.first.Source)
+		return errs.New(errs.ManagedByGit, "%s; edit that file", r.message()).At(r.field).With("source", r.first.Source)
 	}
 	return errs.New(errs.SpecInvalid, "%s", r.message()).At(r.field).Try("change that one, or remove it first")
 }

@@ -136,9 +136,9 @@ func faultOf(err error) (code, text string) {
 		return string(coded.Code), coded.Message
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return string(errs.Unavailable), "the repository gave no answer in time"
+		return string(errs.Unavailable), "the repository did not respond in time"
 	}
-	return string(errs.Internal), "looking at the source failed; the server's log says why"
+	return string(errs.Internal), "the sync of the source failed; the log of the server has the reason"
 }
 
 // Sources lists the sources by name, after a name; those too that are gone.

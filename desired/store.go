@@ -58,7 +58,7 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Object) (Object, error) {
 	case err != nil:
 		return Object{}, err
 	case have.Source.Owner == OwnerGit:
-		return Object{}, errs.New(errs.ManagedByGit, "%s %s is kept in Git; edit %s", o.Kind, o.Name, have.Source).
+		return Object{}, errs.New(errs.ManagedByGit, "%s %s is managed in Git; edit %s", o.Kind, o.Name, have.Source).
 			With("source", have.Source)
 	case have.SpecHash == Hash(o.Spec):
 		return have, nil
@@ -170,7 +170,7 @@ func scanOne(rows pgx.Rows, err error) (Object, error) {
 	}
 	o, err := pgx.CollectExactlyOneRow(rows, scanObject)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Object{}, errs.New(errs.NotFound, "no such declaration")
+		return Object{}, errs.New(errs.NotFound, "the object does not exist")
 	}
 	if err != nil {
 		return Object{}, fmt.Errorf("reading declaration: %w", err)

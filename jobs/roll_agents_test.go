@@ -246,7 +246,7 @@ func TestRollOneNode(t *testing.T) {
 	r.set(policies.Platform, "node.agent_version", "")
 	r.set(policies.In(policies.LevelNode, "more-3"), "node.agent_version", "v3.0.0")
 	r.done(jobs.RollAgents{})
-	if got := r.rollout(); got.Status != "blocked" || !strings.Contains(got.Message, "nobody published v3.0.0 for linux/amd64") {
+	if got := r.rollout(); got.Status != "blocked" || !strings.Contains(got.Message, "release v3.0.0 is not published for linux/amd64") {
 		t.Errorf("%+v", got)
 	}
 	r.set(policies.In(policies.LevelNode, "more-3"), "node.agent_version", "v2.0.0")

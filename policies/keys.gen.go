@@ -4,307 +4,307 @@ package policies
 
 // The keys. The type of a constant says how it is read.
 const (
-	// AuthPersonalLoginEnabled: people may sign in with a password of ours, without a provider.
+	// AuthPersonalLoginEnabled: users can sign in with a password instead of the identity provider.
 	AuthPersonalLoginEnabled BoolKey = "auth.personal_login_enabled"
-	// AuthAPIKeysEnabled: personal keys may be made and used.
+	// AuthAPIKeysEnabled: users can create and use API keys.
 	AuthAPIKeysEnabled BoolKey = "auth.api_keys_enabled"
-	// AuthServiceAccountTokenTTLSeconds: how long a token of a service account lives.
+	// AuthServiceAccountTokenTTLSeconds: validity of an access token of a service account.
 	AuthServiceAccountTokenTTLSeconds IntKey = "auth.service_account_token_ttl_seconds"
-	// AuthSessionMaxHours: how long a browser session lives.
+	// AuthSessionMaxHours: validity of a browser session.
 	AuthSessionMaxHours IntKey = "auth.session_max_hours"
-	// AllocationMaxConcurrentPerUser: allocations that one user may hold at once.
+	// AllocationMaxConcurrentPerUser: maximum number of live allocations of one user.
 	AllocationMaxConcurrentPerUser IntKey = "allocation.max_concurrent_per_user"
-	// AllocationMaxConcurrentPerProject: allocations that one project may hold at once.
+	// AllocationMaxConcurrentPerProject: maximum number of live allocations of one project.
 	AllocationMaxConcurrentPerProject IntKey = "allocation.max_concurrent_per_project"
-	// AllocationMaxConcurrentPerTenant: allocations that one tenant may hold at once.
+	// AllocationMaxConcurrentPerTenant: maximum number of live allocations of one tenant.
 	AllocationMaxConcurrentPerTenant IntKey = "allocation.max_concurrent_per_tenant"
-	// AllocationMaxGPUs: GPUs of one allocation.
+	// AllocationMaxGPUs: maximum number of GPUs of one allocation.
 	AllocationMaxGPUs IntKey = "allocation.max_gpus"
-	// AllocationIsolationModel: how tenants on one machine are kept apart.
+	// AllocationIsolationModel: isolation of tenants on one node.
 	AllocationIsolationModel TextKey = "allocation.isolation_model"
-	// AllocationRefundWindowDays: how long after a top-up its payment may be refunded to the card.
+	// AllocationRefundWindowDays: time after a top-up in which its payment can be refunded to the card.
 	AllocationRefundWindowDays IntKey = "allocation.refund_window_days"
-	// AllocationProvisionDeadlineMinutes: how long provisioning may take before it has failed.
+	// AllocationProvisionDeadlineMinutes: time limit of provisioning.
 	AllocationProvisionDeadlineMinutes IntKey = "allocation.provision_deadline_minutes"
-	// AllocationReleaseDeadlineMinutes: how long a release may take before it has failed.
+	// AllocationReleaseDeadlineMinutes: time limit of a release.
 	AllocationReleaseDeadlineMinutes IntKey = "allocation.release_deadline_minutes"
-	// AllocationProvisionAttempts: tries of provisioning before it has failed.
+	// AllocationProvisionAttempts: maximum number of provisioning attempts.
 	AllocationProvisionAttempts IntKey = "allocation.provision_attempts"
-	// AllocationReleaseAttempts: tries of a release before it has failed.
+	// AllocationReleaseAttempts: maximum number of release attempts.
 	AllocationReleaseAttempts IntKey = "allocation.release_attempts"
-	// AllocationQueueMaxWaitHours: how long a request may wait for capacity.
+	// AllocationQueueMaxWaitHours: time limit of a queued request.
 	AllocationQueueMaxWaitHours IntKey = "allocation.queue_max_wait_hours"
-	// AllocationDefaultTTLHours: lease of an allocation that names none; 0 is none.
+	// AllocationDefaultTTLHours: default TTL of an allocation; 0 means no TTL.
 	AllocationDefaultTTLHours IntKey = "allocation.default_ttl_hours"
-	// AllocationMaxTTLHours: longest lease that may be asked for; 0 is no limit.
+	// AllocationMaxTTLHours: maximum TTL of an allocation; 0 means no limit.
 	AllocationMaxTTLHours IntKey = "allocation.max_ttl_hours"
-	// AllocationExpiryWarningMinutes: how long before the end of a lease its user is told.
+	// AllocationExpiryWarningMinutes: time before the expiry at which the user is notified.
 	AllocationExpiryWarningMinutes IntKey = "allocation.expiry_warning_minutes"
-	// AllocationIdleStopMinutes: idle time after which an allocation is released; 0 is never.
+	// AllocationIdleStopMinutes: idle time after which an allocation is released; 0 means never.
 	AllocationIdleStopMinutes IntKey = "allocation.idle_stop_minutes"
-	// AllocationIdleGPUPercent: use below which a GPU counts as idle.
+	// AllocationIdleGPUPercent: utilisation below which a GPU is idle.
 	AllocationIdleGPUPercent IntKey = "allocation.idle_gpu_percent"
-	// PlacementStrategy: fill machines one by one, or spread over them.
+	// PlacementStrategy: fill one node after the other, or spread allocations over nodes.
 	PlacementStrategy TextKey = "placement.strategy"
-	// PlacementExcludeNodeAfterFailures: failures on one node after which an allocation avoids it.
+	// PlacementExcludeNodeAfterFailures: number of failures on a node after which an allocation avoids it.
 	PlacementExcludeNodeAfterFailures IntKey = "placement.exclude_node_after_failures"
-	// BillingWindowSeconds: how often use is turned into ledger entries.
+	// BillingWindowSeconds: interval between two ticks.
 	BillingWindowSeconds IntKey = "billing.window_seconds"
 	// BillingCurrency: currency of a new tenant.
 	BillingCurrency TextKey = "billing.currency"
-	// BillingLowBalanceThresholdMinor: balance below which a tenant is warned.
+	// BillingLowBalanceThresholdMinor: balance below which the tenant gets a warning.
 	BillingLowBalanceThresholdMinor MinorKey = "billing.low_balance_threshold_minor"
-	// BillingLowBalanceReminderHours: how often the warning is repeated.
+	// BillingLowBalanceReminderHours: interval at which the warning is repeated.
 	BillingLowBalanceReminderHours IntKey = "billing.low_balance_reminder_hours"
-	// BillingAutoReleaseGraceMinutes: runway below which release for lack of money is announced.
+	// BillingAutoReleaseGraceMinutes: runway below which the release of all allocations is announced.
 	BillingAutoReleaseGraceMinutes IntKey = "billing.auto_release_grace_minutes"
-	// BillingMinimumRunwayMinutes: runway that a new allocation must leave.
+	// BillingMinimumRunwayMinutes: minimum runway after a new allocation.
 	BillingMinimumRunwayMinutes IntKey = "billing.minimum_runway_minutes"
-	// BillingHourlySpendLimitMinor: what all active allocations may cost in an hour; 0 is no limit.
+	// BillingHourlySpendLimitMinor: maximum cost per hour of all active allocations; 0 means no limit.
 	BillingHourlySpendLimitMinor MinorKey = "billing.hourly_spend_limit_minor"
-	// BillingMonthlyBudgetMinor: what may be spent in a month; 0 is no limit.
+	// BillingMonthlyBudgetMinor: maximum cost per month; 0 means no limit.
 	BillingMonthlyBudgetMinor MinorKey = "billing.monthly_budget_minor"
-	// BillingObservationStaleSeconds: age of a report beyond which use is not charged on.
+	// BillingObservationStaleSeconds: age of a report beyond which usage is not charged.
 	BillingObservationStaleSeconds IntKey = "billing.observation_stale_seconds"
-	// PaymentMinAmountMinor: smallest top-up.
+	// PaymentMinAmountMinor: minimum amount of a top-up.
 	PaymentMinAmountMinor MinorKey = "payment.min_amount_minor"
-	// PaymentMaxAmountMinor: largest top-up.
+	// PaymentMaxAmountMinor: maximum amount of a top-up.
 	PaymentMaxAmountMinor MinorKey = "payment.max_amount_minor"
-	// PaymentSessionTTLMinutes: how long a checkout stays open.
+	// PaymentSessionTTLMinutes: validity of a checkout session.
 	PaymentSessionTTLMinutes IntKey = "payment.session_ttl_minutes"
-	// PaymentSweepMinutes: how often missed payment events are looked for.
+	// PaymentSweepMinutes: interval of the search for missed payment events.
 	PaymentSweepMinutes IntKey = "payment.sweep_minutes"
-	// PaymentAutoTopupEnabled: a low balance is topped up from the saved card.
+	// PaymentAutoTopupEnabled: a low balance is topped up from the stored card.
 	PaymentAutoTopupEnabled BoolKey = "payment.auto_topup_enabled"
-	// StorageQuotaBytes: bytes that a project may keep.
+	// StorageQuotaBytes: maximum bytes of all stored objects of a project.
 	StorageQuotaBytes IntKey = "storage.quota_bytes"
-	// StorageMaxObjectBytes: bytes of one object.
+	// StorageMaxObjectBytes: maximum bytes of one stored object.
 	StorageMaxObjectBytes IntKey = "storage.max_object_bytes"
-	// StorageSignedURLSeconds: how long a signed address works.
+	// StorageSignedURLSeconds: validity of a signed URL.
 	StorageSignedURLSeconds IntKey = "storage.signed_url_seconds"
 	// RateLimitUserPerMinute: requests of one user.
 	RateLimitUserPerMinute IntKey = "ratelimit.user_per_minute"
 	// RateLimitTenantPerMinute: requests of one tenant.
 	RateLimitTenantPerMinute IntKey = "ratelimit.tenant_per_minute"
-	// RateLimitMutationPerMinute: changing requests of one user.
+	// RateLimitMutationPerMinute: write requests of one user.
 	RateLimitMutationPerMinute IntKey = "ratelimit.mutation_per_minute"
-	// RateLimitAnonymousPerMinute: requests of one address without sign-in.
+	// RateLimitAnonymousPerMinute: requests of one address without authentication.
 	RateLimitAnonymousPerMinute IntKey = "ratelimit.anonymous_per_minute"
 	// RateLimitSignInPerMinute: sign-ins from one address.
 	RateLimitSignInPerMinute IntKey = "ratelimit.signin_per_minute"
-	// RateLimitBurst: requests that may come at once.
+	// RateLimitBurst: maximum burst of requests.
 	RateLimitBurst IntKey = "ratelimit.burst"
-	// TerminalTokenTTLSeconds: how long a terminal token works.
+	// TerminalTokenTTLSeconds: validity of a terminal token.
 	TerminalTokenTTLSeconds IntKey = "terminal.token_ttl_seconds"
-	// TerminalCertificateTTLSeconds: how long an SSH certificate works.
+	// TerminalCertificateTTLSeconds: validity of an SSH certificate.
 	TerminalCertificateTTLSeconds IntKey = "terminal.certificate_ttl_seconds"
-	// TerminalIdleMinutes: silence after which a session ends.
+	// TerminalIdleMinutes: idle time after which a terminal session ends.
 	TerminalIdleMinutes IntKey = "terminal.idle_minutes"
-	// TerminalMaxSessionsPerAllocation: terminals open at once on one allocation.
+	// TerminalMaxSessionsPerAllocation: maximum number of open terminal sessions of one allocation.
 	TerminalMaxSessionsPerAllocation IntKey = "terminal.max_sessions_per_allocation"
-	// TerminalForwardingEnabled: ports may be forwarded.
+	// TerminalForwardingEnabled: SSH port forwarding is allowed.
 	TerminalForwardingEnabled BoolKey = "terminal.forwarding_enabled"
-	// LoginCPUWeight: weight of a login's processes against others of its host; 0 is the host's own.
+	// LoginCPUWeight: CPU weight of the processes of an allocation; 0 means the default of the node.
 	LoginCPUWeight IntKey = "login.cpu_weight"
-	// LoginMemoryMiB: memory of a login on its host; 0 is what its GPUs are of the host.
+	// LoginMemoryMiB: memory limit of an allocation; 0 means the share of its GPUs.
 	LoginMemoryMiB IntKey = "login.memory_mib"
-	// LoginMaxTasks: processes and threads of a login; 0 is what its GPUs are of the host.
+	// LoginMaxTasks: limit of processes and threads of an allocation; 0 means the share of its GPUs.
 	LoginMaxTasks IntKey = "login.max_tasks"
-	// LoginHomeGiB: size of a login's home, /tmp included; 0 is what its GPU is of the host's disk.
+	// LoginHomeGiB: size of the home directory including /tmp; 0 means the share of its GPUs.
 	LoginHomeGiB IntKey = "login.home_gib"
-	// NodeReportSeconds: how often a node reports.
+	// NodeReportSeconds: interval between two reports of a node.
 	NodeReportSeconds IntKey = "node.report_seconds"
-	// NodeStaleAfterReports: missed reports after which what a node said is no evidence.
+	// NodeStaleAfterReports: number of missed reports after which a report is stale.
 	NodeStaleAfterReports IntKey = "node.stale_after_reports"
-	// NodePartitionAction: what a node that hears nothing does with its tenants.
+	// NodePartitionAction: action of a partitioned node for its allocations.
 	NodePartitionAction TextKey = "node.partition.action"
-	// NodePartitionStopAfterHours: how long it waits before it stops them; 0 is for ever.
+	// NodePartitionStopAfterHours: time before a partitioned node stops its allocations; 0 means never.
 	NodePartitionStopAfterHours IntKey = "node.partition.stop_after_hours"
-	// NodeDrainGraceMinutes: how long tenants may stay on a node that drains.
+	// NodeDrainGraceMinutes: time between the start of a drain and its deadline.
 	NodeDrainGraceMinutes IntKey = "node.drain_grace_minutes"
-	// NodeCertificateTTLHours: how long a node certificate lives.
+	// NodeCertificateTTLHours: validity of a node certificate.
 	NodeCertificateTTLHours IntKey = "node.certificate_ttl_hours"
-	// NodeEnrolmentTokenMinutes: how long an enrolment token works.
+	// NodeEnrolmentTokenMinutes: validity of an enrolment token.
 	NodeEnrolmentTokenMinutes IntKey = "node.enrolment_token_minutes"
-	// NodeGPUFaultAction: what a broken GPU leads to.
+	// NodeGPUFaultAction: action after a GPU fault.
 	NodeGPUFaultAction TextKey = "node.gpu_fault_action"
-	// NodeMassActionPercent: share of the fleet that may be cordoned without a person.
+	// NodeMassActionPercent: maximum percentage of the fleet that is cordoned automatically.
 	NodeMassActionPercent IntKey = "node.mass_action_percent"
-	// NodeMassActionMinimum: nodes that may be cordoned whatever the share.
+	// NodeMassActionMinimum: number of nodes that can be cordoned automatically in any case.
 	NodeMassActionMinimum IntKey = "node.mass_action_minimum"
-	// NodeMassReleaseLimit: forced releases in ten minutes without a person.
+	// NodeMassReleaseLimit: maximum number of automatic releases in ten minutes.
 	NodeMassReleaseLimit IntKey = "node.mass_release_limit"
-	// NodeAgentVersion: the published build of the agent that nodes run; empty leaves each as it is.
+	// NodeAgentVersion: agent release of the nodes; empty leaves each node unchanged.
 	NodeAgentVersion TextKey = "node.agent_version"
-	// NodeUpdateRingPercent: share of the fleet that updates first.
+	// NodeUpdateRingPercent: percentage of the fleet in the first ring of a rollout.
 	NodeUpdateRingPercent IntKey = "node.update_ring_percent"
-	// MAASEnabled: machines are found and installed through MAAS.
+	// MAASEnabled: nodes are found and installed through MAAS.
 	MAASEnabled BoolKey = "maas.enabled"
-	// MAASErase: how disks are wiped.
+	// MAASErase: method of the disk scrub.
 	MAASErase TextKey = "maas.erase"
-	// GitOpsPollSeconds: how often a Git source is looked at.
+	// GitOpsPollSeconds: interval between two fetches of a Git source.
 	GitOpsPollSeconds IntKey = "gitops.poll_seconds"
-	// GitOpsPruneCapObjects: objects that one revision may remove without approval.
+	// GitOpsPruneCapObjects: maximum number of objects that a revision removes without an approval.
 	GitOpsPruneCapObjects IntKey = "gitops.prune_cap_objects"
-	// GitOpsPruneCapPercent: share of the objects that one revision may remove without approval.
+	// GitOpsPruneCapPercent: maximum percentage of objects that a revision removes without an approval.
 	GitOpsPruneCapPercent IntKey = "gitops.prune_cap_percent"
-	// GitOpsApplyRequires: what a revision needs before it is applied.
+	// GitOpsApplyRequires: requirements of a revision before it is applied.
 	GitOpsApplyRequires ListKey = "gitops.apply_requires"
-	// GitOpsMaxFiles: files of one source.
+	// GitOpsMaxFiles: maximum number of files of a Git source.
 	GitOpsMaxFiles IntKey = "gitops.max_files"
-	// GitOpsMaxFileBytes: bytes of one file.
+	// GitOpsMaxFileBytes: maximum bytes of one file.
 	GitOpsMaxFileBytes IntKey = "gitops.max_file_bytes"
-	// GitOpsMaxTreeBytes: bytes of all files of one source.
+	// GitOpsMaxTreeBytes: maximum bytes of all files of a Git source.
 	GitOpsMaxTreeBytes IntKey = "gitops.max_tree_bytes"
-	// GitOpsDriftPolicyEnvironment: what drift of this kind leads to.
+	// GitOpsDriftPolicyEnvironment: action on drift of this kind.
 	GitOpsDriftPolicyEnvironment TextKey = "gitops.drift_policy.environment"
-	// GitOpsDriftPolicyPolicy: what drift of this kind leads to.
+	// GitOpsDriftPolicyPolicy: action on drift of this kind.
 	GitOpsDriftPolicyPolicy TextKey = "gitops.drift_policy.policy"
-	// GitOpsDriftPolicyRole: what drift of this kind leads to.
+	// GitOpsDriftPolicyRole: action on drift of this kind.
 	GitOpsDriftPolicyRole TextKey = "gitops.drift_policy.role"
-	// GitOpsDriftPolicySKU: what drift of this kind leads to.
+	// GitOpsDriftPolicySKU: action on drift of this kind.
 	GitOpsDriftPolicySKU TextKey = "gitops.drift_policy.sku"
-	// GitOpsDriftPolicyOSImage: what drift of this kind leads to.
+	// GitOpsDriftPolicyOSImage: action on drift of this kind.
 	GitOpsDriftPolicyOSImage TextKey = "gitops.drift_policy.os_image"
-	// GitOpsDriftPolicyNode: what drift of this kind leads to.
+	// GitOpsDriftPolicyNode: action on drift of this kind.
 	GitOpsDriftPolicyNode TextKey = "gitops.drift_policy.node"
-	// GitOpsDriftPolicyAllocation: what drift of this kind leads to.
+	// GitOpsDriftPolicyAllocation: action on drift of this kind.
 	GitOpsDriftPolicyAllocation TextKey = "gitops.drift_policy.allocation"
-	// ReconcileEnabled: plans are carried out.
+	// ReconcileEnabled: the control loop executes plans.
 	ReconcileEnabled BoolKey = "reconcile.enabled"
-	// ReconcileSweepSeconds: how often every object is looked at, due or not.
+	// ReconcileSweepSeconds: time in which the sweep scans all objects.
 	ReconcileSweepSeconds IntKey = "reconcile.sweep_seconds"
-	// ReconcileRetryLimit: failures in a row after which an object is stalled.
+	// ReconcileRetryLimit: number of consecutive failures after which an object is stalled.
 	ReconcileRetryLimit IntKey = "reconcile.retry_limit"
-	// NotificationLowBalanceEnabled: notices of this kind are sent.
+	// NotificationLowBalanceEnabled: notifications of this kind are sent.
 	NotificationLowBalanceEnabled BoolKey = "notification.low_balance_enabled"
-	// NotificationBalanceDepletedEnabled: notices of this kind are sent.
+	// NotificationBalanceDepletedEnabled: notifications of this kind are sent.
 	NotificationBalanceDepletedEnabled BoolKey = "notification.balance_depleted_enabled"
-	// NotificationProvisioningEnabled: notices of this kind are sent.
+	// NotificationProvisioningEnabled: notifications of this kind are sent.
 	NotificationProvisioningEnabled BoolKey = "notification.provisioning_enabled"
-	// NotificationEmailEnabled: notices go out by e-mail.
+	// NotificationEmailEnabled: notifications are sent by e-mail.
 	NotificationEmailEnabled BoolKey = "notification.email_enabled"
-	// NotificationWebhookEndpoints: addresses that one tenant may have notices sent to.
+	// NotificationWebhookEndpoints: maximum number of webhook endpoints of a tenant.
 	NotificationWebhookEndpoints IntKey = "notification.webhook_endpoints"
-	// PlatformAdmission: who may start new work.
+	// PlatformAdmission: callers that can start new work.
 	PlatformAdmission TextKey = "platform.admission"
-	// PlatformNotice: a line shown to everyone.
+	// PlatformNotice: message that is displayed to all users.
 	PlatformNotice TextKey = "platform.notice"
-	// EventOutboxDays: how long published facts are kept.
+	// EventOutboxDays: retention of published events.
 	EventOutboxDays IntKey = "event.outbox_days"
-	// AuditDays: how long audit rows are kept.
+	// AuditDays: retention of audit rows.
 	AuditDays IntKey = "audit.days"
-	// EvidenceDays: how long evidence is kept.
+	// EvidenceDays: retention of evidence bundles.
 	EvidenceDays IntKey = "evidence.days"
-	// APIIdempotencyHours: how long the answer to an idempotency key is kept.
+	// APIIdempotencyHours: retention of stored responses of idempotency keys.
 	APIIdempotencyHours IntKey = "api.idempotency_hours"
-	// AppSlurmEnabled: Slurm clusters may be made.
+	// AppSlurmEnabled: Slurm clusters can be created.
 	AppSlurmEnabled BoolKey = "app.slurm_enabled"
-	// AppRKE2Enabled: Kubernetes clusters may be made.
+	// AppRKE2Enabled: Kubernetes clusters can be created.
 	AppRKE2Enabled BoolKey = "app.rke2_enabled"
-	// AppMaxInstances: apps that one project may have.
+	// AppMaxInstances: maximum number of apps of a project.
 	AppMaxInstances IntKey = "app.max_instances"
 )
 
 var keys = []Key{
-	{Name: "auth.personal_login_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "people may sign in with a password of ours, without a provider"},
-	{Name: "auth.api_keys_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "personal keys may be made and used"},
-	{Name: "auth.service_account_token_ttl_seconds", Type: TypeInt, Default: int64(3600), Min: 300, Max: 3600, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "seconds", Cap: CapMax, Meaning: "how long a token of a service account lives"},
-	{Name: "auth.session_max_hours", Type: TypeInt, Default: int64(12), Min: 1, Max: 168, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Cap: CapMax, Meaning: "how long a browser session lives"},
-	{Name: "allocation.max_concurrent_per_user", Type: TypeInt, Default: int64(4), Min: 0, Max: 1000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject, LevelUser}, Unit: "allocations", Cap: CapMax, Meaning: "allocations that one user may hold at once"},
-	{Name: "allocation.max_concurrent_per_project", Type: TypeInt, Default: int64(16), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "allocations", Cap: CapMax, Meaning: "allocations that one project may hold at once"},
-	{Name: "allocation.max_concurrent_per_tenant", Type: TypeInt, Default: int64(64), Min: 0, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "allocations", Cap: CapMax, Meaning: "allocations that one tenant may hold at once"},
-	{Name: "allocation.max_gpus", Type: TypeInt, Default: int64(8), Min: 1, Max: 1024, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "GPUs", Cap: CapMax, Meaning: "GPUs of one allocation"},
-	{Name: "allocation.isolation_model", Type: TypeEnum, Default: "host_user", Values: []string{"host_user", "slice_vm", "full_reimage"}, Scopes: []Level{LevelPlatform, LevelSKU, LevelNode}, Meaning: "how tenants on one machine are kept apart"},
-	{Name: "allocation.refund_window_days", Type: TypeInt, Default: int64(30), Min: 0, Max: 365, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "days", Cap: CapMax, Meaning: "how long after a top-up its payment may be refunded to the card"},
-	{Name: "allocation.provision_deadline_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 240, Scopes: []Level{LevelPlatform, LevelSKU}, Unit: "minutes", Meaning: "how long provisioning may take before it has failed"},
-	{Name: "allocation.release_deadline_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 240, Scopes: []Level{LevelPlatform, LevelSKU}, Unit: "minutes", Meaning: "how long a release may take before it has failed"},
-	{Name: "allocation.provision_attempts", Type: TypeInt, Default: int64(3), Min: 1, Max: 20, Scopes: []Level{LevelPlatform}, Unit: "tries", Meaning: "tries of provisioning before it has failed"},
-	{Name: "allocation.release_attempts", Type: TypeInt, Default: int64(5), Min: 1, Max: 20, Scopes: []Level{LevelPlatform}, Unit: "tries", Meaning: "tries of a release before it has failed"},
-	{Name: "allocation.queue_max_wait_hours", Type: TypeInt, Default: int64(24), Min: 0, Max: 720, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Cap: CapMax, Meaning: "how long a request may wait for capacity"},
-	{Name: "allocation.default_ttl_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 8760, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Meaning: "lease of an allocation that names none; 0 is none"},
-	{Name: "allocation.max_ttl_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 8760, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Cap: CapMax, ZeroIsNone: true, Meaning: "longest lease that may be asked for; 0 is no limit"},
-	{Name: "allocation.expiry_warning_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Meaning: "how long before the end of a lease its user is told"},
-	{Name: "allocation.idle_stop_minutes", Type: TypeInt, Default: int64(0), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Meaning: "idle time after which an allocation is released; 0 is never"},
-	{Name: "allocation.idle_gpu_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 50, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "percent", Meaning: "use below which a GPU counts as idle"},
-	{Name: "placement.strategy", Type: TypeEnum, Default: "pack", Values: []string{"pack", "spread"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "fill machines one by one, or spread over them"},
-	{Name: "placement.exclude_node_after_failures", Type: TypeInt, Default: int64(2), Min: 1, Max: 10, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "failures on one node after which an allocation avoids it"},
-	{Name: "billing.window_seconds", Type: TypeInt, Default: int64(300), Min: 10, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "how often use is turned into ledger entries"},
+	{Name: "auth.personal_login_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "users can sign in with a password instead of the identity provider"},
+	{Name: "auth.api_keys_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "users can create and use API keys"},
+	{Name: "auth.service_account_token_ttl_seconds", Type: TypeInt, Default: int64(3600), Min: 300, Max: 3600, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "seconds", Cap: CapMax, Meaning: "validity of an access token of a service account"},
+	{Name: "auth.session_max_hours", Type: TypeInt, Default: int64(12), Min: 1, Max: 168, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Cap: CapMax, Meaning: "validity of a browser session"},
+	{Name: "allocation.max_concurrent_per_user", Type: TypeInt, Default: int64(4), Min: 0, Max: 1000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject, LevelUser}, Unit: "allocations", Cap: CapMax, Meaning: "maximum number of live allocations of one user"},
+	{Name: "allocation.max_concurrent_per_project", Type: TypeInt, Default: int64(16), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "allocations", Cap: CapMax, Meaning: "maximum number of live allocations of one project"},
+	{Name: "allocation.max_concurrent_per_tenant", Type: TypeInt, Default: int64(64), Min: 0, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "allocations", Cap: CapMax, Meaning: "maximum number of live allocations of one tenant"},
+	{Name: "allocation.max_gpus", Type: TypeInt, Default: int64(8), Min: 1, Max: 1024, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "GPUs", Cap: CapMax, Meaning: "maximum number of GPUs of one allocation"},
+	{Name: "allocation.isolation_model", Type: TypeEnum, Default: "host_user", Values: []string{"host_user", "slice_vm", "full_reimage"}, Scopes: []Level{LevelPlatform, LevelSKU, LevelNode}, Meaning: "isolation of tenants on one node"},
+	{Name: "allocation.refund_window_days", Type: TypeInt, Default: int64(30), Min: 0, Max: 365, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "days", Cap: CapMax, Meaning: "time after a top-up in which its payment can be refunded to the card"},
+	{Name: "allocation.provision_deadline_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 240, Scopes: []Level{LevelPlatform, LevelSKU}, Unit: "minutes", Meaning: "time limit of provisioning"},
+	{Name: "allocation.release_deadline_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 240, Scopes: []Level{LevelPlatform, LevelSKU}, Unit: "minutes", Meaning: "time limit of a release"},
+	{Name: "allocation.provision_attempts", Type: TypeInt, Default: int64(3), Min: 1, Max: 20, Scopes: []Level{LevelPlatform}, Unit: "tries", Meaning: "maximum number of provisioning attempts"},
+	{Name: "allocation.release_attempts", Type: TypeInt, Default: int64(5), Min: 1, Max: 20, Scopes: []Level{LevelPlatform}, Unit: "tries", Meaning: "maximum number of release attempts"},
+	{Name: "allocation.queue_max_wait_hours", Type: TypeInt, Default: int64(24), Min: 0, Max: 720, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Cap: CapMax, Meaning: "time limit of a queued request"},
+	{Name: "allocation.default_ttl_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 8760, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Meaning: "default TTL of an allocation; 0 means no TTL"},
+	{Name: "allocation.max_ttl_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 8760, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Cap: CapMax, ZeroIsNone: true, Meaning: "maximum TTL of an allocation; 0 means no limit"},
+	{Name: "allocation.expiry_warning_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Meaning: "time before the expiry at which the user is notified"},
+	{Name: "allocation.idle_stop_minutes", Type: TypeInt, Default: int64(0), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Meaning: "idle time after which an allocation is released; 0 means never"},
+	{Name: "allocation.idle_gpu_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 50, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "percent", Meaning: "utilisation below which a GPU is idle"},
+	{Name: "placement.strategy", Type: TypeEnum, Default: "pack", Values: []string{"pack", "spread"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "fill one node after the other, or spread allocations over nodes"},
+	{Name: "placement.exclude_node_after_failures", Type: TypeInt, Default: int64(2), Min: 1, Max: 10, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "number of failures on a node after which an allocation avoids it"},
+	{Name: "billing.window_seconds", Type: TypeInt, Default: int64(300), Min: 10, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "interval between two ticks"},
 	{Name: "billing.currency", Type: TypeText, Default: "EUR", Pattern: "^[A-Z]{3}$", Scopes: []Level{LevelPlatform, LevelTenant}, Meaning: "currency of a new tenant"},
-	{Name: "billing.low_balance_threshold_minor", Type: TypeMinor, Default: int64(1000), Min: 0, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Meaning: "balance below which a tenant is warned"},
-	{Name: "billing.low_balance_reminder_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Meaning: "how often the warning is repeated"},
-	{Name: "billing.auto_release_grace_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Meaning: "runway below which release for lack of money is announced"},
-	{Name: "billing.minimum_runway_minutes", Type: TypeInt, Default: int64(60), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Cap: CapMin, Meaning: "runway that a new allocation must leave"},
-	{Name: "billing.hourly_spend_limit_minor", Type: TypeMinor, Default: int64(8000), Min: 0, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minor units", Cap: CapMax, ZeroIsNone: true, Meaning: "what all active allocations may cost in an hour; 0 is no limit"},
-	{Name: "billing.monthly_budget_minor", Type: TypeMinor, Default: int64(0), Min: 0, Max: 100000000000, Scopes: []Level{LevelTenant, LevelProject}, Unit: "minor units", Cap: CapMax, ZeroIsNone: true, Meaning: "what may be spent in a month; 0 is no limit"},
-	{Name: "billing.observation_stale_seconds", Type: TypeInt, Default: int64(300), Min: 60, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "age of a report beyond which use is not charged on"},
-	{Name: "payment.min_amount_minor", Type: TypeMinor, Default: int64(500), Min: 1, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Cap: CapMin, Meaning: "smallest top-up"},
-	{Name: "payment.max_amount_minor", Type: TypeMinor, Default: int64(500000), Min: 1, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Cap: CapMax, Meaning: "largest top-up"},
-	{Name: "payment.session_ttl_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "how long a checkout stays open"},
-	{Name: "payment.sweep_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "how often missed payment events are looked for"},
-	{Name: "payment.auto_topup_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelTenant}, Meaning: "a low balance is topped up from the saved card"},
-	{Name: "storage.quota_bytes", Type: TypeInt, Default: int64(107374182400), Min: 0, Max: 1125899906842624, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "bytes", Cap: CapMax, Meaning: "bytes that a project may keep"},
-	{Name: "storage.max_object_bytes", Type: TypeInt, Default: int64(5368709120), Min: 1, Max: 5497558138880, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "bytes of one object"},
-	{Name: "storage.signed_url_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "how long a signed address works"},
+	{Name: "billing.low_balance_threshold_minor", Type: TypeMinor, Default: int64(1000), Min: 0, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Meaning: "balance below which the tenant gets a warning"},
+	{Name: "billing.low_balance_reminder_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Meaning: "interval at which the warning is repeated"},
+	{Name: "billing.auto_release_grace_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Meaning: "runway below which the release of all allocations is announced"},
+	{Name: "billing.minimum_runway_minutes", Type: TypeInt, Default: int64(60), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Cap: CapMin, Meaning: "minimum runway after a new allocation"},
+	{Name: "billing.hourly_spend_limit_minor", Type: TypeMinor, Default: int64(8000), Min: 0, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minor units", Cap: CapMax, ZeroIsNone: true, Meaning: "maximum cost per hour of all active allocations; 0 means no limit"},
+	{Name: "billing.monthly_budget_minor", Type: TypeMinor, Default: int64(0), Min: 0, Max: 100000000000, Scopes: []Level{LevelTenant, LevelProject}, Unit: "minor units", Cap: CapMax, ZeroIsNone: true, Meaning: "maximum cost per month; 0 means no limit"},
+	{Name: "billing.observation_stale_seconds", Type: TypeInt, Default: int64(300), Min: 60, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "age of a report beyond which usage is not charged"},
+	{Name: "payment.min_amount_minor", Type: TypeMinor, Default: int64(500), Min: 1, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Cap: CapMin, Meaning: "minimum amount of a top-up"},
+	{Name: "payment.max_amount_minor", Type: TypeMinor, Default: int64(500000), Min: 1, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Cap: CapMax, Meaning: "maximum amount of a top-up"},
+	{Name: "payment.session_ttl_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "validity of a checkout session"},
+	{Name: "payment.sweep_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "interval of the search for missed payment events"},
+	{Name: "payment.auto_topup_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelTenant}, Meaning: "a low balance is topped up from the stored card"},
+	{Name: "storage.quota_bytes", Type: TypeInt, Default: int64(107374182400), Min: 0, Max: 1125899906842624, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "bytes", Cap: CapMax, Meaning: "maximum bytes of all stored objects of a project"},
+	{Name: "storage.max_object_bytes", Type: TypeInt, Default: int64(5368709120), Min: 1, Max: 5497558138880, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "maximum bytes of one stored object"},
+	{Name: "storage.signed_url_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of a signed URL"},
 	{Name: "ratelimit.user_per_minute", Type: TypeInt, Default: int64(600), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "requests of one user"},
 	{Name: "ratelimit.tenant_per_minute", Type: TypeInt, Default: int64(3000), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "requests", Cap: CapMax, Meaning: "requests of one tenant"},
-	{Name: "ratelimit.mutation_per_minute", Type: TypeInt, Default: int64(120), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "changing requests of one user"},
-	{Name: "ratelimit.anonymous_per_minute", Type: TypeInt, Default: int64(60), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "requests of one address without sign-in"},
+	{Name: "ratelimit.mutation_per_minute", Type: TypeInt, Default: int64(120), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "write requests of one user"},
+	{Name: "ratelimit.anonymous_per_minute", Type: TypeInt, Default: int64(60), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "requests of one address without authentication"},
 	{Name: "ratelimit.signin_per_minute", Type: TypeInt, Default: int64(10), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "sign-ins from one address"},
-	{Name: "ratelimit.burst", Type: TypeInt, Default: int64(60), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "requests that may come at once"},
-	{Name: "terminal.token_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "how long a terminal token works"},
-	{Name: "terminal.certificate_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "how long an SSH certificate works"},
-	{Name: "terminal.idle_minutes", Type: TypeInt, Default: int64(60), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Cap: CapMax, Meaning: "silence after which a session ends"},
-	{Name: "terminal.max_sessions_per_allocation", Type: TypeInt, Default: int64(8), Min: 1, Max: 64, Scopes: []Level{LevelPlatform, LevelProject}, Unit: "sessions", Cap: CapMax, Meaning: "terminals open at once on one allocation"},
-	{Name: "terminal.forwarding_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Cap: CapAll, Meaning: "ports may be forwarded"},
-	{Name: "login.cpu_weight", Type: TypeInt, Default: int64(0), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "weight of a login's processes against others of its host; 0 is the host's own"},
-	{Name: "login.memory_mib", Type: TypeInt, Default: int64(0), Min: 0, Max: 33554432, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "MiB", Meaning: "memory of a login on its host; 0 is what its GPUs are of the host"},
-	{Name: "login.max_tasks", Type: TypeInt, Default: int64(0), Min: 0, Max: 4194304, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "tasks", Meaning: "processes and threads of a login; 0 is what its GPUs are of the host"},
-	{Name: "login.home_gib", Type: TypeInt, Default: int64(0), Min: 0, Max: 1048576, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "GiB", Meaning: "size of a login's home, /tmp included; 0 is what its GPU is of the host's disk"},
-	{Name: "node.report_seconds", Type: TypeInt, Default: int64(10), Min: 2, Max: 60, Scopes: []Level{LevelPlatform, LevelNode}, Unit: "seconds", Meaning: "how often a node reports"},
-	{Name: "node.stale_after_reports", Type: TypeInt, Default: int64(3), Min: 2, Max: 20, Scopes: []Level{LevelPlatform}, Unit: "reports", Meaning: "missed reports after which what a node said is no evidence"},
-	{Name: "node.partition.action", Type: TypeEnum, Default: "keep", Values: []string{"keep", "stop"}, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "what a node that hears nothing does with its tenants"},
-	{Name: "node.partition.stop_after_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 720, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "hours", Meaning: "how long it waits before it stops them; 0 is for ever"},
-	{Name: "node.drain_grace_minutes", Type: TypeInt, Default: int64(60), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelNode}, Unit: "minutes", Meaning: "how long tenants may stay on a node that drains"},
-	{Name: "node.certificate_ttl_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 24, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "how long a node certificate lives"},
-	{Name: "node.enrolment_token_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 15, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "how long an enrolment token works"},
-	{Name: "node.gpu_fault_action", Type: TypeEnum, Default: "quarantine_slot", Values: []string{"quarantine_slot", "cordon_node", "report"}, Scopes: []Level{LevelPlatform, LevelSKU}, Meaning: "what a broken GPU leads to"},
-	{Name: "node.mass_action_percent", Type: TypeInt, Default: int64(5), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "share of the fleet that may be cordoned without a person"},
-	{Name: "node.mass_action_minimum", Type: TypeInt, Default: int64(2), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "nodes", Meaning: "nodes that may be cordoned whatever the share"},
-	{Name: "node.mass_release_limit", Type: TypeInt, Default: int64(10), Min: 1, Max: 1000, Scopes: []Level{LevelPlatform}, Unit: "allocations", Meaning: "forced releases in ten minutes without a person"},
-	{Name: "node.agent_version", Type: TypeText, Default: "", Pattern: "^$|^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$", Scopes: []Level{LevelPlatform, LevelNode}, Meaning: "the published build of the agent that nodes run; empty leaves each as it is"},
-	{Name: "node.update_ring_percent", Type: TypeInt, Default: int64(5), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "share of the fleet that updates first"},
-	{Name: "maas.enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "machines are found and installed through MAAS"},
-	{Name: "maas.erase", Type: TypeEnum, Default: "secure", Values: []string{"secure", "quick"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "how disks are wiped"},
-	{Name: "gitops.poll_seconds", Type: TypeInt, Default: int64(60), Min: 10, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "how often a Git source is looked at"},
-	{Name: "gitops.prune_cap_objects", Type: TypeInt, Default: int64(5), Min: 0, Max: 1000, Scopes: []Level{LevelPlatform}, Unit: "objects", Meaning: "objects that one revision may remove without approval"},
-	{Name: "gitops.prune_cap_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "share of the objects that one revision may remove without approval"},
-	{Name: "gitops.apply_requires", Type: TypeList, Default: []string{"approved"}, Values: []string{"approved", "undiverged", "signed"}, Scopes: []Level{LevelPlatform}, Meaning: "what a revision needs before it is applied"},
-	{Name: "gitops.max_files", Type: TypeInt, Default: int64(2000), Min: 1, Max: 50000, Scopes: []Level{LevelPlatform}, Unit: "files", Meaning: "files of one source"},
-	{Name: "gitops.max_file_bytes", Type: TypeInt, Default: int64(1048576), Min: 1, Max: 1073741824, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "bytes of one file"},
-	{Name: "gitops.max_tree_bytes", Type: TypeInt, Default: int64(16777216), Min: 1, Max: 1073741824, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "bytes of all files of one source"},
-	{Name: "gitops.drift_policy.environment", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "what drift of this kind leads to"},
-	{Name: "gitops.drift_policy.policy", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "what drift of this kind leads to"},
-	{Name: "gitops.drift_policy.role", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "what drift of this kind leads to"},
-	{Name: "gitops.drift_policy.sku", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "what drift of this kind leads to"},
-	{Name: "gitops.drift_policy.os_image", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "what drift of this kind leads to"},
-	{Name: "gitops.drift_policy.node", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "what drift of this kind leads to"},
-	{Name: "gitops.drift_policy.allocation", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "what drift of this kind leads to"},
-	{Name: "reconcile.enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform}, Meaning: "plans are carried out"},
-	{Name: "reconcile.sweep_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 86400, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "how often every object is looked at, due or not"},
-	{Name: "reconcile.retry_limit", Type: TypeInt, Default: int64(5), Min: 1, Max: 50, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "failures in a row after which an object is stalled"},
-	{Name: "notification.low_balance_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notices of this kind are sent"},
-	{Name: "notification.balance_depleted_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notices of this kind are sent"},
-	{Name: "notification.provisioning_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notices of this kind are sent"},
-	{Name: "notification.email_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "notices go out by e-mail"},
-	{Name: "notification.webhook_endpoints", Type: TypeInt, Default: int64(10), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "addresses", Cap: CapMax, Meaning: "addresses that one tenant may have notices sent to"},
-	{Name: "platform.admission", Type: TypeEnum, Default: "open", Values: []string{"open", "admins_only", "closed"}, Scopes: []Level{LevelPlatform}, Meaning: "who may start new work"},
-	{Name: "platform.notice", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "a line shown to everyone"},
-	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "how long published facts are kept"},
-	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "how long audit rows are kept"},
-	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "how long evidence is kept"},
-	{Name: "api.idempotency_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "how long the answer to an idempotency key is kept"},
-	{Name: "app.slurm_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "Slurm clusters may be made"},
-	{Name: "app.rke2_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "Kubernetes clusters may be made"},
-	{Name: "app.max_instances", Type: TypeInt, Default: int64(4), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "apps", Cap: CapMax, Meaning: "apps that one project may have"},
+	{Name: "ratelimit.burst", Type: TypeInt, Default: int64(60), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "maximum burst of requests"},
+	{Name: "terminal.token_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of a terminal token"},
+	{Name: "terminal.certificate_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of an SSH certificate"},
+	{Name: "terminal.idle_minutes", Type: TypeInt, Default: int64(60), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Cap: CapMax, Meaning: "idle time after which a terminal session ends"},
+	{Name: "terminal.max_sessions_per_allocation", Type: TypeInt, Default: int64(8), Min: 1, Max: 64, Scopes: []Level{LevelPlatform, LevelProject}, Unit: "sessions", Cap: CapMax, Meaning: "maximum number of open terminal sessions of one allocation"},
+	{Name: "terminal.forwarding_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Cap: CapAll, Meaning: "SSH port forwarding is allowed"},
+	{Name: "login.cpu_weight", Type: TypeInt, Default: int64(0), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "CPU weight of the processes of an allocation; 0 means the default of the node"},
+	{Name: "login.memory_mib", Type: TypeInt, Default: int64(0), Min: 0, Max: 33554432, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "MiB", Meaning: "memory limit of an allocation; 0 means the share of its GPUs"},
+	{Name: "login.max_tasks", Type: TypeInt, Default: int64(0), Min: 0, Max: 4194304, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "tasks", Meaning: "limit of processes and threads of an allocation; 0 means the share of its GPUs"},
+	{Name: "login.home_gib", Type: TypeInt, Default: int64(0), Min: 0, Max: 1048576, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "GiB", Meaning: "size of the home directory including /tmp; 0 means the share of its GPUs"},
+	{Name: "node.report_seconds", Type: TypeInt, Default: int64(10), Min: 2, Max: 60, Scopes: []Level{LevelPlatform, LevelNode}, Unit: "seconds", Meaning: "interval between two reports of a node"},
+	{Name: "node.stale_after_reports", Type: TypeInt, Default: int64(3), Min: 2, Max: 20, Scopes: []Level{LevelPlatform}, Unit: "reports", Meaning: "number of missed reports after which a report is stale"},
+	{Name: "node.partition.action", Type: TypeEnum, Default: "keep", Values: []string{"keep", "stop"}, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "action of a partitioned node for its allocations"},
+	{Name: "node.partition.stop_after_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 720, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "hours", Meaning: "time before a partitioned node stops its allocations; 0 means never"},
+	{Name: "node.drain_grace_minutes", Type: TypeInt, Default: int64(60), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelNode}, Unit: "minutes", Meaning: "time between the start of a drain and its deadline"},
+	{Name: "node.certificate_ttl_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 24, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "validity of a node certificate"},
+	{Name: "node.enrolment_token_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 15, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "validity of an enrolment token"},
+	{Name: "node.gpu_fault_action", Type: TypeEnum, Default: "quarantine_slot", Values: []string{"quarantine_slot", "cordon_node", "report"}, Scopes: []Level{LevelPlatform, LevelSKU}, Meaning: "action after a GPU fault"},
+	{Name: "node.mass_action_percent", Type: TypeInt, Default: int64(5), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "maximum percentage of the fleet that is cordoned automatically"},
+	{Name: "node.mass_action_minimum", Type: TypeInt, Default: int64(2), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "nodes", Meaning: "number of nodes that can be cordoned automatically in any case"},
+	{Name: "node.mass_release_limit", Type: TypeInt, Default: int64(10), Min: 1, Max: 1000, Scopes: []Level{LevelPlatform}, Unit: "allocations", Meaning: "maximum number of automatic releases in ten minutes"},
+	{Name: "node.agent_version", Type: TypeText, Default: "", Pattern: "^$|^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$", Scopes: []Level{LevelPlatform, LevelNode}, Meaning: "agent release of the nodes; empty leaves each node unchanged"},
+	{Name: "node.update_ring_percent", Type: TypeInt, Default: int64(5), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "percentage of the fleet in the first ring of a rollout"},
+	{Name: "maas.enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "nodes are found and installed through MAAS"},
+	{Name: "maas.erase", Type: TypeEnum, Default: "secure", Values: []string{"secure", "quick"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "method of the disk scrub"},
+	{Name: "gitops.poll_seconds", Type: TypeInt, Default: int64(60), Min: 10, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "interval between two fetches of a Git source"},
+	{Name: "gitops.prune_cap_objects", Type: TypeInt, Default: int64(5), Min: 0, Max: 1000, Scopes: []Level{LevelPlatform}, Unit: "objects", Meaning: "maximum number of objects that a revision removes without an approval"},
+	{Name: "gitops.prune_cap_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "maximum percentage of objects that a revision removes without an approval"},
+	{Name: "gitops.apply_requires", Type: TypeList, Default: []string{"approved"}, Values: []string{"approved", "undiverged", "signed"}, Scopes: []Level{LevelPlatform}, Meaning: "requirements of a revision before it is applied"},
+	{Name: "gitops.max_files", Type: TypeInt, Default: int64(2000), Min: 1, Max: 50000, Scopes: []Level{LevelPlatform}, Unit: "files", Meaning: "maximum number of files of a Git source"},
+	{Name: "gitops.max_file_bytes", Type: TypeInt, Default: int64(1048576), Min: 1, Max: 1073741824, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "maximum bytes of one file"},
+	{Name: "gitops.max_tree_bytes", Type: TypeInt, Default: int64(16777216), Min: 1, Max: 1073741824, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "maximum bytes of all files of a Git source"},
+	{Name: "gitops.drift_policy.environment", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "action on drift of this kind"},
+	{Name: "gitops.drift_policy.policy", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "action on drift of this kind"},
+	{Name: "gitops.drift_policy.role", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "action on drift of this kind"},
+	{Name: "gitops.drift_policy.sku", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "action on drift of this kind"},
+	{Name: "gitops.drift_policy.os_image", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "action on drift of this kind"},
+	{Name: "gitops.drift_policy.node", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "action on drift of this kind"},
+	{Name: "gitops.drift_policy.allocation", Type: TypeEnum, Default: "heal", Values: []string{"heal", "warn", "ignore"}, Scopes: []Level{LevelPlatform}, Meaning: "action on drift of this kind"},
+	{Name: "reconcile.enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform}, Meaning: "the control loop executes plans"},
+	{Name: "reconcile.sweep_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 86400, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "time in which the sweep scans all objects"},
+	{Name: "reconcile.retry_limit", Type: TypeInt, Default: int64(5), Min: 1, Max: 50, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "number of consecutive failures after which an object is stalled"},
+	{Name: "notification.low_balance_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notifications of this kind are sent"},
+	{Name: "notification.balance_depleted_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notifications of this kind are sent"},
+	{Name: "notification.provisioning_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notifications of this kind are sent"},
+	{Name: "notification.email_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "notifications are sent by e-mail"},
+	{Name: "notification.webhook_endpoints", Type: TypeInt, Default: int64(10), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "addresses", Cap: CapMax, Meaning: "maximum number of webhook endpoints of a tenant"},
+	{Name: "platform.admission", Type: TypeEnum, Default: "open", Values: []string{"open", "admins_only", "closed"}, Scopes: []Level{LevelPlatform}, Meaning: "callers that can start new work"},
+	{Name: "platform.notice", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "message that is displayed to all users"},
+	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of published events"},
+	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of audit rows"},
+	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of evidence bundles"},
+	{Name: "api.idempotency_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "retention of stored responses of idempotency keys"},
+	{Name: "app.slurm_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "Slurm clusters can be created"},
+	{Name: "app.rke2_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "Kubernetes clusters can be created"},
+	{Name: "app.max_instances", Type: TypeInt, Default: int64(4), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "apps", Cap: CapMax, Meaning: "maximum number of apps of a project"},
 }

@@ -32,7 +32,7 @@ func ParseScopes(names []string) (s Scopes, err error) {
 	for _, name := range names {
 		i := slices.Index(scopeNames(), name)
 		if i < 0 {
-			return 0, fmt.Errorf("there is no scope %q", name)
+			return 0, fmt.Errorf("scope %q does not exist", name)
 		}
 		s |= 1 << i
 	}

@@ -131,7 +131,7 @@ func (h *History) Ignore(ctx context.Context, tx pgx.Tx, id uuid.UUID, by, reaso
 	}
 	if !until.After(now) || until.After(now.Add(longestIgnored)) {
 		return Drift{}, errs.New(errs.ValidationError, "a difference is ignored until a time within the next 90 days").At("until").
-			Try("for longer, declare it as it is")
+			Try("for a longer time, change the desired object")
 	}
 	have, err := oneDrift(tx.Query(ctx, selectDrift+` FOR UPDATE`, id))
 	if err != nil {

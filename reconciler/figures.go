@@ -12,8 +12,8 @@ type Figures struct{ found, mended *prometheus.CounterVec }
 // NewFigures begins at zero.
 func NewFigures() *Figures {
 	return &Figures{
-		found:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_drift_detected_total", Help: "Differences of observed from desired that were found."}, []string{"kind"}),
-		mended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_drift_healed_total", Help: "Differences that are no longer there."}, []string{"kind"}),
+		found:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_drift_detected_total", Help: "Detected drift."}, []string{"kind"}),
+		mended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_drift_healed_total", Help: "Resolved drift."}, []string{"kind"}),
 	}
 }
 

@@ -198,7 +198,7 @@ func TestINV62Breaker(t *testing.T) {
 		s.pass()
 	}
 	if n, asked := released(), s.count(`SELECT count(*) FROM plan_actions WHERE rejected_reason = ''`); n != 2 || asked != 8 {
-		t.Errorf("%d released, asked for %d times", n, asked)
+		t.Errorf("%d released, requested %d times", n, asked)
 	}
 	for i := 2; i < 6; i++ {
 		s.lines(fmt.Sprintf("due leak%d", i))

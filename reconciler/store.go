@@ -31,7 +31,7 @@ func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits)
 	held = map[int]string{}
 	for _, h := range check.Plan(p, budget) {
 		held[h.Number] = h.Why
-		l.Log.ErrorContext(ctx, "action held", "component", "reconcile", "reason", p.Actions[h.Number].Reason, "why", h.Why,
+		l.Log.ErrorContext(ctx, "action blocked", "component", "reconcile", "reason", p.Actions[h.Number].Reason, "why", h.Why,
 			"object", p.Actions[h.Number].Object)
 	}
 	return held, nil

@@ -77,7 +77,7 @@ func (h *History) tellPlans(ctx context.Context, o desired.Object, limit int) ([
 		steps[i] = TraceStep{Stage: StagePlan, At: a.At, State: "asked", Text: a.say(), Reference: a.Plan.String()}
 		if a.Held != "" {
 			steps[i].State = "held"
-			steps[i].Text += "; held: " + a.Held
+			steps[i].Text += "; blocked: " + a.Held
 		}
 	}
 	return steps, nil

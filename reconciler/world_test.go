@@ -148,7 +148,7 @@ func (s *scene) line(text string) {
 			status = "ignored"
 		}
 		s.exec(`INSERT INTO drift (kind, object_id, name, field, desired, observed, status, cause, deadline_at, ignored_by, ignored_until, owner, opened_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, 'changed on the host', CASE WHEN $7 = 'open' THEN now() + interval '1 min' END, $8, now() + nullif($9::text, '')::interval,
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 'changed on the node', CASE WHEN $7 = 'open' THEN now() + interval '1 min' END, $8, now() + nullif($9::text, '')::interval,
 				CASE WHEN $7 = 'open' THEN 'platform' ELSE 'operator' END, now() - interval '1 h')`,
 			w.or("kind", "Allocation"), id, name, w.or("field", "keys"), strings.ReplaceAll(w.or("desired", "as ordered"), "_", " "), strings.ReplaceAll(w.or("observed", "2"), "_", " "), status, by, w["until"])
 	case "rule":

@@ -58,7 +58,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		return fmt.Errorf("building the API: %w", err)
 	}
 	if err := s.figures.Register(door); err != nil {
-		return fmt.Errorf("showing the figures of the API: %w", err)
+		return fmt.Errorf("registering the metrics of the API: %w", err)
 	}
 	server := door.HTTPServer()
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -30,7 +30,7 @@ func (s *Server) askPostgres(ctx context.Context) (rest.Status, string) {
 // askNATS: without the bus facts wait in the outbox; nothing else is lost.
 func (s *Server) askNATS(context.Context) (rest.Status, string) {
 	if !s.nats.IsConnected() {
-		return rest.Degraded, "not connected; facts wait in the outbox"
+		return rest.Degraded, "not connected; events wait in the outbox"
 	}
 	return rest.OK, ""
 }
@@ -46,7 +46,7 @@ func (s *Server) askOutbox(ctx context.Context) (rest.Status, string) {
 	}
 	for _, b := range backlog {
 		if b.OldestFor > outboxLag {
-			return rest.Degraded, fmt.Sprintf("%d facts of %s wait, the oldest for %s", b.Pending, b.Stream, b.OldestFor.Round(time.Second))
+			return rest.Degraded, fmt.Sprintf("%d events of %s wait, the oldest for %s", b.Pending, b.Stream, b.OldestFor.Round(time.Second))
 		}
 	}
 	return rest.OK, ""
@@ -65,7 +65,7 @@ func (s *Server) askFleet(ctx context.Context) (rest.Status, string) {
 	case err != nil:
 		return rest.Degraded, err.Error()
 	case silent > 0:
-		return rest.Degraded, fmt.Sprintf("%d of %d nodes are silent", silent, all)
+		return rest.Degraded, fmt.Sprintf("%d of %d nodes do not report", silent, all)
 	}
 	return rest.OK, fmt.Sprintf("%d nodes report", all)
 }

@@ -38,7 +38,7 @@ func ParseRoles(s string) (roles []Role, err error) {
 	for name := range strings.SplitSeq(s, ",") {
 		r := Role(strings.TrimSpace(name))
 		if !slices.Contains(AllRoles(), r) {
-			return nil, fmt.Errorf("no role is named %q; there are %v", r, AllRoles())
+			return nil, fmt.Errorf("role %q does not exist; the roles are %v", r, AllRoles())
 		}
 		roles = append(roles, r)
 	}

@@ -31,7 +31,7 @@ func (s *set) hook(ctx context.Context, source string, h http.Header, body []byt
 		return fmt.Errorf("reading the settings of source %s: %w", source, err)
 	}
 	if settings.Forge == nil || settings.Forge.WebhookSecretRef == "" {
-		return errs.New(errs.NotFound, "this source takes no hooks").Try("declare its forge with a webhookSecretRef")
+		return errs.New(errs.NotFound, "the source accepts no webhooks").Try("add a webhookSecretRef to the forge of the source")
 	}
 	secret, err := secretref.Resolve(ctx, settings.Forge.WebhookSecretRef)
 	if err != nil {

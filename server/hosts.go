@@ -13,9 +13,9 @@ type hosts struct{ *set }
 const millisecond = 1e3
 
 var (
-	lastReport  = prometheus.NewDesc("gpuaas_node_last_report_timestamp_seconds", "When a node last spoke.", []string{"node"}, nil)
-	tasksQueued = prometheus.NewDesc("gpuaas_node_tasks_queued", "Orders that nodes have not answered.", []string{"type"}, nil)
-	expiry      = prometheus.NewDesc("gpuaas_certificate_expiry_seconds", "How long node certificates last: the shortest, and by quantile of the fleet.", []string{"quantile"}, nil)
+	lastReport  = prometheus.NewDesc("gpuaas_node_last_report_timestamp_seconds", "Time of the last report of a node.", []string{"node"}, nil)
+	tasksQueued = prometheus.NewDesc("gpuaas_node_tasks_queued", "Node tasks without a result.", []string{"type"}, nil)
+	expiry      = prometheus.NewDesc("gpuaas_certificate_expiry_seconds", "Remaining validity of node certificates: the shortest, and quantiles of the fleet.", []string{"quantile"}, nil)
 )
 
 // Describe names the figures.

@@ -19,7 +19,7 @@ const ports = 50
 func Listen(ctx context.Context, address string, roam bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, errs.Invalid("listen", "%q is no address", address).Try("write it as 127.0.0.1:8080; port 0 takes a free one")
+		return nil, errs.Invalid("listen", "%q is no address", address).Try("write it as 127.0.0.1:8080; port 0 selects a free port")
 	}
 	first, err := strconv.Atoi(port)
 	if err != nil || first < 0 || first > 65535 {

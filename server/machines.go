@@ -86,15 +86,15 @@ func (m machines) Probe(ctx context.Context, c identity.Caller, n fleet.Node) er
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
-		_, err := m.queue.InsertTx(ctx, tx, reconciler.ProbeNode{Node: n.ID, Ask: asked.UnixMicro(), Reason: "asked for by " + c.Actor()}, nil)
+		_, err := m.queue.InsertTx(ctx, tx, reconciler.ProbeNode{Node: n.ID, Ask: asked.UnixMicro(), Reason: "requested by " + c.Actor()}, nil)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if _, err := m.observed.Node(ctx, n.ID); errs.CodeOf(err) == errs.NotFound {
-		return errs.New(errs.AgentTimeout, "%s has never reported: nobody would answer", n.Name).
-			Try("enrol it: gpuaas node re-enrol %s prints the line to run on the host", n.Name)
+		return errs.New(errs.AgentTimeout, "node %s has never reported", n.Name).
+			Try("enrol it: gpuaas node re-enrol %s prints the command to run on the node", n.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -106,8 +106,8 @@ func (m machines) Probe(ctx context.Context, c identity.Caller, n fleet.Node) er
 		case answered:
 			return nil
 		case ctx.Err() != nil:
-			return errs.New(errs.AgentTimeout, "%s has not answered within %s", n.Name, probeWithin).
-				Try("look at its agent: systemctl status gpuaas-agent on the host; the question stays in its mailbox")
+			return errs.New(errs.AgentTimeout, "node %s has not reported within %s", n.Name, probeWithin).
+				Try("check its agent with systemctl status gpuaas-agent on the node; the task stays in its mailbox")
 		case err != nil:
 			return err
 		}

@@ -35,7 +35,7 @@ func (s *Server) metrics() http.Handler {
 }
 
 func buildOf() prometheus.Collector {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuaas_build_info", Help: "The release that serves."}, []string{"version", "revision"})
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuaas_build_info", Help: "Build of the server."}, []string{"version", "revision"})
 	g.WithLabelValues(version.Version, version.Revision()).Set(1)
 	return g
 }
@@ -49,14 +49,14 @@ type nodeMetrics struct {
 }
 
 var (
-	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must look at now.", []string{"kind"}, nil)
-	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
+	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects in the due set.", []string{"kind"}, nil)
+	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "Age of the oldest due object.", []string{"kind"}, nil)
 	slots      = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
-	gpus       = prometheus.NewDesc("gpuaas_gpus", "Devices by health; missing ones are no longer in their node's report.", []string{"sku", "region", "state"}, nil)
-	breaker    = prometheus.NewDesc("gpuaas_mass_action_stopped", "1 while the breaker keeps the platform from holding more nodes by itself.", nil, nil)
-	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "For how long a source has named what is not applied, or has given no answer.", []string{"source"}, nil)
-	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than it may last: for drift, than whoever must act has.", []string{"kind", "state"}, nil)
-	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
+	gpus       = prometheus.NewDesc("gpuaas_gpus", "GPUs by health; missing GPUs are no longer in the report of their node.", []string{"sku", "region", "state"}, nil)
+	breaker    = prometheus.NewDesc("gpuaas_mass_action_stopped", "1 while the breaker is open.", nil, nil)
+	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "Time since a source has a commit that is not applied, or is not reachable.", []string{"source"}, nil)
+	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects past the deadline of their state, or past the deadline of their drift.", []string{"kind", "state"}, nil)
+	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open drift.", []string{"kind"}, nil)
 )
 
 // Describe names the figures.
@@ -125,7 +125,7 @@ func (f nodeMetrics) health(ctx context.Context, c chan<- prometheus.Metric) {
 // meters are the workers' to know.
 type meters struct{ *set }
 
-var accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)
+var accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "Time since the last charged tick.", nil, nil)
 
 // Describe names the figures.
 func (meters) Describe(c chan<- *prometheus.Desc) { c <- accrualLag }

@@ -58,12 +58,12 @@ func (p Payments) Check(profile desired.Environment) error {
 	case p.SecretKey == "":
 		return nil
 	case want.Provider != desired.ProviderStripe:
-		return errs.Invalid(secretKeyName, "is set, and the profile takes no payments").Try("payments: provider: \"stripe\" in the environment's profile, or unset the key")
+		return errs.Invalid(secretKeyName, "is set, but the profile disables payments").Try("payments: provider: \"stripe\" in the environment's profile, or unset the key")
 	case p.Livemode != want.Livemode:
-		return errs.Invalid(secretKeyName, "is a key of %s mode, and the profile says %s", modeOf(p.Livemode), modeOf(want.Livemode)).
+		return errs.Invalid(secretKeyName, "is a key of %s mode, but the profile sets %s", modeOf(p.Livemode), modeOf(want.Livemode)).
 			Try("a key of %s mode, or payments: livemode: %t in the environment's profile", modeOf(want.Livemode), p.Livemode)
 	case p.APIURL != "" && !profile.Development:
-		return errs.Invalid(apiURLName, "is for development: keys of this environment go to the provider alone").Try("unset it")
+		return errs.Invalid(apiURLName, "is for development: the keys of this environment are only sent to the payment provider").Try("unset it")
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func modeOf(live bool) string {
 // then nobody can top up, and all else goes on.
 func (p Payments) check(ctx context.Context, c Config) error {
 	if p.SecretKey == "" && c.Profile.Payments.Provider == desired.ProviderStripe && c.has(RoleAPI) {
-		c.Log.WarnContext(ctx, "the profile names a payment provider and the environment no key: nobody can top up", "component", "payment")
+		c.Log.WarnContext(ctx, "the profile names a payment provider without a key: top-ups are disabled", "component", "payment")
 	}
 	return p.Check(c.Profile)
 }

@@ -46,7 +46,7 @@ func (s *Server) publishOwn(ctx context.Context) {
 		// Of a development tree: each build says the same version.
 		s.cfg.Log.InfoContext(ctx, "another build of the agent is published under this version", "component", "server", "version", version.Version, "err", err)
 	case err != nil && ctx.Err() == nil:
-		s.cfg.Log.WarnContext(ctx, "the agent beside this server was not published", "component", "server", "path", path, "err", err)
+		s.cfg.Log.WarnContext(ctx, "the agent next to the server binary was not published", "component", "server", "path", path, "err", err)
 	case err == nil:
 		s.cfg.Log.InfoContext(ctx, "nodes may become this agent", "component", "server", "version", r.Version, "platform", r.Platform, "expires_at", r.ExpiresAt)
 	}
@@ -61,7 +61,7 @@ func (r *rooms) publish(ctx context.Context, path string, to *agentrelease.Store
 		return agentrelease.Release{}, err
 	}
 	if b.Version == "" {
-		return agentrelease.Release{}, fmt.Errorf("%s is for %s, and does not say here which version it is", path, b.Platform)
+		return agentrelease.Release{}, fmt.Errorf("%s is for %s and cannot run here to report its version", path, b.Platform)
 	}
 	known, err := to.Find(ctx, b.Version, b.Platform)
 	if err == nil && known.Digest == b.Digest && known.ExpiresAt.Sub(to.Clock.Now()) > agentrelease.Life/2 {
@@ -74,7 +74,7 @@ func (r *rooms) publish(ctx context.Context, path string, to *agentrelease.Store
 // rollouts are the workers' to know.
 type rollouts struct{ *set }
 
-var rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes are to have, by how far they have come.", []string{"state"}, nil)
+var rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Agent rollouts by state.", []string{"state"}, nil)
 
 // Describe names the figures.
 func (rollouts) Describe(c chan<- *prometheus.Desc) { c <- rolloutsBy }

@@ -31,7 +31,7 @@ func (s *set) tellRequests(ctx context.Context, o desired.Object, limit int) ([]
 	}
 	steps := make([]reconciler.TraceStep, len(records))
 	for i, r := range records {
-		steps[i] = reconciler.TraceStep{Stage: reconciler.StageRequest, At: r.At, State: r.Action, Text: r.Actor + " asked for " + r.Action, Reference: r.CorrelationID}
+		steps[i] = reconciler.TraceStep{Stage: reconciler.StageRequest, At: r.At, State: r.Action, Text: r.Actor + " requested " + r.Action, Reference: r.CorrelationID}
 	}
 	return steps, nil
 }
@@ -47,7 +47,7 @@ func (s *set) tellDeclaration(ctx context.Context, o desired.Object, _ int) ([]r
 		step.Text, step.Reference = fmt.Sprintf("generation %d, at %s", o.Generation, o.Source), o.Source.Commit
 	}
 	if w.Revision > 0 {
-		step.State, step.Text = w.Status, fmt.Sprintf("%s, by revision %d of %s: %s", step.Text, w.Revision, cmp.Or(w.Author, "nobody named"), w.Message)
+		step.State, step.Text = w.Status, fmt.Sprintf("%s, by revision %d of %s: %s", step.Text, w.Revision, cmp.Or(w.Author, "an unknown actor"), w.Message)
 	}
 	return []reconciler.TraceStep{step}, nil
 }
@@ -123,7 +123,7 @@ func (s *set) tellObserved(ctx context.Context, o desired.Object, _ int) ([]reco
 			return nil, unlessUnseen(err)
 		}
 		step.At, step.State, step.Reference = a.SeenAt, string(a.Phase), a.Node.String()
-		step.Text = fmt.Sprintf("its node says %s at fence %d, generation %d", a.Phase, a.Fence, a.Generation)
+		step.Text = fmt.Sprintf("the node reports %s at fence %d, generation %d", a.Phase, a.Fence, a.Generation)
 		if a.Message != "" {
 			step.Text += ": " + a.Message
 		}
@@ -135,7 +135,7 @@ func (s *set) tellObserved(ctx context.Context, o desired.Object, _ int) ([]reco
 		return nil, err
 	}
 	if known {
-		step.At, step.State, step.Text = c.At, "carried_out", fmt.Sprintf("generation %d is carried out", c.Generation)
+		step.At, step.State, step.Text = c.At, "carried_out", fmt.Sprintf("generation %d is applied", c.Generation)
 		steps = append(steps, step)
 	}
 	if o.Kind != desired.KindNode {

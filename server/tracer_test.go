@@ -43,7 +43,7 @@ func TestTrace(t *testing.T) {
 		VALUES (gen_random_uuid(), $1, $2, 'allocation.provision_user', 1, 1, 1, '\x', '\x', 'failed', 'scrub', 'scrub_failed', 'no answer', now() + interval '3 s', now())`, node, a.ID)
 	exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, observed_at) VALUES ($1, $2, 'broken', 1, 1, 'h', 'keys: 2, ordered 1', now() + interval '4 s')
 		ON CONFLICT (allocation_id) DO UPDATE SET phase = excluded.phase, message = excluded.message, observed_at = excluded.observed_at`, a.ID, node)
-	exec(`INSERT INTO drift (kind, object_id, field, desired, observed, cause, opened_at) VALUES ('Allocation', $1, 'keys', '1', '2', 'changed on the host', now() + interval '5 s')`, a.ID)
+	exec(`INSERT INTO drift (kind, object_id, field, desired, observed, cause, opened_at) VALUES ('Allocation', $1, 'keys', '1', '2', 'changed on the node', now() + interval '5 s')`, a.ID)
 
 	s := &set{db: db, desired: &desired.Store{DB: db, Hints: w.Hints}, observed: &observed.Store{DB: db}, audited: &audit.Service{DB: db}, tasks: &nodetask.Store{DB: db}}
 	tracer := &reconciler.Tracer{History: &reconciler.History{DB: db}, Desired: s.desired, Others: s.tellers(queue)}
@@ -62,7 +62,7 @@ func TestTrace(t *testing.T) {
 	for _, want := range []string{
 		"request allocation.create: user:", "desired declared: generation 1, through the API", "plan asked: ensure generation 1: never reported", "job available: ensure_allocation: never reported",
 		"task failed: allocation.provision_user at fence 1, attempt 1, to node " + node.String() + "; scrub scrub_failed: no answer",
-		"observed broken: its node says broken at fence 1, generation 1: keys: 2, ordered 1", "drift open: keys is 2, not 1: changed on the host",
+		"observed broken: the node reports broken at fence 1, generation 1: keys: 2, ordered 1", "drift open: keys is 2, not 1: changed on the node",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("does not tell %q:\n%s", want, text)
@@ -117,7 +117,7 @@ func TestTraceOfANode(t *testing.T) {
 		text += step.Stage + " " + step.State + ": " + step.Text + "\n"
 	}
 	for _, want := range []string{
-		"desired applied: generation 1, at nodes.cue:7:2, by revision 1 of Ada: add n7", "observed carried_out: generation 1 is carried out", "observed whole: it reports 2 GPUs, by agent 1.2", "task queued: node.probe",
+		"desired applied: generation 1, at nodes.cue:7:2, by revision 1 of Ada: add n7", "observed carried_out: generation 1 is applied", "observed whole: it reports 2 GPUs, by agent 1.2", "task queued: node.probe",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("does not tell %q:\n%s", want, text)

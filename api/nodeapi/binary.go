@@ -51,8 +51,8 @@ var platforms = regexp.MustCompile(`^linux-(amd64|arm64)$`)
 // Find says which build a platform, as linux-amd64, has. The digest is computed
 // once for a file; a new build beside a running server is another file.
 func (b *Binaries) Find(platform string) (Binary, error) {
-	missing := errs.New(errs.NotFound, "there is no build of the agent for %q here", platform).
-		Try("the server looks for %s-%s, or %s for its own platform, in %s", binaryName, platform, binaryName, "its agent folder")
+	missing := errs.New(errs.NotFound, "no agent build for %q", platform).
+		Try("the server reads %s-%s, or %s for its own platform, from %s", binaryName, platform, binaryName, "its agent folder")
 	if b == nil || !platforms.MatchString(platform) {
 		return Binary{}, missing
 	}
@@ -110,7 +110,7 @@ func (s *Server) binary(w http.ResponseWriter, r *http.Request, _ caller) error 
 	}
 	defer s.Binaries.sending.Add(-1)
 	if s.Binaries.sending.Add(1) > downloads {
-		return errs.New(errs.Unavailable, "too many hosts fetch the agent just now").Try("try again in a minute")
+		return errs.New(errs.Unavailable, "too many nodes download the agent at this time").Try("try again in a minute")
 	}
 	f, err := os.Open(found.Path)
 	if err != nil {

@@ -89,7 +89,7 @@ func taskOf(r *http.Request) (ids.Task, error) {
 // decode reads one JSON value of a known form and nothing after it.
 func decode(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	if r.URL.RawQuery != "" {
-		return errs.New(errs.UnknownParameter, "this call takes no query")
+		return errs.New(errs.UnknownParameter, "the operation has no query parameters")
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return errs.New(errs.MediaTypeUnsupported, "the body must be application/json")
@@ -101,10 +101,10 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, into any) error
 	case err != nil:
 		return errs.Invalid("body", "could not be read").Because(err)
 	case bytes.Contains(text, []byte(`\u0000`)):
-		return errs.Invalid("body", "holds the character U+0000, which no table can keep")
+		return errs.Invalid("body", "contains the character U+0000, which cannot be stored")
 	}
 	if err := protocol.Strict(bytes.NewReader(text), into); err != nil {
-		return errs.Invalid("body", "is not what this call takes").Because(err)
+		return errs.Invalid("body", "is not valid for this operation").Because(err)
 	}
 	return nil
 }

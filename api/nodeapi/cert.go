@@ -54,7 +54,7 @@ func (c *serverCert) replace(ctx context.Context, s *Server) {
 	defer c.mu.Unlock()
 	c.making = false
 	if err != nil {
-		s.Log.WarnContext(ctx, "node door not certified anew", "err", err)
+		s.Log.WarnContext(ctx, "node API certificate not renewed", "err", err)
 		return
 	}
 	c.cert, c.bundle, c.retry = &made, bundle, time.Time{}

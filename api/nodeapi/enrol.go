@@ -36,7 +36,7 @@ func (s *Server) enrol(w http.ResponseWriter, r *http.Request, _ caller) error {
 	}
 	switch {
 	case body.Capability < 1:
-		return errs.Invalid("capability", "this build of the agent is not known here")
+		return errs.Invalid("capability", "this build of the agent is unknown")
 	case body.Token == "":
 		return errs.New(errs.EnrolmentTokenInvalid, "the enrolment token is unknown, used or expired")
 	case len(body.Hostname) > maxHostname:
@@ -113,7 +113,7 @@ func (s *Server) disown(ctx context.Context, serials []string) {
 	defer cancel()
 	for _, serial := range serials {
 		if err := s.CA.Revoke(ctx, serial); err != nil {
-			s.Log.WarnContext(ctx, "authority not told of a revocation", "serial", serial, "err", err)
+			s.Log.WarnContext(ctx, "certificate authority not notified of a revocation", "serial", serial, "err", err)
 		}
 	}
 }

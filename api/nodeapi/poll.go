@@ -34,7 +34,7 @@ const (
 // The span of the request ends here, since nothing of it is kept.
 func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error {
 	if r.URL.RawQuery != "" {
-		return errs.New(errs.UnknownParameter, "this call takes no query")
+		return errs.New(errs.UnknownParameter, "the operation has no query parameters")
 	}
 	parked, ok := http1.Park(w)
 	if !ok {

@@ -40,7 +40,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who caller, hand
 }
 
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who caller, err error) {
-	problem := protocol.Problem{Code: string(errs.Internal), Message: "something failed on our side", CorrelationID: w.Header().Get(telemetry.CorrelationHeader)}
+	problem := protocol.Problem{Code: string(errs.Internal), Message: "the server failed", CorrelationID: w.Header().Get(telemetry.CorrelationHeader)}
 	status := http.StatusInternalServerError
 	if coded, ok := errors.AsType[*errs.Error](err); ok {
 		if known, ok := statusOf[coded.Code]; ok {
@@ -55,7 +55,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who caller, err 
 	if status >= http.StatusInternalServerError {
 		log.WarnContext(r.Context(), "node call failed")
 	} else {
-		log.InfoContext(r.Context(), "node call refused")
+		log.InfoContext(r.Context(), "node request rejected")
 	}
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		w.Header().Set("Connection", "close") // whoever this is starts anew

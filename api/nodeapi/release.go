@@ -23,7 +23,7 @@ func (s *Server) build(w http.ResponseWriter, r *http.Request, _ caller) error {
 	}
 	defer s.Binaries.updating.Add(-1)
 	if s.Binaries.updating.Add(1) > downloads {
-		return errs.New(errs.Unavailable, "too many hosts fetch the agent just now").Try("try again in a minute")
+		return errs.New(errs.Unavailable, "too many nodes download the agent at this time").Try("try again in a minute")
 	}
 	f, size, err := s.Builds.Open(r.PathValue("digest"))
 	if err != nil {

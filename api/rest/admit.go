@@ -156,7 +156,7 @@ func keyOf(h http.Header) (string, error) {
 		return "", errs.Invalid(name, "is longer than %d characters", maxKey)
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errs.Invalid(name, "holds something else than visible ASCII characters")
+		return "", errs.Invalid(name, "contains characters other than visible ASCII")
 	}
 	return key, nil
 }

@@ -30,7 +30,7 @@ func (s *Server) ListApiKeys(ctx context.Context, req oapi.ListApiKeysRequestObj
 func (s *Server) CreateApiKey(ctx context.Context, req oapi.CreateApiKeyRequestObject) (oapi.CreateApiKeyResponseObject, error) {
 	ctx, r := of(ctx)
 	if s.APIKeysEnabled != nil && !s.APIKeysEnabled(r.caller) {
-		return nil, errs.New(errs.NotFound, "there are no API keys in this tenant").Try("ask whoever sets the policy auth.api_keys_enabled, or use a service account")
+		return nil, errs.New(errs.NotFound, "API keys are disabled in this tenant").Try("request the policy auth.api_keys_enabled from an operator, or use a service account")
 	}
 	k, err := s.Identity.CreateAPIKey(ctx, keep(r, func(k identity.APIKey) identity.Reply {
 		return secret(reply(http.StatusCreated, toAPIKeyMade(k), keyAt(k), ""))

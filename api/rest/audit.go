@@ -68,7 +68,7 @@ func (s *Server) ExportAdminAuditLogs(ctx context.Context, req oapi.ExportAdminA
 // all of them.
 func tenantOf(r *call) (*uuid.UUID, error) {
 	if r.caller.Tenant == (ids.Tenant{}) {
-		return nil, errs.New(errs.NotFound, "you are in no tenant").Try("operators of the platform ask /api/v1/admin/audit-logs")
+		return nil, errs.New(errs.NotFound, "you are in no tenant").Try("operators use /api/v1/admin/audit-logs")
 	}
 	return &r.caller.Tenant.UUID, nil
 }

@@ -58,7 +58,7 @@ func (s *Server) AuthorizeOidc(ctx context.Context, req oapi.AuthorizeOidcReques
 // browser is the request itself, for what sets cookies; with a provider to go to.
 func (s *Server) browser(ctx context.Context) (*gin.Context, error) {
 	if s.OIDC == nil {
-		return nil, errs.New(errs.NotFound, "this installation has no sign-in provider").Try("ask /api/v1/auth/options how to sign in")
+		return nil, errs.New(errs.NotFound, "this installation has no sign-in provider").Try("read the sign-in options at /api/v1/auth/options")
 	}
 	return request(ctx)
 }
@@ -180,7 +180,7 @@ func (s *Server) RefreshToken(ctx context.Context, req oapi.RefreshTokenRequestO
 	case err != nil:
 		return nil, err
 	case token == "":
-		return nil, errs.New(errs.TokenMissing, "there is neither a refresh_token nor a session to renew")
+		return nil, errs.New(errs.TokenMissing, "the request has no refresh_token and no session")
 	case r.byCookie:
 		if err := sameOrigin(c.Request); err != nil {
 			return nil, err

@@ -32,7 +32,7 @@ func (s *Server) GetTenantBalance(ctx context.Context, req oapi.GetTenantBalance
 // platform's scope, no tenant would mean all of them.
 func ofTenant(r *call, instead string) error {
 	if r.caller.Tenant == (ids.Tenant{}) {
-		return errs.New(errs.NotFound, "you are in no tenant").Try("operators of the platform ask %s", instead)
+		return errs.New(errs.NotFound, "you are in no tenant").Try("operators use %s", instead)
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func TestListsAreFiltered(t *testing.T) {
 	} {
 		b := setup(t)
 		if w := b.do(t, ask{method: "GET", path: path, token: tokenOperator}); w.Code != 200 || !reflect.DeepEqual(b.archive.asked, []any{want}) {
-			t.Errorf("%s: %d %s, asked for %+v", path, w.Code, w.Body, b.archive.asked)
+			t.Errorf("%s: %d %s, requested %+v", path, w.Code, w.Body, b.archive.asked)
 		}
 	}
 }
@@ -420,7 +420,7 @@ func TestObjectsSayHowItStands(t *testing.T) {
 	until := t0.Add(time.Hour)
 	w = b.do(t, ask{method: "POST", path: objectPath + "/suspend", token: tokenOperator, body: `{"reason":"fans","until":"2026-01-05T11:00:00+01:00"}`})
 	if h, _ := b.archive.last().(held); w.Code != 200 || h.reason != "fans" || h.until == nil || !h.until.Equal(until) {
-		t.Errorf("%d %s, asked for %+v", w.Code, w.Body, h)
+		t.Errorf("%d %s, requested %+v", w.Code, w.Body, h)
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil || o.Metadata.Suspended == nil || o.Metadata.Suspended.Reason != "fans" {
 		t.Errorf("%s", w.Body)

@@ -43,7 +43,7 @@ func (c cursors) open(r *call, cursor *string, place any) error {
 	if cursor == nil || *cursor == "" {
 		return nil
 	}
-	refused := errs.New(errs.CursorInvalid, "this cursor was not made for this list, or is older than a day").At("cursor").
+	refused := errs.New(errs.CursorInvalid, "the cursor belongs to another list, or is older than 24 hours").At("cursor").
 		Try("start again without a cursor")
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(*cursor)
 	if err != nil || len(sealed) < macSize+expirySize {

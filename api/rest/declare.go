@@ -85,9 +85,9 @@ func (s *Server) AdoptDesired(ctx context.Context, req oapi.AdoptDesiredRequestO
 	to, source := desired.Owner(req.Body.Owner), or(req.Body.Source, "")
 	switch {
 	case to == desired.OwnerGit && source == "":
-		return nil, errs.Invalid("source", "is missing").Try("name the source that shall declare it")
+		return nil, errs.Invalid("source", "is missing").Try("name the source that adopts the object")
 	case to == desired.OwnerAPI && source != "":
-		return nil, errs.Invalid("source", "goes with owner git")
+		return nil, errs.Invalid("source", "is valid only with owner git")
 	}
 	o, err := s.Changes.Adopt(ctx, s.keepObject(r, http.StatusOK), named(req.Kind, nil, req.Name), to, source, version)
 	if err != nil {
@@ -165,7 +165,7 @@ type hold struct {
 // holdOf refuses an end that has gone by: nothing would be held.
 func (s *Server) holdOf(reason string, until *time.Time) (hold, error) {
 	if until != nil && !until.After(s.Clock.Now()) {
-		return hold{}, errs.Invalid("until", "has gone by")
+		return hold{}, errs.Invalid("until", "is in the past")
 	}
 	return hold{reason, utc(until)}, nil
 }

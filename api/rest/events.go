@@ -107,7 +107,7 @@ func audience(r *call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.
 	switch {
 	// A scope of a token is a tenant's, whoever's the token is.
 	case ofEveryone(p) && (has&operators == 0 || r.caller.Limited):
-		return tenant, project, errs.New(errs.Forbidden, "only operators may follow everyone's events").At("scope")
+		return tenant, project, errs.New(errs.Forbidden, "only operators can read the events of all tenants").At("scope")
 	case ofEveryone(p):
 		return ids.Tenant{}, ids.Project{}, nil
 	case has&tenantWide != 0 && p.XProjectID == nil:

@@ -57,7 +57,7 @@ func isDeclared(name string) bool { return name == declared.Name || name == "gpu
 
 func (*archive) Get(_ context.Context, _ desired.Kind, _, name string) (desired.Object, error) {
 	if !isDeclared(name) {
-		return desired.Object{}, errs.New(errs.NotFound, "no such declaration")
+		return desired.Object{}, errs.New(errs.NotFound, "the object does not exist")
 	}
 	return declared, nil
 }
@@ -145,7 +145,7 @@ type changes struct{ *archive }
 func (c changes) object(ch identity.Change[desired.Object], what any, name string, o desired.Object) (desired.Object, error) {
 	return effectOf(c.people, ch, func() (desired.Object, error) {
 		if !isDeclared(name) {
-			return desired.Object{}, errs.New(errs.NotFound, "no such declaration")
+			return desired.Object{}, errs.New(errs.NotFound, "the object does not exist")
 		}
 		c.note(what)
 		return o, nil
@@ -238,7 +238,7 @@ func (c changes) SetPolicy(_ context.Context, ch identity.Change[change.PolicyKe
 
 var drift1 = reconciler.Drift{
 	ID: uuid.Must(uuid.NewV7()), Kind: "Allocation", Object: declared.UID.UUID, Name: "first", Field: "access", Desired: "a", Observed: "b", Status: "open",
-	Policy: "heal", Owner: "platform", Cause: "changed on the host", OpenedAt: t0, SeenAt: t0, Cost: 289, Currency: "EUR", Version: 1,
+	Policy: "heal", Owner: "platform", Cause: "changed on the node", OpenedAt: t0, SeenAt: t0, Cost: 289, Currency: "EUR", Version: 1,
 }
 
 func (c changes) IgnoreDrift(_ context.Context, ch identity.Change[reconciler.Drift], _ uuid.UUID, reason string, until time.Time) (reconciler.Drift, error) {

@@ -124,7 +124,7 @@ func (office) Months(_ context.Context, _ ids.Tenant, before time.Time, _ int) (
 
 func (office) Statement(_ context.Context, tenant ids.Tenant, month time.Time) (billing.Statement, error) {
 	if !month.Equal(january.From) {
-		return billing.Statement{}, errs.New(errs.NotFound, "there is no statement of this month")
+		return billing.Statement{}, errs.New(errs.NotFound, "no statement of this month")
 	}
 	return billing.Statement{
 		Totals: january, Tenant: identity.Tenant{ID: tenant, Name: "<dev>"}, Uses: []billing.Use{{Usage: used, ProjectName: "=1+1"}},
@@ -218,7 +218,7 @@ func (t *till) Refunds(context.Context, ids.Tenant, ids.Refund, int) ([]payment.
 // the tests of all operations do.
 func (t *till) Receive(_ context.Context, body []byte, signature string) error {
 	if signature != rightSignature && signature != "" {
-		return errs.New(errs.SignatureInvalid, "the signature does not fit the body")
+		return errs.New(errs.SignatureInvalid, "the signature does not match the body")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -59,7 +59,7 @@ func (p *people) PersonalLogin(ctx context.Context, email, password, _ string, _
 
 func (p *people) UseLink(ctx context.Context, code string, _ identity.Origin) (identity.Started, error) {
 	if code != rightCode {
-		return identity.Started{}, errs.New(errs.LoginFailed, "this code is used, too old, or none of ours")
+		return identity.Started{}, errs.New(errs.LoginFailed, "the code is used, expired or unknown")
 	}
 	return p.started(ctx, tokenAdmin)
 }

@@ -72,7 +72,7 @@ func TestEveryonesEventsAreReadUnderThePlatformsScope(t *testing.T) {
 				t.Errorf("%s, %q: %d, under %v", token, path, w.Code, seen)
 			}
 			if everyone := strings.Contains(path, "platform"); everyone != (seen[1].Tenant == ids.Tenant{}.String()) {
-				t.Errorf("%s, %q: asked for the events of %s", token, path, seen[1].Tenant)
+				t.Errorf("%s, %q: requested the events of %s", token, path, seen[1].Tenant)
 			}
 		}
 	}

@@ -190,7 +190,7 @@ func (s *Server) askShared(c *gin.Context, key bucketKey, t taken) error {
 	allowed, fullIn, err := l.shared.Take(ctx, key.String(), t.limit.each(), t.limit.holds())
 	if err != nil {
 		l.count(key.class, failClosed)
-		return errs.New(errs.LimiterUnavailable, "it cannot be known how often this was tried").Try("try again in a moment").Because(err)
+		return errs.New(errs.LimiterUnavailable, "it cannot be known how often this was tried").Try("repeat the request in a moment").Because(err)
 	}
 	l.learn(key, fullIn)
 	t.full = fullIn
@@ -235,7 +235,7 @@ func (s *Server) ShareLimits(ctx context.Context) error {
 		s.share(ctx)
 		if n%int(sweepEvery/shareEvery) == 0 {
 			if err := s.limiter.shared.Forget(ctx); err != nil {
-				s.Log.DebugContext(ctx, "full rate limits were kept", slog.Any("err", err))
+				s.Log.DebugContext(ctx, "full rate limits were dropped", slog.Any("err", err))
 			}
 		}
 	}

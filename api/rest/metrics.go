@@ -5,7 +5,7 @@ import (
 )
 
 var (
-	authzDecisions = prometheus.NewDesc("gpuaas_authz_decisions_total", "Decisions whether a caller may call an operation.", []string{"effect", "operation"}, nil)
+	authzDecisions = prometheus.NewDesc("gpuaas_authz_decisions_total", "Authorisation decisions.", []string{"effect", "operation"}, nil)
 	limitDecisions = prometheus.NewDesc("gpuaas_ratelimit_decisions_total", "Decisions of the rate limiter.", []string{"class", "result"}, nil)
 )
 

@@ -47,7 +47,7 @@ func undeclarable(name, sku string, err error) error {
 	var refused *errs.Error
 	switch errs.CodeOf(err) { //nolint:exhaustive // the others say it well
 	case errs.VersionRequired:
-		return errs.New(errs.AlreadyExists, "a node is named %s already", name).At("name").Try("choose another name, or change that one's declaration").Because(err)
+		return errs.New(errs.AlreadyExists, "a node is named %s already", name).At("name").Try("choose another name, or update the existing node").Because(err)
 	case errs.SpecInvalid:
 		if refused = asCoded(err); refused != nil && refused.Field == "spec.sku" {
 			return errs.New(errs.SKUUnknown, "no SKU is named %s", sku).At("sku").Because(err)
@@ -83,7 +83,7 @@ func (s *Server) UncordonNode(ctx context.Context, req oapi.UncordonNodeRequestO
 	ctx, r := of(ctx)
 	force := req.Body != nil && or(req.Body.Force, false)
 	if force && r.caller.Role != "admin" {
-		return nil, errs.New(errs.Forbidden, "only an admin lifts what others hold").At("force").Try("ask whoever holds it, or an admin")
+		return nil, errs.New(errs.Forbidden, "only an admin can remove the holds of other operators").At("force").Try("request the removal from the owner of the hold, or from an admin")
 	}
 	if err := s.declaredCordon(ctx, req.Name); err != nil {
 		return nil, err
@@ -113,10 +113,10 @@ func (s *Server) declaredCordon(ctx context.Context, name string) error {
 	case !spec.Cordoned:
 		return nil
 	case o.Source.Owner == desired.OwnerGit:
-		return errs.New(errs.ManagedByGit, "%s is declared cordoned at %s", name, o.Source).Try("set cordoned: false there").
+		return errs.New(errs.ManagedByGit, "node %s is cordoned at %s", name, o.Source).Try("set cordoned: false in this file").
 			With("path", o.Source.Path).With("line", o.Source.Line).With("repository", o.Source.Repository)
 	}
-	return errs.New(errs.ManagedByAPI, "the declaration of %s says cordoned", name).Try("write it again with cordoned: false, at /api/v1/admin/desired/Node/%s", name)
+	return errs.New(errs.ManagedByAPI, "the desired object of node %s is cordoned", name).Try("write it again with cordoned: false, at /api/v1/admin/desired/Node/%s", name)
 }
 
 // DrainNode handles POST /api/v1/admin/nodes/{name}/drain.
@@ -125,7 +125,7 @@ func (s *Server) DrainNode(ctx context.Context, req oapi.DrainNodeRequestObject)
 	by := utc(req.Body.DeadlineAt)
 	if req.Body.GraceMinutes != nil {
 		if by != nil {
-			return nil, errs.Invalid("grace_minutes", "say deadline or grace_minutes, and not both")
+			return nil, errs.Invalid("grace_minutes", "set either deadline_at or grace_minutes")
 		}
 		at := s.Clock.Now().Add(time.Duration(*req.Body.GraceMinutes) * time.Minute)
 		by = &at

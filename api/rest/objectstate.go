@@ -44,7 +44,7 @@ func stateOf(o desired.Object, seen ObjectSeen) oapi.ObjectStatus {
 
 // said is who has something left alone, why, and until when.
 func said(h desired.Suspension) string {
-	until := "until somebody resumes it"
+	until := "until it is resumed"
 	if h.Until != nil {
 		until = "until " + at(*h.Until)
 	}
@@ -81,13 +81,13 @@ func (s *standing) asCarried() {
 		return
 	}
 	s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, oapi.ObjectStatusHealthProgressing
-	s.add("Ready", isFalse, "Progressing", "is being carried out")
-	s.add("Reconciling", isTrue, "Progressing", "is being carried out")
+	s.add("Ready", isFalse, "Progressing", "the change is being applied")
+	s.add("Reconciling", isTrue, "Progressing", "the change is being applied")
 }
 
 // The lives of a node in which it is on its way, by what it waits for.
 var onItsWay = map[string]string{
-	"declared": "waits for its machine to enrol", "commissioning": "is being commissioned", "enrolled": "waits for its first full report",
+	"declared": "the node has not enrolled yet", "commissioning": "is being commissioned", "enrolled": "waits for its first full report",
 	"draining": "is being drained", "drained": "is drained", "retired": "is retired",
 }
 
@@ -97,7 +97,7 @@ func (s *standing) asNode() {
 	n := s.seen.Node
 	if n == nil {
 		s.health = oapi.ObjectStatusHealthMissing
-		s.ready(isFalse, "Progressing", "no machine is known by this declaration yet")
+		s.ready(isFalse, "Progressing", "the node does not exist yet")
 		return
 	}
 	s.since = n.UpdatedAt
@@ -108,7 +108,7 @@ func (s *standing) asNode() {
 		s.ready(isFalse, "Progressing", cmp.Or(n.Message, waits))
 	case n.Lifecycle == "offline", n.Reachability != "reachable":
 		s.health = oapi.ObjectStatusHealthDegraded
-		s.ready(unclear, "StaleReport", "its agent is silent: what is on it is unknown")
+		s.ready(unclear, "StaleReport", "the node has not reported; the state of its allocations is unknown")
 	case n.Health != "healthy":
 		s.health = oapi.ObjectStatusHealthDegraded
 		s.ready(isFalse, "HealthCheckFailed", cmp.Or(n.Message, "is "+n.Health))

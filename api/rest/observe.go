@@ -224,7 +224,7 @@ func (s *Server) recover(c *gin.Context) {
 		}
 		s.Log.ErrorContext(c.Request.Context(), "handler panicked", slog.Any("err", cause), slog.String("stack", string(debug.Stack())))
 		if !c.Writer.Written() {
-			s.refuse(c, http.StatusInternalServerError, errs.New(errs.Internal, "something went wrong on our side"))
+			s.refuse(c, http.StatusInternalServerError, errs.New(errs.Internal, "the server failed"))
 		}
 		c.Abort()
 	}()

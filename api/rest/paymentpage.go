@@ -70,13 +70,13 @@ func outcomeOf(p payment.Session) outcome {
 	case payment.Initiated:
 		o.Waiting, o.Says, o.URL = true, "Waiting for the payment.", p.URL
 	case payment.CheckoutCompleted:
-		o.Waiting, o.Says, o.Help = true, "Paid; the money is on its way.", "Some ways of paying take days. The balance grows when the money is there."
+		o.Waiting, o.Says, o.Help = true, "Paid; the payment is in progress.", "Some payment methods take days. The balance increases when the payment is complete."
 	case payment.Credited:
 		o.Says, o.CreditedAt = "The balance has grown by "+o.Amount+".", p.StatusAt.UTC().Format(time.RFC1123)
 	case payment.FailedReconcile:
-		o.Says, o.Help = "What came is not what was asked for.", "An operator looks into it. Nothing has to be paid again: say them the id below."
+		o.Says, o.Help = "The payment does not match the session.", "An operator checks it. Do not pay again. Quote the id below in a support request."
 	case payment.Expired:
-		o.Says, o.Help = "It ended without a payment.", "Nothing was charged. Begin another one."
+		o.Says, o.Help = "It ended without a payment.", "Nothing was charged. Start another top-up."
 	}
 	return o
 }

@@ -87,10 +87,10 @@ func (s *Server) coded(c *gin.Context, err error) *errs.Error {
 		return errs.New(errs.Unavailable, "the request was given up")
 	case away(err):
 		s.Log.WarnContext(ctx, "request failed: database is away", slog.String("correlation_id", r.correlation), slog.Any("err", err))
-		return errs.New(errs.Unavailable, "the database is away").Try("try again in a moment")
+		return errs.New(errs.Unavailable, "the database is away").Try("repeat the request in a moment")
 	}
 	s.Log.ErrorContext(ctx, "request failed", slog.String("correlation_id", r.correlation), slog.String("path", c.FullPath()), slog.Any("err", err))
-	return errs.New(errs.Internal, "something went wrong on our side")
+	return errs.New(errs.Internal, "the server failed")
 }
 
 // asCoded is the coded error in err's chain, or nil.
@@ -165,11 +165,11 @@ func (s *Server) badRequest(c *gin.Context, err error) {
 }
 
 func (s *Server) noRoute(c *gin.Context) {
-	s.fail(c, errs.New(errs.NotFound, "there is nothing at this path").Try("the calls are listed at /api/docs"))
+	s.fail(c, errs.New(errs.NotFound, "the path does not exist").Try("the calls are listed at /api/docs"))
 }
 
 // noMethod answers a path that exists for other methods; gin has set Allow.
 func (s *Server) noMethod(c *gin.Context) {
-	s.fail(c, errs.New(errs.MethodNotAllowed, "this path does not take %s", c.Request.Method).
-		Try("it takes %s", c.Writer.Header().Get("Allow")))
+	s.fail(c, errs.New(errs.MethodNotAllowed, "the path does not accept %s", c.Request.Method).
+		Try("use %s", c.Writer.Header().Get("Allow")))
 }

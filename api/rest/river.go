@@ -55,7 +55,7 @@ func (s *Server) guardRiver(c *gin.Context) {
 // one whose answer got lost.
 func (s *Server) admitRiverWrite(c *gin.Context, caller identity.Caller) error {
 	if held(caller)&platformAdmin == 0 || s.Audit == nil {
-		return errs.New(errs.Forbidden, "operators may only look at jobs").Try("ask an administrator")
+		return errs.New(errs.Forbidden, "operators can only read jobs").Try("contact an administrator")
 	}
 	_, r := of(c)
 	if r.byCookie {

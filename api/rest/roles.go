@@ -168,11 +168,11 @@ func decide(op *operation, c identity.Caller) decision {
 func (op *operation) denied(c identity.Caller, d decision) error {
 	if d.rule == noScope {
 		return errs.New(errs.Forbidden, "the scopes of this token do not allow this").With("operation", op.id).
-			With("scopes", op.scopes.Names()).Try("use a token with one of the scopes, if there are any")
+			With("scopes", op.scopes.Names()).Try("use a token with one of these scopes")
 	}
 	e := errs.New(errs.Forbidden, "your role does not allow this").With("operation", op.id)
 	if c.Tenant != (ids.Tenant{}) && len(op.mayBe) > 0 {
-		return e.With("roles", op.mayBe).Try("ask an owner of the tenant for one of the roles")
+		return e.With("roles", op.mayBe).Try("request one of these roles from an owner of the tenant")
 	}
 	return e
 }

@@ -65,7 +65,7 @@ func sameOrigin(r *http.Request) error {
 		case "", "same-origin", "none":
 			return nil
 		default:
-			return errs.New(errs.OriginNotAllowed, "the request comes from another site")
+			return errs.New(errs.OriginNotAllowed, "the request has another origin")
 		}
 	}
 	u, err := url.Parse(origin)
@@ -74,7 +74,7 @@ func sameOrigin(r *http.Request) error {
 		scheme = "https"
 	}
 	if err != nil || u.Host != r.Host || u.Scheme != scheme {
-		return errs.New(errs.OriginNotAllowed, "the request comes from another site").With("origin", origin)
+		return errs.New(errs.OriginNotAllowed, "the request has another origin").With("origin", origin)
 	}
 	return nil
 }

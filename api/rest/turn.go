@@ -31,7 +31,7 @@ func (s *Server) takeTurn(c *gin.Context, r *call) error {
 	case s.turns <- struct{}{}:
 		r.turn = s.turns
 	default:
-		return errs.New(errs.Unavailable, "%d changes of this size are being looked at already", maxTurns).Try("try again in a moment")
+		return errs.New(errs.Unavailable, "%d changes of this size are in progress", maxTurns).Try("repeat the request in a moment")
 	}
 	control := http.NewResponseController(c.Writer)
 	now := s.Clock.Now()

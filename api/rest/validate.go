@@ -65,10 +65,10 @@ func checkQuery(req *http.Request, op *operation) error {
 		return errs.New(errs.TokenInURL, "a token was sent in the URL").At(name).
 			Try("send it in the Authorization header, and replace it: URLs end up in logs")
 	}
-	return errs.New(errs.UnknownParameter, "there is no parameter %q here", names[0]).At(names[0])
+	return errs.New(errs.UnknownParameter, "the operation has no parameter %q", names[0]).At(names[0])
 }
 
-const unstorable = "holds a character that no text may hold"
+const unstorable = "contains a control character"
 
 // storable: PostgreSQL keeps neither a zero byte nor what is not UTF-8, and would
 // fail where the client is at fault.
@@ -145,7 +145,7 @@ func checkBody(req *http.Request, r *call) error {
 	op := r.op
 	switch {
 	case op.body == nil && len(data) > 0:
-		return errs.Invalid("body", "this call takes no body")
+		return errs.Invalid("body", "the operation has no body")
 	case op.body == nil:
 		return nil
 	case len(data) == 0 && op.body.Required:
@@ -245,7 +245,7 @@ func decode(data []byte) (any, error) {
 		return nil, errs.Invalid("body", "is not JSON, near byte %d", d.InputOffset())
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errs.Invalid("body", "has something after its JSON value, at byte %d", d.InputOffset())
+		return nil, errs.Invalid("body", "has data after its JSON value, at byte %d", d.InputOffset())
 	}
 	if at, bad := zeroByte(value, ""); bad {
 		return nil, errs.Invalid(at, "%s", unstorable)
@@ -297,7 +297,7 @@ func invalid(err error) error {
 	path := strings.Join(found.JSONPointer(), ".")
 	// The finding about an unknown field points at the object that holds it.
 	if extra := unknownField(found); extra != "" {
-		return errs.Invalid(join(path, extra), "there is no such field")
+		return errs.Invalid(join(path, extra), "the field is unknown")
 	}
 	if path == "" {
 		path = "body"

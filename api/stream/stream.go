@@ -83,7 +83,7 @@ func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (ev
 	}
 	p, err := s.Facts.Find(ctx, tenant, id)
 	if errs.CodeOf(err) == errs.NotFound {
-		return event.Position{}, errs.New(errs.NotFound, "this event is not kept any more, or never was").At("since").
+		return event.Position{}, errs.New(errs.NotFound, "the event is not stored any more, or never existed").At("since").
 			Try("read the resources again, and follow from now on")
 	}
 	return p, err
@@ -150,7 +150,7 @@ func (s *Server) sendAfter(ctx context.Context, out *writer, to audience, from e
 }
 
 // errSlow means that the client did not take what it was sent.
-var errSlow = errors.New("client is gone or too slow")
+var errSlow = errors.New("client disconnected or too slow")
 
 // writer gathers events and sends them under one deadline.
 type writer struct {

@@ -11,7 +11,7 @@ import (
 // Visit sends the person to a page: by itself where it can, and else in words.
 func (a *Console) Visit(at string, open func(string) error, words string) {
 	if open != nil && open(at) == nil {
-		words = "Your browser opens. If it does not, go to"
+		words = "The browser opens. If it does not open, go to"
 	}
 	a.Notify("%s\n%s", words, at)
 }

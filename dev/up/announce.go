@@ -98,7 +98,7 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 		{"API", url + "/api/v1"},
 		{"Reference", url + "/api/docs"},
 		{"Jobs", url + rest.RiverPath + "/"},
-		{"Node door", i.server.NodeURL()},
+		{"Node API", i.server.NodeURL()},
 		{"Metrics", i.server.MetricsURL()},
 		{"Sign in", url + "/sign-in"},
 		{"Profile", profilePath},

@@ -203,7 +203,7 @@ func agentBinary() (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(self), "gpuaas-agent")
 	if _, err := os.Stat(path); err != nil {
-		return "", errs.New(errs.Unavailable, "%s is missing", path).Try("run make build, or leave --agents=shared").Because(err)
+		return "", errs.New(errs.Unavailable, "%s is missing", path).Try("run make build, or use --agents=shared").Because(err)
 	}
 	return path, nil
 }

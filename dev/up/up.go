@@ -55,9 +55,9 @@ type InvalidError struct{ Findings []desired.Finding }
 
 func (e *InvalidError) Error() string {
 	if len(e.Findings) == 1 {
-		return "the declared fleet has a fault; nothing was started"
+		return "the fleet has a finding; nothing was started"
 	}
-	return fmt.Sprintf("the declared fleet has %d faults; nothing was started", len(e.Findings))
+	return fmt.Sprintf("the fleet has %d findings; nothing was started", len(e.Findings))
 }
 
 // installation is what runs.
@@ -193,7 +193,7 @@ func (i *installation) keep(ctx context.Context) error {
 		return nil
 	case err := <-database:
 		if err != nil {
-			return fmt.Errorf("PostgreSQL does not come back (see %s): %w", i.cluster.LogFile(), err)
+			return fmt.Errorf("PostgreSQL does not restart (see %s): %w", i.cluster.LogFile(), err)
 		}
 		return nil
 	case err := <-i.server.Failed():
@@ -247,7 +247,7 @@ func reset(dir string) error {
 		return fmt.Errorf("reading %s: %w", dir, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "postgres")); err != nil {
-		return errs.Invalid("--reset", "%s does not look like a data directory of gpuaas up; nothing was removed", dir)
+		return errs.Invalid("--reset", "%s is not a data directory of gpuaas up; nothing was removed", dir)
 	}
 	if err := pgcluster.Idle(filepath.Join(dir, "postgres")); err != nil {
 		return err

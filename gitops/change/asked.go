@@ -90,7 +90,7 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 		}
 		snap.Repository, files = state.Repository, within(r.Files, state.Dirs)
 		if len(files) == 0 {
-			return snap, errs.New(errs.SpecInvalid, "none of these files is in %s, where %s is declared", strings.Join(state.Dirs, " or "), r.Source).
+			return snap, errs.New(errs.SpecInvalid, "none of the files is in %s, the folder of source %s", strings.Join(state.Dirs, " or "), r.Source).
 				At("files").Try("send the files by their paths in the repository")
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 	case len(result.Findings) > 0:
 		return desired.Snapshot{}, refused(result.Findings)
 	case len(result.Objects) == 0:
-		return desired.Snapshot{}, errs.New(errs.SpecInvalid, "these files declare nothing").At("files")
+		return desired.Snapshot{}, errs.New(errs.SpecInvalid, "the files contain no object").At("files")
 	}
 	for i := range result.Objects {
 		o := &result.Objects[i]
@@ -238,7 +238,7 @@ func owned(have, want []desired.Object) (d desired.Difference) {
 			if !same(old, o) {
 				d.Foreign = append(d.Foreign, desired.Finding{
 					Code: string(errs.ManagedByGit), Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: o.Key().String(),
-					Message: "is kept in Git; edit " + old.Source.String(), Expected: "a name that is free, or the object adopted by the API first",
+					Message: "is managed in Git; edit " + old.Source.String(), Expected: "a name that is free, or the object adopted by the API first",
 				})
 			}
 		case same(old, o):

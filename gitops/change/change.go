@@ -88,7 +88,7 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 func refusal(err error) error {
 	var broken *pgconn.PgError
 	if errors.As(err, &broken) && broken.ConstraintName == "desired_objects_one_name" {
-		return errs.New(errs.Conflict, "somebody declared this name at the same moment").Try("read it and decide again")
+		return errs.New(errs.Conflict, "another request has created this name").Try("read it and decide again")
 	}
 	return err
 }

@@ -74,7 +74,7 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	case err != nil:
 		return made, nil, err
 	case len(have) == 1 && w.Version == 0 && have[0].Source.Owner == desired.OwnerAPI:
-		return made, nil, errs.New(errs.VersionRequired, "%s is declared already", w.Object.Key()).
+		return made, nil, errs.New(errs.VersionRequired, "%s already exists", w.Object.Key()).
 			Try("read it, and name the version that you have changed in If-Match").With("version", have[0].ResourceVersion)
 	case len(have) == 1:
 		before = declared(have[0])
@@ -108,7 +108,7 @@ func (s *Service) normal(o desired.Object) (desired.Object, error) {
 // writable: allocations have a door of their own, and money behind it.
 func writable(k desired.Kind) error {
 	if k == desired.KindAllocation {
-		return errs.New(errs.SpecInvalid, "allocations are asked for and released, and not declared").At("kind")
+		return errs.New(errs.SpecInvalid, "allocations are created and released through the API").At("kind")
 	}
 	return nil
 }

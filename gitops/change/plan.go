@@ -191,7 +191,7 @@ func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id id
 		case len(p.Plan.Findings) > 0:
 			err = errs.New(errs.Conflict, "this change cannot be applied: %s", p.Plan.Findings[0].Message).Try("correct it and propose it again")
 		case slices.Contains(s.Rules().Requires, preview.RequiresApproved) && p.by(ch.Caller):
-			err = errs.New(errs.PolicyDenied, "whoever wrote a change does not approve it (gitops.apply_requires)").Try("ask somebody else")
+			err = errs.New(errs.PolicyDenied, "the author of a change cannot approve it (gitops.apply_requires)").Try("request the approval of another operator")
 		default:
 			err = s.decide(ctx, tx, &p, StatusApproved, ch.Caller, reason)
 		}
@@ -247,7 +247,7 @@ func (p Stored) appliable() error {
 		return errs.New(errs.SpecInvalid, "this change cannot be applied: %s", p.Plan.Findings[0].Message).With("findings", p.Plan.Findings)
 	case len(p.Plan.Waits) > 0 && p.Status != StatusApproved:
 		return errs.New(errs.ApprovalRequired, "this change waits for approval: %s", p.Plan.Waits[0].Message).
-			Try("have somebody approve plan %s", p.ID).With("approval_reasons", p.Plan.Waits)
+			Try("request an approval of plan %s", p.ID).With("approval_reasons", p.Plan.Waits)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (p Stored) appliable() error {
 func decided(p Stored) error {
 	text := "this plan is " + p.Status + " already"
 	if p.Status == StatusStale {
-		text = "this plan is stale: what it was made from has moved"
+		text = "the plan is stale: its basis has changed"
 	}
 	return errs.New(errs.Conflict, "%s", text).With("status", p.Status).Try("propose the change again")
 }
@@ -275,7 +275,7 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Plan, hash string)
 		return Stored{}, preview.Change{}, err
 	}
 	if now.Plan.Hash != p.Hash {
-		return Stored{}, preview.Change{}, errs.New(errs.PlanStale, "what this plan was made from has moved").
+		return Stored{}, preview.Change{}, errs.New(errs.PlanStale, "the basis of the plan has changed").
 			With("moved", preview.Moved(p.Plan, now.Plan)).Try("read the new plan and decide again")
 	}
 	p.Plan.Waits, p.Plan.Findings = now.Plan.Waits, now.Plan.Findings // by the rules of now

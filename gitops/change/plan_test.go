@@ -88,7 +88,7 @@ func TestProposeRefuses(t *testing.T) {
 		"out of the tree":          {file: "../../x.yaml", want: "points elsewhere"},
 		"from the root":            {file: "/etc/x.yaml", want: "points elsewhere"},
 		"repaints a terminal":      {file: "a/\x1b[31m.yaml", want: "control characters"},
-		"not where the source is":  {source: "fleet", file: "elsewhere/a.yaml", want: "is in environments/dev, where fleet is declared"},
+		"not where the source is":  {source: "fleet", file: "elsewhere/a.yaml", want: "is in environments/dev, the folder of source fleet"},
 		"called as the other ones": {file: `declared\beside.json`, want: "points elsewhere"},
 	} {
 		_, err := b.Propose(b.ctx, by[change.Stored](b.ada), change.Request{Source: c.source, Files: map[string][]byte{c.file: []byte(sku("h100", 1))}})

@@ -113,14 +113,14 @@ func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope po
 	o := desired.Object{Kind: desired.KindPolicy, Name: policyName(key, scope), Spec: spec}
 	for _, set := range have {
 		if set.Source.Owner == desired.OwnerGit {
-			return desired.Object{}, errs.New(errs.ManagedByGit, "%s at %s is kept in Git; edit %s", key, scope, set.Source).With("source", set.Source)
+			return desired.Object{}, errs.New(errs.ManagedByGit, "%s at %s is managed in Git; edit %s", key, scope, set.Source).With("source", set.Source)
 		}
 		o.Name, o.Labels, o.Annotations = set.Name, set.Labels, set.Annotations
 	}
 	if len(have) == 0 {
 		taken, err := s.Desired.LockNamed(ctx, tx, []desired.Name{o.Key()})
 		if err == nil && len(taken) > 0 {
-			err = errs.New(errs.Conflict, "%s sets another key", o.Key()).Try("rename it, or declare the policy as an object of another name")
+			err = errs.New(errs.Conflict, "%s sets another key", o.Key()).Try("rename the object, or put the policy as an object with another name")
 		}
 		if err != nil {
 			return desired.Object{}, err

@@ -42,7 +42,7 @@ func address(c Config) (string, error) {
 		return "", errs.Invalid("url", "this is no address of a forge").Try("as in https://git.example.com, without a password")
 	// The token would travel in clear.
 	case u.Scheme != "https" && (u.Scheme != "http" || !c.AllowPrivate):
-		return "", errs.Invalid("url", "a forge is spoken to over https")
+		return "", errs.Invalid("url", "the URL of a forge needs https")
 	}
 	base := u.Scheme + "://" + u.Host + strings.TrimSuffix(u.Path, "/")
 	if api := apis[c.Kind].path; base != apis[GitHub].home && !strings.HasSuffix(base, api) {
@@ -102,7 +102,7 @@ func public(_, at string, _ syscall.RawConn) error {
 		return errs.New(errs.ProviderFailed, "the forge's name leads nowhere").Because(err)
 	}
 	if a := host.Addr().Unmap(); a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || metadata[a] {
-		return errs.New(errs.ProviderFailed, "the forge's name leads to %s, where no forge is", a)
+		return errs.New(errs.ProviderFailed, "the forge's name resolves to %s, which is not an allowed address", a)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func TestNamesThatLeadInwards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Open(t.Context(), "main"); err == nil || !strings.Contains(err.Error(), "where no forge is") {
+	if _, err := f.Open(t.Context(), "main"); err == nil || !strings.Contains(err.Error(), "not an allowed address") {
 		t.Errorf("a name that leads here: %v", err)
 	}
 }

@@ -105,9 +105,9 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) (resp
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return response{}, errs.New(errs.Unavailable, "the forge broke off its answer").Because(err)
+		return response{}, errs.New(errs.Unavailable, "the forge ended its response early").Because(err)
 	case len(text) > maxAnswer:
-		return response{}, errs.New(errs.ProviderFailed, "the forge answers with more than %d MiB", maxAnswer>>20)
+		return response{}, errs.New(errs.ProviderFailed, "the response of the forge has more than %d MiB", maxAnswer>>20)
 	case res.StatusCode < 200 || res.StatusCode > 299:
 		return response{}, failure(res, text, c.clock.Now())
 	}
@@ -115,7 +115,7 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) (resp
 }
 
 func unread(err error) error {
-	return errs.New(errs.ProviderFailed, "the forge answers what cannot be read").Because(err)
+	return errs.New(errs.ProviderFailed, "the response of the forge is not valid").Because(err)
 }
 
 // answer is a refusal as the forge worded it.
@@ -125,4 +125,4 @@ type answer struct {
 	wait    time.Duration // what it asked for
 }
 
-func (a *answer) Error() string { return fmt.Sprintf("the forge answers %d: %s", a.status, a.message) }
+func (a *answer) Error() string { return fmt.Sprintf("the forge responds %d: %s", a.status, a.message) }

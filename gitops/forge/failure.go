@@ -19,17 +19,17 @@ func failure(res *http.Response, body []byte, now time.Time) error {
 	a := &answer{status: res.StatusCode, message: said(body), wait: asked(res.Header, now)}
 	switch {
 	case a.status == http.StatusTooManyRequests, a.status == http.StatusForbidden && limited(res.Header, a):
-		return errs.New(errs.RateLimited, "the forge asks for a pause").Because(a)
+		return errs.New(errs.RateLimited, "the forge requests a pause").Because(a)
 	case a.status >= 300 && a.status < 400:
 		return errs.New(errs.ProviderFailed, "the forge leads elsewhere, and is not followed").Try("name the project and the address as they are now").Because(a)
 	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
-		return errs.New(errs.ProviderFailed, "the forge does not let this token do that").Try("make a token that reads pull requests and writes statuses and comments").Because(a)
+		return errs.New(errs.ProviderFailed, "the token does not allow the request to the forge").Try("create a token that reads pull requests and writes statuses and comments").Because(a)
 	case a.status == http.StatusNotFound, a.status == http.StatusGone:
 		return errs.New(errs.NotFound, "the forge does not know it, or hides it from this token").Because(a)
 	case a.status >= http.StatusInternalServerError, a.status == http.StatusRequestTimeout:
 		return errs.New(errs.Unavailable, "the forge fails").Because(a)
 	}
-	return errs.New(errs.ProviderFailed, "the forge refuses it").Because(a)
+	return errs.New(errs.ProviderFailed, "the forge rejects the request").Because(a)
 }
 
 // limited tells GitHub's limits from its other refusals: both are 403.

@@ -133,7 +133,7 @@ type remoteComment struct {
 // New makes the adapter of a repository. It calls nobody.
 func New(c Config) (Forge, error) {
 	if len(c.Token) == 0 {
-		return nil, errs.Invalid("tokenRef", "a forge is spoken to with a token").Try("name one by env:, file: or credential:")
+		return nil, errs.Invalid("tokenRef", "a forge needs a token").Try("name one by env:, file: or credential:")
 	}
 	var speak func(project string) dialect
 	var project bool
@@ -145,7 +145,7 @@ func New(c Config) (Forge, error) {
 	case GitLab:
 		speak, project = newGitLab, groupsAndName.MatchString(c.Project)
 	default:
-		return nil, errs.Invalid("kind", "no forge is spoken to as %q", c.Kind).Try("one of github, gitlab, gitea")
+		return nil, errs.Invalid("kind", "forge kind %q does not exist", c.Kind).Try("one of github, gitlab, gitea")
 	}
 	if !project {
 		return nil, errs.Invalid("project", "%q is no project of %s", c.Project, c.Kind).Try("as in its address: owner/name")

@@ -56,11 +56,11 @@ func Verify(kind Kind, secret []byte, h http.Header, body []byte) (Hook, error) 
 	s, ok := signatures[kind]
 	switch {
 	case !ok || len(secret) == 0:
-		return Hook{}, errs.New(errs.SignatureInvalid, "this source takes no hooks").Try("give it a webhookSecretRef")
+		return Hook{}, errs.New(errs.SignatureInvalid, "the source accepts no webhooks").Try("give it a webhookSecretRef")
 	case len(body) > MaxHook:
 		return Hook{}, errs.New(errs.BodyTooLarge, "a hook has at most %d KiB", MaxHook>>10)
 	case !s.holds(secret, h.Values(s.header), body):
-		return Hook{}, errs.New(errs.SignatureInvalid, "the signature of this hook is missing or does not fit").
+		return Hook{}, errs.New(errs.SignatureInvalid, "the signature of the webhook is missing or not valid").
 			Try("compare the secret at the forge with the source's webhookSecretRef")
 	}
 	read := map[string]func([]byte) (Hook, error){

@@ -118,7 +118,7 @@ func Moved(old, now Plan) []string {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	was, is := old.Basis, now.Basis
 	if was.Base != is.Base {
-		say("%s stands at %s, was %s", was.Source, cmp.Or(short(is.Base), "nothing"), cmp.Or(short(was.Base), "nothing"))
+		say("%s is at %s, was %s", was.Source, cmp.Or(short(is.Base), "nothing"), cmp.Or(short(was.Base), "nothing"))
 	}
 	if was.Commit != is.Commit {
 		say("the commit is %s, was %s", short(is.Commit), short(was.Commit))
@@ -150,7 +150,7 @@ func Moved(old, now Plan) []string {
 		}
 	}
 	if len(list) == 0 {
-		say("what is asked for is not the same")
+		say("the request has changed")
 	}
 	return list
 }

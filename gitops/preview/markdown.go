@@ -77,7 +77,7 @@ func (p Plan) effects(b *strings.Builder) {
 		fmt.Fprintf(b, "- %s drains: %s in %s\n", code("Node/"+d.Node), counted(d.Allocations, "allocation"), counted(d.Slots, "slot"))
 	}
 	for _, o := range p.Blast.OverCaps[:min(len(p.Blast.OverCaps), shownRows)] {
-		fmt.Fprintf(b, "- %s holds %d and the cap %s becomes %d: nothing is taken away, nothing more is given\n", code(o.who()), o.Used, code(o.Key), o.Limit)
+		fmt.Fprintf(b, "- %s has %d and the cap %s becomes %d: existing allocations stay, new ones are rejected\n", code(o.who()), o.Used, code(o.Key), o.Limit)
 	}
 	more(b, max(len(p.Blast.Drains), len(p.Blast.OverCaps)))
 	for _, m := range p.Money {

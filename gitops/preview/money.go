@@ -168,7 +168,7 @@ func (e effect) money() ([]MoneyChange, []desired.Finding) {
 		list = append(list, m)
 	}
 	if broken {
-		return list, []desired.Finding{{Message: "comes to more money than can be counted", Expected: "a lower price"}}
+		return list, []desired.Finding{{Message: "the cost exceeds the largest amount", Expected: "a lower price"}}
 	}
 	return list, nil
 }

@@ -27,7 +27,7 @@ func (p Plan) Text(w io.Writer) error {
 		line("  … and %d more", left)
 	}
 	for _, f := range p.Findings {
-		line("! refused: %s", clean(f.String()))
+		line("! invalid: %s", clean(f.String()))
 	}
 	for _, wait := range p.Waits {
 		line("! waits (%s): %s", wait.Reason, clean(wait.Message))
@@ -39,7 +39,7 @@ func (p Plan) Text(w io.Writer) error {
 		line("  drains: Node/%s with %s in %s", clean(d.Node), counted(d.Allocations, "allocation"), counted(d.Slots, "slot"))
 	}
 	for _, o := range p.Blast.OverCaps {
-		line("  over the cap: %s holds %d of %d (%s)", clean(o.who()), o.Used, o.Limit, clean(o.Key))
+		line("  over the cap: %s has %d of %d (%s)", clean(o.who()), o.Used, o.Limit, clean(o.Key))
 	}
 	for _, m := range p.Money {
 		m.text(line)

@@ -17,7 +17,7 @@ func findings(c Change) []desired.Finding {
 		if o.Annotations[annotationPrune] == "disabled" {
 			list = append(list, desired.Finding{
 				Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: label(o), Field: "metadata.annotations." + annotationPrune,
-				Message: "is removed, and may not be", Expected: "the object, or first a revision that takes the annotation away",
+				Message: "is removed, and may not be", Expected: "the object, or first a revision without the annotation",
 			})
 		}
 	}
@@ -45,9 +45,9 @@ func waits(c Change, e effect, r Rules) []desired.Wait {
 			confirm = append(confirm, o)
 		}
 	}
-	add(WaitConfirm, confirm, "%s asked for a confirmation before it goes", counted(len(confirm), "object"))
+	add(WaitConfirm, confirm, "confirm the deletion of %s", counted(len(confirm), "object"))
 	under := e.under()
-	add(WaitUnderAllocations, under, "%s on what is removed or changed; no one is released, and what is removed goes when they have", livings(len(e.beneath)))
+	add(WaitUnderAllocations, under, "%s on removed or changed objects; they continue, and a removed object is deleted after their release", livings(len(e.beneath)))
 	going := slices.Clone(e.cordons)
 	for _, o := range e.deleted {
 		if o.Kind == desired.KindNode {
@@ -55,7 +55,7 @@ func waits(c Change, e effect, r Rules) []desired.Wait {
 		}
 	}
 	if most := max(r.MassMinimum, e.facts.Fleet*r.MassPercent/100); len(going) > most {
-		add(WaitMassAction, going, "%d of %d nodes are taken off the market, and %d may be without a person", len(going), e.facts.Fleet, most)
+		add(WaitMassAction, going, "%d of %d nodes are taken out of service; more than %d need an approval", len(going), e.facts.Fleet, most)
 	}
 	return list
 }
@@ -65,9 +65,9 @@ func livings(n int) string {
 	case 0:
 		return "slots are not proved clean"
 	case 1:
-		return "1 allocation stands"
+		return "1 allocation depends"
 	}
-	return fmt.Sprintf("%d allocations stand", n)
+	return fmt.Sprintf("%d allocations depend", n)
 }
 
 // under are the objects that live allocations, or claims, stand on.

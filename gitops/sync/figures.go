@@ -8,7 +8,7 @@ type Figures struct{ fetches *prometheus.CounterVec }
 // NewFigures makes them.
 func NewFigures() *Figures {
 	return &Figures{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gpuaas_git_fetch_total", Help: "Looks at Git sources, by what came of them.",
+		Name: "gpuaas_git_fetch_total", Help: "Fetches of Git sources, by result.",
 	}, []string{"source", "result"})}
 }
 

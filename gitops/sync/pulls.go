@@ -146,7 +146,7 @@ func reviewed(source, commit string, pull int, p preview.Plan) []forge.Report {
 	of := func(context string, state forge.State, text string) forge.Report {
 		return forge.OfCommit(source, commit, forge.Status{Context: context, State: state, Text: text})
 	}
-	policy := of(forge.ContextPolicy, forge.Success, "nothing stands against it")
+	policy := of(forge.ContextPolicy, forge.Success, "no objections")
 	switch {
 	case len(p.Findings) > 0:
 		policy = of(forge.ContextPolicy, forge.Failure, p.Findings[0].String())

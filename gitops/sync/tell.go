@@ -123,7 +123,7 @@ func statuses(r desired.Revision) []forge.Report {
 	switch r.Status {
 	case desired.StatusApplied:
 		return []forge.Report{
-			valid, plan, of(forge.ContextPolicy, forge.Success, "nothing stands against it"),
+			valid, plan, of(forge.ContextPolicy, forge.Success, "no objections"),
 			of(forge.ContextSync, forge.Success, fmt.Sprintf("applied as revision %d", r.Revision)),
 		}
 	case desired.StatusWaiting, desired.StatusPlanned:
@@ -132,9 +132,9 @@ func statuses(r desired.Revision) []forge.Report {
 	case desired.StatusInvalid:
 		if faulty(r) {
 			valid = of(forge.ContextValidate, forge.Failure, Reason(r))
-			return []forge.Report{valid, of(forge.ContextSync, forge.Failure, "refused; the last good revision stays")}
+			return []forge.Report{valid, of(forge.ContextSync, forge.Failure, "invalid; the last applied revision stays in effect")}
 		}
 	}
 	refused := of(forge.ContextPolicy, forge.Failure, Reason(r))
-	return slices.Concat([]forge.Report{valid, plan, refused}, []forge.Report{of(forge.ContextSync, forge.Failure, "refused; the last good revision stays")})
+	return slices.Concat([]forge.Report{valid, plan, refused}, []forge.Report{of(forge.ContextSync, forge.Failure, "invalid; the last applied revision stays in effect")})
 }

@@ -70,7 +70,7 @@ func (w *watcher) misplaced(objects []desired.Object) (findings []desired.Findin
 		if o.Kind == desired.KindEnvironment && !w.root {
 			findings = append(findings, desired.Finding{
 				Code: desired.CodeKindNotAllowed, Path: o.Source.Path, Line: o.Source.Line, Column: o.Source.Column, Object: o.Key().String(),
-				Message: "this source may not declare an environment", Expected: "it in the source " + w.Root.Name,
+				Message: "this source cannot contain an environment", Expected: "it in the source " + w.Root.Name,
 			})
 		}
 	}

@@ -25,9 +25,9 @@ func NewFigures() *Figures {
 	// from a probe to a scrub of all GPUs.
 	quick, long := prometheus.ExponentialBuckets(0.01, 3, 9), prometheus.ExponentialBuckets(0.1, 3, 9)
 	return &Figures{
-		dispatch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_dispatch_seconds", Help: "From an order to its delivery.", Buckets: quick}, []string{"type"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_duration_seconds", Help: "From an order to its result.", Buckets: long}, []string{"type"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_node_task_failures_total", Help: "Orders that did not succeed."}, []string{"type", "reason"}),
+		dispatch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_dispatch_seconds", Help: "Time from the creation of a task to its delivery.", Buckets: quick}, []string{"type"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_duration_seconds", Help: "Time from the creation of a task to its result.", Buckets: long}, []string{"type"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_node_task_failures_total", Help: "Node tasks that failed."}, []string{"type", "reason"}),
 	}
 }
 

@@ -85,7 +85,7 @@ func (s *Service) draftAdjustment(ctx context.Context, user ids.User, amount mon
 	case amount > maxAdjustment || amount < -maxAdjustment:
 		return Adjustment{}, errs.Invalid("amount_minor", "must be between %d and %d", -maxAdjustment, maxAdjustment)
 	case reason == "":
-		return Adjustment{}, errs.Invalid("reason", "must say why")
+		return Adjustment{}, errs.Invalid("reason", "is required")
 	case utf8.RuneCountInString(reason) > maxReason || strings.ContainsFunc(reason, unicode.IsControl):
 		return Adjustment{}, errs.Invalid("reason", "must be one line of at most %d characters", maxReason)
 	}
@@ -97,7 +97,7 @@ func (s *Service) draftAdjustment(ctx context.Context, user ids.User, amount mon
 		return Adjustment{}, err
 	}
 	if u.Tenant == (ids.Tenant{}) {
-		return Adjustment{}, errs.New(errs.Conflict, "this person belongs to no tenant, so there is no balance").Try("give them a tenant first")
+		return Adjustment{}, errs.New(errs.Conflict, "the user has no tenant, and so no balance").Try("give them a tenant first")
 	}
 	tenant, err := s.Identity.TenantByID(ctx, u.Tenant)
 	if err != nil {

@@ -11,7 +11,7 @@ var _ prometheus.Collector = (*Figures)(nil)
 // NewFigures makes them.
 func NewFigures() *Figures {
 	return &Figures{prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "gpuaas_ledger_mismatch_minor", Help: "By how much use, payments and balances differ from what was booked of them.",
+		Name: "gpuaas_ledger_mismatch_minor", Help: "Difference between usage, payments and balances and their ledger entries, in minor units.",
 	}, []string{"currency"})}
 }
 

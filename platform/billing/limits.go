@@ -122,7 +122,7 @@ func (s *Service) SetLimits(ctx context.Context, ch identity.Change[LimitsView],
 		case !errors.Is(err, errRaced):
 			return LimitsView{}, err
 		case try == tries:
-			return LimitsView{}, errs.New(errs.Conflict, "others change these limits at the same time").Try("repeat it in a moment")
+			return LimitsView{}, errs.New(errs.Conflict, "the limits were changed by another request").Try("repeat it in a moment")
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (v LimitsView) changed(set Limits, found []Declared) (changed []limit, err 
 		}
 		for _, d := range found {
 			if d.Key == string(l.key) && d.ByGit {
-				return nil, errs.New(errs.ManagedByGit, "this limit is kept in Git; edit %s", d.Source).At(l.field).With("source", d.Source)
+				return nil, errs.New(errs.ManagedByGit, "the limit is managed in Git; edit %s", d.Source).At(l.field).With("source", d.Source)
 			}
 		}
 		changed = append(changed, l)

@@ -58,7 +58,7 @@ func (s *Statements) of(ctx context.Context, tenant ids.Tenant, m time.Time) (To
 	case err != nil && errs.CodeOf(err) != errs.NotFound:
 		return Totals{}, err
 	case err != nil, m.Before(first), m.After(last):
-		return Totals{}, errs.New(errs.NotFound, "there is no statement of %s", m.Format("2006-01")).Try("list the statements that there are")
+		return Totals{}, errs.New(errs.NotFound, "no statement of %s", m.Format("2006-01")).Try("list the statements")
 	}
 	list, err := s.totals(ctx, tenant, m, next(m))
 	if err != nil {

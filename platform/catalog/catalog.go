@@ -66,7 +66,7 @@ func (s *Service) Offer(ctx context.Context, name string) (SKU, error) {
 	sku, found := offers[name]
 	if !found {
 		return SKU{}, errs.New(errs.SKUUnknown, "no SKU named %q is for sale", name).At("sku").
-			Try("list what is for sale at /api/v1/skus")
+			Try("list the SKUs at /api/v1/skus")
 	}
 	return sku, nil
 }

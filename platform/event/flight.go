@@ -97,7 +97,7 @@ func (f *flight) await(ctx context.Context, timer *time.Timer) bool {
 	return false
 }
 
-var errNoAnswer = errors.New("NATS did not answer")
+var errNoAnswer = errors.New("NATS did not respond")
 
 func (r *Relay) message(e Event, stream string, expected uint64) (*nats.Msg, error) {
 	data, err := json.Marshal(e)

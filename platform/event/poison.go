@@ -22,7 +22,7 @@ const (
 )
 
 // errMalformed is a fact that has no message form.
-var errMalformed = errors.New("malformed fact")
+var errMalformed = errors.New("malformed event")
 
 // overcome deals with the fact that stopped a batch: it finds the place in the
 // stream again, counts a failure that is the fact's own, or, when NATS is to
@@ -76,7 +76,7 @@ func (t *term) countFailure(ctx context.Context, l *line, e Event, cause error) 
 	if _, err := t.conn.Exec(ctx, markDead, e.ID.UUID); err != nil {
 		return fmt.Errorf("marking a dead letter: %w", err)
 	}
-	t.relay.Log.Error("a fact could not be published and was set aside",
+	t.relay.Log.Error("an event could not be published and became a dead letter",
 		"event_id", e.ID, "subject", e.Type, "err", cause)
 	return t.advance(ctx, l, e.Position)
 }

@@ -71,7 +71,7 @@ func (t *term) openLine(ctx context.Context, stream string) (*line, error) {
 	}
 	if int64(info.State.LastSeq) < acked { //nolint:gosec // a stream's sequence
 		// It acknowledged more than it has: a power cut took its tail.
-		t.relay.Log.Error("a stream has lost what it had acknowledged; it is filled anew", "stream", stream)
+		t.relay.Log.Error("a stream lost acknowledged events; it is filled again", "stream", stream)
 		if info, err = t.newEpoch(ctx, info.Config); err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (t *term) readLine(ctx context.Context, l *line, info *jetstream.StreamInfo
 		return fmt.Errorf("comparing the epoch of %s: %w", l.stream, err)
 	}
 	if tag.RowsAffected() > 0 {
-		t.relay.Log.Info("a stream is filled from the first fact", "stream", l.stream)
+		t.relay.Log.Info("a stream is filled from the first event", "stream", l.stream)
 	}
 	l.last = info.State.LastSeq
 	return nil

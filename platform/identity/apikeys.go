@@ -65,7 +65,7 @@ func (s *Service) CreateAPIKey(ctx context.Context, ch Change[APIKey], n NewAPIK
 
 func draftAPIKey(c Caller, n NewAPIKey) (k APIKey, err error) {
 	if c.User == (ids.User{}) {
-		return APIKey{}, errs.New(errs.Forbidden, "API keys are for people").Try("make a credential of a service account")
+		return APIKey{}, errs.New(errs.Forbidden, "only users can have API keys").Try("create a credential of a service account")
 	}
 	if k.Name, err = words("name", n.Name, 1, maxName); err != nil {
 		return APIKey{}, err

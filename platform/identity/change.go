@@ -104,7 +104,7 @@ func changeAnd[T any](ctx context.Context, s *Service, ch Change[T], look func()
 		case !errors.Is(err, errRaced):
 			return none, refusal(err)
 		case try == tries:
-			return none, errs.New(errs.Conflict, "others change this at the same time").Try("repeat it in a moment")
+			return none, errs.New(errs.Conflict, "the object was changed by another request").Try("repeat it in a moment")
 		}
 	}
 }
@@ -112,7 +112,7 @@ func changeAnd[T any](ctx context.Context, s *Service, ch Change[T], look func()
 // taken are the names that only an index can refuse: a rename races with others,
 // and those of other tenants cannot be seen from here.
 var taken = map[string]string{
-	"tenants_name_key":          "there is a tenant of this name",
+	"tenants_name_key":          "a tenant with this name exists",
 	"projects_one_name":         "the tenant has a project of this name",
 	"service_accounts_one_name": "the project has a service account of this name",
 }

@@ -133,7 +133,7 @@ func queuePrincipal(b *pgx.Batch, c Caller) {
 func held(what string) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() != 1 {
-			return errs.New(errs.NotFound, "the %s of this request is gone", what)
+			return errs.New(errs.NotFound, "the %s of this request was deleted", what)
 		}
 		return nil
 	}

@@ -57,7 +57,7 @@ func administrator(ctx context.Context, tx pgx.Tx, email string) (u User, err er
 	if email == "" {
 		u, err = one(ctx, tx, "user", selectFirstAdmin, scanUser)
 		if errs.CodeOf(err) == errs.NotFound {
-			return u, errs.New(errs.NotFound, "there is no administrator yet").Try("say who it is: gpuaas first-admin --email ADDRESS")
+			return u, errs.New(errs.NotFound, "no administrator exists").Try("name one: gpuaas first-admin --email ADDRESS")
 		}
 		return u, err
 	}
@@ -69,7 +69,7 @@ func administrator(ctx context.Context, tx pgx.Tx, email string) (u User, err er
 	case err != nil:
 		return u, err
 	case u.Role != "admin":
-		return u, errs.New(errs.Conflict, "%s is no administrator", email).Try("name an administrator, or somebody who is not here yet")
+		return u, errs.New(errs.Conflict, "%s is no administrator", email).Try("name an administrator, or a new user")
 	case u.DisabledAt != nil:
 		return u, errs.New(errs.Conflict, "%s is disabled", email)
 	}
@@ -104,5 +104,5 @@ func (s *Service) UseLink(ctx context.Context, code string, o Origin) (started S
 }
 
 func linkGone() error {
-	return loginFailed("this code is used, too old, or none of ours").Try("make a new one: gpuaas first-admin")
+	return loginFailed("the code is used, expired or unknown").Try("create a new one: gpuaas first-admin")
 }

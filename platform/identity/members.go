@@ -111,7 +111,7 @@ func queueTenantRole(b *pgx.Batch, tenant ids.Tenant, user ids.User, from, to st
 		case role != from:
 			return errRaced
 		case role == "owner" && to != "owner" && !other:
-			return errs.New(errs.Conflict, "this is the last owner of the tenant").Try("make somebody else an owner first")
+			return errs.New(errs.Conflict, "this is the last owner of the tenant").Try("give another member the role owner first")
 		}
 		return nil
 	})

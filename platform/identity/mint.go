@@ -130,7 +130,7 @@ func (t *Tokens) Verify(raw string) (Claims, error) {
 	}
 	public, known := t.Keys.Public()[parsed.KeyID()]
 	if !known {
-		return Claims{}, jwt.Refuse("no key of ours is named %q", parsed.KeyID())
+		return Claims{}, jwt.Refuse("signing key %q is unknown", parsed.KeyID())
 	}
 	key, err := jwt.NewKey(jose.JSONWebKey{Key: ed25519.PublicKey(public), KeyID: parsed.KeyID(), Algorithm: string(jose.EdDSA)})
 	if err != nil {
@@ -209,7 +209,7 @@ func narrow(asked []string, most policies.Scopes) ([]string, error) {
 	}
 	if !want.Within(most) {
 		return nil, errs.New(errs.Forbidden, "the service account may not do all of this").At("scopes").
-			Try("ask for some of %s", strings.Join(most.Names(), ", "))
+			Try("request some of %s", strings.Join(most.Names(), ", "))
 	}
 	return want.Names(), nil
 }
@@ -227,7 +227,7 @@ func (s *Service) credential(ctx context.Context, secret string) (program, error
 	hash := sha256.Sum256([]byte(secret))
 	h, err := s.scanProgram(s.DB.QueryRow(ctx, selectCredentialHolder, hash[:]))
 	if err == nil && h.left <= 0 {
-		return h, errs.New(errs.TokenExpired, "the credential has expired").Try("make a new one")
+		return h, errs.New(errs.TokenExpired, "the credential has expired").Try("create a new one")
 	}
 	return h, err
 }

@@ -61,7 +61,7 @@ func (s *Service) personal() error {
 	if s.policy(Caller{}).Bool(policies.AuthPersonalLoginEnabled) {
 		return nil
 	}
-	return errs.New(errs.NotFound, "there is no sign-in with a password here").Try("sign in with your provider")
+	return errs.New(errs.NotFound, "sign-in with a password is disabled").Try("sign in with your provider")
 }
 
 // passwordOf returns the person of an address with their hash, or nobody's.

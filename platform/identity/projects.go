@@ -59,7 +59,7 @@ func (s *Service) ProjectByID(ctx context.Context, c Caller, id ids.Project) (Pr
 func (s *Service) administered(ctx context.Context, c Caller, id ids.Project) (Project, error) {
 	p, err := s.ProjectByID(ctx, c, id)
 	if err == nil && p.Role != "admin" {
-		err = errs.New(errs.Forbidden, "you do not administer this project").Try("ask an administrator of it, or an owner of the tenant")
+		err = errs.New(errs.Forbidden, "you do not administer this project").Try("contact an administrator of it, or an owner of the tenant")
 	}
 	return p, err
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-var errBroken = errors.New("what was sealed is cut, changed, or of another key")
+var errBroken = errors.New("the sealed text is truncated, changed, or sealed with another key")
 
 // seal encrypts text and binds it to its place, so that it opens nowhere else.
 func (s *Service) seal(text []byte, place string) []byte {

@@ -135,7 +135,7 @@ func (s *Service) Logout(ctx context.Context, c Caller, token, refresh string) e
 		err = errors.Join(err, s.Provider.Revoke(ctx, refresh, true))
 	}
 	if err != nil {
-		return errs.New(errs.ProviderFailed, "you are signed out here; the sign-in provider could not be told").Because(err)
+		return errs.New(errs.ProviderFailed, "you are signed out; the identity provider could not be notified").Because(err)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (s *Service) renew(ctx context.Context, own *ownSession, g Grant, o Origin)
 			return err
 		}
 		if a.user.ID != own.user {
-			return loginFailed("the sign-in provider now says that you are somebody else")
+			return loginFailed("the identity provider now reports another user")
 		}
 		if g.Refresh != "" {
 			if _, err := tx.Exec(ctx, keepRefresh, own.id, s.sealRefresh(g.Refresh, own.id)); err != nil {

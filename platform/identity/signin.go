@@ -72,7 +72,7 @@ func (s *Service) signing(ctx context.Context, do func(pgx.Tx) error) (err error
 			return err
 		}
 	}
-	return errs.New(errs.Conflict, "others sign you in at the same time").Try("sign in again")
+	return errs.New(errs.Conflict, "another request signs this user in").Try("sign in again")
 }
 
 // arrive finds or makes the person, takes their role from the provider where it
@@ -120,12 +120,12 @@ func (s *Service) find(ctx context.Context, tx pgx.Tx, v Verified, email string)
 	case err != nil:
 		return u, false, fmt.Errorf("looking for a person: %w", err)
 	case len(people) == 0 && email == "":
-		return u, false, loginFailed("the sign-in provider has not verified your e-mail address").Try("have it verified there, and sign in again")
+		return u, false, loginFailed("the sign-in provider has not verified your e-mail address").Try("verify the address at the provider, and sign in again")
 	case len(people) == 0:
 		return u, false, nil
 	case len(people) > 1, !people[0].Subject && people[0].Issuer != localIssuer:
-		return u, false, loginFailed("the e-mail address %s belongs to somebody who signs in elsewhere", email).
-			Try("sign in the way you did before, or ask an administrator")
+		return u, false, loginFailed("the e-mail address %s belongs to a user of another identity provider", email).
+			Try("sign in the way you did before, or contact an administrator")
 	}
 	if u, err = one(ctx, tx, "user", selectUser, scanUser, people[0].ID); err == nil && u.DisabledAt != nil {
 		err = disabled()
@@ -137,7 +137,7 @@ func loginFailed(format string, args ...any) *errs.Error {
 	return errs.New(errs.LoginFailed, format, args...)
 }
 
-func disabled() error { return loginFailed("this person is disabled").Try("ask an administrator") }
+func disabled() error { return loginFailed("the user is disabled").Try("contact an administrator") }
 
 // add makes a person who was never here.
 func (a *arrival) add(ctx context.Context, tx pgx.Tx, v Verified, email string) error {

@@ -89,7 +89,7 @@ func parsePublicKey(text string) (line, fingerprint string, err error) {
 	case len(text) > maxKeyText:
 		return refuse("longer than %d bytes", maxKeyText)
 	case strings.Contains(text, privateMarker):
-		return refuse("this is a private key: it must never leave your machine; send the .pub file, and replace the pair if this one was shared")
+		return refuse("this is a private key, which must stay on the local machine; send the .pub file, and replace the pair if the key was shared")
 	case strings.ContainsAny(text, "\r\n"):
 		return refuse("must be one line with one key")
 	}
@@ -98,7 +98,7 @@ func parsePublicKey(text string) (line, fingerprint string, err error) {
 	case err != nil:
 		return refuse("not a public key in OpenSSH form (ssh-ed25519 AAAA…)")
 	case len(options) > 0:
-		return refuse("options are not accepted: remove what stands before the key type")
+		return refuse("options are not accepted: remove the text before the key type")
 	case len(rest) > 0:
 		return refuse("must be one line with one key")
 	}

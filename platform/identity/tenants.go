@@ -80,7 +80,7 @@ func (s *Service) CreateTenant(ctx context.Context, ch Change[Tenant], name, in 
 	return change(ctx, s, ch, func() (Tenant, func(*pgx.Batch), error) {
 		t := Tenant{ID: ids.New[ids.Tenant](), Name: name, Currency: in, Version: 1, CreatedAt: s.now()}
 		return t, func(b *pgx.Batch) {
-			b.Queue(insertTenant, t.ID, t.Name, t.Currency, t.CreatedAt).Exec(orElse(errs.New(errs.AlreadyExists, "there is a tenant of this name").At("name").Try("choose another name")))
+			b.Queue(insertTenant, t.ID, t.Name, t.Currency, t.CreatedAt).Exec(orElse(errs.New(errs.AlreadyExists, "a tenant with this name exists").At("name").Try("choose another name")))
 			b.Queue(insertProject, ids.New[ids.Project](), t.ID, firstProject, "", t.CreatedAt)
 			s.note(b, ch.Caller, "tenant.create", t.thing(), nil, fields{"name": t.Name, "currency": t.Currency})
 		}, nil

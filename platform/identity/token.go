@@ -97,7 +97,7 @@ func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]
 	case touch == touchSession:
 		c.Session.UUID = id
 	case !s.policy(c).Bool(policies.AuthAPIKeysEnabled):
-		return Caller{}, 0, errs.New(errs.TokenInvalid, "personal keys are not in use here").Try("sign in")
+		return Caller{}, 0, errs.New(errs.TokenInvalid, "API keys are disabled").Try("sign in")
 	}
 	s.touch(ctx, stale, touch, id)
 	// No more than we remember: a key without end would overflow a Duration.
@@ -198,7 +198,7 @@ func (s *Service) personOf(ctx context.Context, p proven, revoked [32]byte) (c C
 		Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role, &tenant, &c.TenantName, &c.TenantRole, &refused)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return Caller{}, errs.New(errs.UserNotFound, "nobody here is known by this token").Try("sign in once: gpuaas login, or the sign-in page")
+		return Caller{}, errs.New(errs.UserNotFound, "no user belongs to this token").Try("sign in once: gpuaas login, or the sign-in page")
 	case err != nil:
 		return Caller{}, fmt.Errorf("looking up a person: %w", err)
 	case refused:

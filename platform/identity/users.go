@@ -93,7 +93,7 @@ func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (U
 		}
 		return u, func(b *pgx.Batch) {
 			b.Queue(insertUser, u.ID, u.Issuer, u.Email, u.Name, u.Role, u.CreatedAt).Exec(orElse(
-				errs.New(errs.AlreadyExists, "there is a user with this e-mail address").At("email")))
+				errs.New(errs.AlreadyExists, "a user with this e-mail address exists").At("email")))
 			after := u.fields()
 			after["email"] = u.Email
 			if u.TenantRole != "" {
@@ -174,16 +174,16 @@ func (patch UserPatch) apply(u *User, c Caller, now time.Time) (err error) {
 		case err != nil:
 			return err
 		case u.RoleFrom == "provider":
-			return errs.New(errs.Conflict, "the sign-in provider decides this user's role").At("role").Try("change it there")
+			return errs.New(errs.Conflict, "the sign-in provider decides this user's role").At("role").Try("change it at the provider")
 		case u.ID == c.User:
-			return errs.New(errs.Conflict, "nobody changes their own role").At("role").Try("ask another administrator")
+			return errs.New(errs.Conflict, "a user cannot change the own role").At("role").Try("contact another administrator")
 		}
 		u.Role = *patch.Role
 	}
 	switch {
 	case patch.Disabled == nil || *patch.Disabled == (u.DisabledAt != nil):
 	case *patch.Disabled && u.ID == c.User:
-		return errs.New(errs.Conflict, "nobody disables themselves").At("disabled").Try("ask another administrator")
+		return errs.New(errs.Conflict, "a user cannot disable the own account").At("disabled").Try("contact another administrator")
 	case *patch.Disabled:
 		u.DisabledAt = &now
 	default:

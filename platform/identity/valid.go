@@ -90,7 +90,7 @@ func checkScopes(c Caller, names []string) ([]string, error) {
 
 func tooMuch() error {
 	return errs.New(errs.Forbidden, "your token may not give more than it has").At("scopes").
-		Try("ask for scopes that your token has, or sign in without such a token")
+		Try("request scopes of your token, or sign in without it")
 }
 
 func (s *Service) now() time.Time { return s.Clock.Now().Truncate(time.Microsecond) } // as the database will say it

@@ -37,7 +37,7 @@ func scanEnsured(row pgx.Row, tenant ids.Tenant, currency string) (balance uuid.
 	var refused *pgconn.PgError
 	switch {
 	case errors.As(err, &refused) && refused.Code == "23514": // check_violation
-		return uuid.Nil, errs.New(errs.Conflict, "this tenant keeps its balance in another currency than %s", currency).
+		return uuid.Nil, errs.New(errs.Conflict, "the balance of this tenant is not in %s", currency).
 			With("currency", currency).Because(err)
 	case err != nil:
 		return uuid.Nil, fmt.Errorf("making accounts of tenant %s: %w", tenant, err)

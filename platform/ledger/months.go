@@ -39,7 +39,7 @@ func (s *Service) MonthSums(ctx context.Context, q pg.Queryer, tenant ids.Tenant
 func (s *Service) Since(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (at time.Time, err error) {
 	err = q.QueryRow(ctx, selectFirst, tenant.UUID).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return time.Time{}, errs.New(errs.NotFound, "no money of this tenant has moved")
+		return time.Time{}, errs.New(errs.NotFound, "the tenant has no ledger entries")
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reading the first entry of tenant %s: %w", tenant, err)

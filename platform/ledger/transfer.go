@@ -106,7 +106,7 @@ func (t Transfer) check() error {
 	case len([]rune(t.Note)) > noteLength:
 		return errs.Invalid("note", "a note has at most %d characters", noteLength)
 	case !slices.Contains(moves[t.Kind], move{t.From.Name, t.To.Name}):
-		return fmt.Errorf("no %s goes from %s to %s", t.Kind, t.From.Name, t.To.Name)
+		return fmt.Errorf("transfer kind %s does not allow %s to %s", t.Kind, t.From.Name, t.To.Name)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (t Transfer) failed(err error) error {
 }
 
 func unknown(a Account, currency string) error {
-	return fmt.Errorf("there is no account %s in %s of %s", a.Name, currency, a.Tenant)
+	return fmt.Errorf("account %s in %s of %s does not exist", a.Name, currency, a.Tenant)
 }
 
 // tenantOrNull is null for the platform's accounts, as the table has it.

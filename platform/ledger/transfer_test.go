@@ -137,7 +137,7 @@ func TestFirstMoneyMakesTheAccount(t *testing.T) {
 		_, err := b.Transfer(t.Context(), tx, x)
 		return err
 	})
-	if errs.CodeOf(err) != errs.Conflict || !strings.Contains(err.Error(), "keeps its balance in another currency than USD") {
+	if errs.CodeOf(err) != errs.Conflict || !strings.Contains(err.Error(), "the balance of this tenant is not in USD") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -79,6 +79,6 @@ func (i ended) between(from, to int64) (money.Minor, error) {
 }
 
 func note(by Cause, from, to int64) string {
-	why := map[Cause]string{ObservationStale: "its node was silent", NodeUnhealthy: "its node was unhealthy"}[by]
+	why := map[Cause]string{ObservationStale: "its node did not report", NodeUnhealthy: "its node was unhealthy"}[by]
 	return fmt.Sprintf("%s from %s to %s", why, at(from).Format(time.RFC3339), at(to).Format(time.RFC3339))
 }

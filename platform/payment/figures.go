@@ -14,7 +14,7 @@ var _ prometheus.Collector = (*Figures)(nil)
 // NewFigures makes counters at zero.
 func NewFigures() *Figures {
 	return &Figures{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gpuaas_stripe_events_total", Help: "Events of the payment provider, and what became of them.",
+		Name: "gpuaas_stripe_events_total", Help: "Events of the payment provider, by type and result.",
 	}, []string{"type", "result"})}
 }
 

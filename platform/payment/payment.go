@@ -69,13 +69,13 @@ type Limits struct {
 func (s *Service) on() error {
 	if s.Provider == nil {
 		return errs.New(errs.NotFound, "payments are off in this environment").
-			Try("ask an operator for credit, or to connect a payment provider")
+			Try("request credit or a payment provider from an operator")
 	}
 	return nil
 }
 
 // ErrRefused is what a provider will never do, however often it is asked.
-var ErrRefused = errors.New("the payment provider refuses this")
+var ErrRefused = errors.New("the payment provider rejects the request")
 
 // ErrUnknown is what a provider does not know.
 var ErrUnknown = errors.New("the payment provider does not know this")
@@ -87,7 +87,7 @@ func (s *Service) failed(ctx context.Context, doing string, err error) error {
 		s.Log.WarnContext(ctx, "payment provider failed", slog.String("component", "payment"), slog.Any("err", err))
 	}
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
-		return errs.New(errs.ProviderFailed, "the payment provider refused this").Try("ask an operator: the server's log has its reason").Because(err)
+		return errs.New(errs.ProviderFailed, "the payment provider rejected the request").Try("contact an operator: the log of the server has the reason").Because(err)
 	}
 	return err
 }

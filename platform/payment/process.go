@@ -194,7 +194,7 @@ func (s *Service) credit(ctx context.Context, tx pgx.Tx, session Session, c Clai
 	case err != nil:
 		return false, fmt.Errorf("crediting payment %s: %w", c.Payment, err)
 	case !posted:
-		return false, fmt.Errorf("payment %s has a transfer and no row: the ledger and this room disagree", c.Payment)
+		return false, fmt.Errorf("payment %s has a transfer but no row: ledger and payments differ", c.Payment)
 	}
 	failpoint.Hit("payment.process.after_transfer")
 	if _, err := tx.Exec(ctx, moveSession, session.ID, Credited, "", c.ID, c.Payment); err != nil {

@@ -124,7 +124,7 @@ func (s *Service) Refund(ctx context.Context, ch identity.Change[Refund], r Refu
 		case !errors.Is(err, errTaken):
 			return Refund{}, err
 		case try == rounds:
-			return Refund{}, errs.New(errs.Conflict, "others refund from the same payment").Try("repeat it in a moment")
+			return Refund{}, errs.New(errs.Conflict, "another request refunds from the same payment").Try("repeat it in a moment")
 		}
 	}
 }
@@ -187,7 +187,7 @@ func unbearable(err error) bool {
 // bearer finds the payment that bears a refund: the named one, or the newest.
 func (s *Service) bearer(ctx context.Context, r Refund, named *ids.PaymentSession) (found rest, err error) {
 	none := errs.New(errs.RefundExceedsPayment, "no payment within the refund window bears this amount").
-		At("amount_minor").Try("ask for less, or name a payment")
+		At("amount_minor").Try("request less, or name a payment")
 	if s.Provider == nil {
 		return rest{}, none
 	}
@@ -261,7 +261,7 @@ func (r Refund) covered(have ledger.Balance) error {
 		return nil
 	}
 	return errs.New(errs.InsufficientBalance, "the balance does not cover this").
-		With("balance_minor", have.Minor).With("needed_minor", r.Amount).With("currency", have.Currency).Try("ask for less")
+		With("balance_minor", have.Minor).With("needed_minor", r.Amount).With("currency", have.Currency).Try("request less")
 }
 
 // transfer is what a refund moves.

@@ -43,7 +43,7 @@ func (s *Service) Settle(ctx context.Context, tx pgx.Tx, said Refunded) (RefundS
 	}
 	// Once it has a name there, another name is another refund.
 	if said.Amount != r.Amount || said.Payment != r.Payment || r.ProviderID != "" && said.ID != r.ProviderID {
-		return r.State, errs.New(errs.ProviderFailed, "the payment provider names refund %s with other words", r.ID)
+		return r.State, errs.New(errs.ProviderFailed, "the payment provider reports refund %s with other data", r.ID)
 	}
 	r.ProviderID, r.Version = said.ID, r.Version+1
 	switch {

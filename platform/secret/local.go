@@ -154,7 +154,7 @@ func (l Login) check() error {
 	case l.Key == nil:
 		return errs.New(errs.SSHKeyInvalid, "no public key was given")
 	case l.TTL <= 0 || l.TTL > MaxLogin:
-		return errs.Invalid("ttl", "a login lives at most %s", MaxLogin)
+		return errs.Invalid("ttl", "a login certificate is valid for at most %s", MaxLogin)
 	case !plain(l.Allocation) || !plain(l.User):
 		return errs.Invalid("allocation", "a login names one allocation and one user")
 	}
@@ -165,13 +165,13 @@ func (l Login) check() error {
 		ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoRSA,
 		ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256,
 	}, l.Key.Type()) {
-		return errs.New(errs.SSHKeyInvalid, "keys of type %s do not log in here", l.Key.Type()).Try("make one with ssh-keygen -t ed25519")
+		return errs.New(errs.SSHKeyInvalid, "keys of type %s are not accepted", l.Key.Type()).Try("create one with ssh-keygen -t ed25519")
 	}
 	if c, ok := l.Key.(ssh.CryptoPublicKey); ok {
 		switch k := c.CryptoPublicKey().(type) {
 		case *rsa.PublicKey:
 			if k.N.BitLen() < minRSA {
-				return errs.New(errs.SSHKeyInvalid, "an RSA key of %d bits is too short, %d are needed", k.N.BitLen(), minRSA).Try("make one with ssh-keygen -t ed25519")
+				return errs.New(errs.SSHKeyInvalid, "an RSA key of %d bits is too short, %d are needed", k.N.BitLen(), minRSA).Try("create one with ssh-keygen -t ed25519")
 			}
 		case *ecdsa.PublicKey, ed25519.PublicKey:
 		}

@@ -132,7 +132,7 @@ func (c *Certificates) Believes(ctx context.Context, node ids.Node, serial strin
 
 func fallen() error {
 	return errs.New(errs.CertificateRevoked, "this certificate is not in force; the node must be enrolled again").
-		Try("an operator makes a new enrolment token with gpuaas node re-enrol")
+		Try("create a new enrolment token with gpuaas node re-enrol")
 }
 
 // Fallen returns those of the serials that are not in force.

@@ -115,7 +115,7 @@ func VersionOf(ctx context.Context, path, platform string) (string, error) {
 	out, err := cmd.Output()
 	words := bytes.Fields(out[:min(len(out), most)])
 	if err != nil || len(words) < 2 || string(words[0]) != "gpuaas-agent" { //nolint:mnd // its name and its version
-		return "", errs.New(errs.ValidationError, "%s does not answer as an agent", path).Because(err)
+		return "", errs.New(errs.ValidationError, "%s does not respond as an agent", path).Because(err)
 	}
 	return strings.TrimSuffix(string(words[1]), ","), nil
 }

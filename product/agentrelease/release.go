@@ -84,7 +84,7 @@ func (s *Store) Publish(ctx context.Context, p Build) (Release, error) {
 		return Release{}, errs.New(errs.ValidationError, "this build cannot be published").Because(err).With("reason", err.Error())
 	}
 	if p.Minimum != "" && !protocol.Ordered(p.Version) {
-		return Release{}, errs.New(errs.ValidationError, "a version without an order has no minimum").At("minimum").Try("name versions as v1.2.3")
+		return Release{}, errs.New(errs.ValidationError, "a version that is not ordered has no minimum").At("minimum").Try("name versions as v1.2.3")
 	}
 	metadata, err := r.Canonical()
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) Find(ctx context.Context, version, platform string) (Release, er
 	case err != nil:
 		return Release{}, err
 	case len(list) == 0:
-		return Release{}, errs.New(errs.NotFound, "nobody published %s for %s", version, platform)
+		return Release{}, errs.New(errs.NotFound, "release %s is not published for %s", version, platform)
 	}
 	return list[0], nil
 }

@@ -272,7 +272,7 @@ func declare(a Allocation, chosen slots.Placement, keys []string, follow bool) (
 	}
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return desired.Object{}, fmt.Errorf("encoding declaration: %w", err)
+		return desired.Object{}, fmt.Errorf("encoding desired object: %w", err)
 	}
 	return desired.Object{
 		Kind: desired.KindAllocation, Scope: a.Project.String(), Name: a.Name, UID: ids.Object{UUID: a.ID.UUID},

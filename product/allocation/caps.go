@@ -43,8 +43,8 @@ func (h live) count(l Limits) error {
 		have, cap int
 	}{{"user", h.user, l.PerUser}, {"project", h.project, l.PerProject}, {"tenant", h.tenant, l.PerTenant}} {
 		if c.have >= c.cap {
-			return errs.New(errs.ConcurrencyLimitReached, "the %s already holds %d of %d allocations", c.whose, c.have, c.cap).
-				Try("release one, or ask an operator for a higher limit").With("scope", c.whose).With("limit", c.cap)
+			return errs.New(errs.ConcurrencyLimitReached, "the %s already has %d of %d allocations", c.whose, c.have, c.cap).
+				Try("release an allocation, or request a higher limit from an operator").With("scope", c.whose).With("limit", c.cap)
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func (h live) afford(a Allocation, l Limits) error {
 		if c.limit > 0 && would > c.limit {
 			return errs.New(errs.SpendLimitExceeded, "with this the %s would spend %s an hour, and its limit is %s",
 				c.whose, money.Format(a.Currency, would), money.Format(a.Currency, c.limit)).
-				Try("release something, ask for less, or have the limit raised").
+				Try("release an allocation, request fewer GPUs, or have the limit raised").
 				With("scope", c.whose).With("limit", "hourly_spend_limit_minor").With("limit_minor", c.limit).With("would_be_minor", would)
 		}
 	}
@@ -97,13 +97,13 @@ func (h live) pay(a Allocation, l Limits, balance ledger.Balance) error {
 		return errs.New(errs.InsufficientBalance, "the balance is used up").Try("add credit").
 			With("balance_minor", balance.Minor).With("needed_minor", max(need, 1)).With("currency", a.Currency)
 	case balance.Currency != a.Currency:
-		return errs.Invalid("sku", "is priced in %s, and the balance is kept in %s", a.Currency, balance.Currency).
+		return errs.Invalid("sku", "has its price in %s, but the balance is in %s", a.Currency, balance.Currency).
 			Try("choose a SKU that is priced in %s", balance.Currency).
 			With("price_currency", a.Currency).With("balance_currency", balance.Currency)
 	case balance.Minor < need:
 		lasts, _ := money.Lasts(balance.Minor, burn)
 		return errs.New(errs.RunwayTooShort, "the balance would last %d minutes, and must last %d", lasts/60, int64(l.MinimumRunway/time.Minute)).
-			Try("add credit, release something, or ask for less").
+			Try("top up the balance, release an allocation, or request fewer GPUs").
 			With("balance_minor", balance.Minor).With("needed_minor", need).With("burn_per_hour_minor", burn).With("currency", a.Currency)
 	}
 	return nil

@@ -38,13 +38,13 @@ const (
 
 // summary is what each state means for Ready, by the table in the docs.
 var summaries = map[State]struct{ ready, reason, message string }{
-	Requested:     {isFalse, "Progressing", "waits for its node to be asked"},
+	Requested:     {isFalse, "Progressing", "the task is not in the mailbox of the node yet"},
 	Provisioning:  {isFalse, "Progressing", "the node is preparing it"},
 	Active:        {isTrue, "Succeeded", "ready to use"},
 	Releasing:     {isFalse, "Progressing", "the node is cleaning up"},
 	Released:      {isTrue, "Succeeded", "released, and proved clean"},
-	Failed:        {isFalse, "Failed", "provisioning was given up; nothing is charged"},
-	ReleaseFailed: {isFalse, "Failed", "release was given up; billing has ended and the slots are kept from sale"},
+	Failed:        {isFalse, "Failed", "provisioning is exhausted; nothing is charged"},
+	ReleaseFailed: {isFalse, "Failed", "the release is exhausted; billing has ended and the slots are quarantined"},
 }
 
 // Conditions says where an allocation stands, the summary first.
@@ -91,7 +91,7 @@ func ready(a Allocation, seen Seen) Condition {
 	case a.State == Active && seen.Phase == "broken":
 		c.Status, c.Reason, c.Message = isFalse, "Progressing", "drifted and being healed: "+seen.Message
 	case a.State == Active && !seen.Reported:
-		c.Status, c.Reason, c.Message = unclear, "StaleReport", "its node has not spoken of it"
+		c.Status, c.Reason, c.Message = unclear, "StaleReport", "the node has not reported the allocation"
 	}
 	return c
 }
@@ -114,8 +114,8 @@ func (a Allocation) step(kind string, done bool) Condition {
 // metering says of an active allocation why it may cost nothing for a while.
 func (a Allocation) metering() Condition {
 	message, paused := map[metering.Cause]string{
-		metering.ObservationStale: "its node is silent; nothing is charged, and what was charged since it last spoke is given back",
-		metering.NodeUnhealthy:    "its node or a GPU of it is unhealthy; nothing is charged meanwhile",
+		metering.ObservationStale: "the node does not report; nothing is charged, and charges since its last report are credited",
+		metering.NodeUnhealthy:    "the node or one of its GPUs is unhealthy; nothing is charged",
 	}[a.Paused]
 	if !paused {
 		return a.step("Metering", a.State == Active)

@@ -201,7 +201,7 @@ func TestExpireAndDeplete(t *testing.T) {
 	}
 	by := one[string](t, w, `SELECT DISTINCT payload->>'requested_by' FROM outbox_events WHERE subject = 'provisioning.releasing.requested'`)
 	if by != "system:reconcile" {
-		t.Errorf("asked for by %s", by)
+		t.Errorf("requested by %s", by)
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	case err != nil:
 		return Login{}, err
 	case a.State != Active:
-		return Login{}, errs.New(errs.AllocationNotActive, "this allocation is %s: nobody can log in to it", a.State).Try("wait until it is active")
+		return Login{}, errs.New(errs.AllocationNotActive, "the allocation is %s and accepts no logins", a.State).Try("wait until it is active")
 	case s.Signs == nil:
 		return Login{}, errs.New(errs.Unavailable, "this server signs no logins").Try("log in with a registered SSH key")
 	}
@@ -76,7 +76,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 
 func loginKey(text string) (ssh.PublicKey, error) {
 	if len(text) > maxKey {
-		return nil, errs.New(errs.SSHKeyInvalid, "this key is too long").At("public_key")
+		return nil, errs.New(errs.SSHKeyInvalid, "the key is too long").At("public_key")
 	}
 	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(text))
 	if _, signed := key.(*ssh.Certificate); err != nil || signed || len(options) > 0 || len(rest) > 0 {

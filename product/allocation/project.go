@@ -31,7 +31,7 @@ func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}]
 			return fmt.Errorf("counting allocations: %w", err)
 		}
 		if held > 0 {
-			return errs.New(errs.ProjectNotEmpty, "the project holds %d allocations", held).Try("release them first").With("allocations", held)
+			return errs.New(errs.ProjectNotEmpty, "the project has %d live allocations", held).Try("release them first").With("allocations", held)
 		}
 		return nil
 	})

@@ -32,8 +32,8 @@ func (a Allocation) Queued() bool { return a.State == Requested && !a.placed() }
 // enqueue is the one transaction of a request that waits.
 func (s *Service) enqueue(ctx context.Context, a Allocation, r Request, l Limits) (Allocation, error) {
 	if l.QueueWait <= 0 {
-		return Allocation{}, errs.New(errs.SKUUnavailable, "nothing is free, and requests may not wait here").
-			Try("try fewer GPUs or another SKU").With("sku", a.SKU).With("gpus", a.GPUs)
+		return Allocation{}, errs.New(errs.SKUUnavailable, "no capacity is free, and requests cannot be queued").
+			Try("request fewer GPUs or another SKU").With("sku", a.SKU).With("gpus", a.GPUs)
 	}
 	until := a.CreatedAt.Add(l.QueueWait)
 	a.QueueUntil, a.Node = &until, ids.Node{}
@@ -121,13 +121,13 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 		case err != nil:
 			return fmt.Errorf("locking a waiting request: %w", err)
 		case a.QueueUntil != nil && !s.Clock.Now().Before(*a.QueueUntil):
-			return s.GaveUp(ctx, tx, a, 0, "no capacity came free in time")
+			return s.GaveUp(ctx, tx, a, 0, "no capacity became free in time")
 		case full.known(w):
 			return nil
 		}
 		keys, err := s.Identity.KeysOf(ctx, tx, identity.Caller{User: a.User}, named)
 		if errs.CodeOf(err) == errs.NotFound {
-			return s.GaveUp(ctx, tx, a, 0, "the SSH keys that it was to be opened by are gone")
+			return s.GaveUp(ctx, tx, a, 0, "the SSH keys of the request were deleted")
 		}
 		if err != nil {
 			return err

@@ -130,7 +130,7 @@ func TestQueueEnds(t *testing.T) {
 	_, err := w.DB.Exec(t.Context(), `UPDATE allocations SET queue_until = now() - interval '1 second' WHERE id = $1`, late.ID)
 	must(t, err)
 	place(t, w, 0)
-	if a := read(t, w, late.ID); a.State != allocation.Failed || a.Message != "no capacity came free in time" {
+	if a := read(t, w, late.ID); a.State != allocation.Failed || a.Message != "no capacity became free in time" {
 		t.Errorf("one that waited too long is %s: %s", a.State, a.Message)
 	}
 	w.Do(t, func(tx pgx.Tx) error { _, err := w.Allocations.Deplete(t.Context(), tx, w.Caller.Tenant); return err })

@@ -64,12 +64,12 @@ func Next(s State, e Trigger) (State, error) {
 	if e == ReleaseRequested {
 		return s, notReleasable(s)
 	}
-	return s, errs.New(errs.Conflict, "an allocation that is %s cannot take %s", s, e)
+	return s, errs.New(errs.Conflict, "an allocation in state %s does not accept %s", s, e)
 }
 
 func notReleasable(s State) error {
 	if s == Releasing {
-		return errs.New(errs.AllocationAlreadyReleasing, "this allocation is already being released").Try("wait for it; nothing else is needed")
+		return errs.New(errs.AllocationAlreadyReleasing, "this allocation is already being released").Try("wait until the release completes")
 	}
-	return errs.New(errs.AllocationFinal, "this allocation is %s; nothing is left to release", s)
+	return errs.New(errs.AllocationFinal, "the allocation is %s and cannot be released", s)
 }

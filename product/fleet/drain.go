@@ -89,7 +89,7 @@ func (s *Service) EndExpiredHolds(ctx context.Context, tx pgx.Tx, id ids.Node) e
 	b := &pgx.Batch{}
 	b.Queue(lockHeld, id)
 	b.Queue(lapseHolds, id)
-	QueueFollowHolds(b, id, "hold lapsed")
+	QueueFollowHolds(b, id, "hold expired")
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("ending holds of %s: %w", id, err)
 	}

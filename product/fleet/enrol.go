@@ -153,5 +153,5 @@ func hashOf(token string) []byte {
 
 func tokenInvalid() error {
 	return errs.New(errs.EnrolmentTokenInvalid, "this enrolment token is unknown, used, replaced or expired").
-		Try("ask an operator for a new one; a token lives 15 minutes at most and works once")
+		Try("request a new token from an operator; a token is valid for 15 minutes and one use")
 }

@@ -68,8 +68,8 @@ func QueueHold(b *pgx.Batch, h Hold) {
 func QueueLift(b *pgx.Batch, node ids.Node, of []uuid.UUID, by string) {
 	b.Queue(lockHeld, node)
 	b.Queue(liftHolds, node, of, by)
-	QueueFollowHolds(b, node, "hold lifted")
-	b.Queue(markLeaving, node, "hold lifted")
+	QueueFollowHolds(b, node, "hold removed")
+	b.Queue(markLeaving, node, "hold removed")
 }
 
 // QueueFollowHolds has the slots of a node follow its holds, and the loop look at it. The slots are locked by a statement of its own: the next one sees

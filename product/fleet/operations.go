@@ -51,7 +51,7 @@ func sendBatch(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
 // Cordon has nothing new placed on a node, until a time or until the hold is lifted.
 func (s *Service) Cordon(ctx context.Context, ch identity.Change[Node], name, reason string, until *time.Time) (Node, error) {
 	if until != nil && !until.After(s.Clock.Now()) {
-		return Node{}, errs.Invalid("until", "has gone by")
+		return Node{}, errs.Invalid("until", "is in the past")
 	}
 	return s.setHold(ctx, ch, name, Hold{Kind: Cordon, Cause: ByOperator, Reason: reason, Deadline: until})
 }
@@ -65,7 +65,7 @@ func (s *Service) Drain(ctx context.Context, ch identity.Change[Node], name, rea
 		at := now.Add(s.Grace(name))
 		deadline = &at
 	case deadline.Before(now):
-		return Node{}, errs.Invalid("deadline", "has gone by")
+		return Node{}, errs.Invalid("deadline", "is in the past")
 	}
 	return s.setHold(ctx, ch, name, Hold{Kind: Drain, Cause: ByOperator, Reason: reason, Deadline: deadline})
 }
@@ -156,11 +156,11 @@ func liftable(n Node, by string, force bool) (mine []Hold, err error) {
 	if len(mine) > 0 || other == nil {
 		return mine, nil
 	}
-	switch e := errs.New(errs.DrainOwnedByOther, "%s is held by %s: %s", n.Name, other.Owner, other.Reason).With("owner", other.Owner); other.Cause {
+	switch e := errs.New(errs.DrainOwnedByOther, "%s has a hold of %s: %s", n.Name, other.Owner, other.Reason).With("owner", other.Owner); other.Cause {
 	case ByFingerprint:
-		return nil, e.Try("look at the hardware, then accept it: gpuaas node accept %s", n.Name)
+		return nil, e.Try("check the hardware, then accept it: gpuaas node accept %s", n.Name)
 	case ByOperator, ByHealth, ByUpdate:
-		return nil, e.Try("ask them to lift it; an admin may with force")
+		return nil, e.Try("request the removal from the owner of the hold; an admin can use force")
 	default:
 		return nil, e
 	}
@@ -187,13 +187,13 @@ func (s *Service) ClearSlot(ctx context.Context, ch identity.Change[slots.Slot],
 			switch {
 			case h.Slot == nil || *h.Slot != id.UUID:
 			case h.Cause != ByOperator:
-				return unproved(slot, h.Reason).Try("mend it until its reports say so, or override them: gpuaas node health %s", slot.Host)
+				return unproved(slot, h.Reason).Try("repair the GPU until the node reports it healthy, or override its health: gpuaas node health %s", slot.Host)
 			default:
 				of = append(of, h.ID)
 			}
 		}
 		if slot.Status == "dirty" || slot.Status == "quarantined" && !slots.OnlyHeld(slot.Reason) {
-			return unproved(slot, slot.Reason).Try("have it released again, until the node proves that nothing is left")
+			return unproved(slot, slot.Reason).Try("release the released again, until the node proves that nothing is left")
 		}
 		QueueLift(b, slot.Node, of, ch.Caller.Actor())
 		slots.QueueClear(b, id)
@@ -202,7 +202,7 @@ func (s *Service) ClearSlot(ctx context.Context, ch identity.Change[slots.Slot],
 }
 
 func unproved(slot slots.Slot, why string) *errs.Error {
-	return errs.New(errs.ProofMissing, "nothing proves that this slot of %s may be sold: it is %s (%s)", slot.Host, slot.Status, why).
+	return errs.New(errs.ProofMissing, "no proof that the slot of %s is clean: it is %s (%s)", slot.Host, slot.Status, why).
 		With("status", slot.Status).With("reason", why)
 }
 

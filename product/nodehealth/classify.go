@@ -137,7 +137,7 @@ func (k *nodeState) says(r *protocol.Report) []Report {
 		said = append(said, ofTable(sourceInventory, "", "report_incomplete", "the report is incomplete: "+strings.Join(r.Missing, ", ")))
 	}
 	if len(r.Foreign) > 0 {
-		said = append(said, ofTable(sourceInventory, "", "foreign_use", "used by what nobody ordered: "+strings.Join(r.Foreign, ", ")))
+		said = append(said, ofTable(sourceInventory, "", "foreign_use", "used by an unknown process: "+strings.Join(r.Foreign, ", ")))
 	}
 	for _, old := range before {
 		switch {
@@ -327,7 +327,7 @@ func (v *verdict) sum(k *nodeState) {
 	}
 	whole := !slices.ContainsFunc(v.Reports, func(r Report) bool { return r.Check == "report_incomplete" })
 	if whole && there < k.Expected {
-		v.worse(protocol.Unhealthy, fmt.Sprintf("%d of %d GPUs are there", there, k.Expected))
+		v.worse(protocol.Unhealthy, fmt.Sprintf("%d of %d GPUs are present", there, k.Expected))
 	}
 	for _, level := range []protocol.Health{protocol.Unhealthy, protocol.Unknown, protocol.Degraded} {
 		for _, c := range k.Cards {

@@ -124,7 +124,7 @@ func (s *Service) AcceptHardware(ctx context.Context, tx pgx.Tx, id ids.Node) (c
 	case err != nil:
 		return "", fmt.Errorf("reading hardware of %s: %w", id, err)
 	case t == nil:
-		return "", errs.New(errs.Conflict, "%s has not reported its hardware", name).Try("ask for it with gpuaas node probe %s", name)
+		return "", errs.New(errs.Conflict, "%s has not reported its hardware", name).Try("request a report with gpuaas node probe %s", name)
 	case len(t.Missing) > 0:
 		return "", errs.New(errs.Conflict, "the last report of %s lacks %s", name, strings.Join(t.Missing, ", ")).Try("mend that first")
 	}

@@ -36,7 +36,7 @@ func (s *Service) ApplyReport(ctx context.Context, tx pgx.Tx, id ids.Node, r pro
 	if slices.Contains(r.Refuses, protocol.ProvisionUser) {
 		// It may be looked at, but what it cannot hand out it must not sell.
 		lifecycle = "enrolled"
-		v.Message = cmp.Or(v.Message, "its agent carries out no allocations")
+		v.Message = cmp.Or(v.Message, "its agent cannot run allocations")
 	}
 	b := &pgx.Batch{}
 	fleet.QueueGPUs(b, id, r.Inventory.GPUs)

@@ -67,7 +67,7 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 	}
 	if !ok {
 		return Placement{}, errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(n), sku).
-			Try("try fewer GPUs, another SKU, or wait for a release").With("sku", sku).With("gpus", n)
+			Try("request fewer GPUs or another SKU, or wait for a release").With("sku", sku).With("gpus", n)
 	}
 	s.market.take(o, chosen)
 	return slotsOf(chosen), nil

@@ -74,9 +74,9 @@ func refuse(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]boo
 // balance asked for, or a person approved, is not judged and costs nothing. A drain
 // that ends in a release is: whoever is released has not asked for it.
 func spend(a plan.Action, b *Budget) string {
-	left, why := &b.Releases, "too many releases by the platform's own judgement; a person must look"
+	left, why := &b.Releases, "too many automatic releases; an operator must check"
 	if a.Kind == desired.KindNode {
-		left, why = &b.Nodes, "too many nodes taken off the market by the platform's own judgement; a person must look"
+		left, why = &b.Nodes, "too many nodes taken out of service automatically; an operator must check"
 	}
 	switch {
 	case !a.Judged || a.Kind != desired.KindNode && a.Verb != plan.Release && a.Event != plan.EvictionDue || b.Spent[a.Object]:

@@ -40,7 +40,7 @@ const (
 	DrainStarted      Trigger = "drain_started"      // a node is to be empty by a time
 	DrainCompleted    Trigger = "drain_completed"    // and nobody stands on it
 	DrainCancelled    Trigger = "drain_cancelled"    // and it need not be, after all
-	HoldExpired       Trigger = "hold_expired"       // a hold has reached its end
+	HoldExpired       Trigger = "hold_expired"       // a hold expired
 	EvictionScheduled Trigger = "eviction_scheduled" // who stands on such a node is to leave it
 	EvictionCancelled Trigger = "eviction_cancelled" // and may stay
 	EvictionDue       Trigger = "eviction_due"       // and has not left in time

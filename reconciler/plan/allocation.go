@@ -134,7 +134,7 @@ func (a allocation) observed() (Action, bool) {
 	case Requested, Provisioning:
 		switch {
 		case a.ready():
-			return a.event(NodeReady, "host reports ready")
+			return a.event(NodeReady, "node reports ready")
 		case a.standing() && a.failures() >= a.ProvisionAttempts:
 			return a.event(Exhausted, "provisioning attempts used up")
 		case a.standing() && late:
@@ -142,12 +142,12 @@ func (a allocation) observed() (Action, bool) {
 		}
 	case Active:
 		if a.standing() && late {
-			return a.event(Expired, "lease ended")
+			return a.event(Expired, "TTL expired")
 		}
 	case Releasing:
 		switch {
 		case a.gone():
-			return a.event(CleanupProved, "host proved gone")
+			return a.event(CleanupProved, "node proved the cleanup")
 		case a.failures() >= a.ReleaseAttempts:
 			return a.event(Exhausted, "release attempts used up")
 		case late:
@@ -157,7 +157,7 @@ func (a allocation) observed() (Action, bool) {
 		// Final for the user, not for the slots: only a proof frees them, and it
 		// may still come.
 		if a.gone() {
-			return a.event(CleanupProved, "host proved gone")
+			return a.event(CleanupProved, "node proved the cleanup")
 		}
 	case Released:
 	}
@@ -254,7 +254,7 @@ func (a allocation) drifting() bool {
 // differences are what the host has found. All of them together cost what the
 // tenant pays for something else than it has.
 func (a allocation) differences() []Difference {
-	all := []Difference{{Field: "presence", Desired: "as ordered", Observed: "gone", Cause: "the host has forgotten it"}}
+	all := []Difference{{Field: "presence", Desired: "as ordered", Observed: "gone", Cause: "the node does not report it"}}
 	if a.Have.Phase == protocol.Broken {
 		all = split(a.Have.Message)
 	}
@@ -273,7 +273,7 @@ var fields = []string{
 // was found, and what was ordered.
 func split(message string) (all []Difference) {
 	for sentence := range strings.SplitSeq(message, "; ") {
-		d := Difference{Field: "state", Desired: "as ordered", Observed: cmp.Or(sentence, "not as ordered"), Cause: "changed on the host"}
+		d := Difference{Field: "state", Desired: "as ordered", Observed: cmp.Or(sentence, "not as ordered"), Cause: "changed on the node"}
 		if field, words, ok := strings.Cut(sentence, ": "); ok && slices.Contains(fields, field) {
 			d.Field = field
 			var ordered bool
@@ -295,7 +295,7 @@ func (a allocation) drifted() string {
 	case a.Have.Message != "":
 		return a.Have.Message
 	case a.Have.Phase == protocol.Gone:
-		return "the host has forgotten it"
+		return "the node does not report it"
 	}
 	return "not as ordered"
 }

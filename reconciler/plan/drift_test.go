@@ -20,7 +20,7 @@ func drifting() []plan.Standing {
 	return []plan.Standing{{
 		ID: uuid.UUID{1}, OpenedAt: t0.Add(-time.Minute), Version: 1,
 		Finding: plan.Finding{
-			Difference: plan.Difference{Field: "state", Desired: "as ordered", Observed: "not as ordered", Cause: "changed on the host"},
+			Difference: plan.Difference{Field: "state", Desired: "as ordered", Observed: "not as ordered", Cause: "changed on the node"},
 			Policy:     plan.Heal, Owner: plan.OwnerPlatform, DeadlineAt: t0.Add(time.Minute),
 		},
 	}}
@@ -217,7 +217,7 @@ func TestSuspended(t *testing.T) {
 		"nothing is put in place": {plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Progress: since(plan.Requested, 0)}}, limits, t0), "; look +15m0s"},
 		"what was seen is recorded": {
 			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}}, limits, t0),
-			"record node_ready@1 host reports ready; look +10s",
+			"record node_ready@1 node reports ready; look +10s",
 		},
 		"a deadline stands": {
 			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Progress: since(plan.Provisioning, time.Hour)}}, limits, t0),
@@ -229,14 +229,14 @@ func TestSuspended(t *testing.T) {
 		},
 		"a lease ends": {
 			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}}, limits, t0),
-			"record expired@1 lease ended; look +10s",
+			"record expired@1 TTL expired; look +10s",
 		},
 		"a declaration waits":     {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; look +1h0m0s"},
 		"it ends by itself":       {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{Until: t0} })}, limits, t0), "ensure@0 declared; look +10s"},
 		"it has no end":           {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{} })}, limits, t0), ""},
 		"silence is recorded":     {plan.Objects([]plan.DueObject{held1(node(t0, true), halt)}, limits, t0), "record reports_stale@0 reports have stopped; look +10s"},
 		"a node is not retired":   {plan.Objects([]plan.DueObject{held1(leaving(false), halt)}, limits, t0), "; look +1h0m0s"},
-		"unless a person asks so": {plan.Objects([]plan.DueObject{held1(leaving(true), halt)}, limits, t0), "release@0 no longer declared; look +10s"},
+		"unless a person asks so": {plan.Objects([]plan.DueObject{held1(leaving(true), halt)}, limits, t0), "release@0 no longer desired; look +10s"},
 	} {
 		if got := show(c.got); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
@@ -268,7 +268,7 @@ func machine(change func(*plan.DueObject)) plan.DueObject {
 func TestDriftOfMachines(t *testing.T) {
 	t.Parallel()
 	missing := plan.Standing{OpenedAt: t0, Version: 1, Finding: plan.Finding{
-		Difference: plan.Difference{Field: "gpus", Desired: "2", Observed: "1", Cause: "the machine's hardware is not as declared", Cost: 299, Currency: "EUR"},
+		Difference: plan.Difference{Field: "gpus", Desired: "2", Observed: "1", Cause: "the hardware differs from the desired node", Cost: 299, Currency: "EUR"},
 		Policy:     plan.Heal, Owner: plan.OwnerOperator, DeadlineAt: t0.Add(time.Hour),
 	}}
 	spec := plan.Standing{OpenedAt: t0, Version: 1, Finding: plan.Finding{

@@ -26,11 +26,11 @@ func (d DueObject) held(now time.Time) (Action, bool) {
 	act := d.action(Record, "")
 	switch {
 	case !h.LapsesAt.IsZero() && !now.Before(h.LapsesAt):
-		act.Event, act.Reason = HoldExpired, "a hold has reached its end"
+		act.Event, act.Reason = HoldExpired, "a hold expired"
 	case drains && (h.Lifecycle == "active" || h.Lifecycle == "offline"):
 		act.Event, act.Reason = DrainStarted, "is to be empty"
 	case drains && h.Lifecycle == "draining" && !h.Occupied:
-		act.Event, act.Reason = DrainCompleted, "nobody stands on it"
+		act.Event, act.Reason = DrainCompleted, "no allocation uses the node"
 	case drains && h.Lifecycle == "drained" && h.Occupied:
 		act.Event, act.Reason = DrainStarted, "is not empty after all"
 	case !drains && (h.Lifecycle == "draining" || h.Lifecycle == "drained"):

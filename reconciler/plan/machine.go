@@ -91,7 +91,7 @@ func (s Standing) remote() Difference {
 // differences are what only hands can put right. What is missing costs what it
 // would be sold for.
 func (m Machine) differences() (all []Difference) {
-	const mend = "the machine's hardware is not as declared"
+	const mend = "the hardware differs from the desired node"
 	if n := len(m.Devices); n != m.GPUs {
 		all = append(all, m.priced(Difference{
 			Field: fieldGPUs, Desired: strconv.Itoa(m.GPUs), Observed: strconv.Itoa(n), Cause: mend, Remote: true,
@@ -116,7 +116,7 @@ func (m Machine) differences() (all []Difference) {
 		})
 	}
 	if m.Changed != "" {
-		all = append(all, Difference{Field: fieldHardware, Desired: "as accepted", Observed: m.Changed, Cause: "the machine's hardware is not what an operator accepted", Remote: true})
+		all = append(all, Difference{Field: fieldHardware, Desired: "as accepted", Observed: m.Changed, Cause: "the hardware differs from the accepted hardware", Remote: true})
 	}
 	return all
 }

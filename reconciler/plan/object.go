@@ -84,13 +84,13 @@ func (d DueObject) carry(drifted []string) (Action, bool) {
 	case d.Generation == 0:
 		return Action{}, false
 	case d.Deleted && !d.Gone:
-		return d.action(Release, "no longer declared"), true
+		return d.action(Release, "no longer desired"), true
 	case d.Deleted:
 		return Action{}, false
 	case d.Gone || d.AppliedGeneration < d.Generation || d.AppliedHash != d.SpecHash:
 		return d.action(Ensure, "declared"), true
 	case d.AppliedEpoch < d.Epoch:
-		return d.action(Ensure, "asked for anew"), true
+		return d.action(Ensure, "requested again"), true
 	}
 	if kept := specs(drifted); len(kept) > 0 {
 		act := d.action(Ensure, "drifted: "+strings.Join(kept, ", "))

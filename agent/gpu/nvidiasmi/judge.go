@@ -38,7 +38,7 @@ func (dev device) findings() (all []finding) {
 		if check == "" {
 			check = "recovery_other"
 		}
-		all = append(all, finding{check, "driver asks for recovery: " + action})
+		all = append(all, finding{check, "driver requests recovery: " + action})
 	}
 	add(yes(dev.Remapped.Failure), "row_remap_failed", "row remap failed")
 	if n := dev.Volatile.uncorrected(); n > 0 {

@@ -146,7 +146,7 @@ func TestValuesThatAreMissing(t *testing.T) {
 		MemoryMiB: 40960, UsedMiB: 12, VBIOS: "92.00.45.00.03", MIG: "enabled", PowerLimitMW: 400000, PowerMW: 61250, Celsius: 41, Processes: 2, Health: protocol.Healthy,
 	}, {
 		Index: 1, UUID: "GPU-0000aaaa-0000-0000-0000-000000000002", Health: protocol.Unhealthy,
-		Reasons: []string{"driver asks for recovery: drain and reset", "3 uncorrected memory errors", "row remap waits for a reset", "slowed down by heat"},
+		Reasons: []string{"driver requests recovery: drain and reset", "3 uncorrected memory errors", "row remap waits for a reset", "slowed down by heat"},
 	}}
 	if d := cmp.Diff(want, got.GPUs); d != "" {
 		t.Error(d)

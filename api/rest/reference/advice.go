@@ -11,7 +11,7 @@ func Advice(code errs.Code) string {
 	case errs.ValidationError:
 		return "Correct the field that is named, and send the request again."
 	case errs.UnknownParameter:
-		return "Remove the parameter, or look for a typing error in its name."
+		return "Remove the parameter, or correct a typing error in its name."
 	case errs.CursorInvalid:
 		return "Start the list again without a cursor."
 	case errs.ProjectRequired:
@@ -25,37 +25,37 @@ func Advice(code errs.Code) string {
 	case errs.StoragePathTraversal:
 		return "Send a path without empty, . or .. parts."
 	case errs.StorageQuotaExceeded:
-		return "Delete something, or ask for a larger quota."
+		return "Delete stored objects, or request a larger quota."
 	case errs.TokenMissing:
 		return "Sign in, or send Authorization: Bearer with a key."
 	case errs.TokenExpired:
-		return "Sign in again, or make a new key."
+		return "Sign in again, or create a new key."
 	case errs.TokenInvalid:
-		return "Check that the whole key was sent; make a new one if it was revoked."
+		return "Check that the request contains the whole key; create a new one if it was revoked."
 	case errs.LoginFailed:
 		return "Check the name and password."
 	case errs.TerminalTokenInvalid:
-		return "Ask for a new terminal token; each works once, for its own allocation."
+		return "Request a new terminal token; each is valid once, for one allocation."
 	case errs.TokenInURL:
 		return "Send the token in a header and replace it: URLs end up in logs."
 	case errs.EnrolmentTokenInvalid:
-		return "Ask an operator for a new enrolment token; each works once, for its own node."
+		return "Request a new enrolment token from an operator; each is valid once, for one node."
 	case errs.CertificateRequired:
 		return "Present the node's certificate."
 	case errs.InsufficientBalance:
-		return "Top up the balance, or ask for fewer GPUs."
+		return "Top up the balance, or request fewer GPUs."
 	case errs.RunwayTooShort:
 		return "Top up the balance until it lasts for the runway that is named."
 	case errs.SpendLimitExceeded:
-		return "Release something, or ask an owner to raise the limit."
+		return "Release an allocation, or request a higher limit from an owner."
 	case errs.Forbidden:
-		return "Ask an owner or administrator for a role that may do this."
+		return "Request a role with this permission from an owner or administrator."
 	case errs.PolicyDenied:
-		return "Ask an operator about the policy that is named."
+		return "Contact an operator about the policy in the message."
 	case errs.OriginNotAllowed:
 		return "Send the request from a page of this site, or use a key instead of the cookie."
 	case errs.NodeIdentityMismatch:
-		return "A node may only speak for itself: enrol it again."
+		return "A node can only report for itself: enrol it again."
 	case errs.CertificateRevoked:
 		return "Enrol the node again."
 	case errs.NotFound:
@@ -63,7 +63,7 @@ func Advice(code errs.Code) string {
 	case errs.UserNotFound:
 		return "Sign in once, so that the user exists."
 	case errs.StorageObjectNotFound:
-		return "List the folder to see what is there."
+		return "List the folder to find the object."
 	case errs.MethodNotAllowed:
 		return "Use one of the methods in the Allow header."
 	}
@@ -74,17 +74,17 @@ func Advice(code errs.Code) string {
 func adviceOnState(code errs.Code) string {
 	switch code { //nolint:exhaustive // the other half stands before
 	case errs.Conflict:
-		return "Read the resource again and decide anew."
+		return "Read the resource again and repeat the change."
 	case errs.AlreadyExists:
 		return "Use another name, or the one that exists."
 	case errs.IdempotencyInFlight:
-		return "Send the same request again in a moment: it will get the first answer."
+		return "Send the same request again in a moment; the API returns the first response."
 	case errs.SKUUnavailable:
-		return "Ask for fewer GPUs, another region or SKU, or send `queue` to wait for capacity."
+		return "Request fewer GPUs, another region or SKU, or set `queue` to wait for capacity."
 	case errs.AllocationAlreadyReleasing:
-		return "Nothing: it is being released."
+		return "Wait until the release completes."
 	case errs.AllocationFinal:
-		return "Nothing: it has ended. Create another one."
+		return "Create another allocation; this one has ended."
 	case errs.AllocationNotActive:
 		return "Wait until the allocation is active."
 	case errs.ForceReleaseNotAllowed:
@@ -92,21 +92,21 @@ func adviceOnState(code errs.Code) string {
 	case errs.NodeInUse:
 		return "Drain the node first."
 	case errs.DrainOwnedByOther:
-		return "Ask the owner of the drain, who is named."
+		return "Contact the owner of the drain."
 	case errs.ProofMissing:
 		return "Wait for the node's proof that it is clean, or reimage it."
 	case errs.ManagedByGit:
 		return "Edit the file and line that are named, and commit."
 	case errs.ManagedByAPI:
-		return "Change it through the API; it is not kept in Git."
+		return "Change the object through the API; Git does not manage it."
 	case errs.PlanStale:
-		return "Make a new plan: the world has moved on since."
+		return "Create a new plan; desired state has changed."
 	case errs.ApprovalRequired:
 		return "Have another operator or administrator approve the plan."
 	case errs.StaleFence, errs.StaleReport, errs.TaskSuperseded:
-		return "Nothing: something newer has taken its place."
+		return "None; a newer task replaces it."
 	case errs.ProjectNotEmpty:
-		return "Release and delete what lives in the project first."
+		return "Release the allocations of the project first."
 	case errs.VersionMismatch:
 		return "Read the resource again and repeat the change with its new ETag."
 	case errs.VersionRequired:
@@ -120,13 +120,13 @@ func adviceOnState(code errs.Code) string {
 	case errs.IdempotencyKeyReused:
 		return "Use a new key for a new request."
 	case errs.RefundWindowExceeded, errs.RefundExceedsPayment:
-		return "Ask for an amount and a credit that may still be refunded."
+		return "Request a smaller amount, or name another top-up."
 	case errs.SKUUnknown:
-		return "List what is sold at /api/v1/skus."
+		return "List the SKUs at /api/v1/skus."
 	case errs.SSHKeyInvalid:
-		return "Send the one line of your .pub file; ssh-keygen -t ed25519 makes a pair."
+		return "Send the line of the .pub file; ssh-keygen -t ed25519 creates a key pair."
 	case errs.SpecInvalid:
-		return "Correct the place that is named."
+		return "Correct the named place."
 	case errs.PruneLimit:
 		return "Approve the removal, or remove less at once."
 	case errs.ChangeNeedsReplacement:
@@ -134,15 +134,15 @@ func adviceOnState(code errs.Code) string {
 	case errs.RateLimited:
 		return "Wait for the seconds in Retry-After."
 	case errs.ConcurrencyLimitReached:
-		return "Release an allocation first, or ask for a higher limit."
+		return "Release an allocation first, or request a higher limit."
 	case errs.Internal:
 		return "Quote the correlation id when you report it."
 	case errs.ProviderFailed, errs.Unavailable, errs.LimiterUnavailable:
-		return "Try again after the seconds in Retry-After; the request may be repeated safely with an idempotency key."
+		return "Repeat the request after the seconds in Retry-After. It is safe to repeat with an idempotency key."
 	case errs.AdmissionClosed:
-		return "Try again later: nothing new is taken in for now."
+		return "Repeat the request later; the platform accepts no new requests now."
 	case errs.AgentTimeout:
-		return "The machine did not answer in time; look at its reachability."
+		return "Check the reachability of the node; it did not report in time."
 	}
 	return ""
 }

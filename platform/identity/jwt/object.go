@@ -28,7 +28,7 @@ func decode(text []byte) (Object, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("has something after its end")
+		return nil, errors.New("has data after its end")
 	}
 	o, ok := v.(Object)
 	if !ok {

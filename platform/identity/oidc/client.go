@@ -14,7 +14,7 @@ const (
 )
 
 var (
-	errTooLong   = errors.New("the provider's answer is too long")
+	errTooLong   = errors.New("the response of the provider is too long")
 	errElsewhere = errors.New("the provider redirects elsewhere")
 )
 

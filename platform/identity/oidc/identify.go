@@ -40,9 +40,9 @@ func (p *Provider) identify(ctx context.Context, raw, client, nonce string) (ide
 	case claims.Has("events"):
 		return identity.Verified{}, jwt.Refuse("a logout token is no ID token")
 	case claims.Has("azp") && claims.Text("azp") != client:
-		return identity.Verified{}, jwt.Refuse("it was made for %q", claims.Text("azp"))
+		return identity.Verified{}, jwt.Refuse("its audience is %q", claims.Text("azp"))
 	case nonce != "" && subtle.ConstantTimeCompare([]byte(claims.Text("nonce")), []byte(nonce)) != 1:
-		return identity.Verified{}, jwt.Refuse("its nonce is not ours")
+		return identity.Verified{}, jwt.Refuse("its nonce does not match")
 	}
 	v := p.vouched(claims)
 	v.Until = until

@@ -56,7 +56,7 @@ func (k *kept[T]) get(ctx context.Context, enough func(T) bool) (T, error) {
 		}
 	}
 	if !k.have {
-		return k.value, errs.New(errs.Unavailable, "the sign-in provider cannot be reached").Try("try again in a moment").Because(k.lost)
+		return k.value, errs.New(errs.Unavailable, "the sign-in provider cannot be reached").Try("repeat the request in a moment").Because(k.lost)
 	}
 	return k.value, nil
 }

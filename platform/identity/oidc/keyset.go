@@ -48,7 +48,7 @@ func (s *keySet) verify(ctx context.Context, t jwt.Token) error {
 	}
 	key, ok := known.all[id]
 	if !ok {
-		return jwt.Refuse("nobody knows key %q", id)
+		return jwt.Refuse("key %q is unknown", id)
 	}
 	return t.Verify(key)
 }

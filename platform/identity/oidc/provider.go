@@ -149,11 +149,11 @@ func (p *Provider) Exchange(ctx context.Context, redirect, code, nonce, verifier
 	c.RedirectURL = redirect
 	t, err := c.Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(verifier))
 	if err != nil {
-		return identity.Grant{}, refused(err, errs.New(errs.OIDCExchangeFailed, "the sign-in provider did not take the code").Try("sign in again"))
+		return identity.Grant{}, refused(err, errs.New(errs.OIDCExchangeFailed, "the identity provider rejected the code").Try("sign in again"))
 	}
 	g, err := p.granted(ctx, t, p.ClientID, nonce)
 	if err == nil && g.ID == "" {
-		return g, errs.New(errs.OIDCExchangeFailed, "the sign-in provider answered without an ID token").Try("the client needs the scope openid")
+		return g, errs.New(errs.OIDCExchangeFailed, "the identity provider returned no ID token").Try("the client needs the scope openid")
 	}
 	return g, err
 }
@@ -166,7 +166,7 @@ func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (i
 	}
 	t, err := c.TokenSource(oidc.ClientContext(ctx, p.client), &oauth2.Token{RefreshToken: refresh}).Token()
 	if err != nil {
-		return identity.Grant{}, refused(err, errs.New(errs.TokenInvalid, "the sign-in provider does not take this token any more").Try("sign in again"))
+		return identity.Grant{}, refused(err, errs.New(errs.TokenInvalid, "the identity provider no longer accepts the token").Try("sign in again"))
 	}
 	return p.granted(ctx, t, c.ClientID, "")
 }
@@ -197,7 +197,7 @@ func refused(err error, no *errs.Error) error {
 	if errors.As(err, &said) && said.Response != nil && said.Response.StatusCode < http.StatusInternalServerError {
 		return no.Because(err)
 	}
-	return errs.New(errs.ProviderFailed, "the sign-in provider cannot be reached").Try("try again in a moment").Because(err)
+	return errs.New(errs.ProviderFailed, "the sign-in provider cannot be reached").Try("repeat the request in a moment").Because(err)
 }
 
 // Revoke ends a refresh token there (RFC 7009). A provider that cannot is asked
@@ -232,7 +232,7 @@ func (p *Provider) Revoke(ctx context.Context, refresh string, program bool) err
 	}
 	_ = answer.Body.Close()
 	if answer.StatusCode >= http.StatusInternalServerError {
-		return errs.New(errs.ProviderFailed, "the sign-in provider answers %s", answer.Status)
+		return errs.New(errs.ProviderFailed, "the identity provider responds %s", answer.Status)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ const tolerance = webhook.DefaultTolerance
 func (c *Client) Verify(body []byte, signature string, now time.Time) (payment.Event, error) {
 	if why := c.unsigned(body, signature, now); why != "" {
 		return payment.Event{}, errs.New(errs.SignatureInvalid, "the signature of this event %s", why).
-			Try("send what Stripe has sent, byte for byte, with its Stripe-Signature; compare the webhook secret and the clocks")
+			Try("send the original body with its Stripe-Signature; compare the webhook secret and the clocks")
 	}
 	e, err := read(body)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Client) unsigned(body []byte, header string, now time.Time) (why string
 		return "is missing"
 	}
 	if off := now.Sub(at); off > tolerance || off < -tolerance {
-		return "is older than five minutes, or of a time to come"
+		return "is older than five minutes, or in the future"
 	}
 	want := webhook.ComputeSignature(at, body, c.secret)
 	for _, s := range signatures {
@@ -76,7 +76,7 @@ func (c *Client) unsigned(body []byte, header string, now time.Time) (why string
 			return ""
 		}
 	}
-	return "does not fit"
+	return "does not match"
 }
 
 // read takes an event apart. What stands in it is believed only in the language

@@ -55,7 +55,7 @@ func New(c Config) (*Client, error) {
 		return nil, err
 	}
 	if c.WebhookSecret == "" {
-		return nil, errors.New("a Stripe key without a webhook secret: nothing that Stripe tells could be believed")
+		return nil, errors.New("a Stripe key without a webhook secret: no webhook could be verified")
 	}
 	cfg := &stripe.BackendConfig{
 		HTTPClient:        &http.Client{Timeout: timeout, Transport: discreet{http.DefaultTransport}, CheckRedirect: never},
@@ -110,7 +110,7 @@ func failure(doing string, err error) error {
 	if !ok {
 		return errs.New(errs.ProviderFailed, "the payment provider cannot be reached").Try("repeat it in a moment").Because(fmt.Errorf("%s: %w", doing, err))
 	}
-	cause := fmt.Errorf("%s: Stripe answers %d %s %s: %s (request %s)", doing, said.HTTPStatusCode, said.Type, said.Code, said.Msg, said.RequestID)
+	cause := fmt.Errorf("%s: Stripe responds %d %s %s: %s (request %s)", doing, said.HTTPStatusCode, said.Type, said.Code, said.Msg, said.RequestID)
 	switch {
 	case said.HTTPStatusCode == http.StatusNotFound:
 		return fmt.Errorf("%w: %w", payment.ErrUnknown, cause)

@@ -64,9 +64,9 @@ func (k Config) check() error {
 	usesVault := k.Authority == DriverVault || k.Signer == DriverVault
 	switch {
 	case k.Authority != DriverLocal && k.Authority != DriverVault && k.Authority != DriverStepCA:
-		return errs.Invalid("GPUAAS_CA", "there is no driver %q", k.Authority).Try("local, vault or step-ca")
+		return errs.Invalid("GPUAAS_CA", "driver %q does not exist", k.Authority).Try("local, vault or step-ca")
 	case k.Signer != DriverLocal && k.Signer != DriverVault:
-		return errs.Invalid("GPUAAS_TASK_SIGNER", "there is no driver %q", k.Signer).Try("local or vault")
+		return errs.Invalid("GPUAAS_TASK_SIGNER", "driver %q does not exist", k.Signer).Try("local or vault")
 	case usesVault && !isPrivateAddress(k.Vault.URL):
 		return errs.Invalid("GPUAAS_VAULT_URL", "%q is no https address", k.Vault.URL)
 	case usesVault && (k.Vault.Token == "") == (k.Vault.RoleID == "" || k.Vault.SecretID == ""):

@@ -71,7 +71,7 @@ func Open(ctx context.Context, cfg Config, c clock.Clock) (*Authority, error) {
 	cfg.URL = strings.TrimSuffix(cfg.URL, "/")
 	a := &Authority{cfg: cfg, clock: c}
 	if err := a.key.UnmarshalJSON([]byte(cfg.Key)); err != nil || a.key.IsPublic() {
-		return nil, errs.Invalid("GPUAAS_STEP_CA_KEY", "is not a private JWK").Try("step crypto jwe decrypt shows the provisioner's key")
+		return nil, errs.Invalid("GPUAAS_STEP_CA_KEY", "is not a private JWK").Try("print the provisioner's key with step crypto jwe decrypt")
 	}
 	if a.key.KeyID == "" {
 		thumb, err := a.key.Thumbprint(crypto.SHA256)
@@ -95,7 +95,7 @@ func Open(ctx context.Context, cfg Config, c clock.Clock) (*Authority, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(root) {
-		return nil, errs.Invalid("GPUAAS_STEP_CA_ROOT_FILE", "holds no certificate")
+		return nil, errs.Invalid("GPUAAS_STEP_CA_ROOT_FILE", "contains no certificate")
 	}
 	a.http = &http.Client{Timeout: within, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, Time: c.Now}, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
@@ -106,7 +106,7 @@ func Open(ctx context.Context, cfg Config, c clock.Clock) (*Authority, error) {
 // Issue certifies the key behind csr as the client named uri.
 func (a *Authority) Issue(ctx context.Context, csr []byte, uri *url.URL, ttl time.Duration) (pki.Certificate, error) {
 	if ttl <= 0 || ttl > pki.MaxTTL {
-		return pki.Certificate{}, fmt.Errorf("a certificate cannot live %s, at most %s", ttl, pki.MaxTTL)
+		return pki.Certificate{}, fmt.Errorf("a certificate cannot be valid for %s, only for %s", ttl, pki.MaxTTL)
 	}
 	if _, err := pki.ParseRequest(csr); err != nil {
 		return pki.Certificate{}, err
@@ -264,15 +264,15 @@ func (a *Authority) call(ctx context.Context, what, method, path string, body, i
 	request.Header.Set("Content-Type", "application/json")
 	response, err := a.http.Do(request)
 	if err != nil {
-		return errs.New(errs.Unavailable, "step-ca did not answer in time to %s", what).Try("try again").Because(err)
+		return errs.New(errs.Unavailable, "step-ca did not respond in time to %s", what).Try("try again").Because(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
 	if err != nil {
-		return errs.New(errs.Unavailable, "step-ca did not answer in time to %s", what).Try("try again").Because(err)
+		return errs.New(errs.Unavailable, "step-ca did not respond in time to %s", what).Try("try again").Because(err)
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
-		return errs.New(errs.Unavailable, "step-ca refused to %s", what).Try("an operator finds the reason in the server's log").
+		return errs.New(errs.Unavailable, "step-ca rejected the request to %s", what).Try("an operator finds the reason in the server's log").
 			Because(fmt.Errorf("%s: %.300s", response.Status, text))
 	}
 	if into == nil {

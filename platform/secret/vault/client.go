@@ -87,7 +87,7 @@ func (v *Client) login(ctx context.Context) error {
 		return away("sign in to Vault", err)
 	}
 	if got == nil || got.Auth == nil {
-		return errs.New(errs.Unavailable, "Vault signed us in without a token")
+		return errs.New(errs.Unavailable, "Vault returned no token for the sign-in")
 	}
 	v.api.SetToken(got.Auth.ClientToken)
 	v.lasts(time.Duration(got.Auth.LeaseDuration) * time.Second)
@@ -98,11 +98,11 @@ func (v *Client) login(ctx context.Context) error {
 func (v *Client) look(ctx context.Context) error {
 	got, err := v.api.Auth().Token().LookupSelfWithContext(ctx)
 	if err != nil {
-		return away("look at the token for Vault", err)
+		return away("check the token for Vault", err)
 	}
 	ttl, err := got.TokenTTL()
 	if err != nil {
-		return away("look at the token for Vault", err)
+		return away("check the token for Vault", err)
 	}
 	if renewable, err := got.TokenIsRenewable(); err == nil && renewable {
 		v.lasts(ttl)
@@ -164,7 +164,7 @@ func (v *Client) read(ctx context.Context, what, path string) (*api.Secret, erro
 	case err != nil:
 		return nil, away(what, err)
 	case got == nil:
-		return nil, errs.New(errs.Unavailable, "Vault has nothing at %s", path).Try("docs/guides/rotate-ca-and-keys.md says what it must have")
+		return nil, errs.New(errs.Unavailable, "Vault has no secret at %s", path).Try("see docs/guides/rotate-ca-and-keys.md")
 	}
 	return got, nil
 }
@@ -179,7 +179,7 @@ func refused(err error) bool {
 func away(what string, err error) error {
 	said, ok := errors.AsType[*api.ResponseError](err)
 	if ok && said.StatusCode < http.StatusInternalServerError && said.StatusCode != http.StatusTooManyRequests {
-		return errs.New(errs.Unavailable, "Vault refused to %s", what).Try("an operator finds the reason in the server's log").Because(err)
+		return errs.New(errs.Unavailable, "Vault rejected the request to %s", what).Try("an operator finds the reason in the server's log").Because(err)
 	}
-	return errs.New(errs.Unavailable, "Vault did not answer in time to %s", what).Try("try again").Because(err)
+	return errs.New(errs.Unavailable, "Vault did not respond in time to %s", what).Try("try again").Because(err)
 }

@@ -38,7 +38,7 @@ func OpenAuthority(ctx context.Context, c *Client) (*Authority, error) {
 // Issue certifies the key behind csr as the client named uri.
 func (a *Authority) Issue(ctx context.Context, csr []byte, uri *url.URL, ttl time.Duration) (pki.Certificate, error) {
 	if ttl <= 0 || ttl > pki.MaxTTL {
-		return pki.Certificate{}, fmt.Errorf("a certificate cannot live %s, at most %s", ttl, pki.MaxTTL)
+		return pki.Certificate{}, fmt.Errorf("a certificate cannot be valid for %s, only for %s", ttl, pki.MaxTTL)
 	}
 	if _, err := pki.ParseRequest(csr); err != nil {
 		return pki.Certificate{}, err
@@ -171,7 +171,7 @@ func (a *Authority) issuers(ctx context.Context) (roots []*x509.Certificate, err
 // chainOf reads a certificate and what is above it, lowest first.
 func chainOf(got *api.Secret) ([]*x509.Certificate, error) {
 	if got == nil {
-		return nil, errs.New(errs.Unavailable, "Vault made no certificate")
+		return nil, errs.New(errs.Unavailable, "Vault returned no certificate")
 	}
 	leaf, _ := got.Data["certificate"].(string)
 	text := []string{strings.TrimSpace(leaf)}

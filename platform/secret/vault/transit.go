@@ -79,7 +79,7 @@ func (s *Signer) Sign(ctx context.Context, kid string, body []byte) ([]byte, err
 	parts := strings.Split(text, ":") // vault:v1:base64
 	signature, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
 	if err != nil || !ed25519.Verify(key, body, signature) {
-		return nil, errs.New(errs.Unavailable, "Vault's signature does not hold").Try("an operator looks at the key %s", s.cfg.Key)
+		return nil, errs.New(errs.Unavailable, "the signature of Vault is not valid").Try("check the key %s", s.cfg.Key)
 	}
 	return signature, nil
 }

@@ -234,7 +234,7 @@ func (in Input) version(p *Plan, version string, nodes []Node, all []Row, rows m
 		v.State = Done
 		return
 	case left > len(ready):
-		v.Message = fmt.Sprintf("%d nodes wait, for they are silent, held, unhealthy or busy with another version", left-len(ready))
+		v.Message = fmt.Sprintf("%d nodes wait because they do not report, have a hold, are unhealthy, or run another update", left-len(ready))
 	}
 	sortByHash(ready, version)
 	room := r.size - r.going - r.whole - r.unripe - r.lost
@@ -292,7 +292,7 @@ func (in Input) proof(r *ring, n Node, own Row) {
 	case n.Reachable && age >= in.Soak:
 		r.whole++
 	case !n.Reachable && age > in.Patience:
-		r.lose("it fell silent after the update")
+		r.lose("the node stopped reporting after the update")
 	default:
 		r.unripe++
 	}
@@ -334,7 +334,7 @@ func (in Input) blocked(n Node, version string) string {
 	has, known := in.Releases[Build{n.Has, n.Platform}]
 	switch {
 	case !ok:
-		return "nobody published " + version + " for " + n.Platform
+		return "release " + version + " is not published for " + n.Platform
 	case !in.Now.Before(release.ExpiresAt):
 		return "its release for " + n.Platform + " expired at " + release.ExpiresAt.Format(time.RFC3339)
 	case known && !protocol.AtLeast(version, has.Minimum):

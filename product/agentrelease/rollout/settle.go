@@ -51,7 +51,7 @@ func (in Input) judge(r Row, n Node) (Status, string) {
 	case !r.Fetched && r.Outcome == "":
 		return Waiting, "the node did not fetch the task"
 	case n.ID == (ids.Node{}):
-		return Failed, "the node is gone"
+		return Failed, "the node is retired"
 	case n.Has == r.Version && n.Reachable:
 		return Failed, fmt.Sprintf("the node is %s since, and was %s", n.Health, r.Before)
 	default:

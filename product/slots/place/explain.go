@@ -72,9 +72,9 @@ func Explain(nodes []Candidate, region string, n int, now time.Time) (left []Lef
 		}
 	}
 	if len(nodes) == 0 {
-		fits = []Fit{{Text: "fits once a node that sells this is declared"}}
+		fits = []Fit{{Text: "fits if a node with this SKU is added"}}
 	} else if counts[TooSmall] == len(nodes) {
-		fits = []Fit{{Text: fmt.Sprintf("no node has as many GPUs; ask for at most %d", largest(nodes))}}
+		fits = []Fit{{Text: fmt.Sprintf("no node has as many GPUs; request at most %d", largest(nodes))}}
 	}
 	slices.SortStableFunc(fits, func(a, b Fit) int {
 		if a.At.IsZero() != b.At.IsZero() {
@@ -118,7 +118,7 @@ func (c Candidate) obstacle(region string, n int, now time.Time) (string, Fit) {
 	case free+have["dirty"] >= n:
 		return Scrubbing, Fit{Text: fmt.Sprintf("fits once %s %s proved clean", slotsOf(n-free, c.who()), are(n-free))}
 	case free+have["dirty"]+have["claimed"] < n:
-		return Quarantined, Fit{Text: fmt.Sprintf("fits if quarantined slots of %s are given back", c.who())}
+		return Quarantined, Fit{Text: fmt.Sprintf("fits if quarantined slots of %s are cleared", c.who())}
 	}
 	return Occupied, c.vacancy(n-free-have["dirty"], now)
 }

@@ -43,16 +43,16 @@ func TestExplain(t *testing.T) {
 		left  string
 		fits  string
 	}{
-		"nothing sells it":       {nil, 1, "", "fits once a node that sells this is declared"},
+		"nothing sells it":       {nil, 1, "", "fits if a node with this SKU is added"},
 		"cordoned and free":      {[]place.Candidate{node("n7", "ff", cordoned)}, 2, "cordoned 1", "fits if node n7 is uncordoned"},
 		"cordoned and taken":     {[]place.Candidate{node("n7", "fc", cordoned)}, 2, "cordoned 1", ""},
 		"silent":                 {[]place.Candidate{node("n7", "ff", silent)}, 1, "silent 1", "fits once node n7 reports again"},
 		"another region":         {[]place.Candidate{node("n7", "ff", far)}, 1, "other_region 1", "fits now in region us1"},
 		"another region, silent": {[]place.Candidate{node("n7", "ff", far, silent)}, 1, "other_region 1", ""},
 		"not enrolled":           {[]place.Candidate{node("n7", "", declared)}, 1, "not_enrolled 1", "may fit once node n7 has enrolled"},
-		"all too small":          {[]place.Candidate{node("a", "ff"), node("b", "fff")}, 4, "too_small 2", "no node has as many GPUs; ask for at most 3"},
+		"all too small":          {[]place.Candidate{node("a", "ff"), node("b", "fff")}, 4, "too_small 2", "no node has as many GPUs; request at most 3"},
 		"being scrubbed":         {[]place.Candidate{node("a", "fdd")}, 2, "scrubbing 1", "fits once a slot of node a is proved clean"},
-		"quarantined":            {[]place.Candidate{node("a", "fqq")}, 2, "quarantined 1", "fits if quarantined slots of node a are given back"},
+		"quarantined":            {[]place.Candidate{node("a", "fqq")}, 2, "quarantined 1", "fits if quarantined slots of node a are cleared"},
 		"a lease ends":           {[]place.Candidate{node("a", "f32")}, 2, "occupied 1", "fits after 14:00 when lease job ends"},
 		"the later lease counts": {[]place.Candidate{node("a", "f32")}, 3, "occupied 1", "fits after 15:00 when lease job ends"},
 		"nobody's lease ends":    {[]place.Candidate{node("a", "cc")}, 1, "occupied 1", "fits if a slot of node a is released"},
