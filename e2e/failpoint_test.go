@@ -31,7 +31,7 @@ const (
 	charge  moment = "charge"      // of an allocation that has been active for a while
 	commits moment = "commit"      // to the repository that is followed
 	tenancy moment = "tenancy"     // a project is made
-	decides moment = "plan"        // of files is asked for and applied through the API
+	decides moment = "plan"        // of files is requested and applied through the API
 	waits   moment = "queue"       // what comes free goes to a request that waits for it
 )
 
@@ -213,7 +213,7 @@ func (l *track) suffer(t *testing.T, c crash) {
 	}
 	l.fires(t, c, hits)
 	h.converges(t, patience, check.Expect{})
-	// When a revision is carried out others of its kind run beside it, and die as
+	// When a revision is applied others of its kind run beside it, and die as
 	// they should.
 	if what, ok := strings.CutPrefix(c.point, "job."); ok && strings.HasSuffix(what, ".after_commit") && (c.when == during || c.when == charge) {
 		l.ended(t, strings.TrimSuffix(what, ".after_commit"))

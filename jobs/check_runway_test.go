@@ -238,7 +238,7 @@ func TestLookKilledAnywhere(t *testing.T) {
 					`SELECT count(DISTINCT aggregate) FROM outbox_events WHERE subject = 'billing.balance_depleted'`: 3,
 					`SELECT count(*) FROM outbox_events WHERE subject = 'billing.low_balance_warning'`:               4,
 					`SELECT count(*) FROM outbox_events WHERE subject = 'billing.auto_release_pending'`:              1,
-					`SELECT count(*) FROM allocation_transitions WHERE trigger = 'release_requested'`:                    5,
+					`SELECT count(*) FROM allocation_transitions WHERE trigger = 'release_requested'`:                5,
 					`SELECT count(*) FROM allocations WHERE status = 'releasing'`:                                    5,
 				} {
 					if n := b.count(sql); n != want {

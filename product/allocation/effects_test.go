@@ -85,7 +85,7 @@ func TestINV33OneLife(t *testing.T) {
 		t.Errorf("gone twice: %s, slots %v\n%s", a.State, got, again())
 	}
 	if n := one[int](t, w, `SELECT count(*)::int FROM desired_objects WHERE uid = $1`, a.ID); n != 0 {
-		t.Error("the declaration of what is gone is still there")
+		t.Error("the desired object of node what is gone is still there")
 	}
 	if n := one[int](t, w, `SELECT count(*)::int FROM slot_claims WHERE upper_inf(period)`); n != 0 {
 		t.Error("claims are open")

@@ -107,7 +107,7 @@ func line(t *testing.T) string {
 	return string(ssh.MarshalAuthorizedKey(key))
 }
 
-// A login is signed for an allocation that is active, for its own project's people,
+// A login is signed for an allocation in state active, for its own project's people,
 // and leaves an audit row with the serial.
 func TestALoginIsSignedForWhatIsActive(t *testing.T) {
 	t.Parallel()

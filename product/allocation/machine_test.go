@@ -200,7 +200,7 @@ func oneIn[T any](t *testing.T, tx pgx.Tx, sql string, args ...any) (v T) {
 	return v
 }
 
-// A release by the user: what may be asked for in which state, and what is said.
+// A release by the user: what may be requested in which state, and what is said.
 func TestReleaseByState(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)

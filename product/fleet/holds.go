@@ -129,5 +129,5 @@ func PutSystemHolds(ctx context.Context, tx pgx.Tx, node ids.Node, holds []Syste
 // QueueLiftSystem ends holds of the platform, those with these ids.
 func QueueLiftSystem(b *pgx.Batch, node ids.Node, of []uuid.UUID) {
 	b.Queue(liftOwn, of, ownerSystem)
-	QueueFollowHolds(b, node, "hold lifted")
+	QueueFollowHolds(b, node, "hold removed")
 }

@@ -44,7 +44,7 @@ func (s *Service) Accept(ctx context.Context, ch identity.Change[fleet.Node], na
 			return nil, err
 		}
 		if t != nil && !strings.HasPrefix(t.Hardware().Fingerprint(), fingerprint) {
-			return nil, errs.New(errs.Conflict, "%s reports other hardware now: %s", name, t.Hardware().Fingerprint()).At("fingerprint").Try("look at it again")
+			return nil, errs.New(errs.Conflict, "node %s reports other hardware now: %s", name, t.Hardware().Fingerprint()).At("fingerprint").Try("read the node again")
 		}
 		changed, err := s.AcceptHardware(ctx, tx, n.ID)
 		return map[string]any{"fingerprint": fingerprint, "reason": reason, "changed": changed}, err

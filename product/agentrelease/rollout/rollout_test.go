@@ -290,8 +290,8 @@ func TestBlocked(t *testing.T) {
 		change func(*world)
 		says   string
 	}{
-		"nobody published it": {func(w *world) { delete(w.in.Releases, rollout.Build{Version: "v2.0.0", Platform: linux}) }, "release v2.0.0 is not published for linux/amd64"},
-		"expired":             {func(w *world) { w.in.Now = noon.Add(20000 * time.Hour) }, "expired at"},
+		"release it": {func(w *world) { delete(w.in.Releases, rollout.Build{Version: "v2.0.0", Platform: linux}) }, "release v2.0.0 is not published for linux/amd64"},
+		"expired":    {func(w *world) { w.in.Now = noon.Add(20000 * time.Hour) }, "expired at"},
 		"below the minimum": {func(w *world) {
 			w.in.Releases[rollout.Build{Version: "v1.0.0", Platform: linux}] = rollout.Release{Minimum: "v3.0.0"}
 		}, "v1.0.0 goes back to v3.0.0 at the lowest"},
