@@ -290,30 +290,27 @@ func (h *house) findings(e check.Expect) (found []check.Finding, err error) {
 	return append(found, onHosts...), err
 }
 
-// converges waits until nothing is found. What still is at the end fails the test.
+// converges waits until nothing is found. What still is at the end fails the test;
+// a check that cannot read fails it at once.
 func (h *house) converges(t testing.TB, within time.Duration, e check.Expect) bool {
 	t.Helper()
 	began := time.Now()
-	for {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	found, err := check.Await(ctx, 5*look, func() ([]check.Finding, error) {
 		h.revive()
-		found, err := h.findings(e)
-		if err == nil && len(found) == 0 {
-			if d := time.Since(began); d > 5*time.Second {
-				t.Logf("converged after %s", d.Round(100*time.Millisecond))
-			}
-			return true
-		}
-		if time.Since(began) > within {
-			if err != nil {
-				t.Errorf("not judged: %v", err)
-			}
-			for _, f := range found {
-				t.Error(f)
-			}
-			return false
-		}
-		time.Sleep(5 * look)
+		return h.findings(e)
+	})
+	if d := time.Since(began); err == nil && len(found) == 0 && d > 5*time.Second {
+		t.Logf("converged after %s", d.Round(100*time.Millisecond))
 	}
+	if err != nil {
+		t.Errorf("not judged: %v", err)
+	}
+	for _, f := range found {
+		t.Error(f)
+	}
+	return err == nil && len(found) == 0
 }
 
 func (h *house) profile(name string) (profile.Profile, error) {

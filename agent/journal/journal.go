@@ -122,9 +122,9 @@ func Open(o Options) (*Journal, error) {
 // Wipe removes a journal that an operator has given up, and leaves what lies beside
 // it.
 func Wipe(dir, anchor string) error {
-	files, err := filepath.Glob(filepath.Join(dir, recordPrefix+"*"+recordSuffix))
+	files, err := recordsIn(dir)
 	if err != nil {
-		return fmt.Errorf("listing journal: %w", err)
+		return err
 	}
 	files = append(files, filepath.Join(dir, headName))
 	if anchor != "" {
@@ -219,17 +219,14 @@ func (j *Journal) path(id ids.Allocation) string {
 // load reads all records. One that cannot be read, or is listed and not there,
 // means that a fence is not known, and that is as bad as all of them.
 func (j *Journal) load() error {
-	files, err := filepath.Glob(filepath.Join(j.dir, recordPrefix+"*"+recordSuffix))
+	files, err := recordsIn(j.dir)
 	if err != nil {
-		return fmt.Errorf("listing journal: %w", err)
+		return err
 	}
 	for _, file := range files {
-		var r Record
-		if err := unseal(file, &r); err != nil {
+		r, err := readRecord(file)
+		if err != nil {
 			return err
-		}
-		if len(r.Tasks) == 0 || j.path(r.Allocation) != file {
-			return fmt.Errorf("%s is another's: %w", filepath.Base(file), ErrLost)
 		}
 		j.records[r.Allocation], j.writes = r, max(j.writes, r.Write)
 	}
@@ -240,4 +237,44 @@ func (j *Journal) load() error {
 	}
 	j.writes = max(j.writes, j.head.Writes)
 	return nil
+}
+
+// Read returns the records of a journal as they are on the disk. It does not open
+// the journal, so the agent may be running. A record that the agent forgets during
+// the call is left out.
+func Read(dir string) ([]Record, error) {
+	files, err := recordsIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Record, 0, len(files))
+	for _, file := range files {
+		r, err := readRecord(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func recordsIn(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, recordPrefix+"*"+recordSuffix))
+	if err != nil {
+		return nil, fmt.Errorf("listing journal: %w", err)
+	}
+	return files, nil
+}
+
+func readRecord(file string) (r Record, err error) {
+	if err := unseal(file, &r); err != nil {
+		return Record{}, err
+	}
+	if len(r.Tasks) == 0 || recordPrefix+r.Allocation.String()+recordSuffix != filepath.Base(file) {
+		return Record{}, fmt.Errorf("%s is another's: %w", filepath.Base(file), ErrLost)
+	}
+	return r, nil
 }

@@ -180,3 +180,28 @@ func TestINV43AnOlderCopyIsTold(t *testing.T) {
 		t.Errorf("after a start: %v, %v", err, j.Since())
 	}
 }
+
+// Read sees what the journal holds while it is open, and refuses what Open refuses.
+func TestReadWithoutOpening(t *testing.T) {
+	t.Parallel()
+
+	dir := t.TempDir()
+	j, err := journal.Open(journal.Options{Dir: dir, Node: ids.New[ids.Node](), Now: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := record(7)
+	if err := j.Put(want); err != nil {
+		t.Fatal(err)
+	}
+	want.Write = 1
+	if got, err := journal.Read(dir); err != nil || cmp.Diff([]journal.Record{want}, got) != "" {
+		t.Errorf("%v: %v", err, cmp.Diff([]journal.Record{want}, got))
+	}
+	if err := os.Truncate(one(t, dir), 10); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := journal.Read(dir); !errors.Is(err, journal.ErrLost) {
+		t.Errorf("of a record that was cut: %v, %v", got, err)
+	}
+}

@@ -5,10 +5,18 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
+
+// ErrBlind means that the check itself does not work: it cannot read what the
+// product writes. Time does not heal that, unlike a server that is starting, so
+// nobody waits for it.
+var ErrBlind = errors.New("the check cannot read what it judges")
 
 // Finding is one promise that is not kept, and by what.
 type Finding struct{ Promise, What string }
@@ -40,17 +48,43 @@ func Database(ctx context.Context, db *pgx.Conn, e Expect) (found []Finding, err
 		if r.live {
 			args = append(args, live)
 		}
-		rows, err := db.Query(ctx, r.broken, args...)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.promise, err)
-		}
+		rows, _ := db.Query(ctx, r.broken, args...) // CollectRows returns its error, too
 		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.promise, err)
+			return nil, failed(r.promise, err)
 		}
 		for _, what := range list {
 			found = append(found, Finding{r.promise, what})
 		}
 	}
 	return found, nil
+}
+
+// failed tells a statement that PostgreSQL does not understand from a database that
+// is away. Class 42 of its errors is about syntax, unknown names and rights; 22 is
+// about values that an expression does not take.
+func failed(promise string, err error) error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code[:2] == "42" || refused.Code[:2] == "22") {
+		return fmt.Errorf("%w: %s: %w", ErrBlind, promise, err)
+	}
+	return fmt.Errorf("%s: %w", promise, err)
+}
+
+// Await judges until nothing is found, or ctx ends, and returns what was found
+// last. A check that cannot read ends it at once.
+func Await(ctx context.Context, every time.Duration, judge func() ([]Finding, error)) (found []Finding, err error) {
+	again := time.NewTicker(every)
+	defer again.Stop()
+	for {
+		found, err = judge()
+		if err == nil && len(found) == 0 || errors.Is(err, ErrBlind) {
+			return found, err
+		}
+		select {
+		case <-ctx.Done():
+			return found, err
+		case <-again.C:
+		}
+	}
 }

@@ -2,12 +2,8 @@ package check
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/journal"
@@ -30,7 +26,7 @@ func Hosts(agents string, live []string) (found []Finding, err error) {
 	for _, dir := range dirs {
 		h, err := sim.Read(sim.Path(dir))
 		if err != nil {
-			return nil, fmt.Errorf("reading host: %w", err)
+			return nil, fmt.Errorf("%w: %w", ErrBlind, err)
 		}
 		found = append(found, leftovers(h, allowed)...)
 		records, err := journalOf(dir)
@@ -138,29 +134,12 @@ func hosts(agents string) (dirs []string, err error) {
 	return dirs, err
 }
 
-// journalOf reads the records as they lie on the disk: what is only in an agent's
-// memory does not count.
-func journalOf(dir string) (records []journal.Record, err error) {
-	entries, err := os.ReadDir(filepath.Join(dir, "journal"))
+// journalOf reads the records as they are on the disk: what is only in the memory
+// of an agent does not count.
+func journalOf(dir string) ([]journal.Record, error) {
+	records, err := journal.Read(filepath.Join(dir, "journal"))
 	if err != nil {
-		return nil, fmt.Errorf("reading journal: %w", err)
-	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), "allocation-") || !strings.HasSuffix(e.Name(), ".json") {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(dir, "journal", e.Name()))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // forgotten meanwhile
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading journal: %w", err)
-		}
-		var r journal.Record
-		if err := json.Unmarshal(text, &r); err != nil || len(r.Tasks) == 0 {
-			return nil, fmt.Errorf("journal record %s: %w", e.Name(), err)
-		}
-		records = append(records, r)
+		return nil, fmt.Errorf("%w: journal of %s: %w", ErrBlind, filepath.Base(dir), err)
 	}
 	return records, nil
 }

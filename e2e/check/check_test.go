@@ -1,0 +1,155 @@
+package check_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/journal"
+	"github.com/gpuaas/gpuaas/agent/wire"
+	"github.com/gpuaas/gpuaas/e2e/check"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// agents is the folder of a fleet with one simulated host, whose journal has one
+// record as the agent itself writes it.
+func agents(t *testing.T, e journal.Entry) (dir string) {
+	t.Helper()
+
+	dir = t.TempDir()
+	state, node := filepath.Join(dir, "gpu-t4-01"), ids.New[ids.Node]()
+	must(t, os.Mkdir(state, 0o700))
+	_, err := sim.Open(state, node, "t4-4", "gpu-t4-01")
+	must(t, err)
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(state, "journal"), Node: node, Now: noon})
+	must(t, err)
+	e.Envelope.Allocation = ids.New[ids.Allocation]()
+	must(t, j.Put(journal.Record{Allocation: e.Envelope.Allocation, Tasks: []journal.Entry{e}}))
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHostsReadsWhatAnAgentWrites(t *testing.T) {
+	t.Parallel()
+
+	release := wire.Envelope{Type: wire.RevokeUser}
+	for rule, c := range map[string]struct {
+		entry journal.Entry
+		found int
+	}{
+		"a release that was proved and told": {journal.Entry{Envelope: release, Result: &wire.Result{Outcome: wire.Succeeded}, Told: true}, 0},
+		"a release that was not told":        {journal.Entry{Envelope: release, Result: &wire.Result{Outcome: wire.Succeeded}}, 1},
+		"a release that has not ended":       {journal.Entry{Envelope: release}, 1},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+
+			found, err := check.Hosts(agents(t, c.entry), nil)
+			if err != nil || len(found) != c.found {
+				t.Errorf("%v, %v; expected %d", found, err, c.found)
+			}
+		})
+	}
+}
+
+// An account that no task of a journal names is found; one that a task names is not.
+func TestUnjournalledReadsWhatAnAgentWrites(t *testing.T) {
+	t.Parallel()
+
+	dir := agents(t, journal.Entry{Envelope: wire.Envelope{Type: wire.ProvisionUser, Params: []byte(`{"user":"u1"}`)}})
+	for login, want := range map[string]int{"u1": 0, "u2": 1} {
+		must(t, sim.Edit(sim.Path(filepath.Join(dir, "gpu-t4-01")), func(h *sim.Host) error {
+			h.Accounts = map[string]*sim.Account{login: {UID: 200001}}
+			return nil
+		}))
+		if found, err := check.Unjournalled(dir); err != nil || len(found) != want {
+			t.Errorf("%s: %v, %v", login, found, err)
+		}
+	}
+}
+
+// A check that cannot read fails as such, and at once: no time limit passes first.
+func TestBlindChecksFailAtOnce(t *testing.T) {
+	t.Parallel()
+
+	cut := agents(t, journal.Entry{Envelope: wire.Envelope{Type: wire.RevokeUser}})
+	records, err := filepath.Glob(filepath.Join(cut, "*", "journal", "allocation-*"))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%v, %v", records, err)
+	}
+	must(t, os.Truncate(records[0], 10))
+	db, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	must(t, err)
+	defer db.Close(context.WithoutCancel(t.Context()))
+	_, err = db.Exec(t.Context(), `ALTER TABLE slot_claims RENAME TO claims_of_slots`)
+	must(t, err)
+
+	for rule, judge := range map[string]func() ([]check.Finding, error){
+		"a journal that was cut": func() ([]check.Finding, error) { return check.Hosts(cut, nil) },
+		"a table that is gone":   func() ([]check.Finding, error) { return check.Database(t.Context(), db, check.Expect{}) },
+	} {
+		judged := 0
+		_, err := check.Await(t.Context(), time.Hour, func() ([]check.Finding, error) { judged++; return judge() })
+		if !errors.Is(err, check.ErrBlind) || judged != 1 {
+			t.Errorf("%s: judged %d times: %v", rule, judged, err)
+		}
+	}
+}
+
+// What may heal is waited for: an error of another kind, and a finding.
+func TestAwaitWaitsForWhatMayHeal(t *testing.T) {
+	t.Parallel()
+
+	judged := 0
+	found, err := check.Await(t.Context(), time.Millisecond, func() ([]check.Finding, error) {
+		judged++
+		switch judged {
+		case 1:
+			return nil, errors.New("the database is starting")
+		case 2:
+			return []check.Finding{{Promise: "INV-19 no task waits", What: "one does"}}, nil
+		}
+		return nil, nil
+	})
+	if err != nil || len(found) > 0 || judged != 3 {
+		t.Errorf("judged %d times: %v, %v", judged, found, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	found, err = check.Await(ctx, time.Hour, func() ([]check.Finding, error) {
+		return []check.Finding{{Promise: "INV-19 no task waits", What: "one does"}}, nil
+	})
+	if err != nil || len(found) != 1 || !strings.Contains(found[0].String(), "INV-19") {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// Every rule is a statement that the schema of today answers.
+func TestRulesReadTheSchema(t *testing.T) {
+	t.Parallel()
+
+	db, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	must(t, err)
+	defer db.Close(context.WithoutCancel(t.Context()))
+	found, err := check.Database(t.Context(), db, check.Expect{Rested: true})
+	if err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
