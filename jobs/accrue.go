@@ -77,12 +77,6 @@ func (w *accrue) charge(ctx context.Context, tx pgx.Tx, tick metering.Tick) erro
 	return err
 }
 
-// every is a schedule whose period policy may change.
-type every func() time.Duration
-
-// Next is the next trigger.
-func (e every) Next(now time.Time) time.Time { return now.Add(e()) }
-
 // housekeeping is how often what grows is kept in order; every step of it may
 // be late by days.
 const housekeeping = time.Hour
@@ -90,8 +84,6 @@ const housekeeping = time.Hour
 // periodic triggers are lost with their leader and come again with the next.
 func periodic(d *Deps) []*river.PeriodicJob {
 	all := []*river.PeriodicJob{
-		river.NewPeriodicJob(every(d.Window), func() (river.JobArgs, *river.InsertOpts) { return Accrue{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
-		river.NewPeriodicJob(every(func() time.Duration { return min(d.Window(), checking) }), func() (river.JobArgs, *river.InsertOpts) { return CheckMeters{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(placing), func() (river.JobArgs, *river.InsertOpts) { return PlaceQueued{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(comparing), func() (river.JobArgs, *river.InsertOpts) { return CheckDrift{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(recheckEvery), func() (river.JobArgs, *river.InsertOpts) { return CheckHealth{}, nil }, nil),
@@ -103,8 +95,8 @@ func periodic(d *Deps) []*river.PeriodicJob {
 	if d.Releases != nil {
 		all = append(all, river.NewPeriodicJob(river.PeriodicInterval(rolling), func() (river.JobArgs, *river.InsertOpts) { return RollAgents{}, nil }, nil))
 	}
-	if d.Payments != nil {
-		all = append(all, river.NewPeriodicJob(every(d.Sweeping), func() (river.JobArgs, *river.InsertOpts) { return SweepPayments{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
+	for _, p := range pacedBy(d) {
+		all = append(all, p.job())
 	}
 	if d.Reports != nil {
 		all = append(all, river.NewPeriodicJob(river.PeriodicInterval(forgottenEvery), func() (river.JobArgs, *river.InsertOpts) { return forge.ReportForge{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))

@@ -60,8 +60,9 @@ type rooms struct {
 	// taskFigures are of all roles that run here together.
 	taskFigures *nodetask.Figures
 
-	jobs  *river.Client[pgx.Tx] // of the workers, or of the loop
-	queue *river.Client[pgx.Tx] // of the API
+	jobs  *river.Client[pgx.Tx]       // of the workers, or of the loop
+	paces func(context.Context) error // has the workers follow the policies; nil without workers
+	queue *river.Client[pgx.Tx]       // of the API
 
 	custody  keystore.KeyStores
 	binaries *nodeapi.Binaries
@@ -258,5 +259,6 @@ func (r *rooms) jobClient(c Config) (*river.Client[pgx.Tx], error) {
 		return nil, fmt.Errorf("making the workers: %w", err)
 	}
 	w.payments.Jobs = client
+	r.paces = jobs.FollowPeriods(client, deps)
 	return client, nil
 }

@@ -159,6 +159,7 @@ func (s *Server) run(ctx context.Context) error {
 		if err := r.jobs.Start(ctx); err != nil {
 			return fmt.Errorf("starting the workers: %w", err)
 		}
+		group.Go(func() error { return r.paces(ctx) })
 	}
 	if s.cfg.has(RoleNode) {
 		group.Go(func() error { return s.serveNodes(ctx) })
