@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,21 +37,43 @@ func newNodeList(a *output.Console) *cobra.Command {
 
 // onNode completes a command that changes one node and shows how it stands then.
 func onNode(a *output.Console, cmd *cobra.Command, send func(c *client.Client, name string) (client.Sending, error)) *cobra.Command {
+	return onNodeShown(a, cmd, send, heldTable)
+}
+
+// nodeTable shows nodes as a verb leaves them.
+type nodeTable func(a *output.Console, all ...oapi.Node) output.Table
+
+func onNodeShown(
+	a *output.Console, cmd *cobra.Command, send func(c *client.Client, name string) (client.Sending, error), show nodeTable,
+) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
 		return send(c, nodeNamed(args[0]))
-	}, heldTable)
+	}, show)
 }
 
 func nodeNamed(ref string) string { return strings.TrimPrefix(ref, "node/") }
 
-// heldTable is a node as a verb leaves it: how it stands, and what holds it.
+// heldTable is a node as a verb leaves it: how it stands, and what holds it. Of
+// several holds the oldest is named and the others are counted.
 func heldTable(a *output.Console, all ...oapi.Node) output.Table {
+	return nodesHeld(a, all, func(oapi.Hold) bool { return true })
+}
+
+// heldFor is heldTable for a verb that has set a hold: of several the table names
+// that one. The API lists the oldest first, which may be somebody else's.
+func heldFor(kind oapi.HoldKind, reason *string) nodeTable {
+	return func(a *output.Console, all ...oapi.Node) output.Table {
+		return nodesHeld(a, all, func(h oapi.Hold) bool { return h.Kind == kind && h.Reason == *reason })
+	}
+}
+
+func nodesHeld(a *output.Console, all []oapi.Node, named func(oapi.Hold) bool) output.Table {
 	t := output.Table{Head: []string{"NAME", "STATUS", "HEALTH", "REACHABLE", "FREE", "HOLD", "UNTIL", "REASON"}}
 	for _, n := range all {
 		by, until, why := "-", "-", "-"
 		if holds := output.ValueOrZero(n.Holds); len(holds) > 0 {
-			h := holds[0]
+			h := holds[max(0, slices.IndexFunc(holds, named))]
 			by, why = string(h.Kind)+" of "+OwnerOf(h), h.Reason
 			if h.DeadlineAt != nil {
 				until = output.FormatTime(*h.DeadlineAt)
@@ -89,12 +112,12 @@ func newNodeCordon(a *output.Console) *cobra.Command {
 	cmd.Flags().StringVar(&reason, "reason", "", "reason; required")
 	cmd.Flags().StringVar(&span, "for", "", "for how long, like 2h or 7d; until it is lifted when left out")
 	_ = cmd.MarkFlagRequired("reason")
-	return onNode(a, cmd, func(c *client.Client, name string) (client.Sending, error) {
+	return onNodeShown(a, cmd, func(c *client.Client, name string) (client.Sending, error) {
 		until, err := endOf(a, span, "--for")
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.CordonNode(ctx, name, nil, oapi.NodeCordon{Reason: reason, Until: until}, once)
 		}, err
-	})
+	}, heldFor(oapi.HoldKindCordon, &reason))
 }
 
 // endOf is the end of a length of time that begins now; nil for none.
@@ -153,7 +176,7 @@ func newNodeDrain(a *output.Console) *cobra.Command {
 				return err
 			}
 			if !wait {
-				return a.Show(made.Raw, heldTable(a, made.Value))
+				return a.Show(made.Raw, heldFor(oapi.HoldKindDrain, &reason)(a, made.Value))
 			}
 			return awaitDrained(cmd.Context(), a, c, name, timeout)
 		},
