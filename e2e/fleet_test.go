@@ -28,6 +28,10 @@ var faulty = map[string]struct{ file, from, to, at string }{
 	"negative price": {"skus.cue", "price: amountMinor: 249", "price: amountMinor: -249", `skus\.cue:\d+:\d+`},
 }
 
+// names is a list of all names that would be right. It grows with every field and
+// policy key; the validator's own tests compare it.
+var names = regexp.MustCompile(`\(expected one of [^)]+\)`)
+
 func TestFaultyFleet(t *testing.T) {
 	t.Parallel()
 	for rule, c := range faulty {
@@ -41,13 +45,14 @@ func TestFaultyFleet(t *testing.T) {
 			if got.code != 1 || !regexp.MustCompile(c.at).MatchString(got.err) || !strings.Contains(got.err, "nothing was started") {
 				t.Errorf("exit %d:\n%s", got.code, got.err)
 			}
+			said := names.ReplaceAllString(got.err, "(expected one of …)")
 			if os.Getenv("E2E_UPDATE") != "" {
-				must(t, os.WriteFile(golden, []byte(got.err), 0o644))
+				must(t, os.WriteFile(golden, []byte(said), 0o644))
 			}
 			want, err := os.ReadFile(golden)
 			must(t, err)
-			if got.err != string(want) {
-				t.Errorf("said\n%s\ninstead of\n%s", got.err, want)
+			if said != string(want) {
+				t.Errorf("said\n%s\ninstead of\n%s", said, want)
 			}
 			if got := h.cli("validate", "environments/dev"); got.code != 1 || !regexp.MustCompile(c.at).MatchString(got.out+got.err) {
 				t.Errorf("validate: exit %d:\n%s%s", got.code, got.out, got.err)

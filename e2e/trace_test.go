@@ -19,7 +19,8 @@ func TestTrace(t *testing.T) {
 	for thing, want := range map[string][]string{
 		"alloc/" + a.Name: {"request", "desired", "plan", "job", "task", "observed"},
 		"sku/t4":          {"desired", "plan", "job", "observed"},
-		"node/gpu-t4-01":  {"desired", "plan", "job", "observed"},
+		// The development fleet enrols each declared node by a token; that request is audited.
+		"node/gpu-t4-01": {"desired", "plan", "job", "observed", "request"},
 	} {
 		until(t, patience, thing+" is told", func() error { return h.tells(thing, want) })
 	}
