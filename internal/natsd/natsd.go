@@ -6,7 +6,10 @@ package natsd
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -42,6 +45,9 @@ type Server struct {
 // Start returns when the server takes connections. Starting again in the same
 // folder after Stop, or after a crash, finds the streams as they were.
 func Start(c Config) (*Server, error) {
+	if err := dropHalfMade(c); err != nil {
+		return nil, fmt.Errorf("starting NATS in %s: %w", c.Dir, err)
+	}
 	ns, err := server.NewServer(&server.Options{
 		ServerName: "gpuaas",
 		Host:       "127.0.0.1",
@@ -72,6 +78,30 @@ func Start(c Config) (*Server, error) {
 		return nil, fmt.Errorf("starting NATS in %s: %w", c.Dir, err)
 	}
 	return s, nil
+}
+
+// dropHalfMade removes streams that a crash cut short while they were made: their
+// description is there, its checksum is not. The server leaves such a stream out,
+// makes another one in the same folder when it is asked to, and never writes the
+// checksum: the stream would be lost with all its messages at every restart.
+func dropHalfMade(c Config) error {
+	metas, err := filepath.Glob(filepath.Join(c.Dir, server.JetStreamStoreDir, "*", "streams", "*", server.JetStreamMetaFile))
+	if err != nil {
+		return fmt.Errorf("listing streams: %w", err)
+	}
+	for _, meta := range metas {
+		dir := filepath.Dir(meta)
+		if _, err := os.Stat(filepath.Join(dir, server.JetStreamMetaFileSum)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if c.Log != nil {
+			c.Log.Warn("a stream was cut short while it was made, and is made anew", "stream", filepath.Base(dir))
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("removing half a stream: %w", err)
+		}
+	}
+	return nil
 }
 
 func port(c Config) int {

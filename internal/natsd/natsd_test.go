@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -85,5 +86,43 @@ func TestServerThatIsDownIsNoErrorYet(t *testing.T) {
 	defer cancel()
 	if _, err := js.Publish(ctx, "s.a", nil); err == nil {
 		t.Error("published to nobody")
+	}
+}
+
+// A crash between the two files that describe a new stream leaves one of them. What
+// is then made of that name must outlive the server, too.
+func TestAHalfMadeStreamIsMadeAnew(t *testing.T) {
+	t.Parallel()
+
+	dir := t.TempDir()
+	fill := func() *natsd.Server {
+		s := start(t, natsd.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		js := open(t, func() (*nats.Conn, error) { return s.Connect("test") })
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), "s.a", []byte("kept")); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	fill().Stop()
+	sums, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "S", "meta.sum"))
+	if err != nil || len(sums) != 1 {
+		t.Fatalf("%v, %v", sums, err)
+	}
+	if err := os.Remove(sums[0]); err != nil {
+		t.Fatal(err)
+	}
+	fill().Stop()
+
+	last := start(t, natsd.Config{Dir: dir})
+	js := open(t, func() (*nats.Conn, error) { return last.Connect("test") })
+	stream, err := js.Stream(t.Context(), "S")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 1 {
+		t.Errorf("it holds %d messages", n)
 	}
 }
