@@ -79,15 +79,7 @@ func killed(t *testing.T, kind protocol.Type, point string) {
 	// A point that is never reached must fail the test, not hang it.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	start := func(env ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), "AGENT_TEST_SERVER=https://"+d.addr, "AGENT_TEST_DIR="+dir, "AGENT_TEST_CA="+fingerprint(d.ca.Bundle()), "AGENT_TEST_TOKEN="+token)
-		cmd.Env = append(cmd.Env, env...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		return cmd
-	}
+	start := func(env ...string) *exec.Cmd { return d.process(ctx, dir, token, env...) }
 	var fence int64 = 1
 	if kind == protocol.RevokeUser { // something must be there to be revoked
 		cmd := start()
@@ -116,9 +108,7 @@ func killed(t *testing.T, kind protocol.Type, point string) {
 	e := order(t, node, id, kind, fence, 1)
 	d.send(e)
 	_ = victim.Wait()
-	if text, err := os.ReadFile(hits); err != nil || strings.Count(string(text), "\n") != 1 {
-		t.Fatalf("the point was not reached: %q, %v", text, err)
-	}
+	reached(t, hits)
 
 	survivor := start()
 	want := protocol.Ready
@@ -144,5 +134,68 @@ func killed(t *testing.T, kind protocol.Type, point string) {
 	}
 	if kind == protocol.ProvisionUser && (len(h.Accounts) != 1 || h.Scrubs != 0) {
 		t.Errorf("%+v", h)
+	}
+}
+
+// process starts an agent in a process of its own.
+func (d *door) process(ctx context.Context, dir, token string, env ...string) *exec.Cmd {
+	d.t.Helper()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), "AGENT_TEST_SERVER=https://"+d.addr, "AGENT_TEST_DIR="+dir, "AGENT_TEST_CA="+fingerprint(d.ca.Bundle()), "AGENT_TEST_TOKEN="+token)
+	cmd.Env = append(cmd.Env, env...)
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	return cmd
+}
+
+// reached expects one hit in the log of a failpoint.
+func reached(t *testing.T, hits string) {
+	t.Helper()
+	if text, err := os.ReadFile(hits); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Fatalf("the point was not reached: %q, %v", text, err)
+	}
+}
+
+// INV-47: killed after a task about the node has begun its step, the agent begins
+// it again: the GPU is reset, and the control plane is told once more or once.
+func TestINV47KilledInATaskAboutTheNode(t *testing.T) {
+	t.Parallel()
+
+	d, node, dir := newDoor(t), ids.New[ids.Node](), t.TempDir()
+	token, err := d.token(node)(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	hits := filepath.Join(t.TempDir(), "hits")
+	victim := d.process(ctx, dir, token, "GPUAAS_FAILPOINT=agent.node.after_begin", "GPUAAS_FAILPOINT_LOG="+hits)
+	d.until("a report", func() bool { _, ok := d.reports[node]; return ok })
+	const cleared = 62 // by a reset
+	if err := sim.Edit(sim.Path(dir), func(h *sim.Host) error { h.GPUs[0].XIDs = []int{cleared}; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	e := order(t, node, ids.Allocation{}, wire.GPUReset, 1, 1)
+	d.send(e)
+	_ = victim.Wait()
+	reached(t, hits)
+	if h, err := sim.Read(sim.Path(dir)); err != nil || len(h.GPUs[0].XIDs) != 1 {
+		t.Fatalf("reset before the crash: %+v, %v", h, err)
+	}
+
+	survivor := d.process(ctx, dir, token)
+	d.until("its end", func() bool { return len(d.results[e.Task]) > 0 })
+	if err := survivor.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = survivor.Wait()
+	for _, r := range d.results[e.Task] {
+		if r.Outcome != wire.Succeeded {
+			t.Errorf("%+v", r)
+		}
+	}
+	if h, err := sim.Read(sim.Path(dir)); err != nil || len(h.GPUs[0].XIDs) != 0 {
+		t.Errorf("after the restart: %+v, %v", h, err)
 	}
 }
