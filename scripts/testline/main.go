@@ -1,11 +1,22 @@
 // Testline runs `go test` with the given arguments and ends with one plain line
 // that counts: "N passed, N failed". Packages are shown as go test shows them,
 // tests only when they failed.
+//
+//	testline [-ends] [-again] ARGUMENTS [-- ARGUMENTS]...
+//
+// Each list of arguments is a run of go test of its own; a failed one does not keep
+// the next from running. With -ends every test is also named when it ends, with how
+// long it took. With -again a test that fails is run once more by itself; if it
+// passes then, it counts as passed and FLAKY names it.
+//
+// TESTLINE_TOTAL names a file to which the closing line is appended, so that a
+// script that runs several can add them up.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,19 +27,21 @@ import (
 )
 
 func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...) //nolint:noctx,gosec // Ctrl-C reaches it too; its arguments are make's
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		fail(err)
+	o, runs := parse(os.Args[1:])
+	var total counts
+	good := true
+	for _, args := range runs {
+		c, ok := o.run(args, os.Stdout)
+		total = total.plus(c)
+		good = good && ok
 	}
-	if err := cmd.Start(); err != nil {
-		fail(err)
+	fmt.Println(total)
+	if file := os.Getenv("TESTLINE_TOTAL"); file != "" {
+		if err := appendTo(file, total); err != nil {
+			fail(err)
+		}
 	}
-	c := count(out, os.Stdout)
-	err = cmd.Wait()
-	fmt.Println(c)
-	if err != nil || c.failed > 0 {
+	if !good || total.failed > 0 {
 		os.Exit(1)
 	}
 }
@@ -38,10 +51,75 @@ func fail(err error) {
 	os.Exit(1)
 }
 
+func appendTo(file string, c counts) error {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // named by whoever starts this
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, c)
+	return errors.Join(err, f.Close())
+}
+
+// options are those of this program. They stand before go test's.
+type options struct {
+	ends, again bool
+	dir         string     // where go test runs; empty: here
+	passed      func(test) // told of every test that passed; nil: nobody is
+}
+
+// parse takes the arguments apart: our own, and those of each run of go test.
+func parse(args []string) (o options, runs [][]string) {
+	for ; len(args) > 0; args = args[1:] {
+		switch args[0] {
+		case "-ends":
+			o.ends = true
+			continue
+		case "-again":
+			o.again = true
+			continue
+		}
+		break
+	}
+	for {
+		i := slices.Index(args, "--")
+		if i < 0 {
+			return o, append(runs, args)
+		}
+		runs, args = append(runs, args[:i]), args[i+1:]
+	}
+}
+
+// run is one run of go test. It is good when nothing failed, or what failed passed
+// when it was run again.
+func (o options) run(args []string, out io.Writer) (c counts, good bool) {
+	r, err := o.test(args, out)
+	c, good = r.counts, err == nil
+	if o.again && !good {
+		c, good = o.retry(args, r, out)
+	}
+	return c, good && c.failed == 0
+}
+
+// test runs go test and shows it. The error says that it failed, or did not run.
+func (o options) test(args []string, out io.Writer) (r results, err error) {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...) //nolint:noctx,gosec // Ctrl-C reaches it too; its arguments are make's
+	cmd.Stderr, cmd.Dir = os.Stderr, o.dir
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return results{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return results{}, err
+	}
+	r = o.count(events, out)
+	return r, cmd.Wait()
+}
+
 // event is a line of `go test -json`; cmd/test2json describes it.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 	FailedBuild                               string
+	Elapsed                                   float64
 }
 
 // counts are of tests and subtests. A package that failed without a failed test
@@ -56,8 +134,27 @@ func (c counts) String() string {
 	return line
 }
 
+func (c counts) plus(d counts) counts {
+	return counts{c.passed + d.passed, c.failed + d.failed, c.skipped + d.skipped}
+}
+
+// results are the counts, and the tests behind them.
+type results struct {
+	counts
+
+	failures []test
+	// died: a package did not build, or ended too early. Which of its tests have not
+	// run is not known, so a second run of those that failed proves nothing.
+	died bool
+}
+
+// test is one test or subtest of a package.
+type test struct{ pkg, name string }
+
+func (t test) String() string { return t.pkg[strings.LastIndex(t.pkg, "/")+1:] + " " + t.name }
+
 // count reads events and writes what a person wants to see of them.
-func count(in io.Reader, out io.Writer) (c counts) {
+func (o options) count(in io.Reader, out io.Writer) (c results) {
 	said := map[string][]string{} // what each test has said, until we know whether it matters
 	failures := map[string]int{}
 	lines := bufio.NewScanner(in)
@@ -80,23 +177,37 @@ func count(in io.Reader, out io.Writer) (c counts) {
 			c.add(e, failures)
 			if e.Test == "" && e.Action == "fail" {
 				unended(out, said, e.Package)
+				// The last word of package testing: all tests have ended.
+				c.died = c.died || !slices.Contains(said[key], "FAIL\n")
 			}
 			tell(out, e, said[key])
 			delete(said, key)
+			if o.ends {
+				ended(out, e)
+			}
+			if o.passed != nil && e.Action == "pass" {
+				o.passed(test{e.Package, e.Test})
+			}
 		}
 	}
 	if err := lines.Err(); err != nil {
 		fmt.Fprintln(out, "testline: reading go test:", err)
 		c.failed++
+		c.died = true
 	}
 	return c
 }
 
-func (c *counts) add(e event, failures map[string]int) {
+func (c *results) add(e event, failures map[string]int) {
 	switch {
-	case e.Action == "fail" && e.Test == "" && failures[e.Package] == 0, e.Action == "fail" && e.Test != "":
+	case e.Action == "fail" && e.Test == "" && failures[e.Package] == 0:
 		c.failed++
 		failures[e.Package]++
+		c.died = true
+	case e.Action == "fail" && e.Test != "":
+		c.failed++
+		failures[e.Package]++
+		c.failures = append(c.failures, test{e.Package, e.Test})
 	case e.Test == "":
 	case e.Action == "pass":
 		c.passed++
@@ -114,6 +225,17 @@ func unended(out io.Writer, said map[string][]string, pkg string) {
 			delete(said, key)
 		}
 	}
+}
+
+// Of subtests only those that take longer are named: there are thousands.
+const worthNaming = 1.0
+
+// ended names a test that has ended, and says how long it took.
+func ended(out io.Writer, e event) {
+	if e.Test == "" || strings.Contains(e.Test, "/") && e.Elapsed < worthNaming && e.Action != "fail" {
+		return
+	}
+	fmt.Fprintf(out, "%s %7.1f s  %s\n", strings.ToUpper(e.Action), e.Elapsed, test{e.Package, e.Test})
 }
 
 // tell shows a failed test whole, and of a package its closing line, or

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,7 +28,7 @@ func TestCount(t *testing.T) {
 			cmd.Dir = filepath.Join("testdata", "samples")
 			events, _ := cmd.Output() // most of the samples fail
 			var out strings.Builder
-			if got := count(strings.NewReader(string(events)), &out).String(); got != want.line {
+			if got := (options{}).count(strings.NewReader(string(events)), &out).String(); got != want.line {
 				t.Errorf("got %q, want %q, from:\n%s", got, want.line, events)
 			}
 			for _, text := range want.shows {
@@ -41,5 +42,57 @@ func TestCount(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A test that fails is run once more by itself; what fails twice has failed.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]struct {
+		pkgs          []string
+		line          string
+		good          bool
+		shows, spares []string
+	}{
+		"a flaky subtest": {[]string{"./flaky"}, "5 passed, 0 failed", true, []string{"FLAKY flaky TestParent/odd_one", "PASS ", "flaky TestGood"}, []string{"AGAIN flaky TestParent\n"}},
+		"twice red":       {[]string{"./failing"}, "1 passed, 2 failed", false, []string{"AGAIN failing TestBad/sub"}, []string{"FLAKY"}},
+		"both":            {[]string{"./flaky", "./failing"}, "6 passed, 2 failed", false, []string{"FLAKY flaky TestParent/odd_one"}, []string{"FLAKY failing"}},
+		"does not build":  {[]string{"./broken", "./flaky"}, "3 passed, 3 failed", false, nil, []string{"AGAIN"}},
+		"a panic":         {[]string{"./dying"}, "1 passed, 1 failed", false, nil, []string{"AGAIN"}},
+		"too many":        {[]string{"./many"}, "0 passed, 6 failed", false, []string{"6 tests failed: none is run again"}, []string{"AGAIN"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "samples")
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "samples"))); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			c, good := options{ends: true, again: true, dir: dir}.run(append([]string{"-vet=off", "-count=1"}, want.pkgs...), &out)
+			if c.String() != want.line || good != want.good {
+				t.Errorf("got %q, good: %v; want %q", c, good, want.line)
+			}
+			for _, text := range want.shows {
+				if !strings.Contains(out.String(), text) {
+					t.Errorf("%q is not shown:\n%s", text, out.String())
+				}
+			}
+			for _, text := range want.spares {
+				if strings.Contains(out.String(), text) {
+					t.Errorf("%q is shown:\n%s", text, out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	o, runs := parse([]string{"-ends", "-again", "-run", "X", "./a", "--", "-ends", "./b"})
+	if !o.ends || !o.again || len(runs) != 2 || strings.Join(runs[0], " ") != "-run X ./a" || strings.Join(runs[1], " ") != "-ends ./b" {
+		t.Errorf("%+v, %q", o, runs)
+	}
+	if o, runs = parse([]string{"-tags", "x", "./..."}); o.ends || o.again || len(runs) != 1 || len(runs[0]) != 3 {
+		t.Errorf("%+v, %q", o, runs)
 	}
 }
