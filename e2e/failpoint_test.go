@@ -90,43 +90,40 @@ func crashes() (list []crash) {
 }
 
 // lanes are installations beside each other; each takes the next crash.
-const lanes = 2
+const lanes = 4
 
 // TestINV05EveryFailpoint kills the process that reaches a point, starts it
-// again, and demands the end that an undisturbed installation comes to.
+// again, and demands the end that an undisturbed installation comes to. Each crash
+// is a subtest that can be run by itself.
 func TestINV05EveryFailpoint(t *testing.T) {
 	t.Parallel()
 	queue := make(chan crash)
 	var mu sync.Mutex
 	fired := map[string]int{}
-	t.Run("points", func(t *testing.T) {
-		for lane := range lanes {
-			t.Run(fmt.Sprintf("lane %d", lane), func(t *testing.T) {
-				t.Parallel()
-				l := &track{t: t}
-				for c := range queue {
-					if t.Run(c.String(), func(t *testing.T) { l.suffer(t, c) }) {
-						mu.Lock()
-						fired[c.point]++
-						mu.Unlock()
-					} else {
-						l.house = nil // its remains must not be judged again
-					}
+	var all sync.WaitGroup
+	for range lanes {
+		all.Go(func() {
+			l := &track{t: t}
+			for c := range queue {
+				if c.when == first {
+					l.rests()
 				}
-				l.rest(t)
-			})
-		}
-		go func() {
-			defer close(queue)
-			for _, c := range crashes() {
-				select {
-				case queue <- c:
-				case <-t.Context().Done():
-					return
+				if t.Run(c.String(), func(t *testing.T) { l.suffer(t, c) }) {
+					mu.Lock()
+					fired[c.point]++
+					mu.Unlock()
+				} else {
+					l.leave() // its remains must not be judged again
 				}
 			}
-		}()
-	})
+			l.rests()
+		})
+	}
+	for _, c := range crashes() {
+		queue <- c
+	}
+	close(queue)
+	all.Wait()
 	for _, p := range points() {
 		if fired[p] == 0 {
 			t.Errorf("%s was never reached and survived", p)
@@ -140,14 +137,28 @@ func TestINV05EveryFailpoint(t *testing.T) {
 type track struct {
 	t     *testing.T
 	house *house
+	begun crash // that the installation suffered first
 }
 
-func (l *track) fresh() { l.house = newHouse(l.t, "--agents=processes") }
+// rests judges the installation that is at its end. Its verdict is on all that it
+// has suffered: when it is bad, no crash alone shows it again.
+func (l *track) rests() {
+	if l.house != nil {
+		l.t.Run("rest after "+l.begun.String(), func(t *testing.T) { l.rest(t) })
+	}
+	l.leave()
+}
+
+func (l *track) leave() {
+	if l.house != nil {
+		l.house.kill()
+	}
+	l.house = nil
+}
 
 func (l *track) suffer(t *testing.T, c crash) {
-	if l.house == nil || c.when == first {
-		l.rest(t)
-		l.fresh()
+	if l.house == nil {
+		l.house, l.begun = newHouse(l.t, "--agents=processes"), c
 	}
 	h := l.house
 	h.t = t
@@ -259,16 +270,12 @@ func (l *track) fires(t *testing.T, c crash, hits string) {
 // event stream holds what the outbox does.
 func (l *track) rest(t *testing.T) {
 	t.Helper()
-	if l.house == nil {
-		return
-	}
 	h := l.house
 	h.t = t
 	h.stop() // and the next start charges at once
 	h.start()
 	h.converges(t, patience, check.Expect{Rested: true})
 	delivered(t, h)
-	l.house = nil
 }
 
 // story is what is disturbed.
