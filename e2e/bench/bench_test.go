@@ -1,13 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuaas/gpuaas/desired/validate"
 )
@@ -21,43 +18,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
-}
-
-// A bench that nobody runs stops working unseen. This runs all of it, as small as
-// it gets; what it measures means nothing.
-func TestEveryGoalIsMeasured(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers and builds the binary")
-	}
-	t.Parallel()
-	out := filepath.Join(t.TempDir(), "bench.json")
-	var table strings.Builder
-	err := run(t.Context(), options{Out: out, Scale: 0.001, Idle: 2 * time.Second, Smoke: true, Table: &table, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []row
-	if err := json.Unmarshal(text, &rows); err != nil {
-		t.Fatal(err)
-	}
-	var ids []string
-	for _, r := range rows {
-		ids = append(ids, r.ID)
-		if r.Skipped != "" && r.ID != "C2" { // its peer is built from modules that may not be here
-			t.Errorf("%s was skipped: %s", r.ID, r.Skipped)
-		}
-	}
-	want := []string{"A1", "A1-single", "A2", "A2-allocs", "A2-time", "A3", "A3-effects", "R1", "R2", "R2-cpu", "A4", "R5", "R5-p99", "F1", "F1-bare", "F2", "F2-resumed", "F3", "F3-rows", "F4", "F5", "L1", "L2", "L3", "L3-slope", "L4", "L4-hot", "L5", "L6", "C1", "C1-rss", "C2", "C3", "C3-cue", "C4", "C4-reads", "C5", "U1", "U2", "U3", "U3-rss"}
-	if !slices.Equal(ids, want) {
-		t.Errorf("measured %v, want %v", ids, want)
-	}
-	if lines := strings.Count(table.String(), "\n| "); lines != len(want)+1 {
-		t.Errorf("the table has %d lines:\n%s", lines, &table)
-	}
 }
 
 func TestOptions(t *testing.T) {

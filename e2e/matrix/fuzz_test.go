@@ -23,9 +23,6 @@ var (
 	only = flag.String("op", "", "fuzz this operation alone")
 )
 
-// perOperation is how many requests of each operation are drawn.
-const perOperation = 200
-
 // draw is one request by its numbers: the same ones draw the same again.
 type draw struct {
 	op   string

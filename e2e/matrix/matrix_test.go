@@ -135,7 +135,7 @@ func (w *world) ask(c cell, v verdict, ids map[slot]string) (answer, change) {
 	return got, wrote
 }
 
-// TestINV55TheMatrix asks every cell. Only permitted ones may change rows, and of
+// TestINV55TheMatrix asks every cell, or in a fast run a sample of them. Only permitted ones may change rows, and of
 // each privileged change there is one audit row (INV-58); another tenant's id is
 // answered as one that never was (INV-56).
 func TestINV55TheMatrix(t *testing.T) {
@@ -143,6 +143,9 @@ func TestINV55TheMatrix(t *testing.T) {
 	w := furnish(t)
 	w.watch()
 	all := w.cells()
+	if !whole {
+		all = w.sample(all)
+	}
 	denied := func(run string) {
 		unknown := map[string]answer{}
 		for _, c := range all {
@@ -182,7 +185,9 @@ func TestINV55TheMatrix(t *testing.T) {
 	w.hiddenFields(openapi.Operations(doc))
 	w.foreignNames(openapi.Operations(doc))
 	w.foreignCursors(openapi.Operations(doc))
-	w.sameTime(openapi.Operations(doc))
+	if whole {
+		w.sameTime(openapi.Operations(doc))
+	}
 	t.Logf("all took %s", time.Since(began))
 }
 

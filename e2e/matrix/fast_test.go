@@ -1,0 +1,8 @@
+//go:build !e2e
+
+package matrix_test
+
+const (
+	whole        = false
+	perOperation = 20
+)
