@@ -320,8 +320,8 @@ func order(t testing.TB, node ids.Node, a ids.Allocation, kind protocol.Type, fe
 	if kind == protocol.Probe {
 		params, gpus = protocol.ProbeParams{}, nil
 	}
-	if kind == wire.GPUReset {
-		params = wire.GPUResetParams{GPU: gpus[0], ExpectIdle: true}
+	if kind == protocol.GPUReset {
+		params = protocol.GPUResetParams{GPU: gpus[0], ExpectIdle: true}
 	}
 	text, err := json.Marshal(params)
 	if err != nil {

@@ -176,7 +176,7 @@ func TestINV47KilledInATaskAboutTheNode(t *testing.T) {
 	if err := sim.Edit(sim.Path(dir), func(h *sim.Host) error { h.GPUs[0].XIDs = []int{cleared}; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	e := order(t, node, ids.Allocation{}, wire.GPUReset, 1, 1)
+	e := order(t, node, ids.Allocation{}, protocol.GPUReset, 1, 1)
 	d.send(e)
 	_ = victim.Wait()
 	reached(t, hits)
@@ -191,7 +191,7 @@ func TestINV47KilledInATaskAboutTheNode(t *testing.T) {
 	}
 	_ = survivor.Wait()
 	for _, r := range d.results[e.Task] {
-		if r.Outcome != wire.Succeeded {
+		if r.Outcome != protocol.Succeeded {
 			t.Errorf("%+v", r)
 		}
 	}

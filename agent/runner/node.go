@@ -14,7 +14,7 @@ import (
 
 // Handler carries out one type of task about the node. It is a level: after a crash
 // it is called again and must come to the same end. What it answers is a value
-// that encodes to a JSON object; its error names the refusal by wire.Refuse.
+// that encodes to a JSON object; its error names the refusal by protocol.Refuse.
 type Handler func(context.Context, Job) (answer any, err error)
 
 // Job is what a Handler is given.

@@ -30,7 +30,7 @@ const (
 	lookWithin = 10 * time.Second
 )
 
-// wait begins a poll: the answer comes when there is a task, or after wire.WaitFor.
+// wait begins a poll: the answer comes when there is a task, or after protocol.WaitFor.
 // The span of the request ends here, since nothing of it is kept.
 func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error {
 	if r.URL.RawQuery != "" {

@@ -40,11 +40,11 @@ func onNode(a *output.Console, cmd *cobra.Command, send func(c *client.Client, n
 	return onNodeShown(a, cmd, send, heldTable)
 }
 
-// nodeTable shows nodes as a verb leaves them.
-type nodeTable func(a *output.Console, all ...oapi.Node) output.Table
+// nodeView renders nodes after a command has changed them.
+type nodeView func(a *output.Console, all ...oapi.Node) output.Table
 
 func onNodeShown(
-	a *output.Console, cmd *cobra.Command, send func(c *client.Client, name string) (client.Sending, error), show nodeTable,
+	a *output.Console, cmd *cobra.Command, send func(c *client.Client, name string) (client.Sending, error), show nodeView,
 ) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
@@ -62,7 +62,7 @@ func heldTable(a *output.Console, all ...oapi.Node) output.Table {
 
 // heldFor is heldTable for a verb that has set a hold: of several the table names
 // that one. The API lists the oldest first, which may be somebody else's.
-func heldFor(kind oapi.HoldKind, reason *string) nodeTable {
+func heldFor(kind oapi.HoldKind, reason *string) nodeView {
 	return func(a *output.Console, all ...oapi.Node) output.Table {
 		return nodesHeld(a, all, func(h oapi.Hold) bool { return h.Kind == kind && h.Reason == *reason })
 	}

@@ -15,12 +15,12 @@ func TestAVerbShowsTheHoldThatItSet(t *testing.T) {
 
 	end := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	n := oapi.Node{Name: "gpu-07", Holds: &[]oapi.Hold{
-		{Kind: oapi.HoldKindCordon, Owner: "user:a", Reason: "fans are loud", Deadline: &end},
+		{Kind: oapi.HoldKindCordon, Owner: "user:a", Reason: "fans are loud", DeadlineAt: &end},
 		{Kind: oapi.HoldKindCordon, Owner: "user:b", Reason: "coolant"},
 		{Kind: oapi.HoldKindDrain, Owner: "user:b", Reason: "board swap"},
 	}}
 	swap, coolant := "board swap", "coolant"
-	for want, show := range map[string]nodeTable{
+	for want, show := range map[string]nodeView{
 		"drain of user:b|-|board swap (and 2 more)":                         heldFor(oapi.HoldKindDrain, &swap),
 		"cordon of user:b|-|coolant (and 2 more)":                           heldFor(oapi.HoldKindCordon, &coolant),
 		"cordon of user:a|2026-11-20T12:00:00Z|fans are loud (and 2 more)":  heldTable,

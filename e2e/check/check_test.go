@@ -13,10 +13,10 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/wire"
 	"github.com/gpuaas/gpuaas/e2e/check"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -49,13 +49,13 @@ func must(t *testing.T, err error) {
 func TestHostsReadsWhatAnAgentWrites(t *testing.T) {
 	t.Parallel()
 
-	release := wire.Envelope{Type: wire.RevokeUser}
+	release := protocol.Envelope{Type: protocol.RevokeUser}
 	for rule, c := range map[string]struct {
 		entry journal.Entry
 		found int
 	}{
-		"a release that was proved and told": {journal.Entry{Envelope: release, Result: &wire.Result{Outcome: wire.Succeeded}, Told: true}, 0},
-		"a release that was not told":        {journal.Entry{Envelope: release, Result: &wire.Result{Outcome: wire.Succeeded}}, 1},
+		"a release that was proved and told": {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}, Told: true}, 0},
+		"a release that was not told":        {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}}, 1},
 		"a release that has not ended":       {journal.Entry{Envelope: release}, 1},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestHostsReadsWhatAnAgentWrites(t *testing.T) {
 func TestUnjournalledReadsWhatAnAgentWrites(t *testing.T) {
 	t.Parallel()
 
-	dir := agents(t, journal.Entry{Envelope: wire.Envelope{Type: wire.ProvisionUser, Params: []byte(`{"user":"u1"}`)}})
+	dir := agents(t, journal.Entry{Envelope: protocol.Envelope{Type: protocol.ProvisionUser, Params: []byte(`{"user":"u1"}`)}})
 	for login, want := range map[string]int{"u1": 0, "u2": 1} {
 		must(t, sim.Edit(sim.Path(filepath.Join(dir, "gpu-t4-01")), func(h *sim.Host) error {
 			h.Accounts = map[string]*sim.Account{login: {UID: 200001}}
@@ -89,7 +89,7 @@ func TestUnjournalledReadsWhatAnAgentWrites(t *testing.T) {
 func TestBlindChecksFailAtOnce(t *testing.T) {
 	t.Parallel()
 
-	cut := agents(t, journal.Entry{Envelope: wire.Envelope{Type: wire.RevokeUser}})
+	cut := agents(t, journal.Entry{Envelope: protocol.Envelope{Type: protocol.RevokeUser}})
 	records, err := filepath.Glob(filepath.Join(cut, "*", "journal", "allocation-*"))
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%v, %v", records, err)

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -175,11 +176,14 @@ func (s *Source) local(ctx context.Context, u *url.URL) (line, error) {
 		cancel()
 		return nil, fmt.Errorf("serving %s: %w", u.Path, err)
 	}
-	return &pipeLine{in, out, func() error {
+	// Once: when the context ends, it closes the line while the fetch that fails of
+	// that closes it as well. Of two that wait for one command the second one waits
+	// for ever.
+	end := sync.OnceFunc(func() {
 		cancel()
 		_ = cmd.Wait() // it was told to end
-		return nil
-	}}, nil
+	})
+	return &pipeLine{in, out, func() error { end(); return nil }}, nil
 }
 
 func without(env []string, prefix string) []string {

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -397,6 +398,37 @@ func TestINV15AddressesOfThisMachine(t *testing.T) {
 	} {
 		if got := own(netip.MustParseAddr(address)); got != refused {
 			t.Errorf("%s: refused is %v", address, got)
+		}
+	}
+}
+
+// The end of a look's time, or of the server, closes a line beside the fetch itself.
+func TestALineIsClosedByTwoAtOnce(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.fleet()
+	s := b.stored()
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := s.call(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		closed := make(chan error, 2)
+		for range cap(closed) {
+			go func() { closed <- l.Close() }()
+		}
+		for range cap(closed) {
+			select {
+			case err := <-closed:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("it is not closed")
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Built says whether this build can.
@@ -27,7 +28,7 @@ func Read(lib nvml.Interface) (gpu.Seen, error) {
 		return gpu.Seen{}, err
 	}
 	defer lib.Shutdown()
-	seen := gpu.Seen{Inventory: wire.Inventory{GPUs: []wire.GPU{}}, Replays: map[string]int64{}}
+	seen := gpu.Seen{Inventory: protocol.Inventory{GPUs: []protocol.GPU{}}, Replays: map[string]int64{}}
 	seen.Driver, _ = lib.SystemGetDriverVersion()
 	if v, ret := lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
 		seen.CUDA = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
@@ -69,17 +70,17 @@ func add(seen *gpu.Seen, index int, d nvml.Device) error {
 	if ret != nvml.SUCCESS || !strings.HasPrefix(uuid, "GPU-") {
 		return errors.New("it does not say who it is")
 	}
-	g := wire.GPU{
-		Index: index, UUID: uuid, Serial: ask(d.GetSerial()), Model: ask(d.GetName()), VBIOS: ask(d.GetVbiosVersion()), Health: wire.Healthy,
+	g := protocol.GPU{
+		Index: index, UUID: uuid, Serial: ask(d.GetSerial()), Model: ask(d.GetName()), VBIOS: ask(d.GetVbiosVersion()), Health: protocol.Healthy,
 		PowerLimitMW: int64(ask(d.GetEnforcedPowerLimit())), PowerMW: int64(ask(d.GetPowerUsage())),
 		Celsius: int(ask(d.GetTemperature(nvml.TEMPERATURE_GPU))), Utilisation: int(ask(d.GetUtilizationRates()).Gpu),
 		Processes: len(ask(d.GetComputeRunningProcesses())), PCI: address(ask(d.GetPciInfo())),
 	}
 	memory := ask(d.GetMemoryInfo())
 	g.MemoryMiB, g.UsedMiB = int64(memory.Total>>20), int64(memory.Used>>20)
-	c := wire.Card{
+	c := protocol.Card{
 		UUID: g.UUID, Serial: g.Serial, Model: g.Model, VBIOS: g.VBIOS, MemoryMiB: g.MemoryMiB, Minor: -1, PCI: g.PCI, NUMA: -1, Group: -1, MIG: mig(d),
-		Link: wire.Link{
+		Link: protocol.Link{
 			Width: ask(d.GetCurrPcieLinkWidth()), MaxWidth: ask(d.GetMaxPcieLinkWidth()),
 			Speed: speed(ask(d.GetCurrPcieLinkGeneration())), MaxSpeed: speed(ask(d.GetMaxPcieLinkGeneration())),
 		},
@@ -121,11 +122,11 @@ func speed(generation int) int {
 	return speeds[generation]
 }
 
-func mig(d nvml.Device) (m wire.MIG) {
+func mig(d nvml.Device) (m protocol.MIG) {
 	mode, _, ret := d.GetMigMode()
 	switch {
 	case ret == nvml.ERROR_NOT_SUPPORTED:
-		return wire.MIG{State: "unsupported"}
+		return protocol.MIG{State: "unsupported"}
 	case ret != nvml.SUCCESS:
 		return m
 	case mode == nvml.DEVICE_MIG_ENABLE:
@@ -138,7 +139,7 @@ func mig(d nvml.Device) (m wire.MIG) {
 		if ret != nvml.SUCCESS {
 			continue
 		}
-		p := wire.MIGProfile{
+		p := protocol.MIGProfile{
 			ID: int(info.Id), Name: fmt.Sprintf("%dg.%dgb", info.SliceCount, (info.MemorySizeMB+512)/1024), Slices: int(info.SliceCount),
 			MemoryMiB: int64(info.MemorySizeMB), Instances: int(info.InstanceCount),
 		}
@@ -150,13 +151,13 @@ func mig(d nvml.Device) (m wire.MIG) {
 	return m
 }
 
-func links(d nvml.Device, c *wire.Card, g *wire.GPU) {
+func links(d nvml.Device, c *protocol.Card, g *protocol.GPU) {
 	for i := range nvml.NVLINK_MAX_LINKS {
 		state, ret := d.GetNvLinkState(i)
 		if ret != nvml.SUCCESS {
 			continue
 		}
-		l := wire.NVLink{Link: i, Up: state == nvml.FEATURE_ENABLED, Peer: address(ask(d.GetNvLinkRemotePciInfo(i)))}
+		l := protocol.NVLink{Link: i, Up: state == nvml.FEATURE_ENABLED, Peer: address(ask(d.GetNvLinkRemotePciInfo(i)))}
 		if l.Up {
 			g.NVLinks++
 		}
@@ -173,7 +174,7 @@ var recoveries = map[nvml.DeviceGpuRecoveryAction]string{
 const source = "driver"
 
 // reports are what the driver says is wrong, its own verdict first.
-func reports(d nvml.Device, g wire.GPU, c wire.Card) (all []wire.HealthReport) {
+func reports(d nvml.Device, g protocol.GPU, c protocol.Card) (all []protocol.HealthReport) {
 	add := func(when bool, check, message string) {
 		if when {
 			all = append(all, health.Say(source, g.UUID, check, message))

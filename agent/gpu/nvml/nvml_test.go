@@ -11,6 +11,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/nvml"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // ill is the mock's device with what the mock lacks, and the faults of a test: a
@@ -111,16 +112,16 @@ func TestEightBoards(t *testing.T) {
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	c := seen.Cards[3]
-	if c.Minor != 3 || c.PCI != "0000:03:00.0" || c.MemoryMiB != 40960 || c.Link != (wire.Link{Width: 16, MaxWidth: 16, Speed: 2500, MaxSpeed: 16000}) || len(c.NVLinks) != 12 {
+	if c.Minor != 3 || c.PCI != "0000:03:00.0" || c.MemoryMiB != 40960 || c.Link != (protocol.Link{Width: 16, MaxWidth: 16, Speed: 2500, MaxSpeed: 16000}) || len(c.NVLinks) != 12 {
 		t.Errorf("%+v", c)
 	}
 	// An A100 is cut into up to seven of one slice, which may begin anywhere.
-	i := slices.IndexFunc(c.MIG.Profiles, func(p wire.MIGProfile) bool { return p.Name == "1g.5gb" && p.Instances == 7 })
+	i := slices.IndexFunc(c.MIG.Profiles, func(p protocol.MIGProfile) bool { return p.Name == "1g.5gb" && p.Instances == 7 })
 	if c.MIG.State != "disabled" || i < 0 || len(c.MIG.Profiles[i].Placements) != 7 {
 		t.Errorf("%+v", c.MIG)
 	}
 	for _, g := range seen.GPUs {
-		if g.Health != wire.Healthy || g.NVLinks != 12 || seen.Replays[g.UUID] != 150 {
+		if g.Health != protocol.Healthy || g.NVLinks != 12 || seen.Replays[g.UUID] != 150 {
 			t.Errorf("%+v", g)
 		}
 	}
@@ -130,16 +131,16 @@ func TestFaultsOfBoards(t *testing.T) {
 	t.Parallel()
 	for check, c := range map[string]struct {
 		fault  func(*ill)
-		health wire.Health
+		health protocol.Health
 	}{
-		"gpu_lost":                 {func(d *ill) { d.lost = true }, wire.Unhealthy},
-		"thermal":                  {func(d *ill) { d.hot = true }, wire.Degraded},
-		"row_remap_failed":         {func(d *ill) { d.remapFailed = true }, wire.Unhealthy},
-		"ecc_uncorrected":          {func(d *ill) { d.ecc = 3 }, wire.Unhealthy},
-		"recovery_node_reboot":     {func(d *ill) { d.recovery = 2 }, wire.Unhealthy},
-		"recovery_drain_and_reset": {func(d *ill) { d.recovery = 4 }, wire.Unhealthy},
-		"recovery_other":           {func(d *ill) { d.recovery = 99 }, wire.Unhealthy},
-		"nvlink_down":              {func(d *ill) { d.linksDown = 2 }, wire.Unhealthy},
+		"gpu_lost":                 {func(d *ill) { d.lost = true }, protocol.Unhealthy},
+		"thermal":                  {func(d *ill) { d.hot = true }, protocol.Degraded},
+		"row_remap_failed":         {func(d *ill) { d.remapFailed = true }, protocol.Unhealthy},
+		"ecc_uncorrected":          {func(d *ill) { d.ecc = 3 }, protocol.Unhealthy},
+		"recovery_node_reboot":     {func(d *ill) { d.recovery = 2 }, protocol.Unhealthy},
+		"recovery_drain_and_reset": {func(d *ill) { d.recovery = 4 }, protocol.Unhealthy},
+		"recovery_other":           {func(d *ill) { d.recovery = 99 }, protocol.Unhealthy},
+		"nvlink_down":              {func(d *ill) { d.linksDown = 2 }, protocol.Unhealthy},
 	} {
 		t.Run(check, func(t *testing.T) {
 			t.Parallel()
@@ -148,12 +149,12 @@ func TestFaultsOfBoards(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, g := range seen.GPUs {
-				said := slices.ContainsFunc(seen.Health, func(r wire.HealthReport) bool { return r.Target == g.UUID && r.Check == check })
-				if said != (i == 5) || (g.Health == c.health) != (i == 5) && c.health != wire.Healthy {
+				said := slices.ContainsFunc(seen.Health, func(r protocol.HealthReport) bool { return r.Target == g.UUID && r.Check == check })
+				if said != (i == 5) || (g.Health == c.health) != (i == 5) && c.health != protocol.Healthy {
 					t.Errorf("GPU %d is %s: %v", i, g.Health, g.Reasons)
 				}
 			}
-			if err := wire.CheckHealth(seen.Health); err != nil {
+			if err := protocol.CheckHealth(seen.Health); err != nil {
 				t.Error(err)
 			}
 		})
