@@ -29,7 +29,7 @@ type node struct {
 	log    *slog.Logger
 	worker Worker
 	local  *helper.Local // the worker, where it is in this process
-	seen   *seen         // nil where nobody asks on the host
+	seen   *statusRecord // nil where nobody asks on the host
 	// proofKey is the public part of the key that the worker proves by.
 	proofKey func() (ed25519.PublicKey, error)
 

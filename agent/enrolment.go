@@ -27,7 +27,7 @@ func Enrol(ctx context.Context, c Config) (e Enrolled, err error) {
 	if err := c.check(); err != nil {
 		return e, err
 	}
-	lock, err := hold(c.journalDir())
+	lock, err := lockStateDir(c.journalDir())
 	if err != nil {
 		return e, err
 	}
@@ -42,11 +42,11 @@ func Enrol(ctx context.Context, c Config) (e Enrolled, err error) {
 		if err := n.enrol(ctx); err != nil {
 			return e, err
 		}
-		belief, err := helper.FirstBelief(c.journalDir(), n.id(), n.identity.Load().Trust)
+		belief, err := helper.FirstTrustState(c.journalDir(), n.id(), n.identity.Load().Trust)
 		if err != nil {
 			return e, err
 		}
-		if err := helper.Vouch(c.journalDir(), c.Anchor, belief, c.Clock.Now()); err != nil {
+		if err := helper.BootstrapTrust(c.journalDir(), c.Anchor, belief, c.Clock.Now()); err != nil {
 			return e, err
 		}
 	}

@@ -56,7 +56,7 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	lock, err := hold(c.StateDir)
+	lock, err := lockStateDir(c.StateDir)
 	if err != nil {
 		return err
 	}

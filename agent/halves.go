@@ -21,12 +21,12 @@ func RunHelper(ctx context.Context, c Config) error {
 	if c.Socket == "" || c.StateDir == "" || c.Log == nil {
 		return errors.New("agent: the helper needs a socket, a state directory and a logger")
 	}
-	lock, err := hold(c.journalDir())
+	lock, err := lockStateDir(c.journalDir())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Close() }() // which also unlocks
-	belief, err := helper.LoadBelief(c.journalDir())
+	belief, err := helper.LoadTrustState(c.journalDir())
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func RunHelper(ctx context.Context, c Config) error {
 		Dir: c.journalDir(), Anchor: c.Anchor, Driver: d, Host: host, Hostname: c.Hostname, Version: c.Version,
 		Notes: server.Notes(), Log: c.Log.With("node", belief.Node), Clock: c.Clock,
 	}
-	if p, ok := d.(gpuops.Patient); ok {
+	if p, ok := d.(gpuops.Devices); ok {
 		options.Handlers = gpuops.Handlers(p)
 	}
 	c.replacing(&options, func() map[string][]byte { return local.ReleaseKeys() })
@@ -111,14 +111,14 @@ func RunNetwork(ctx context.Context, c Config) error {
 	if c.Socket == "" {
 		return errors.New("agent: the helper's socket is needed")
 	}
-	lock, err := hold(c.identityDir())
+	lock, err := lockStateDir(c.identityDir())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Close() }() // which also unlocks
 	n := newNode(c)
 	client := &helper.Client{Path: c.Socket, UID: c.HelperUID, Log: c.Log, Notes: n.notes(), Met: n.met}
-	n.worker, n.seen = client, newSeen()
+	n.worker, n.seen = client, newStatusRecord()
 	n.proofKey = func() (ed25519.PublicKey, error) {
 		hello, ok := client.Hello()
 		if !ok {
@@ -141,7 +141,7 @@ func RunNetwork(ctx context.Context, c Config) error {
 	}
 	linked.Go(func() { client.Run(ctx) })
 	c.tell("READY=1")
-	linked.Go(func() { c.watch(ctx, n.alive, n.beatIfKnown) })
+	linked.Go(func() { c.watch(ctx, n.alive, n.heartbeatIfEnrolled) })
 	if _, _, err := n.identify(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -157,26 +157,26 @@ func RunNetwork(ctx context.Context, c Config) error {
 
 // met hands a helper that was just reached what the control plane last stated.
 func (n *node) met(ctx context.Context, _ helper.Hello) {
-	if err := n.believe(ctx); err != nil {
+	if err := n.updateTrust(ctx); err != nil {
 		n.log.WarnContext(ctx, "trust statement not taken by the helper", "err", err)
 	}
 }
 
-// beatIfKnown waits with all work until the node's certificate stands.
-func (n *node) beatIfKnown(ctx context.Context) {
+// heartbeatIfEnrolled waits with all work until the node's certificate stands.
+func (n *node) heartbeatIfEnrolled(ctx context.Context) {
 	if n.client.Load() != nil {
 		n.beat(ctx)
 	}
 }
 
-// pollSilence is longer than a poll and its failures last.
-const pollSilence = protocol.WaitFor + time.Minute
+// pollTimeout is longer than a poll and its failures last.
+const pollTimeout = protocol.WaitFor + time.Minute
 
 // alive says why this half is stuck, or nil.
 func (n *node) alive() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if quiet := n.Clock.Now().Sub(n.polledAt); !n.polledAt.IsZero() && !n.cut && quiet > pollSilence {
+	if quiet := n.Clock.Now().Sub(n.polledAt); !n.polledAt.IsZero() && !n.cut && quiet > pollTimeout {
 		return fmt.Errorf("no poll has begun or ended for %s", quiet)
 	}
 	return nil

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// hold takes the state directory for this agent. Two of them would each keep a
+// lockStateDir takes the state directory for this agent. Two of them would each keep a
 // memory of its own and write over the other's: a fence would be forgotten. The
 // kernel lets go of the lock when the process ends in whatever way.
-func hold(dir string) (*os.File, error) {
+func lockStateDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making state directory: %w", err)
 	}

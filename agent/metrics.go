@@ -12,7 +12,7 @@ import (
 
 // writeMetrics writes what Prometheus reads. It is written by hand: a library would
 // weigh more than all that the agent does.
-func writeMetrics(w io.Writer, st Status, s *seen) {
+func writeMetrics(w io.Writer, st Status, s *statusRecord) {
 	up := 0
 	if st.Helper != nil {
 		up = 1
@@ -46,7 +46,7 @@ func writeHost(w io.Writer, r *protocol.Report) {
 		return
 	}
 	metric(w, "gpuaas_agent_allocations", "gauge", "Allocations on the node by phase.")
-	counted(w, "gpuaas_agent_allocations", "phase", r.Allocations, func(a protocol.AllocationSeen) protocol.Phase { return a.Phase })
+	counted(w, "gpuaas_agent_allocations", "phase", r.Allocations, func(a protocol.AllocationReport) protocol.Phase { return a.Phase })
 	metric(w, "gpuaas_agent_gpus", "gauge", "GPUs of the node by health.")
 	counted(w, "gpuaas_agent_gpus", "health", r.Inventory.GPUs, func(g protocol.GPU) protocol.Health { return g.Health })
 }

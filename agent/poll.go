@@ -33,7 +33,7 @@ func (n *node) poll(ctx context.Context) {
 			n.log.WarnContext(ctx, "poll failed", "err", err, "again_in", delay)
 			pause(ctx, delay)
 			continue
-		case ok && n.take(ctx, task):
+		case ok && n.receive(ctx, task):
 		case n.Clock.Now().Sub(began) < politePause:
 			pause(ctx, politePause)
 		}
@@ -41,14 +41,14 @@ func (n *node) poll(ctx context.Context) {
 	}
 }
 
-// take hands a task to the runner; false means that nothing new came of it.
-func (n *node) take(ctx context.Context, task protocol.Signed) bool {
+// receive hands a task to the runner; false means that nothing new came of it.
+func (n *node) receive(ctx context.Context, task protocol.Signed) bool {
 	return n.stage(ctx, task) || n.handOver(ctx, task)
 }
 
 func (n *node) handOver(ctx context.Context, task protocol.Signed) bool {
 	failpoint.Hit("agent.network.before_take")
-	a, err := n.worker.Take(ctx, task)
+	a, err := n.worker.Receive(ctx, task)
 	// A crash here leaves the task with the worker. It comes again, and is known.
 	failpoint.Hit("agent.network.after_take")
 	if code := protocol.CodeOf(a.Refusal); code == protocol.KeyUnknown || code == protocol.SignatureInvalid {
@@ -56,7 +56,7 @@ func (n *node) handOver(ctx context.Context, task protocol.Signed) bool {
 		if refused := n.refreshTrust(ctx); refused != nil {
 			n.log.WarnContext(ctx, "trust not refreshed", "err", refused)
 		} else {
-			a, err = n.worker.Take(ctx, task)
+			a, err = n.worker.Receive(ctx, task)
 		}
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func (n *node) refreshTrust(ctx context.Context) error {
 	if err := n.trust(trust); err != nil {
 		return err
 	}
-	return n.believe(ctx)
+	return n.updateTrust(ctx)
 }
 
 func (n *node) trust(trust protocol.Trust) error {
@@ -98,13 +98,13 @@ func (n *node) trust(trust protocol.Trust) error {
 	return n.become(&identity)
 }
 
-// believe hands the worker what the control plane last stated about its keys.
-func (n *node) believe(ctx context.Context) error {
+// updateTrust hands the worker what the control plane last stated about its keys.
+func (n *node) updateTrust(ctx context.Context) error {
 	statement := n.identity.Load().Trust.Statement
 	if len(statement.Body) == 0 {
 		return nil
 	}
-	return n.worker.Believe(ctx, statement)
+	return n.worker.UpdateTrust(ctx, statement)
 }
 
 // reachable waits until the host is not cut off; false means that ctx ended.

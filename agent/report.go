@@ -52,7 +52,7 @@ func (n *node) setCut(ctx context.Context, cut bool) {
 
 // report sends what the node sees of itself now.
 func (n *node) report(ctx context.Context) error {
-	r, err := n.worker.Look(ctx)
+	r, err := n.worker.Inspect(ctx)
 	if err != nil {
 		err = fmt.Errorf("looking at the host: %w", err)
 		n.seen.reported(r, n.Clock.Now(), err)
@@ -73,7 +73,7 @@ func (n *node) report(ctx context.Context) error {
 		// Somebody reported as this node with a later boot: a disk was restored,
 		// or copied. Saying it more often does not make it newer.
 		n.log.ErrorContext(ctx, "report is older than what the control plane has", "boot", r.Boot, "sequence", r.Sequence)
-		return n.worker.Heard(ctx, helper.Word{Stale: true})
+		return n.worker.Heard(ctx, helper.ReportAck{Stale: true})
 	}
 	if err != nil && final(err) {
 		n.log.ErrorContext(ctx, "report refused", "err", err)
@@ -82,7 +82,7 @@ func (n *node) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	word := helper.Word{Accepted: true}
+	word := helper.ReportAck{Accepted: true}
 	if r.Complete {
 		word.Version = n.Version
 	}

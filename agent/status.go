@@ -30,9 +30,9 @@ type Status struct {
 	Tasks            map[string]int   `json:"tasks"`            // ended since the start, by outcome
 }
 
-// seen is what the half that speaks keeps to tell whoever asks on the host. A node
+// statusRecord is what the half that speaks keeps to tell whoever asks on the host. A node
 // of a simulated fleet keeps none.
-type seen struct {
+type statusRecord struct {
 	mu         sync.Mutex
 	reportedAt time.Time
 	failed     string
@@ -47,11 +47,11 @@ type stepTime struct {
 	total time.Duration
 }
 
-func newSeen() *seen {
-	return &seen{tasks: map[string]int{}, steps: map[string]stepTime{}, last: map[ids.Task]time.Time{}}
+func newStatusRecord() *statusRecord {
+	return &statusRecord{tasks: map[string]int{}, steps: map[string]stepTime{}, last: map[ids.Task]time.Time{}}
 }
 
-func (s *seen) reported(r protocol.Report, now time.Time, err error) {
+func (s *statusRecord) reported(r protocol.Report, now time.Time, err error) {
 	if s == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (s *seen) reported(r protocol.Report, now time.Time, err error) {
 	}
 }
 
-func (s *seen) ended(r *protocol.Result) {
+func (s *statusRecord) ended(r *protocol.Result) {
 	if s == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (s *seen) ended(r *protocol.Result) {
 }
 
 // taken begins the clock of a task's first step.
-func (s *seen) taken(task ids.Task, now time.Time) {
+func (s *statusRecord) taken(task ids.Task, now time.Time) {
 	if s == nil {
 		return
 	}
@@ -88,7 +88,7 @@ func (s *seen) taken(task ids.Task, now time.Time) {
 	s.last[task] = now
 }
 
-func (s *seen) step(task ids.Task, step string, now time.Time) {
+func (s *statusRecord) step(task ids.Task, step string, now time.Time) {
 	if s == nil {
 		return
 	}

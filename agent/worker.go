@@ -15,18 +15,18 @@ import (
 // was not reached; what it thinks of a task stands in the answer. What it tells
 // without being asked are helper.Notes.
 type Worker interface {
-	// Take hands over a task as it came.
-	Take(ctx context.Context, s protocol.Signed) (runner.Answer, error)
-	// Look reads the whole node: all of a report but who sends it.
-	Look(ctx context.Context) (protocol.Report, error)
-	// Untold lists the results that the control plane has not taken yet.
-	Untold(ctx context.Context) ([]*protocol.Result, error)
-	// Told notes that the control plane has the result of a task, or wants none.
-	Told(ctx context.Context, id ids.Allocation, task ids.Task) error
-	// Believe hands over a signed statement of the control plane's keys.
-	Believe(ctx context.Context, statement protocol.Signed) error
+	// Receive hands over a task as it came.
+	Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error)
+	// Inspect reads the whole node: all of a report but who sends it.
+	Inspect(ctx context.Context) (protocol.Report, error)
+	// PendingResults lists the results that the control plane has not taken yet.
+	PendingResults(ctx context.Context) ([]*protocol.Result, error)
+	// AckResult notes that the control plane has the result of a task, or wants none.
+	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
+	// UpdateTrust hands over a signed statement of the control plane's keys.
+	UpdateTrust(ctx context.Context, statement protocol.Signed) error
 	// Heard says how the control plane took the last report.
-	Heard(ctx context.Context, word helper.Word) error
+	Heard(ctx context.Context, word helper.ReportAck) error
 }
 
 var _ Worker = (*helper.Local)(nil)
@@ -44,7 +44,7 @@ func (n *node) openLocal(ctx context.Context, fresh bool) error {
 		return err
 	}
 	handlers := map[protocol.Type]runner.Handler{}
-	if p, ok := d.(gpuops.Patient); ok {
+	if p, ok := d.(gpuops.Devices); ok {
 		handlers = gpuops.Handlers(p)
 	}
 	local, err := helper.Open(ctx, helper.Options{

@@ -87,7 +87,7 @@ func periodic(d *Deps) []*river.PeriodicJob {
 		river.NewPeriodicJob(river.PeriodicInterval(placing), func() (river.JobArgs, *river.InsertOpts) { return PlaceQueued{}, nil }, nil),
 		river.NewPeriodicJob(river.PeriodicInterval(comparing), func() (river.JobArgs, *river.InsertOpts) { return CheckDrift{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(recheckEvery), func() (river.JobArgs, *river.InsertOpts) { return CheckHealth{}, nil }, nil),
-		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return KeepHouse{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
+		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return Maintenance{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(sealingLedger), func() (river.JobArgs, *river.InsertOpts) { return SealLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
 		river.NewPeriodicJob(river.PeriodicInterval(examining), func() (river.JobArgs, *river.InsertOpts) { return CheckLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),

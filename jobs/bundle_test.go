@@ -64,7 +64,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 		Allocations: w.Allocations, Inventory: w.Inventory, Catalog: w.Catalog, Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet},
 		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
 		ObservationStale: func() time.Duration { return 5 * time.Minute }, Reports: &forge.Reports{DB: w.DB}, Development: true,
-		DriftRules: func() map[desired.Kind]plan.Rule { return nil }, Naming: ids.DefaultNaming, Figures: reconciler.NewFigures(),
+		DriftRules: func() map[desired.Kind]plan.Rule { return nil }, Naming: ids.DefaultNaming, Figures: reconciler.NewMetrics(),
 	}}
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
@@ -167,7 +167,7 @@ func (b *bundle) nothing(why string, args river.JobArgs) {
 }
 
 // says has the node report the allocation.
-func (b *bundle) says(node ids.Node, seen ...protocol.AllocationSeen) {
+func (b *bundle) says(node ids.Node, seen ...protocol.AllocationReport) {
 	b.t.Helper()
 	b.sequence++
 	b.Do(b.t, func(tx pgx.Tx) error {
@@ -179,9 +179,9 @@ func (b *bundle) says(node ids.Node, seen ...protocol.AllocationSeen) {
 }
 
 // is what a host would say of what is declared now.
-func (b *bundle) is(a allocation.Allocation, phase protocol.Phase) protocol.AllocationSeen {
+func (b *bundle) is(a allocation.Allocation, phase protocol.Phase) protocol.AllocationReport {
 	o := b.Declared(b.t, a.ID)
-	seen := protocol.AllocationSeen{Allocation: a.ID, Phase: phase, Fence: o.Fence, Generation: o.Generation, SpecHash: o.SpecHash}
+	seen := protocol.AllocationReport{Allocation: a.ID, Phase: phase, Fence: o.Fence, Generation: o.Generation, SpecHash: o.SpecHash}
 	if phase == protocol.Gone {
 		p := allocationtest.Proof(o.Fence)
 		for i := range 4 {
@@ -246,12 +246,12 @@ func (b *bundle) exec(sql string, args ...any) {
 }
 
 // declare puts an object of a room that needs no host, and returns its order.
-func (b *bundle) declare(kind desired.Kind, name, spec string) reconciler.CarryObject {
+func (b *bundle) declare(kind desired.Kind, name, spec string) reconciler.ApplyObject {
 	b.t.Helper()
 	var o desired.Object
 	b.Do(b.t, func(tx pgx.Tx) (err error) {
 		o, err = b.Desired.Put(b.t.Context(), tx, desired.Object{Kind: kind, Name: name, Spec: []byte(spec)})
 		return err
 	})
-	return reconciler.CarryObject{ObjectKind: kind, Object: o.UID.UUID, Generation: o.Generation, Epoch: o.Epoch, Reason: "declared"}
+	return reconciler.ApplyObject{ObjectKind: kind, Object: o.UID.UUID, Generation: o.Generation, Epoch: o.Epoch, Reason: "declared"}
 }

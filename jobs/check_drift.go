@@ -89,7 +89,7 @@ func (w *checkDrift) page(ctx context.Context, tx pgx.Tx, kind desired.Kind, aft
 	}
 	applied := map[uuid.UUID]observed.Applied{}
 	observed.QueueApplied(b, keys, func(a observed.Applied) { applied[a.UID] = a })
-	stands := reconciler.QueueStanding(b, keys)
+	stands := reconciler.QueueOpenDrift(b, keys)
 	b.Queue(`SELECT now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return "", false, nil, fmt.Errorf("reading what was carried out: %w", err)
@@ -104,7 +104,7 @@ func (w *checkDrift) page(ctx context.Context, tx pgx.Tx, kind desired.Kind, aft
 		if a.Gone || a.Generation != o.Generation || a.SpecHash != o.SpecHash || compared == nil {
 			continue
 		}
-		moves = append(moves, plan.Judge(w.subject(o), *compared, stands[o.UID.UUID], plan.OfSpec, now).Moves...)
+		moves = append(moves, plan.EvaluateDrift(w.subject(o), *compared, stands[o.UID.UUID], plan.OfSpec, now).Moves...)
 	}
 	if err := w.d.drifts().Write(ctx, tx, moves); err != nil {
 		return "", false, nil, err

@@ -145,7 +145,7 @@ func TestINV33SicknessPausesTheMeter(t *testing.T) {
 				b.Do(t, func(tx pgx.Tx) error {
 					r := allocationtest.Report(b.node, 4)
 					b.sequence++
-					r.Sequence, r.Allocations = b.sequence, []protocol.AllocationSeen{b.is(a, protocol.Ready)}
+					r.Sequence, r.Allocations = b.sequence, []protocol.AllocationReport{b.is(a, protocol.Ready)}
 					change(&r)
 					if _, err := b.deps.Observed.Report(t.Context(), tx, b.node, r, time.Minute); err != nil {
 						return err

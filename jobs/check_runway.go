@@ -25,9 +25,9 @@ type checkRunway struct {
 	d *Deps
 }
 
-// lookedAtOnce are told of their money in one commit, a few milliseconds of row
+// checkedBatch are told of their money in one commit, a few milliseconds of row
 // locks that only another look waits for.
-const lookedAtOnce = 200
+const checkedBatch = 200
 
 // Work does not end its job in a commit of its own: each step is one, and finds
 // nothing to do when it is taken again.
@@ -40,7 +40,7 @@ func (w *checkRunway) Work(ctx context.Context, job *river.Job[ledger.CheckRunwa
 		}
 	}
 	var failed []error // of some tenants; the others are not to wait for them
-	for some := range slices.Chunk(tenants, lookedAtOnce) {
+	for some := range slices.Chunk(tenants, checkedBatch) {
 		depleted, err := w.check(ctx, some)
 		failed = append(failed, err)
 		for _, t := range depleted {

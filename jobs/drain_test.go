@@ -17,7 +17,7 @@ func TestINV13RemovalBeneathAnAllocationDrains(t *testing.T) {
 	a := b.Request(t, 1)
 	b.exec(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner, generation, deleted_at)
 		VALUES ($1, 'Node', 'node-1', '{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2}', 'x', 'api', 2, now())`, b.node)
-	b.twice(reconciler.CarryObject{ObjectKind: desired.KindNode, Object: b.node.UUID, Generation: 2, Reason: "no longer desired"})
+	b.twice(reconciler.ApplyObject{ObjectKind: desired.KindNode, Object: b.node.UUID, Generation: 2, Reason: "no longer desired"})
 	if n, _, err := b.Inventory.Node(t.Context(), "node-1"); err != nil || n.Lifecycle != "draining" {
 		t.Errorf("the node is %s, %v", n.Lifecycle, err)
 	}

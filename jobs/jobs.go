@@ -89,7 +89,7 @@ type Deps struct {
 	// DriftRules is what drift of each kind leads to: gitops.drift_policy.
 	DriftRules func() map[desired.Kind]plan.Rule
 	Naming     ids.Naming
-	Figures    *reconciler.Figures // nil: nobody counts
+	Figures    *reconciler.Metrics // nil: nobody counts
 	// Sweeping is how often missed payments are looked for: payment.sweep_minutes.
 	Sweeping func() time.Duration
 }
@@ -102,7 +102,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &probeNode{d: d})
 	river.AddWorker(w, &recordAllocation{d: d})
 	river.AddWorker(w, &recordNode{d: d})
-	river.AddWorker(w, &carryObject{d: d})
+	river.AddWorker(w, &applyObject{d: d})
 	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
@@ -114,7 +114,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &paymentRefund{d: d})
 	river.AddWorker(w, &paymentSweep{d: d})
 	river.AddWorker(w, &placeQueued{d: d})
-	river.AddWorker(w, &keepHouse{d: d})
+	river.AddWorker(w, &maintenance{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})
 	river.AddWorker(w, &reportForge{d: d})

@@ -157,12 +157,12 @@ func TestINV46RecordSlotsGone(t *testing.T) {
 	b := setup(t)
 	a := b.Releasing(t, 2)
 	args, proof := record(b, a, plan.CleanupProved), b.is(a, protocol.Gone)
-	for why, change := range map[string]func(*protocol.AllocationSeen){
-		"it is there":              func(s *protocol.AllocationSeen) { s.Phase = protocol.Ready },
-		"no proof":                 func(s *protocol.AllocationSeen) { s.Proof = nil },
-		"something is left":        func(s *protocol.AllocationSeen) { s.Proof.Leftovers = []string{"/home/u"} },
-		"the proof is of fence 1":  func(s *protocol.AllocationSeen) { s.Proof.Fence = 1 },
-		"gone at the fence before": func(s *protocol.AllocationSeen) { s.Fence, s.Proof.Fence = 1, 1 },
+	for why, change := range map[string]func(*protocol.AllocationReport){
+		"it is there":              func(s *protocol.AllocationReport) { s.Phase = protocol.Ready },
+		"no proof":                 func(s *protocol.AllocationReport) { s.Proof = nil },
+		"something is left":        func(s *protocol.AllocationReport) { s.Proof.Leftovers = []string{"/home/u"} },
+		"the proof is of fence 1":  func(s *protocol.AllocationReport) { s.Proof.Fence = 1 },
+		"gone at the fence before": func(s *protocol.AllocationReport) { s.Fence, s.Proof.Fence = 1, 1 },
 	} {
 		b.exec(`DELETE FROM observed_allocations`)
 		word, p := proof, *proof.Proof
@@ -275,7 +275,7 @@ func TestCarry(t *testing.T) {
 		if n := b.count(`SELECT count(*) FROM observed_objects WHERE uid = $1 AND gone AND generation = 2`, args.Object); n != 1 {
 			t.Errorf("%s is not known to be gone", kind)
 		}
-		if job := b.work(reconciler.CarryObject{ObjectKind: kind, Object: ids.New[ids.Object]().UUID, Generation: 1}); job.State != rivertype.JobStateCancelled {
+		if job := b.work(reconciler.ApplyObject{ObjectKind: kind, Object: ids.New[ids.Object]().UUID, Generation: 1}); job.State != rivertype.JobStateCancelled {
 			t.Errorf("%s that nobody declared: %s", kind, job.State)
 		}
 	}
@@ -316,7 +316,7 @@ func TestKeepHouse(t *testing.T) {
 	b := setup(t)
 	b.exec(`INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, created_at)
 		SELECT $1, 'POST', '/', i::text, '', 201, now() - i * interval '10 hours' FROM generate_series(1, 5) i`, b.Caller.User)
-	b.done(jobs.KeepHouse{})
+	b.done(jobs.Maintenance{})
 	if n := b.count(`SELECT count(*) FROM idempotency_keys`); n != 2 {
 		t.Errorf("%d are left", n)
 	}
@@ -355,7 +355,7 @@ func TestKeepHouseMakesPartitionsAhead(t *testing.T) {
 	if _, err := b.DB.Exec(t.Context(), first, 1); err == nil {
 		t.Fatal("the month has a partition already")
 	}
-	b.done(jobs.KeepHouse{})
+	b.done(jobs.Maintenance{})
 	for month := range 4 {
 		b.exec(first, month)
 	}

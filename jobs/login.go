@@ -39,7 +39,7 @@ func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Al
 		}
 	}
 	o.Params = whole
-	standing, ok, err := w.d.Tasks.Standing(ctx, tx, a.ID, want.Fence)
+	standing, ok, err := w.d.Tasks.LastApplied(ctx, tx, a.ID, want.Fence)
 	if err != nil {
 		return o, err
 	}

@@ -42,7 +42,7 @@ func (w *recordNode) record(ctx context.Context, tx pgx.Tx, args reconciler.Reco
 		return w.d.Inventory.EndExpiredHolds(ctx, tx, args.Node)
 	}
 	// Observed again under this transaction: the node may have spoken since.
-	silent, known, err := w.d.Observed.Silent(ctx, tx, args.Node)
+	silent, known, err := w.d.Observed.IsStale(ctx, tx, args.Node)
 	if err != nil || !known || silent != (args.Event == plan.ReportsStale) {
 		return err
 	}

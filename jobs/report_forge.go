@@ -43,7 +43,7 @@ func (w *reportForge) Work(ctx context.Context, job *river.Job[forge.ReportForge
 		w.d.Log.WarnContext(ctx, "forge cannot be told", "component", "forge", "source", source, "err", err)
 		err = w.d.Reports.PutOff(ctx, source, err, unansweredFor)
 	case ok:
-		err = w.d.Reports.Tell(ctx, source, f, reportsAtOnce)
+		err = w.d.Reports.Send(ctx, source, f, reportsAtOnce)
 	default: // nobody is to be told; a forge that is declared later finds it
 		return w.end(ctx, job, func(context.Context, pgx.Tx) error { return nil })
 	}
@@ -78,7 +78,7 @@ func (w *reportForge) end(ctx context.Context, job *river.Job[forge.ReportForge]
 
 // again comes back when the first of what is left is due.
 func (w *reportForge) again(ctx context.Context, tx pgx.Tx, source string) error {
-	untold, err := w.d.Reports.Untold(ctx, tx, source)
+	untold, err := w.d.Reports.Pending(ctx, tx, source)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (w *reportForge) again(ctx context.Context, tx pgx.Tx, source string) error
 
 // wake asks again for those of whom no job remains.
 func (w *reportForge) wake(ctx context.Context, tx pgx.Tx) error {
-	untold, err := w.d.Reports.Untold(ctx, tx, "")
+	untold, err := w.d.Reports.Pending(ctx, tx, "")
 	if err != nil {
 		return err
 	}

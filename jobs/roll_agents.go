@@ -86,7 +86,7 @@ func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 	plan := in.Plan()
 	moves := plan.Moves
 	for _, m := range plan.CallOff {
-		off, err := w.d.Tasks.CallOff(ctx, tx, protocol.AgentUpdate, nodetask.Asked{Node: m.Node, Fence: updates[key{m.Node, m.Version}].Fence})
+		off, err := w.d.Tasks.CallOff(ctx, tx, protocol.AgentUpdate, nodetask.Request{Node: m.Node, Fence: updates[key{m.Node, m.Version}].Fence})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -148,9 +148,9 @@ func (w *rollAgents) look(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 
 // rows joins what was asked with how its task stands.
 func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []agentrelease.Update) (rows []rollout.Row, updates map[key]agentrelease.Update, err error) {
-	asked := make([]nodetask.Asked, len(list))
+	asked := make([]nodetask.Request, len(list))
 	for i, u := range list {
-		asked[i] = nodetask.Asked{Node: u.Node, Fence: u.Fence}
+		asked[i] = nodetask.Request{Node: u.Node, Fence: u.Fence}
 	}
 	tasks, err := w.d.Tasks.About(ctx, tx, protocol.AgentUpdate, asked)
 	if err != nil {

@@ -99,7 +99,7 @@ func (r *rolling) fetched(node ids.Node) (e protocol.Envelope, ok bool) {
 }
 
 // become has every node that is asked do it, and counts them.
-func (r *rolling) become(outcome protocol.Outcome, code protocol.Refusal) (n int) {
+func (r *rolling) become(outcome protocol.Outcome, code protocol.RejectReason) (n int) {
 	r.t.Helper()
 	for _, node := range r.nodes {
 		e, ok := r.fetched(node)

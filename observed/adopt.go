@@ -25,7 +25,7 @@ const (
 // adoption is one report that waits for the others.
 type adoption struct {
 	node   ids.Node
-	report heldReport
+	report lastReport
 	done   chan<- adopted
 }
 
@@ -38,7 +38,7 @@ type adopted struct {
 // where it does not, or where the node was silent and others wait to hear of it.
 func (l *Leases) adopt(ctx context.Context, node ids.Node, r protocol.Report, digest [sha256.Size]byte) (bool, error) {
 	done := make(chan adopted, 1)
-	a := adoption{node, heldReport{r.Boot, r.Sequence, digest, l.Clock.Now()}, done}
+	a := adoption{node, lastReport{r.Boot, r.Sequence, digest, l.Clock.Now()}, done}
 	l.mu.Lock()
 	l.asked = append(l.asked, a)
 	begin := l.asking < adopters
@@ -82,7 +82,7 @@ func (l *Leases) adoptAll(ctx context.Context) {
 		for _, a := range some {
 			_, ok := taken[a.node]
 			if ok {
-				l.hold(a.node, a.report)
+				l.store(a.node, a.report)
 			}
 			a.done <- adopted{ok, err}
 		}

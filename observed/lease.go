@@ -30,7 +30,7 @@ type Leases struct {
 
 	mu   sync.Mutex
 	id   uuid.UUID // of the lease; nil before the first renewal
-	held map[ids.Node]heldReport
+	held map[ids.Node]lastReport
 	// doubted are nodes whose rows may have come to name the lease without anybody
 	// hearing of it: the answer to a commit can be lost.
 	doubted map[ids.Node]time.Time
@@ -40,8 +40,8 @@ type Leases struct {
 	asking  int
 }
 
-// heldReport is the last word of a node, as far as order and sameness go.
-type heldReport struct {
+// lastReport is the last word of a node, as far as order and sameness go.
+type lastReport struct {
 	boot, sequence int64
 	digest         [sha256.Size]byte
 	at             time.Time
@@ -141,8 +141,8 @@ func (l *Leases) compare(node ids.Node, r protocol.Report, digest [sha256.Size]b
 	return same
 }
 
-// Hold remembers a report that the database has taken.
-func (l *Leases) Hold(node ids.Node, r protocol.Report) error {
+// Store remembers a report that the database has taken.
+func (l *Leases) Store(node ids.Node, r protocol.Report) error {
 	if l == nil {
 		return nil
 	}
@@ -150,13 +150,13 @@ func (l *Leases) Hold(node ids.Node, r protocol.Report) error {
 	if err != nil {
 		return err
 	}
-	l.hold(node, heldReport{r.Boot, r.Sequence, digest, l.Clock.Now()})
+	l.store(node, lastReport{r.Boot, r.Sequence, digest, l.Clock.Now()})
 	return nil
 }
 
-// hold may be late: the lease may be another one by now. The next renewal compares
+// store may be late: the lease may be another one by now. The next renewal compares
 // with the rows, and forgets who is not under it.
-func (l *Leases) hold(node ids.Node, h heldReport) {
+func (l *Leases) store(node ids.Node, h lastReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.doubted, node)

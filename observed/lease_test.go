@@ -67,7 +67,7 @@ func (r *replica) hears(node ids.Node, w protocol.Report) (memory bool, err erro
 	if err != nil {
 		return false, err
 	}
-	return false, r.Leases.Hold(node, w)
+	return false, r.Leases.Store(node, w)
 }
 
 // must hear it, from memory or not.
@@ -81,7 +81,7 @@ func (r *replica) must(memory bool, node ids.Node, w protocol.Report) {
 func (r *replica) silent(node ids.Node) (silent bool) {
 	r.t.Helper()
 	err := pgx.BeginFunc(r.t.Context(), r.db, func(tx pgx.Tx) (err error) {
-		silent, _, err = r.Silent(r.t.Context(), tx, node)
+		silent, _, err = r.IsStale(r.t.Context(), tx, node)
 		return err
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestNewsIsWritten(t *testing.T) {
 	a, _ := replicas(t, minute)
 	node, allocation := ids.New[ids.Node](), ids.New[ids.Allocation]()
 	news := func(sequence, fence int64) protocol.Report {
-		return report(1, sequence, protocol.AllocationSeen{Allocation: allocation, Phase: protocol.Ready, Fence: fence})
+		return report(1, sequence, protocol.AllocationReport{Allocation: allocation, Phase: protocol.Ready, Fence: fence})
 	}
 	a.must(false, node, news(1, 1))
 	a.must(true, node, news(2, 1))

@@ -33,22 +33,22 @@ func (s *Store) Allocations(ctx context.Context, of []ids.Allocation) (map[ids.A
 	return seen, nil
 }
 
-// Carried is what a room has last carried out of a declaration.
-type Carried struct {
+// AppliedSpec is what a room has last carried out of a declaration.
+type AppliedSpec struct {
 	Applied
 
 	SeenAt time.Time
 }
 
-// Carried reads it for several declarations; those of which nothing was carried
+// AppliedSpecs reads it for several declarations; those of which nothing was carried
 // out are left out.
-func (s *Store) Carried(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]Carried, error) {
+func (s *Store) AppliedSpecs(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]AppliedSpec, error) {
 	rows, err := s.DB.Query(ctx, selectCarried, of)
 	if err != nil {
 		return nil, fmt.Errorf("reading what was carried out: %w", err)
 	}
-	all := make(map[uuid.UUID]Carried, len(of))
-	var c Carried
+	all := make(map[uuid.UUID]AppliedSpec, len(of))
+	var c AppliedSpec
 	_, err = pgx.ForEachRow(rows, []any{&c.UID, &c.Generation, &c.SpecHash, &c.Gone, &c.SeenAt}, func() error {
 		all[c.UID] = c
 		return nil
@@ -73,9 +73,9 @@ func (s *Store) Old(ctx context.Context, than time.Duration, after ids.Allocatio
 	return list, nil
 }
 
-// SilentNodes counts the nodes whose last report has gone stale, of all that ever
+// StaleNodes counts the nodes whose last report has gone stale, of all that ever
 // reported.
-func (s *Store) SilentNodes(ctx context.Context) (silent, all int, err error) {
+func (s *Store) StaleNodes(ctx context.Context) (silent, all int, err error) {
 	if err := s.DB.QueryRow(ctx, countSilent).Scan(&silent, &all); err != nil {
 		return 0, 0, fmt.Errorf("counting silent nodes: %w", err)
 	}

@@ -35,15 +35,15 @@ func setup(t *testing.T) *bundle {
 }
 
 // report is whole, and says that allocations are in a phase at a fence.
-func report(boot, sequence int64, seen ...protocol.AllocationSeen) protocol.Report {
+func report(boot, sequence int64, seen ...protocol.AllocationReport) protocol.Report {
 	return protocol.Report{
 		Capability: 1, Agent: "1", BootID: fmt.Sprint("boot-", boot), Boot: boot, Sequence: sequence, Complete: true, Allocations: seen,
 		Inventory: protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-1", Health: protocol.Healthy}}},
 	}
 }
 
-func (b *bundle) is(phase protocol.Phase, fence int64) protocol.AllocationSeen {
-	return protocol.AllocationSeen{Allocation: b.a, Phase: phase, Fence: fence, Generation: fence, SpecHash: "h"}
+func (b *bundle) is(phase protocol.Phase, fence int64) protocol.AllocationReport {
+	return protocol.AllocationReport{Allocation: b.a, Phase: phase, Fence: fence, Generation: fence, SpecHash: "h"}
 }
 
 // says takes a report of the node and forgets which marks stood before.
@@ -90,10 +90,10 @@ func (b *bundle) seen() observed.Allocation {
 }
 
 // for the loop: what it reads of the allocation.
-func (b *bundle) looked() (s observed.Seen) {
+func (b *bundle) looked() (s observed.AllocationState) {
 	b.t.Helper()
 	batch := &pgx.Batch{}
-	observed.QueueSeen(batch, []uuid.UUID{b.a.UUID}, func(got observed.Seen) { s = got })
+	observed.QueueReports(batch, []uuid.UUID{b.a.UUID}, func(got observed.AllocationState) { s = got })
 	if err := b.tx.SendBatch(b.t.Context(), batch).Close(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -267,10 +267,10 @@ func TestWhoComesBackWakes(t *testing.T) {
 	b := setup(t)
 	b.says(report(1, 1, b.is(protocol.Ready, 1)))
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
-	if silent, known, err := b.Silent(t.Context(), b.tx, b.node); !silent || !known || err != nil {
+	if silent, known, err := b.IsStale(t.Context(), b.tx, b.node); !silent || !known || err != nil {
 		t.Errorf("silent %v, known %v, %v", silent, known, err)
 	}
-	if silent, all, err := b.SilentNodes(t.Context()); silent != 1 || all != 1 || err != nil {
+	if silent, all, err := b.StaleNodes(t.Context()); silent != 1 || all != 1 || err != nil {
 		t.Errorf("%d of %d are silent, %v", silent, all, err)
 	}
 	b.says(report(1, 2, b.is(protocol.Ready, 1)))
@@ -311,7 +311,7 @@ func TestReads(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, known, err := b.Silent(t.Context(), b.tx, b.node); known || err != nil {
+	if _, known, err := b.IsStale(t.Context(), b.tx, b.node); known || err != nil {
 		t.Errorf("known %v, %v", known, err)
 	}
 	b.says(report(1, 1, b.is(protocol.Ready, 1)))

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Seen is what the loop reads of an allocation's host.
-type Seen struct {
+// AllocationState is what the loop reads of an allocation's host.
+type AllocationState struct {
 	ID          ids.Allocation
 	Node        ids.Node
 	Phase       protocol.Phase
@@ -40,10 +40,10 @@ type Applied struct {
 	Gone       bool
 }
 
-// QueueSeen reads the reports about exactly these allocations.
-func QueueSeen(b *pgx.Batch, keys []uuid.UUID, each func(Seen)) {
+// QueueReports reads the reports about exactly these allocations.
+func QueueReports(b *pgx.Batch, keys []uuid.UUID, each func(AllocationState)) {
 	b.Queue(selectSeen, keys).Query(func(rows pgx.Rows) error {
-		var s Seen
+		var s AllocationState
 		_, err := pgx.ForEachRow(rows, []any{
 			&s.ID, &s.Node, &s.Phase, &s.Fence, &s.SpecHash, &s.Message, &s.Proven, &s.Complete,
 			&s.StaleAt, &s.Failures, &s.FailedFence,
@@ -170,9 +170,9 @@ func (s *Store) Capability(ctx context.Context, tx pgx.Tx, id ids.Node) (capabil
 	return capability, true, nil
 }
 
-// Silent says whether a node's last report has gone stale, read in tx; unknown
+// IsStale says whether a node's last report has gone stale, read in tx; unknown
 // where it never reported.
-func (s *Store) Silent(ctx context.Context, tx pgx.Tx, id ids.Node) (silent, known bool, err error) {
+func (s *Store) IsStale(ctx context.Context, tx pgx.Tx, id ids.Node) (silent, known bool, err error) {
 	err = tx.QueryRow(ctx, selectSilent, id).Scan(&silent)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, false, nil

@@ -71,7 +71,7 @@ func (l *Leases) renew(ctx context.Context) error {
 		l.abandon()
 		return nil
 	}
-	l.settle(id, r)
+	l.renewAll(id, r)
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (l *Leases) present() uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.id == uuid.Nil {
-		l.id, l.held, l.doubted = uuid.New(), map[ids.Node]heldReport{}, map[ids.Node]time.Time{}
+		l.id, l.held, l.doubted = uuid.New(), map[ids.Node]lastReport{}, map[ids.Node]time.Time{}
 	}
 	return l.id
 }
@@ -91,7 +91,7 @@ func (l *Leases) present() uuid.UUID {
 func (l *Leases) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.id, l.held, l.doubted = uuid.New(), map[ids.Node]heldReport{}, map[ids.Node]time.Time{}
+	l.id, l.held, l.doubted = uuid.New(), map[ids.Node]lastReport{}, map[ids.Node]time.Time{}
 	l.sure, l.dbSure = time.Time{}, time.Time{}
 }
 
@@ -122,7 +122,7 @@ func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter
 	if r.lost = l.isLost(r.now, r.db, staleAt, staleAfter); r.lost {
 		return r, nil
 	}
-	rows, err := tx.Query(ctx, selectLeased, id, l.known())
+	rows, err := tx.Query(ctx, selectLeased, id, l.isKnown())
 	if err != nil {
 		return r, fmt.Errorf("reading whom it stands for: %w", err)
 	}
@@ -148,8 +148,8 @@ func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter
 	return r, nil
 }
 
-// known are all whose rows may name the lease.
-func (l *Leases) known() []uuid.UUID {
+// isKnown are all whose rows may name the lease.
+func (l *Leases) isKnown() []uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]uuid.UUID, 0, len(l.held)+len(l.doubted))
@@ -202,9 +202,9 @@ func lapse(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter time.Duratio
 	return gone, nil
 }
 
-// settle forgets who is not under the lease any more. Reports that were taken
+// renewAll forgets who is not under the lease any more. Reports that were taken
 // while it was renewed are left alone: they are younger than what it read.
-func (l *Leases) settle(id uuid.UUID, r renewal) {
+func (l *Leases) renewAll(id uuid.UUID, r renewal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.id != id {

@@ -70,14 +70,14 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 
 func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Report) error {
 	type row struct {
-		protocol.AllocationSeen
+		protocol.AllocationReport
 
 		Proof json.RawMessage `json:"proof"`
 	}
 	rows := make([]row, len(r.Allocations))
 	seen := make([]uuid.UUID, len(r.Allocations))
 	for i, a := range r.Allocations {
-		rows[i], seen[i] = row{AllocationSeen: a}, a.Allocation.UUID
+		rows[i], seen[i] = row{AllocationReport: a}, a.Allocation.UUID
 		if a.Proof != nil {
 			text, err := json.Marshal(a.Proof)
 			if err != nil {

@@ -19,23 +19,23 @@ import (
 // several times.
 const MaxBody = 128 << 10
 
-// RefusedError is a refusal with its reason. The code is for machines, the
+// RejectedError is a refusal with its reason. The code is for machines, the
 // message for an operator.
-type RefusedError struct {
-	Code    Refusal
+type RejectedError struct {
+	Code    RejectReason
 	Message string
 }
 
-func (e *RefusedError) Error() string { return string(e.Code) + ": " + e.Message }
+func (e *RejectedError) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Refuse makes a refusal.
-func Refuse(code Refusal, format string, args ...any) error {
-	return &RefusedError{code, fmt.Sprintf(format, args...)}
+// Reject makes a refusal.
+func Reject(code RejectReason, format string, args ...any) error {
+	return &RejectedError{code, fmt.Sprintf(format, args...)}
 }
 
 // CodeOf is the code of a refusal, or empty.
-func CodeOf(err error) Refusal {
-	if r, ok := errors.AsType[*RefusedError](err); ok {
+func CodeOf(err error) RejectReason {
+	if r, ok := errors.AsType[*RejectedError](err); ok {
 		return r.Code
 	}
 	return ""
@@ -58,7 +58,7 @@ func (e Envelope) Canonical() ([]byte, error) {
 // very bytes that came. keys are those that the node believes, by kid.
 func Open(s Signed, keys map[string][]byte) (Envelope, error) {
 	if len(s.Body) > MaxBody {
-		return Envelope{}, Refuse(EnvelopeInvalid, "envelope of %d bytes, at most %d", len(s.Body), MaxBody)
+		return Envelope{}, Reject(EnvelopeInvalid, "envelope of %d bytes, at most %d", len(s.Body), MaxBody)
 	}
 	kid, err := signer(s, keys)
 	if err != nil {
@@ -69,7 +69,7 @@ func Open(s Signed, keys map[string][]byte) (Envelope, error) {
 		return Envelope{}, err
 	}
 	if e.Kid != kid {
-		return Envelope{}, Refuse(EnvelopeInvalid, "envelope names key %q and is signed by %q", e.Kid, kid)
+		return Envelope{}, Reject(EnvelopeInvalid, "envelope names key %q and is signed by %q", e.Kid, kid)
 	}
 	return e, nil
 }
@@ -78,7 +78,7 @@ func signer(s Signed, keys map[string][]byte) (kid string, err error) {
 	if s.Kid != "" {
 		key, ok := keys[s.Kid]
 		if !ok {
-			return "", Refuse(KeyUnknown, "no task key %q is known here", s.Kid)
+			return "", Reject(KeyUnknown, "no task key %q is known here", s.Kid)
 		}
 		keys = map[string][]byte{s.Kid: key}
 	}
@@ -88,9 +88,9 @@ func signer(s Signed, keys map[string][]byte) (kid string, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return "", Refuse(KeyUnknown, "no task key is known here")
+		return "", Reject(KeyUnknown, "no task key is known here")
 	}
-	return "", Refuse(SignatureInvalid, "the signature does not hold over the envelope")
+	return "", Reject(SignatureInvalid, "the signature does not hold over the envelope")
 }
 
 // parse reads signed bytes. Encoding the result again must give the same bytes:
@@ -101,18 +101,18 @@ func parse(body []byte) (Envelope, error) {
 		V int `json:"v"`
 	}
 	if err := json.Unmarshal(body, &version); err != nil {
-		return Envelope{}, Refuse(EnvelopeInvalid, "not an envelope: %v", err)
+		return Envelope{}, Reject(EnvelopeInvalid, "not an envelope: %v", err)
 	}
 	if version.V != Version {
-		return Envelope{}, Refuse(VersionUnsupported, "envelope version %d, this build speaks %d", version.V, Version)
+		return Envelope{}, Reject(VersionUnsupported, "envelope version %d, this build speaks %d", version.V, Version)
 	}
 	var e Envelope
 	if err := Strict(bytes.NewReader(body), &e); err != nil {
-		return Envelope{}, Refuse(EnvelopeInvalid, "not an envelope: %v", err)
+		return Envelope{}, Reject(EnvelopeInvalid, "not an envelope: %v", err)
 	}
 	again, err := e.Canonical()
 	if err != nil || !bytes.Equal(again, body) {
-		return Envelope{}, Refuse(EnvelopeInvalid, "the envelope is not in its canonical form")
+		return Envelope{}, Reject(EnvelopeInvalid, "the envelope is not in its canonical form")
 	}
 	return e, e.sound()
 }
@@ -121,13 +121,13 @@ func parse(body []byte) (Envelope, error) {
 func (e Envelope) sound() error {
 	switch {
 	case e.Task.UUID == uuid.Nil || e.Node.UUID == uuid.Nil:
-		return Refuse(EnvelopeInvalid, "the envelope names no task or no node")
+		return Reject(EnvelopeInvalid, "the envelope names no task or no node")
 	case e.Fence < 0 || e.Generation < 0 || e.Attempt < 0:
-		return Refuse(EnvelopeInvalid, "fence, generation or attempt is negative")
+		return Reject(EnvelopeInvalid, "fence, generation or attempt is negative")
 	case !e.NotBefore.Before(e.ExpiresAt):
-		return Refuse(EnvelopeInvalid, "the envelope expires at or before its beginning")
+		return Reject(EnvelopeInvalid, "the envelope expires at or before its beginning")
 	case !slices.IsSorted(e.Slots) || len(slices.Compact(slices.Clone(e.Slots))) != len(e.Slots):
-		return Refuse(EnvelopeInvalid, "slots are not sorted, or one is named twice")
+		return Reject(EnvelopeInvalid, "slots are not sorted, or one is named twice")
 	}
 	return e.ordered()
 }
@@ -140,11 +140,11 @@ func (e Envelope) ordered() error {
 		return nil
 	case GPUReset, AgentUpdate:
 		if about || e.Fence == 0 {
-			return Refuse(EnvelopeInvalid, "%s needs the node's fence and no allocation", e.Type)
+			return Reject(EnvelopeInvalid, "%s needs the node's fence and no allocation", e.Type)
 		}
 	case ProvisionUser, RotateKeys, RevokeUser:
 		if !about || e.Fence == 0 {
-			return Refuse(EnvelopeInvalid, "%s needs an allocation and a fence", e.Type)
+			return Reject(EnvelopeInvalid, "%s needs an allocation and a fence", e.Type)
 		}
 	}
 	return nil
@@ -158,9 +158,9 @@ const earlyBy = 5 * time.Minute
 func (e Envelope) Fresh(now time.Time) error {
 	switch {
 	case now.Add(earlyBy).Before(e.NotBefore):
-		return Refuse(NotYetValid, "valid from %s, here it is %s", e.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
+		return Reject(NotYetValid, "valid from %s, here it is %s", e.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
 	case !now.Before(e.ExpiresAt):
-		return Refuse(Expired, "expired at %s, here it is %s", e.ExpiresAt.Format(time.RFC3339), now.Format(time.RFC3339))
+		return Reject(Expired, "expired at %s, here it is %s", e.ExpiresAt.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	return nil
 }

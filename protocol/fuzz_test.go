@@ -37,7 +37,7 @@ func judge(t *testing.T, kind, params string) (taken bool) {
 	e := protocol.Envelope{Type: protocol.Type(kind), Params: json.RawMessage(params), Allocation: ids.New[ids.Allocation](), Slots: []string{gpu}}
 	order, err := e.Order()
 	if err != nil {
-		if _, coded := errors.AsType[*protocol.RefusedError](err); !coded {
+		if _, coded := errors.AsType[*protocol.RejectedError](err); !coded {
 			t.Errorf("%q %q is refused without a code: %v", kind, params, err)
 		}
 		return false

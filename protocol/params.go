@@ -70,7 +70,7 @@ func (e Envelope) Order() (Order, error) {
 		_, err := e.AgentUpdate()
 		return Order{}, err
 	}
-	return Order{}, Refuse(TypeUnknown, "no handler for %q in capability %d", e.Type, Capability)
+	return Order{}, Reject(TypeUnknown, "no handler for %q in capability %d", e.Type, Capability)
 }
 
 func (e Envelope) provision() (Order, error) {
@@ -80,11 +80,11 @@ func (e Envelope) provision() (Order, error) {
 	}
 	switch {
 	case p.Principal != "" && p.Principal != e.Allocation.String():
-		return Order{}, Refuse(ParamsInvalid, "principal %q is not the allocation", p.Principal)
+		return Order{}, Reject(ParamsInvalid, "principal %q is not the allocation", p.Principal)
 	case len(p.UserCA) > 0 && p.Principal == "":
-		return Order{}, Refuse(ParamsInvalid, "an authority without a principal would let its every certificate in")
+		return Order{}, Reject(ParamsInvalid, "an authority without a principal would let its every certificate in")
 	case p.StopAfterHours < 0:
-		return Order{}, Refuse(ParamsInvalid, "stop_after_hours is negative")
+		return Order{}, Reject(ParamsInvalid, "stop_after_hours is negative")
 	}
 	if err := p.Limits.check(); err != nil {
 		return Order{}, err
@@ -112,7 +112,7 @@ func (e Envelope) revocation() (Order, error) {
 		return Order{}, err
 	}
 	if p.Mode != "clear" && p.Mode != "purge" {
-		return Order{}, Refuse(ParamsInvalid, "mode %q is neither clear nor purge", p.Mode)
+		return Order{}, Reject(ParamsInvalid, "mode %q is neither clear nor purge", p.Mode)
 	}
 	return e.checked(Order{User: p.User, UID: p.UID, GPUs: p.GPUs, Purge: p.Mode == "purge"})
 }
@@ -123,7 +123,7 @@ func (e Envelope) HealthCheck() (p HealthCheckParams, err error) {
 		return p, err
 	}
 	if p.Level < 0 || p.Level > maxLevel {
-		return p, Refuse(ParamsInvalid, "level %d is not 0 to %d", p.Level, maxLevel)
+		return p, Reject(ParamsInvalid, "level %d is not 0 to %d", p.Level, maxLevel)
 	}
 	return p, nil
 }
@@ -134,7 +134,7 @@ func (e Envelope) GPUReset() (p GPUResetParams, err error) {
 		return p, err
 	}
 	if !gpuUUID.MatchString(p.GPU) {
-		return p, Refuse(ParamsInvalid, "%q is no UUID of a GPU", p.GPU)
+		return p, Reject(ParamsInvalid, "%q is no UUID of a GPU", p.GPU)
 	}
 	return p, nil
 }
@@ -147,11 +147,11 @@ func (e Envelope) AgentUpdate() (p AgentUpdateParams, err error) {
 	}
 	switch {
 	case !build.MatchString(p.Version):
-		return p, Refuse(ParamsInvalid, "%q is no version", p.Version)
+		return p, Reject(ParamsInvalid, "%q is no version", p.Version)
 	case !digest.MatchString(p.Digest):
-		return p, Refuse(ParamsInvalid, "the digest is no SHA-256 in hex")
+		return p, Reject(ParamsInvalid, "the digest is no SHA-256 in hex")
 	case p.Size <= 0 || p.Size > maxBinary:
-		return p, Refuse(ParamsInvalid, "a binary of %d bytes, at most %d", p.Size, maxBinary)
+		return p, Reject(ParamsInvalid, "a binary of %d bytes, at most %d", p.Size, maxBinary)
 	}
 	return p, nil
 }
@@ -159,7 +159,7 @@ func (e Envelope) AgentUpdate() (p AgentUpdateParams, err error) {
 func (l Limits) check() error {
 	const maxWeight = 10000 // of systemd's CPUWeight
 	if l.CPUWeight < 0 || l.CPUWeight > maxWeight || l.MemoryMiB < 0 || l.Tasks < 0 || l.HomeGiB < 0 {
-		return Refuse(ParamsInvalid, "limits %+v cannot be kept", l)
+		return Reject(ParamsInvalid, "limits %+v cannot be kept", l)
 	}
 	return nil
 }
@@ -167,11 +167,11 @@ func (l Limits) check() error {
 // exact decodes parameters and, as with the envelope, demands the canonical form.
 func exact(params json.RawMessage, into any) error {
 	if err := Strict(bytes.NewReader(params), into); err != nil {
-		return Refuse(ParamsInvalid, "parameters: %v", err)
+		return Reject(ParamsInvalid, "parameters: %v", err)
 	}
 	again, err := json.Marshal(into)
 	if err != nil || !bytes.Equal(again, params) {
-		return Refuse(ParamsInvalid, "parameters are not in their canonical form")
+		return Reject(ParamsInvalid, "parameters are not in their canonical form")
 	}
 	return nil
 }
@@ -179,17 +179,17 @@ func exact(params json.RawMessage, into any) error {
 func (e Envelope) checked(o Order) (Order, error) {
 	switch {
 	case !userName.MatchString(o.User):
-		return Order{}, Refuse(ParamsInvalid, "%q is no account name of a tenant", o.User)
+		return Order{}, Reject(ParamsInvalid, "%q is no account name of a tenant", o.User)
 	case o.UID < minUID || o.UID > maxUID:
-		return Order{}, Refuse(ParamsInvalid, "uid %d is not a tenant's", o.UID)
+		return Order{}, Reject(ParamsInvalid, "uid %d is not a tenant's", o.UID)
 	case !slices.Equal(o.GPUs, e.Slots):
-		return Order{}, Refuse(ParamsInvalid, "the GPUs are not those of the envelope's slots")
+		return Order{}, Reject(ParamsInvalid, "the GPUs are not those of the envelope's slots")
 	case len(o.GPUs) == 0:
-		return Order{}, Refuse(ParamsInvalid, "no GPU is named")
+		return Order{}, Reject(ParamsInvalid, "no GPU is named")
 	}
 	for _, uuid := range o.GPUs {
 		if !gpuUUID.MatchString(uuid) {
-			return Order{}, Refuse(ParamsInvalid, "%q is no UUID of a GPU", uuid)
+			return Order{}, Reject(ParamsInvalid, "%q is no UUID of a GPU", uuid)
 		}
 	}
 	return o, o.logins()
@@ -205,7 +205,7 @@ func (o Order) logins() error {
 	}
 	rising := slices.IsSorted(o.Revoked) && len(slices.Compact(slices.Clone(o.Revoked))) == len(o.Revoked)
 	if len(o.Revoked) > maxRevoked || !rising {
-		return Refuse(ParamsInvalid, "%d revoked serials: want rising ones, at most %d", len(o.Revoked), maxRevoked)
+		return Reject(ParamsInvalid, "%d revoked serials: want rising ones, at most %d", len(o.Revoked), maxRevoked)
 	}
 	return nil
 }
@@ -214,12 +214,12 @@ func (o Order) logins() error {
 // command= would run outside what the tenant was given.
 func checkKeys(lines []string) error {
 	if len(lines) > maxKeys {
-		return Refuse(ParamsInvalid, "%d public keys, at most %d", len(lines), maxKeys)
+		return Reject(ParamsInvalid, "%d public keys, at most %d", len(lines), maxKeys)
 	}
 	for i, line := range lines {
 		_, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
 		if err != nil || len(options) > 0 || len(rest) > 0 || strings.ContainsAny(line, "\r\n\x00") {
-			return Refuse(ParamsInvalid, "public key %d is not one key without options", i+1)
+			return Reject(ParamsInvalid, "public key %d is not one key without options", i+1)
 		}
 	}
 	return nil

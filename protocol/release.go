@@ -55,23 +55,23 @@ func (r Release) Canonical() ([]byte, error) {
 func OpenRelease(metadata, signature []byte, keys map[string][]byte) (Release, error) {
 	var r Release
 	if len(metadata) > MaxBody {
-		return r, Refuse(ParamsInvalid, "release metadata of %d bytes, at most %d", len(metadata), MaxBody)
+		return r, Reject(ParamsInvalid, "release metadata of %d bytes, at most %d", len(metadata), MaxBody)
 	}
 	kid, err := signer(Signed{Body: metadata, Signature: signature}, keys)
 	switch {
 	case CodeOf(err) == KeyUnknown:
-		return r, Refuse(KeyUnknown, "no release key is known here")
+		return r, Reject(KeyUnknown, "no release key is known here")
 	case err != nil:
-		return r, Refuse(SignatureInvalid, "no release key that is known here has signed this release")
+		return r, Reject(SignatureInvalid, "no release key that is known here has signed this release")
 	}
 	if err := Strict(bytes.NewReader(metadata), &r); err != nil {
-		return Release{}, Refuse(ParamsInvalid, "not a release: %v", err)
+		return Release{}, Reject(ParamsInvalid, "not a release: %v", err)
 	}
 	if again, err := r.Canonical(); err != nil || !bytes.Equal(again, metadata) {
-		return Release{}, Refuse(ParamsInvalid, "the release is not in its canonical form")
+		return Release{}, Reject(ParamsInvalid, "the release is not in its canonical form")
 	}
 	if r.Kid != kid {
-		return Release{}, Refuse(ParamsInvalid, "the release names key %q and is signed by %q", r.Kid, kid)
+		return Release{}, Reject(ParamsInvalid, "the release names key %q and is signed by %q", r.Kid, kid)
 	}
 	return r, r.Sound()
 }
@@ -80,19 +80,19 @@ func OpenRelease(metadata, signature []byte, keys map[string][]byte) (Release, e
 func (r Release) Sound() error {
 	switch {
 	case r.V != ReleaseVersion:
-		return Refuse(VersionUnsupported, "release of form %d, this build knows %d", r.V, ReleaseVersion)
+		return Reject(VersionUnsupported, "release of form %d, this build knows %d", r.V, ReleaseVersion)
 	case !releaseName.MatchString(r.Version):
-		return Refuse(ParamsInvalid, "%q is no version of a release", r.Version)
+		return Reject(ParamsInvalid, "%q is no version of a release", r.Version)
 	case !releasePlatform.MatchString(r.Platform):
-		return Refuse(ParamsInvalid, "%q is no platform, such as linux/amd64", r.Platform)
+		return Reject(ParamsInvalid, "%q is no platform, such as linux/amd64", r.Platform)
 	case !releaseDigest.MatchString(r.Digest):
-		return Refuse(ParamsInvalid, "the digest is no SHA-256 in hex")
+		return Reject(ParamsInvalid, "the digest is no SHA-256 in hex")
 	case r.Size <= 0 || r.Size > MaxBinary:
-		return Refuse(ParamsInvalid, "a build of %d bytes, at most %d", r.Size, MaxBinary)
+		return Reject(ParamsInvalid, "a build of %d bytes, at most %d", r.Size, MaxBinary)
 	case !r.IssuedAt.Before(r.ExpiresAt):
-		return Refuse(ParamsInvalid, "the release expires at or before its beginning")
+		return Reject(ParamsInvalid, "the release expires at or before its beginning")
 	case !AtLeast(r.Version, r.Minimum):
-		return Refuse(ParamsInvalid, "version %s is below its own minimum %s", r.Version, r.Minimum)
+		return Reject(ParamsInvalid, "version %s is below its own minimum %s", r.Version, r.Minimum)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func Higher(a, b string) string {
 
 // Why a node does not become a build, or is no longer the one it was asked to be.
 const (
-	DigestMismatch   Refusal = "digest_mismatch"
-	DowngradeRefused Refusal = "downgrade_refused"
-	RolledBack       Refusal = "rolled_back"
+	DigestMismatch   RejectReason = "digest_mismatch"
+	DowngradeRefused RejectReason = "downgrade_refused"
+	RolledBack       RejectReason = "rolled_back"
 )

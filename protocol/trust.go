@@ -60,18 +60,18 @@ const maxTrustKeys = 8
 func OpenStatement(s Signed, keys map[string][]byte) (TrustStatement, error) {
 	var t TrustStatement
 	if len(s.Body) > MaxBody {
-		return t, Refuse(EnvelopeInvalid, "trust statement of %d bytes, at most %d", len(s.Body), MaxBody)
+		return t, Reject(EnvelopeInvalid, "trust statement of %d bytes, at most %d", len(s.Body), MaxBody)
 	}
 	kid, err := signer(s, keys)
 	if err != nil {
 		return t, err
 	}
 	if err := Strict(bytes.NewReader(s.Body), &t); err != nil {
-		return t, Refuse(EnvelopeInvalid, "not a trust statement: %v", err)
+		return t, Reject(EnvelopeInvalid, "not a trust statement: %v", err)
 	}
 	again, err := t.Canonical()
 	if err != nil || !bytes.Equal(again, s.Body) {
-		return t, Refuse(EnvelopeInvalid, "the trust statement is not in its canonical form")
+		return t, Reject(EnvelopeInvalid, "the trust statement is not in its canonical form")
 	}
 	return t, t.sound(kid)
 }
@@ -79,20 +79,20 @@ func OpenStatement(s Signed, keys map[string][]byte) (TrustStatement, error) {
 func (t TrustStatement) sound(kid string) error {
 	switch {
 	case t.V != Version:
-		return Refuse(VersionUnsupported, "trust statement version %d, this build speaks %d", t.V, Version)
+		return Reject(VersionUnsupported, "trust statement version %d, this build speaks %d", t.V, Version)
 	case t.Kid != kid:
-		return Refuse(EnvelopeInvalid, "the trust statement names key %q and is signed by %q", t.Kid, kid)
+		return Reject(EnvelopeInvalid, "the trust statement names key %q and is signed by %q", t.Kid, kid)
 	case t.Node.UUID == uuid.Nil:
-		return Refuse(EnvelopeInvalid, "the trust statement names no node")
+		return Reject(EnvelopeInvalid, "the trust statement names no node")
 	case t.Sequence < 1:
-		return Refuse(EnvelopeInvalid, "the trust statement has no sequence")
+		return Reject(EnvelopeInvalid, "the trust statement has no sequence")
 	case len(t.TaskKeys) == 0 || len(t.TaskKeys) > maxTrustKeys || len(t.ReleaseKeys) > maxTrustKeys:
-		return Refuse(EnvelopeInvalid, "%d task keys and %d release keys, want 1 to %d", len(t.TaskKeys), len(t.ReleaseKeys), maxTrustKeys)
+		return Reject(EnvelopeInvalid, "%d task keys and %d release keys, want 1 to %d", len(t.TaskKeys), len(t.ReleaseKeys), maxTrustKeys)
 	}
 	for _, keys := range []map[string][]byte{t.TaskKeys, t.ReleaseKeys} {
 		for kid, key := range keys {
 			if kid == "" || len(key) != ed25519.PublicKeySize {
-				return Refuse(EnvelopeInvalid, "key %q is no Ed25519 public key", kid)
+				return Reject(EnvelopeInvalid, "key %q is no Ed25519 public key", kid)
 			}
 		}
 	}

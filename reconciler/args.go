@@ -69,8 +69,8 @@ type RecordNode struct {
 	Reason string       `json:"reason"`
 }
 
-// CarryObject asks the room of a declaration to carry it out, or to let it go.
-type CarryObject struct {
+// ApplyObject asks the room of a declaration to carry it out, or to let it go.
+type ApplyObject struct {
 	ObjectKind desired.Kind `json:"object_kind" river:"unique"`
 	Object     uuid.UUID    `json:"object" river:"unique"`
 	Generation int64        `json:"generation" river:"unique"`
@@ -85,14 +85,14 @@ func (ReleaseAllocation) Kind() string { return "release_allocation" }
 func (ProbeNode) Kind() string         { return "probe_node" }
 func (RecordAllocation) Kind() string  { return "record_allocation" }
 func (RecordNode) Kind() string        { return "record_node" }
-func (CarryObject) Kind() string       { return "carry_object" }
+func (ApplyObject) Kind() string       { return "apply_object" }
 
 func (EnsureAllocation) InsertOpts() river.InsertOpts  { return opts(QueueProvision) }
 func (ReleaseAllocation) InsertOpts() river.InsertOpts { return opts(QueueProvision) }
 func (ProbeNode) InsertOpts() river.InsertOpts         { return opts(QueueProvision) }
 func (RecordAllocation) InsertOpts() river.InsertOpts  { return opts(QueueRecord) }
 func (RecordNode) InsertOpts() river.InsertOpts        { return opts(QueueRecord) }
-func (CarryObject) InsertOpts() river.InsertOpts       { return opts(QueueRecord) }
+func (ApplyObject) InsertOpts() river.InsertOpts       { return opts(QueueRecord) }
 
 // Five tries: the loop asks again, and is the real retry.
 const maxAttempts = 5
@@ -130,6 +130,6 @@ func job(a plan.Action, ask int64) river.JobArgs {
 	case a.Verb == plan.Record:
 		return RecordNode{node, a.Event, ask, a.Reason}
 	default:
-		return CarryObject{a.Kind, a.Object, a.Generation, a.Epoch, ask, a.Reason}
+		return ApplyObject{a.Kind, a.Object, a.Generation, a.Epoch, ask, a.Reason}
 	}
 }

@@ -96,8 +96,8 @@ func (h *History) DriftOf(ctx context.Context, object uuid.UUID, limit int) ([]D
 	return h.Drifts(ctx, DriftFilter{Object: object, Limit: limit})
 }
 
-// Standing reads what is open of several objects, by their ids.
-func (h *History) Standing(ctx context.Context, of []uuid.UUID) (map[uuid.UUID][]Drift, error) {
+// OpenDrift reads what is open of several objects, by their ids.
+func (h *History) OpenDrift(ctx context.Context, of []uuid.UUID) (map[uuid.UUID][]Drift, error) {
 	rows, err := h.DB.Query(ctx, selectOpenOf, of)
 	if err != nil {
 		return nil, fmt.Errorf("reading standing drift: %w", err)

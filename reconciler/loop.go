@@ -42,7 +42,7 @@ type Loop struct {
 	// Limits are read once for each pass, so that one plan sees one revision.
 	Limits  func() Limits
 	Naming  ids.Naming // of drift
-	Figures *Figures   // nil: nobody counts
+	Figures *Metrics   // nil: nobody counts
 	Log     *slog.Logger
 }
 
@@ -108,7 +108,7 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 	}
 	var did answered
 	err = pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
-		due, err := takeDue(ctx, tx, batch)
+		due, err := lockDue(ctx, tx, batch)
 		if err != nil || len(due) == 0 {
 			return err
 		}
@@ -125,7 +125,7 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 	if did.acted {
 		failpoint.Hit("loop.pass.after_commit")
 	}
-	l.tell(did)
+	l.emitEvents(did)
 	return taken, nil
 }
 
@@ -135,8 +135,8 @@ type answered struct {
 	drift []plan.Drift
 }
 
-// tell is for after the commit: facts are waited for, and figures count what is true.
-func (l *Loop) tell(did answered) {
+// emitEvents is for after the commit: facts are waited for, and figures count what is true.
+func (l *Loop) emitEvents(did answered) {
 	if len(did.drift) > 0 {
 		l.Figures.Moved(did.drift)
 		l.Hints.Send(event.Topic)
@@ -145,7 +145,7 @@ func (l *Loop) tell(did answered) {
 
 // answer plans for due objects and writes the whole answer in tx.
 func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limits) (did answered, err error) {
-	now, world, err := look(ctx, tx, due)
+	now, world, err := readState(ctx, tx, due)
 	if err != nil {
 		return answered{}, err
 	}
@@ -173,7 +173,7 @@ func (l *Loop) step(ctx context.Context, s *sweep) error {
 	}
 	var did answered
 	if err := pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
-		due, err := lookUp(ctx, tx, keys)
+		due, err := lockSwept(ctx, tx, keys)
 		if err != nil || len(due) == 0 {
 			return err
 		}
@@ -182,7 +182,7 @@ func (l *Loop) step(ctx context.Context, s *sweep) error {
 	}); err != nil {
 		return err
 	}
-	l.tell(did)
+	l.emitEvents(did)
 	return nil
 }
 

@@ -75,7 +75,7 @@ func TestMarkDuringAPassIsKept(t *testing.T) {
 			s.lines(rows)
 			marked := make(chan error, 1)
 			err := pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
-				due, err := takeDue(t.Context(), tx, batch)
+				due, err := lockDue(t.Context(), tx, batch)
 				if err != nil || len(due) != 1 {
 					return fmt.Errorf("took %d: %w", len(due), err)
 				}

@@ -24,7 +24,7 @@ import (
 func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (held map[int]string, err error) {
 	var budget check.Budget
 	if slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Judged }) {
-		if budget, err = judged(ctx, tx, p, limits); err != nil {
+		if budget, err = breakerBudget(ctx, tx, p, limits); err != nil {
 			return nil, err
 		}
 	}
@@ -37,9 +37,9 @@ func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits)
 	return held, nil
 }
 
-// judged is what the platform may still do by its own judgement in the breaker's
+// breakerBudget is what the platform may still do by its own judgement in the breaker's
 // period, and what it has done already.
-func judged(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (check.Budget, error) {
+func breakerBudget(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (check.Budget, error) {
 	if _, err := tx.Exec(ctx, lockJudged); err != nil {
 		return check.Budget{}, fmt.Errorf("waiting for other plans: %w", err)
 	}

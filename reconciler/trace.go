@@ -54,7 +54,7 @@ func (t *Tracer) Trace(ctx context.Context, kind desired.Kind, scope, name strin
 		return desired.Object{}, nil, err
 	}
 	steps := []TraceStep{}
-	for _, tell := range append([]Teller{t.History.tellPlans, t.History.tellDrift}, t.Others...) {
+	for _, tell := range append([]Teller{t.History.tracePlans, t.History.traceDrift}, t.Others...) {
 		some, err := tell(ctx, o, stepsEach)
 		if err != nil {
 			return desired.Object{}, nil, err
@@ -67,14 +67,14 @@ func (t *Tracer) Trace(ctx context.Context, kind desired.Kind, scope, name strin
 	return o, steps, nil
 }
 
-func (h *History) tellPlans(ctx context.Context, o desired.Object, limit int) ([]TraceStep, error) {
+func (h *History) tracePlans(ctx context.Context, o desired.Object, limit int) ([]TraceStep, error) {
 	actions, err := h.Of(ctx, o.UID.UUID, limit)
 	if err != nil {
 		return nil, err
 	}
 	steps := make([]TraceStep, len(actions))
 	for i, a := range actions {
-		steps[i] = TraceStep{Stage: StagePlan, At: a.At, State: "asked", Text: a.say(), Reference: a.Plan.String()}
+		steps[i] = TraceStep{Stage: StagePlan, At: a.At, State: "asked", Text: a.describe(), Reference: a.Plan.String()}
 		if a.Held != "" {
 			steps[i].State = "held"
 			steps[i].Text += "; blocked: " + a.Held
@@ -83,7 +83,7 @@ func (h *History) tellPlans(ctx context.Context, o desired.Object, limit int) ([
 	return steps, nil
 }
 
-func (a StoredAction) say() string {
+func (a StoredAction) describe() string {
 	text := a.Verb
 	if a.Event != "" {
 		text += " " + a.Event
@@ -91,7 +91,7 @@ func (a StoredAction) say() string {
 	return fmt.Sprintf("%s generation %d: %s", text, a.Generation, a.Reason)
 }
 
-func (h *History) tellDrift(ctx context.Context, o desired.Object, limit int) ([]TraceStep, error) {
+func (h *History) traceDrift(ctx context.Context, o desired.Object, limit int) ([]TraceStep, error) {
 	found, err := h.DriftOf(ctx, o.UID.UUID, limit)
 	if err != nil {
 		return nil, err

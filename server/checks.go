@@ -60,7 +60,7 @@ func (s *Server) askSource(context.Context) (rest.Status, string) {
 }
 
 func (s *Server) askFleet(ctx context.Context) (rest.Status, string) {
-	silent, all, err := s.rooms.sets[RoleAPI].observed.SilentNodes(ctx)
+	silent, all, err := s.rooms.sets[RoleAPI].observed.StaleNodes(ctx)
 	switch {
 	case err != nil:
 		return rest.Degraded, err.Error()

@@ -24,12 +24,12 @@ const SourceName = "fleet"
 
 // follower follows the sources with the rights of the loop, and has each word about
 // a commit told where it is written.
-func (s *Server) follower() *sync.Follower {
+func (s *Server) follower() *sync.Syncer {
 	r, room := s.rooms, s.rooms.sets[RoleReconcile]
-	f := &sync.Follower{
+	f := &sync.Syncer{
 		Desired: room.desired, Change: room.changes, Reports: &forge.Reports{DB: room.db, Jobs: r.jobs}, Root: *s.cfg.Source,
 		Environment: s.cfg.Environment, Development: s.cfg.Profile.Development, Dir: s.cfg.gitDir(), Rules: r.policy.following,
-		Naming: s.cfg.naming(), Figures: sync.NewFigures(), Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Naming: s.cfg.naming(), Figures: sync.NewMetrics(), Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
 	room.desired.Record = f.Record
 	s.figures.MustRegister(f.Figures)

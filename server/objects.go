@@ -21,11 +21,11 @@ func (s *Server) known(ctx context.Context, of []desired.Object) (map[ids.Object
 		all[i] = o.UID.UUID
 		byKind[o.Kind] = append(byKind[o.Kind], o.UID.UUID)
 	}
-	carried, err := a.observed.Carried(ctx, all)
+	carried, err := a.observed.AppliedSpecs(ctx, all)
 	if err != nil {
 		return nil, err
 	}
-	drifts, err := a.changes.History.Standing(ctx, all)
+	drifts, err := a.changes.History.OpenDrift(ctx, all)
 	if err != nil {
 		return nil, err
 	}

@@ -56,9 +56,9 @@ type rooms struct {
 	hints *hint.Bus
 
 	policy policy
-	drift  *reconciler.Figures
+	drift  *reconciler.Metrics
 	// taskFigures are of all roles that run here together.
-	taskFigures *nodetask.Figures
+	taskFigures *nodetask.Metrics
 
 	jobs  *river.Client[pgx.Tx]       // of the workers, or of the loop
 	paces func(context.Context) error // has the workers follow the policies; nil without workers
@@ -149,7 +149,7 @@ func prepare(ctx context.Context, c Config) error {
 }
 
 func furnish(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, url func() string) (*rooms, error) {
-	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewFigures(), taskFigures: nodetask.NewFigures()}
+	r := &rooms{pools: pools, sets: map[Role]*set{}, hints: hints, drift: reconciler.NewMetrics(), taskFigures: nodetask.NewMetrics()}
 	var err error
 	if r.custody, err = keystore.Open(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (r *rooms) furnishFor(c Config, db pg.Pool) *set {
 		Payments: s.payments, Figures: billing.NewFigures(), Policy: r.policy.money, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	s.changes = &change.Service{
-		DB: db, Desired: s.desired, Identity: s.identity, World: world{s, r.policy.client}, History: &reconciler.History{DB: db}, Rules: r.policy.changes,
+		DB: db, Desired: s.desired, Identity: s.identity, Affected: world{s, r.policy.client}, History: &reconciler.History{DB: db}, Rules: r.policy.changes,
 		Normal: schema.normal, Validate: validate.Run, Naming: c.naming(), Hints: r.hints, Clock: c.Clock,
 	}
 	return s

@@ -31,7 +31,7 @@ type Server struct {
 	rooms *rooms
 	nats  *nats.Conn
 	relay *event.Relay
-	sync  *sync.Follower
+	sync  *sync.Syncer
 	stop  context.CancelFunc
 	group *errgroup.Group
 	// figures takes what each role counts, as the role starts.

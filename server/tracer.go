@@ -93,7 +93,7 @@ func tellJob(j *rivertype.JobRow) reconciler.TraceStep {
 
 // tellTasks: what nodes were ordered to do.
 func (s *set) tellTasks(ctx context.Context, o desired.Object, limit int) (steps []reconciler.TraceStep, err error) {
-	var tasks []nodetask.Told
+	var tasks []nodetask.TaskSummary
 	switch o.Kind {
 	case desired.KindAllocation:
 		tasks, err = s.tasks.Of(ctx, ids.Allocation(o.UID), limit)
@@ -130,7 +130,7 @@ func (s *set) tellObserved(ctx context.Context, o desired.Object, _ int) ([]reco
 		return []reconciler.TraceStep{step}, nil
 	}
 	steps := []reconciler.TraceStep{}
-	c, known, err := s.observed.CarriedOut(ctx, o.UID.UUID)
+	c, known, err := s.observed.LastApplied(ctx, o.UID.UUID)
 	if err != nil {
 		return nil, err
 	}

@@ -126,9 +126,9 @@ func (m *Machine) Examine(ctx context.Context, inventory protocol.Inventory, err
 	seen := m.seen
 	m.mu.Unlock()
 	if err != nil { // half of it would look like hardware that is gone
-		return gpu.Examination{Health: m.watch.Look(ctx, nil, nil, err)}
+		return gpu.Examination{Health: m.watch.Check(ctx, nil, nil, err)}
 	}
-	m.watch.Ask(ctx)
+	m.watch.Query(ctx)
 	host, cards := m.watch.Topology(topologyProbe), seen.Cards
 	var found gpu.Examination
 	if host != nil {
@@ -136,18 +136,18 @@ func (m *Machine) Examine(ctx context.Context, inventory protocol.Inventory, err
 		cards, found.Topology, found.Whole = whole.GPUs, &whole, len(whole.Missing) == 0
 	}
 	said := append(slices.Clone(seen.Health), m.watch.Links(cards, seen.Replays)...)
-	found.Health = m.watch.Look(ctx, inventory.GPUs, said, nil)
+	found.Health = m.watch.Check(ctx, inventory.GPUs, said, nil)
 	return found
 }
 
-// Judge corrects what the driver alone says of devices by all that is known: what is
+// MergeHealth corrects what the driver alone says of devices by all that is known: what is
 // handed out is judged by the same words that are reported.
-func (m *Machine) Judge(ctx context.Context, gpus []protocol.GPU) {
+func (m *Machine) MergeHealth(ctx context.Context, gpus []protocol.GPU) {
 	m.mu.Lock()
 	said := slices.Clone(m.seen.Health)
 	m.mu.Unlock()
 	if len(said) > 0 {
-		health.Judge(gpus, m.watch.Look(ctx, gpus, said, nil))
+		health.MergeHealth(gpus, m.watch.Check(ctx, gpus, said, nil))
 	}
 }
 

@@ -13,23 +13,23 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Patient is what the tasks about a node's devices are carried out on.
-type Patient interface {
+// Devices is what the tasks about a node's devices are carried out on.
+type Devices interface {
 	gpu.Provider
 	gpu.Examiner
 	// Reset resets one device; it fails where anything uses it.
 	Reset(ctx context.Context, g protocol.GPU) error
 }
 
-var _ Patient = (*Machine)(nil)
+var _ Devices = (*Machine)(nil)
 
 // Handlers carry out the tasks about the node that concern its devices.
-func Handlers(p Patient) map[protocol.Type]runner.Handler {
-	d := doctor{p}
+func Handlers(p Devices) map[protocol.Type]runner.Handler {
+	d := diagnostics{p}
 	return map[protocol.Type]runner.Handler{protocol.HealthCheck: d.check, protocol.GPUReset: d.reset}
 }
 
-type doctor struct{ Patient }
+type diagnostics struct{ Devices }
 
 // Checked answers a health check.
 type Checked struct {
@@ -53,7 +53,7 @@ const (
 
 // check looks at the node as deep as the level says. What it finds is in the report
 // that follows as well.
-func (d doctor) check(ctx context.Context, j runner.Job) (any, error) {
+func (d diagnostics) check(ctx context.Context, j runner.Job) (any, error) {
 	p, err := j.Envelope.HealthCheck()
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (d doctor) check(ctx context.Context, j runner.Job) (any, error) {
 	}
 	for _, g := range inventory.GPUs {
 		if g.Processes > 0 {
-			return nil, protocol.Refuse(protocol.SlotBusy, "%s is in use: a check of level %d is for an idle node", g.UUID, p.Level)
+			return nil, protocol.Reject(protocol.SlotBusy, "%s is in use: a check of level %d is for an idle node", g.UUID, p.Level)
 		}
 	}
 	if err := diagnose(ctx, p.Level, &answer); err != nil {
@@ -86,7 +86,7 @@ func diagnose(ctx context.Context, level int, answer *Checked) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if _, err := health.Start(ctx, dcgmPath, "diag", "-r", fmt.Sprint(level)); err != nil {
-		return protocol.Refuse(protocol.GPUUnhealthy, "diagnostics of level %d: %v", level, err)
+		return protocol.Reject(protocol.GPUUnhealthy, "diagnostics of level %d: %v", level, err)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ type Was struct {
 
 // reset resets one device. The runner has looked that no tenant holds it; that
 // nothing uses it is looked at here, last.
-func (d doctor) reset(ctx context.Context, j runner.Job) (any, error) {
+func (d diagnostics) reset(ctx context.Context, j runner.Job) (any, error) {
 	p, err := j.Envelope.GPUReset()
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (d doctor) reset(ctx context.Context, j runner.Job) (any, error) {
 		return nil, err
 	}
 	if before.Processes > 0 && p.ExpectIdle {
-		return nil, protocol.Refuse(protocol.SlotBusy, "%d processes use %s", before.Processes, p.GPU)
+		return nil, protocol.Reject(protocol.SlotBusy, "%d processes use %s", before.Processes, p.GPU)
 	}
 	// A crash here comes back to the same place: a device that was reset is reset
 	// once more, and nobody was let in between.
@@ -126,14 +126,14 @@ func (d doctor) reset(ctx context.Context, j runner.Job) (any, error) {
 	return Was{before, after}, nil
 }
 
-func (d doctor) device(ctx context.Context, uuid string) (protocol.GPU, error) {
+func (d diagnostics) device(ctx context.Context, uuid string) (protocol.GPU, error) {
 	inventory, err := d.Inventory(ctx)
 	if err != nil {
 		return protocol.GPU{}, err
 	}
 	i := slices.IndexFunc(inventory.GPUs, func(g protocol.GPU) bool { return g.UUID == uuid })
 	if i < 0 {
-		return protocol.GPU{}, protocol.Refuse(protocol.ParamsInvalid, "%s is not on this host", uuid)
+		return protocol.GPU{}, protocol.Reject(protocol.ParamsInvalid, "%s is not on this host", uuid)
 	}
 	return inventory.GPUs[i], nil
 }

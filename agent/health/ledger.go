@@ -112,7 +112,7 @@ func (l *Ledger) Reports(gpus []protocol.GPU) (all []protocol.HealthReport) {
 		if i < 0 {
 			continue
 		}
-		r := SayXID(gpus[i].UUID, e.XID)
+		r := NewXIDReport(gpus[i].UUID, e.XID)
 		r.Since = e.First.UTC().Truncate(time.Second)
 		all = append(all, r)
 		spoken[gpus[i].UUID] = true

@@ -46,7 +46,7 @@ func disk(_ context.Context, root string) (all []protocol.HealthReport, err erro
 			continue
 		}
 		seen[id] = true
-		if f, wrong := judgeDisk(m, s); wrong {
+		if f, wrong := diskHealth(m, s); wrong {
 			all = append(all, f)
 		}
 	}
@@ -57,15 +57,15 @@ func disk(_ context.Context, root string) (all []protocol.HealthReport, err erro
 	return orWell(all, "disk"), nil
 }
 
-func judgeDisk(mount string, s syscall.Statfs_t) (protocol.HealthReport, bool) {
+func diskHealth(mount string, s syscall.Statfs_t) (protocol.HealthReport, bool) {
 	const readOnly = 1 // ST_RDONLY
 	switch {
 	case s.Flags&readOnly != 0:
-		return Say("disk", "", "disk_read_only", mount+" is read-only"), true
+		return NewReport("disk", "", "disk_read_only", mount+" is read-only"), true
 	case s.Blocks > 0 && 100-100*s.Bavail/s.Blocks >= fullPercent:
-		return Say("disk", "", "disk_full", mount+" is nearly full"), true
+		return NewReport("disk", "", "disk_full", mount+" is nearly full"), true
 	case s.Files > 0 && 100-100*s.Ffree/s.Files >= fullInodes:
-		return Say("disk", "", "disk_full", mount+" has few file entries left"), true
+		return NewReport("disk", "", "disk_full", mount+" has few file entries left"), true
 	}
 	return protocol.HealthReport{}, false
 }
@@ -75,7 +75,7 @@ func failing(root string) (all []protocol.HealthReport) {
 	states, _ := filepath.Glob(filepath.Join(root, "/sys/class/nvme/nvme*/state"))
 	for _, at := range states {
 		if state := line(at); state != "" && state != "live" {
-			all = append(all, Say("disk", "", "disk_failing", fmt.Sprintf("%s is %s", filepath.Base(filepath.Dir(at)), state)))
+			all = append(all, NewReport("disk", "", "disk_failing", fmt.Sprintf("%s is %s", filepath.Base(filepath.Dir(at)), state)))
 			break // one is enough, and each check is said once
 		}
 	}
@@ -119,10 +119,10 @@ func memory(_ context.Context, root string) (all []protocol.HealthReport, err er
 		lost += counter(filepath.Join(mc, "ue_count"))
 	}
 	if lost > 0 {
-		all = append(all, Say("memory", "", "memory_uncorrected", "host memory lost data"))
+		all = append(all, NewReport("memory", "", "memory_uncorrected", "host memory lost data"))
 	}
 	if corrected >= manyCorrected {
-		all = append(all, Say("memory", "", "memory_corrected", "host memory corrects many errors"))
+		all = append(all, NewReport("memory", "", "memory_corrected", "host memory corrects many errors"))
 	}
 	return orWell(all, "memory"), nil
 }
@@ -149,7 +149,7 @@ func network(_ context.Context, root string) (all []protocol.HealthReport, err e
 		}
 	}
 	if len(down) > 0 {
-		all = append(all, Say("network", "", "nic_down", strings.Join(down, ", ")+" has no link"))
+		all = append(all, NewReport("network", "", "nic_down", strings.Join(down, ", ")+" has no link"))
 	}
 	return orWell(all, "network"), nil
 }
@@ -165,16 +165,16 @@ func clockProbe(ctx context.Context, root string) ([]protocol.HealthReport, erro
 	var t syscall.Timex
 	state, err := syscall.Adjtimex(&t)
 	if errors.Is(err, syscall.EPERM) {
-		return askTimedate(ctx)
+		return queryTimedate(ctx)
 	} else if err != nil {
 		return nil, fmt.Errorf("asking for the clock's state: %w", err)
 	}
-	return judgeClock(state, t), nil
+	return clockHealth(state, t), nil
 }
 
-// askTimedate asks who may: the unit of the root half refuses every call that could
+// queryTimedate asks who may: the unit of the root half refuses every call that could
 // set the clock, and the one that reads its state is one of them.
-func askTimedate(ctx context.Context) (all []protocol.HealthReport, err error) {
+func queryTimedate(ctx context.Context) (all []protocol.HealthReport, err error) {
 	out, err := exec.CommandContext(ctx, "/usr/bin/timedatectl", "show", "--property=NTPSynchronized", "--value").Output()
 	if err != nil {
 		return nil, fmt.Errorf("asking systemd for the clock's state: %w", err)
@@ -186,16 +186,16 @@ func askTimedate(ctx context.Context) (all []protocol.HealthReport, err error) {
 }
 
 func unsynchronised() protocol.HealthReport {
-	return Say("clock", "", "clock_unsynchronised", "nothing synchronises the clock")
+	return NewReport("clock", "", "clock_unsynchronised", "nothing synchronises the clock")
 }
 
-func judgeClock(state int, t syscall.Timex) (all []protocol.HealthReport) {
+func clockHealth(state int, t syscall.Timex) (all []protocol.HealthReport) {
 	const unsteered, timeError = 0x40, 5 // STA_UNSYNC, TIME_ERROR
 	if state == timeError || t.Status&unsteered != 0 {
 		all = append(all, unsynchronised())
 	}
 	if t.Maxerror > farOff && t.Status&unsteered == 0 {
-		all = append(all, Say("clock", "", "clock_offset", "the clock may be half a minute off"))
+		all = append(all, NewReport("clock", "", "clock_offset", "the clock may be half a minute off"))
 	}
 	return orWell(all, "clock")
 }

@@ -32,13 +32,13 @@ type Watch struct {
 	First  time.Duration // how long the first look waits for its probes; 5 s when zero
 
 	mu       sync.Mutex
-	probes   map[string]*asked
+	probes   map[string]*probeState
 	patience Patience
 	replays  map[string]int64
 }
 
-// asked is one probe and its last answer.
-type asked struct {
+// probeState is one probe and its last answer.
+type probeState struct {
 	began, ended time.Time
 	running      bool
 	answered     chan struct{} // closed by the first end
@@ -67,14 +67,14 @@ func or(d, usual time.Duration) time.Duration {
 	return d
 }
 
-// Look returns every source's word. gpus are the devices as the driver lists them,
+// Check returns every source's word. gpus are the devices as the driver lists them,
 // said what it says of them, err why it says nothing.
-func (w *Watch) Look(ctx context.Context, gpus []protocol.GPU, said []protocol.HealthReport, err error) []protocol.HealthReport {
-	w.Ask(ctx)
+func (w *Watch) Check(ctx context.Context, gpus []protocol.GPU, said []protocol.HealthReport, err error) []protocol.HealthReport {
+	w.Query(ctx)
 	now := w.Clock.Now()
 	all := slices.Clone(said)
 	if err != nil {
-		all = append(all, Say("driver", "", "driver_silent", ""))
+		all = append(all, NewReport("driver", "", "driver_silent", ""))
 	}
 	all = append(all, w.heard(ctx, gpus, now)...)
 	w.mu.Lock()
@@ -106,25 +106,25 @@ func (w *Watch) names() []string {
 	return append(slices.Sorted(maps.Keys(Probes)), w.Extra...)
 }
 
-// Ask starts what is due, and gives the first round a moment.
-func (w *Watch) Ask(ctx context.Context) {
-	w.ask(ctx)
+// Query starts what is due, and gives the first round a moment.
+func (w *Watch) Query(ctx context.Context) {
+	w.query(ctx)
 	w.wait(ctx)
 }
 
-// ask starts what is due. One that still hangs is not started again: in a driver's
+// query starts what is due. One that still hangs is not started again: in a driver's
 // uninterruptible sleep a child outlives even SIGKILL, and a second would join it.
-func (w *Watch) ask(ctx context.Context) {
+func (w *Watch) query(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.probes == nil {
-		w.probes = map[string]*asked{}
+		w.probes = map[string]*probeState{}
 	}
 	now := w.Clock.Now()
 	for _, name := range w.names() {
 		a := w.probes[name]
 		if a == nil {
-			a = &asked{answered: make(chan struct{})}
+			a = &probeState{answered: make(chan struct{})}
 			w.probes[name] = a
 		}
 		if a.running || !a.began.IsZero() && now.Sub(a.began) < or(w.Every, probeEvery) {
@@ -135,7 +135,7 @@ func (w *Watch) ask(ctx context.Context) {
 	}
 }
 
-func (w *Watch) run(ctx context.Context, name string, a *asked) {
+func (w *Watch) run(ctx context.Context, name string, a *probeState) {
 	ctx, cancel := context.WithTimeout(ctx, or(w.Within, probeWithin))
 	defer cancel()
 	text, err := w.Run(ctx, name)
@@ -178,14 +178,14 @@ func (w *Watch) wait(ctx context.Context) {
 }
 
 // hangs: its last answer is believed a little longer, a driver may be busy.
-func (a *asked) hangs(now time.Time, every time.Duration) bool {
+func (a *probeState) hangs(now time.Time, every time.Duration) bool {
 	return a.running && now.Sub(a.began) >= missedLooks*every
 }
 
 // says is the probe's word, or that it has none.
-func (a *asked) says(name string, gpus []protocol.GPU, now time.Time, every time.Duration) []protocol.HealthReport {
+func (a *probeState) says(name string, gpus []protocol.GPU, now time.Time, every time.Duration) []protocol.HealthReport {
 	if a == nil || a.ended.IsZero() || a.err != nil || a.hangs(now, every) {
-		return []protocol.HealthReport{Say(name, "", "probe_silent", "probe "+name+" does not answer")}
+		return []protocol.HealthReport{NewReport(name, "", "probe_silent", "probe "+name+" does not answer")}
 	}
 	said := slices.Clone(a.answer.Health)
 	for i, r := range said {
@@ -245,10 +245,10 @@ func (w *Watch) Links(cards []protocol.Card, replays map[string]int64) (said []p
 		}
 		before := len(said)
 		if l := c.Link; len(c.Switches) > 0 && l.Width > 0 && l.Width < l.MaxWidth {
-			said = append(said, Say("pcie", c.UUID, "pcie_width", fmt.Sprintf("its PCIe link is x%d and could be x%d", l.Width, l.MaxWidth)))
+			said = append(said, NewReport("pcie", c.UUID, "pcie_width", fmt.Sprintf("its PCIe link is x%d and could be x%d", l.Width, l.MaxWidth)))
 		}
 		if was, known := w.replays[c.UUID]; known && replays[c.UUID]-was >= manyReplays {
-			said = append(said, Say("pcie", c.UUID, "pcie_replays", ""))
+			said = append(said, NewReport("pcie", c.UUID, "pcie_replays", ""))
 		}
 		if len(said) == before {
 			said = append(said, Well("pcie", c.UUID))

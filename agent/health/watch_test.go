@@ -88,7 +88,7 @@ func TestAProbeThatHangsStallsNobody(t *testing.T) {
 	w.First = 50 * time.Millisecond
 	for range 20 {
 		began := time.Now()
-		if got := checks(w.Look(t.Context(), boards, nil, nil)); got != "disk:probe_silent" {
+		if got := checks(w.Check(t.Context(), boards, nil, nil)); got != "disk:probe_silent" {
 			t.Fatalf("says %q", got)
 		}
 		if took := time.Since(began); took > 5*time.Second {
@@ -108,18 +108,18 @@ func TestAnOldAnswerIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	c := &turned{now: time.Unix(1e9, 0)}
 	w := watch(t, c)
-	if got := checks(w.Look(t.Context(), boards, nil, nil)); got != "" {
+	if got := checks(w.Check(t.Context(), boards, nil, nil)); got != "" {
 		t.Fatalf("says %q", got)
 	}
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
 	w.Run = func(context.Context, string) ([]byte, error) { <-hang; return nil, errors.New("late") }
 	c.turn(time.Minute)
-	if got := checks(w.Look(t.Context(), boards, nil, nil)); got != "" {
+	if got := checks(w.Check(t.Context(), boards, nil, nil)); got != "" {
 		t.Errorf("after a minute %q", got)
 	}
 	c.turn(90 * time.Second)
-	if got := checks(w.Look(t.Context(), boards, nil, nil)); got != "clock:probe_silent disk:probe_silent memory:probe_silent network:probe_silent" {
+	if got := checks(w.Check(t.Context(), boards, nil, nil)); got != "clock:probe_silent disk:probe_silent memory:probe_silent network:probe_silent" {
 		t.Errorf("after 90 seconds more %q", got)
 	}
 }
@@ -127,7 +127,7 @@ func TestAnOldAnswerIsNoAnswer(t *testing.T) {
 func TestADriverThatDoesNotAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := watch(t, &turned{now: time.Unix(1e9, 0)})
-	reports := w.Look(t.Context(), nil, nil, errors.New("nvidia-smi did not answer"))
+	reports := w.Check(t.Context(), nil, nil, errors.New("nvidia-smi did not answer"))
 	i := slices.IndexFunc(reports, func(r protocol.HealthReport) bool { return r.Check == "driver_silent" })
 	if i < 0 || reports[i].Level != protocol.Unknown || !slices.Contains(reports[i].Classes, protocol.PreventAllocations) {
 		t.Errorf("%+v", reports)
@@ -141,7 +141,7 @@ func TestHeatMustLast(t *testing.T) {
 	c := &turned{now: time.Unix(1e9, 0)}
 	w := watch(t, c)
 	w.Every = time.Hour // the probes are not what is looked at here
-	hot := []protocol.HealthReport{health.Say("driver", gpuA, "thermal", "")}
+	hot := []protocol.HealthReport{health.NewReport("driver", gpuA, "thermal", "")}
 	cool := []protocol.HealthReport{health.Well("driver", gpuA)}
 	for i, step := range []struct {
 		after time.Duration
@@ -161,7 +161,7 @@ func TestHeatMustLast(t *testing.T) {
 		{time.Second, hot, ""},
 	} {
 		c.turn(step.after)
-		reports := w.Look(t.Context(), boards, step.said, nil)
+		reports := w.Check(t.Context(), boards, step.said, nil)
 		if got := checks(reports); got != step.want {
 			t.Errorf("step %d says %q, want %q", i, got, step.want)
 		}

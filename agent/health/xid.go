@@ -23,8 +23,8 @@ func OfXID(xid int) fault.Fault {
 	return f
 }
 
-// Say is a source's word that something is wrong, judged by the table.
-func Say(source, target, check, message string) protocol.HealthReport {
+// NewReport is a source's word that something is wrong, judged by the table.
+func NewReport(source, target, check, message string) protocol.HealthReport {
 	f, ok := fault.Of(check)
 	if !ok {
 		f.Rule.Level = protocol.Unknown
@@ -91,18 +91,18 @@ func Apply(gpus []protocol.GPU, events []Event) {
 		}
 		for i := range gpus {
 			if gpus[i].PCI == e.PCI {
-				Worsen(&gpus[i], f.Rule.Level, words(e.XID, f))
+				Worsen(&gpus[i], f.Rule.Level, xidMessage(e.XID, f))
 			}
 		}
 	}
 }
 
-func words(xid int, f fault.Fault) string { return fmt.Sprintf("xid %d: %s", xid, f.Meaning) }
+func xidMessage(xid int, f fault.Fault) string { return fmt.Sprintf("xid %d: %s", xid, f.Meaning) }
 
-// SayXID is a source's word about an XID.
-func SayXID(target string, xid int) protocol.HealthReport {
+// NewXIDReport is a source's word about an XID.
+func NewXIDReport(target string, xid int) protocol.HealthReport {
 	f := OfXID(xid)
-	return Say(SourceXID, target, f.ID, words(xid, f))
+	return NewReport(SourceXID, target, f.ID, xidMessage(xid, f))
 }
 
 // SourceXID is the name that the kernel log's word goes by.
@@ -116,8 +116,8 @@ func Worsen(g *protocol.GPU, to protocol.Health, reason string) {
 	}
 }
 
-// Judge makes the health of devices what the reports say of them.
-func Judge(gpus []protocol.GPU, reports []protocol.HealthReport) {
+// MergeHealth makes the health of devices what the reports say of them.
+func MergeHealth(gpus []protocol.GPU, reports []protocol.HealthReport) {
 	for i := range gpus {
 		gpus[i].Health, gpus[i].Reasons = protocol.Healthy, nil
 		said := false

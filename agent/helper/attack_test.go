@@ -25,7 +25,9 @@ const (
 	stale
 )
 
-func (w wordOf) word() helper.Word { return helper.Word{Accepted: w == accepted, Stale: w == stale} }
+func (w wordOf) word() helper.ReportAck {
+	return helper.ReportAck{Accepted: w == accepted, Stale: w == stale}
+}
 
 // raw is a hostile half that speaks the protocol as it likes.
 type raw struct {
@@ -87,12 +89,12 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Believe(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(stranger, body)}); err == nil {
+	if err := c.UpdateTrust(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(stranger, body)}); err == nil {
 		t.Error("keys without a chain were believed")
 	}
 	for rule, x := range map[string]struct {
 		task protocol.Signed
-		code protocol.Refusal
+		code protocol.RejectReason
 	}{
 		"signed by itself":  {forged(none, stranger), protocol.SignatureInvalid},
 		"a bit turned":      {bent, protocol.SignatureInvalid},
@@ -102,7 +104,7 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 		"of no known type":  {forged(func(e *protocol.Envelope) { e.Type = "node.shell" }, nil), protocol.TypeUnknown},
 		"without a handler": {b.sign(b.envelope(ids.Allocation{}, 1, protocol.GPUReset, protocol.GPUResetParams{GPU: b.gpus[0]})), protocol.TypeUnknown},
 	} {
-		if a, err := c.Take(t.Context(), x.task); err != nil || protocol.CodeOf(a.Refusal) != x.code {
+		if a, err := c.Receive(t.Context(), x.task); err != nil || protocol.CodeOf(a.Refusal) != x.code {
 			t.Errorf("%s: %v, %v", rule, a.Refusal, err)
 		}
 	}
@@ -166,7 +168,7 @@ func TestBadFramesEndTheConnection(t *testing.T) {
 	}
 	c, h := b.connect() // and afterwards the seat is free
 	wait(t, "a greeting", h.met)
-	if _, err := c.Look(t.Context()); err != nil {
+	if _, err := c.Inspect(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -191,7 +193,7 @@ func TestAThousandConnections(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	if report, err := c.Look(t.Context()); err != nil || !report.Complete {
+	if report, err := c.Inspect(t.Context()); err != nil || !report.Complete {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

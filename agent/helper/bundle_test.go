@@ -52,7 +52,7 @@ func setup(t testing.TB) *bundle {
 		t.Fatal(err)
 	}
 	slices.Sort(b.gpus)
-	belief, err := helper.FirstBelief(b.journal(), b.node, protocol.Trust{TaskKeys: b.public()})
+	belief, err := helper.FirstTrustState(b.journal(), b.node, protocol.Trust{TaskKeys: b.public()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func (b *bundle) world() *sim.Host {
 func (b *bundle) result(c *helper.Client, h heard, e protocol.Envelope) *protocol.Result {
 	b.t.Helper()
 	for {
-		results, err := c.Untold(b.t.Context())
+		results, err := c.PendingResults(b.t.Context())
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ var ErrAway = errors.New("the helper is not reached: see systemctl status gpuaas
 
 const (
 	// answerWithin leaves the host its time to be read.
-	answerWithin = lookWithin + 5*time.Second
+	answerWithin = inspectTimeout + 5*time.Second
 	firstDelay   = 100 * time.Millisecond
 	maxDelay     = 5 * time.Second
 )
@@ -136,7 +136,7 @@ func (c *Client) attend(ctx context.Context, l *link) {
 	for {
 		m, err := readMessage(l.conn, 0)
 		if err != nil {
-			c.leave(l)
+			c.disconnect(l)
 			if ctx.Err() == nil {
 				c.Log.WarnContext(ctx, "helper gone", "err", err)
 			}
@@ -146,7 +146,7 @@ func (c *Client) attend(ctx context.Context, l *link) {
 	}
 }
 
-func (c *Client) leave(l *link) {
+func (c *Client) disconnect(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = l.conn.Close()
@@ -228,44 +228,44 @@ func (c *Client) Hello() (h Hello, ok bool) {
 	return c.link.hello, true
 }
 
-// Take hands over a task as it came.
-func (c *Client) Take(ctx context.Context, s protocol.Signed) (runner.Answer, error) {
-	m, err := c.call(ctx, request{Call: callTake, Signed: &s})
+// Receive hands over a task as it came.
+func (c *Client) Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error) {
+	m, err := c.call(ctx, request{Call: callReceive, Signed: &s})
 	if err != nil || m.Answer == nil {
 		return runner.Answer{}, errors.Join(err, missing(m.Answer == nil))
 	}
 	return m.Answer.unpacked(), nil
 }
 
-// Look reads the whole node.
-func (c *Client) Look(ctx context.Context) (protocol.Report, error) {
-	m, err := c.call(ctx, request{Call: callLook})
+// Inspect reads the whole node.
+func (c *Client) Inspect(ctx context.Context) (protocol.Report, error) {
+	m, err := c.call(ctx, request{Call: callInspect})
 	if err != nil || m.Report == nil {
 		return protocol.Report{}, errors.Join(err, missing(m.Report == nil))
 	}
 	return *m.Report, nil
 }
 
-// Untold lists the results that the control plane has not taken yet.
-func (c *Client) Untold(ctx context.Context) ([]*protocol.Result, error) {
-	m, err := c.call(ctx, request{Call: callUntold})
+// PendingResults lists the results that the control plane has not taken yet.
+func (c *Client) PendingResults(ctx context.Context) ([]*protocol.Result, error) {
+	m, err := c.call(ctx, request{Call: callPendingResults})
 	return m.Results, err
 }
 
-// Told notes that the control plane has the result of a task, or wants none.
-func (c *Client) Told(ctx context.Context, id ids.Allocation, task ids.Task) error {
-	_, err := c.call(ctx, request{Call: callTold, Allocation: id, Task: task})
+// AckResult notes that the control plane has the result of a task, or wants none.
+func (c *Client) AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error {
+	_, err := c.call(ctx, request{Call: callAckResult, Allocation: id, Task: task})
 	return err
 }
 
-// Believe hands over a signed statement of the control plane's keys.
-func (c *Client) Believe(ctx context.Context, statement protocol.Signed) error {
-	_, err := c.call(ctx, request{Call: callBelieve, Signed: &statement})
+// UpdateTrust hands over a signed statement of the control plane's keys.
+func (c *Client) UpdateTrust(ctx context.Context, statement protocol.Signed) error {
+	_, err := c.call(ctx, request{Call: callUpdateTrust, Signed: &statement})
 	return err
 }
 
 // Heard says how the control plane took the last report.
-func (c *Client) Heard(ctx context.Context, word Word) error {
+func (c *Client) Heard(ctx context.Context, word ReportAck) error {
 	_, err := c.call(ctx, request{Call: callHeard, Word: word})
 	return err
 }

@@ -33,7 +33,7 @@ func (l *Local) examine(ctx context.Context, r *protocol.Report, err error) {
 	found := e.Examine(ctx, r.Inventory, err)
 	r.Health = found.Health
 	if err == nil {
-		health.Judge(r.Inventory.GPUs, r.Health)
+		health.MergeHealth(r.Inventory.GPUs, r.Health)
 	}
 	if found.Topology == nil {
 		return

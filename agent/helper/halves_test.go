@@ -23,7 +23,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	}
 	id := ids.New[ids.Allocation]()
 	e := b.provision(id, 1)
-	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
+	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
 	if r := b.result(c, h, e); r.Outcome != protocol.Succeeded {
@@ -35,11 +35,11 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	again := b.provision(id, 0)
 	again.Fence = 1
 	again.Generation = 2
-	if a, err := c.Take(t.Context(), b.sign(again)); err != nil || protocol.CodeOf(a.Refusal) != protocol.FenceConflict || a.Reply == nil {
+	if a, err := c.Receive(t.Context(), b.sign(again)); err != nil || protocol.CodeOf(a.Refusal) != protocol.FenceConflict || a.Reply == nil {
 		t.Errorf("%+v, %v", a, err)
 	}
 
-	first, err := c.Look(t.Context())
+	first, err := c.Inspect(t.Context())
 	if err != nil || !first.Complete || len(first.Allocations) != 1 || first.Helper != "test" {
 		t.Fatalf("%+v, %v", first, err)
 	}
@@ -47,24 +47,24 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	b.stop()
 	b.start()
 	wait(t, "a greeting", h.met)
-	second, err := c.Look(t.Context())
+	second, err := c.Inspect(t.Context())
 	if err != nil || second.Boot <= first.Boot {
 		t.Errorf("boot %d after %d, %v", second.Boot, first.Boot, err)
 	}
 
 	out := b.revoke(id, 2)
-	if a, err := c.Take(t.Context(), b.sign(out)); err != nil || a.Refusal != nil {
+	if a, err := c.Receive(t.Context(), b.sign(out)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
 	r := b.result(c, h, out)
 	if err := r.Proof.Verify(hello.ProofKey, b.node, id, 2); err != nil || !r.Proof.Clean(b.gpus[:1]) {
 		t.Errorf("%v: %+v", err, r.Proof)
 	}
-	if err := c.Told(t.Context(), id, out.Task); err != nil {
+	if err := c.AckResult(t.Context(), id, out.Task); err != nil {
 		t.Fatal(err)
 	}
 	probe := b.envelope(ids.Allocation{}, 0, protocol.Probe, protocol.ProbeParams{})
-	if a, err := c.Take(t.Context(), b.sign(probe)); err != nil || a.Refusal != nil {
+	if a, err := c.Receive(t.Context(), b.sign(probe)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
 	if r := wait(t, "an answer to a probe", h.probes); r.Task != probe.Task {
@@ -108,29 +108,29 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 		"with half a key":       state(old, "0001", func(s *protocol.TrustStatement) { s.TaskKeys["0003"] = []byte("x") }),
 		"an envelope":           b.sign(b.provision(ids.New[ids.Allocation](), 1)),
 	} {
-		if err := c.Believe(t.Context(), s); protocol.CodeOf(err) == "" {
+		if err := c.UpdateTrust(t.Context(), s); protocol.CodeOf(err) == "" {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
-	if err := c.Believe(t.Context(), state(old, "0001", same)); err != nil {
+	if err := c.UpdateTrust(t.Context(), state(old, "0001", same)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Believe(t.Context(), state(old, "0001", func(s *protocol.TrustStatement) { s.Sequence = 1 })); protocol.CodeOf(err) != protocol.Replayed {
+	if err := c.UpdateTrust(t.Context(), state(old, "0001", func(s *protocol.TrustStatement) { s.Sequence = 1 })); protocol.CodeOf(err) != protocol.Replayed {
 		t.Errorf("an older statement: %v", err)
 	}
-	if err := c.Believe(t.Context(), state(next, "0002", func(s *protocol.TrustStatement) { s.Sequence = 3; delete(s.TaskKeys, "0001") })); err != nil {
+	if err := c.UpdateTrust(t.Context(), state(next, "0002", func(s *protocol.TrustStatement) { s.Sequence = 3; delete(s.TaskKeys, "0001") })); err != nil {
 		t.Fatal(err)
 	}
 	b.stop()
 	b.start() // the chain outlives a restart
 	wait(t, "a greeting", h.met)
 	id := ids.New[ids.Allocation]()
-	if a, _ := c.Take(t.Context(), b.sign(b.provision(id, 1))); protocol.CodeOf(a.Refusal) != protocol.SignatureInvalid {
+	if a, _ := c.Receive(t.Context(), b.sign(b.provision(id, 1))); protocol.CodeOf(a.Refusal) != protocol.SignatureInvalid {
 		t.Errorf("the key of before: %v", a.Refusal)
 	}
 	e := b.provision(id, 1)
 	e.Kid, b.key = "0002", next
-	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
+	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 		t.Errorf("%v, %v", a.Refusal, err)
 	}
 	b.result(c, h, e)
@@ -141,7 +141,7 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 
 func statementAsTask(t *testing.T, b *bundle, s protocol.Signed) bool {
 	t.Helper()
-	a, err := b.local.Take(t.Context(), s)
+	a, err := b.local.Receive(t.Context(), s)
 	return err != nil || a.Refusal == nil
 }
 
@@ -164,7 +164,7 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	say(stale, 20) // reports that cross are no later life
 	id := ids.New[ids.Allocation]()
 	e := b.provision(id, 1)
-	if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
+	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 		t.Fatal(a.Refusal, err)
 	}
 	b.result(c, h, e)
@@ -173,7 +173,7 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	wait(t, "a greeting", h.met)
 	say(stale, 5)
 	for range 2 {
-		if a, err := c.Take(t.Context(), b.sign(b.revoke(id, 2))); err != nil || protocol.CodeOf(a.Refusal) != protocol.JournalLost {
+		if a, err := c.Receive(t.Context(), b.sign(b.revoke(id, 2))); err != nil || protocol.CodeOf(a.Refusal) != protocol.JournalLost {
 			t.Errorf("%v, %v", a.Refusal, err)
 		}
 		b.stop()
@@ -199,7 +199,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 		User: "t-2", UID: 200002, PublicKeys: []string{tenantKey}, GPUs: b.gpus[1:2], StopAfterHours: 2,
 	}, b.gpus[1])
 	for _, e := range []protocol.Envelope{kept, limited} {
-		if a, err := c.Take(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
+		if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
 			t.Fatal(a.Refusal, err)
 		}
 		b.result(c, h, e)

@@ -87,7 +87,7 @@ type Local struct {
 	proof  ed25519.PublicKey
 
 	mu        sync.Mutex
-	belief    Belief // of Keys, when those are nil
+	belief    TrustState // of Keys, when those are nil
 	sequence  int64
 	stamp     string
 	tidyAt    time.Time
@@ -108,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 	}
 	l.proof, _ = key.Public().(ed25519.PublicKey) // it is one by its type
 	if l.Keys == nil {
-		if err := l.recallBelief(); err != nil {
+		if err := l.reloadTrust(); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.remember(j); err != nil {
+	if err := l.storeReport(j); err != nil {
 		return nil, err
 	}
 	l.runner = &runner.Runner{
@@ -174,21 +174,23 @@ func (l *Local) Alive() error {
 	return l.runner.Alive(now)
 }
 
-// Take judges a task and, if it stands, journals it and starts work.
-func (l *Local) Take(_ context.Context, s protocol.Signed) (runner.Answer, error) {
-	return l.runner.Take(s), nil //nolint:contextcheck // work outlives the poll that brought it
+// Receive judges a task and, if it stands, journals it and starts work.
+func (l *Local) Receive(_ context.Context, s protocol.Signed) (runner.Answer, error) {
+	return l.runner.Receive(s), nil //nolint:contextcheck // work outlives the poll that brought it
 }
 
-// Untold lists the results that the control plane has not taken yet.
-func (l *Local) Untold(context.Context) ([]*protocol.Result, error) { return l.runner.Untold(), nil }
-
-// Told notes that the control plane has the result of a task, or wants none.
-func (l *Local) Told(_ context.Context, id ids.Allocation, task ids.Task) error {
-	return l.runner.Told(id, task)
+// PendingResults lists the results that the control plane has not taken yet.
+func (l *Local) PendingResults(context.Context) ([]*protocol.Result, error) {
+	return l.runner.PendingResults(), nil
 }
 
-// Word is what became of a report.
-type Word struct {
+// AckResult notes that the control plane has the result of a task, or wants none.
+func (l *Local) AckResult(_ context.Context, id ids.Allocation, task ids.Task) error {
+	return l.runner.AckResult(id, task)
+}
+
+// ReportAck is what became of a report.
+type ReportAck struct {
 	Accepted bool `json:"accepted"`
 	// Stale means that the control plane has seen a later life of this node.
 	Stale bool `json:"stale"`
@@ -222,7 +224,7 @@ func (l *Local) Beat(ctx context.Context) {
 		l.Notes.Changed()
 	}
 	if tidy {
-		if err := l.runner.Forget(); err != nil {
+		if err := l.runner.DeleteOldRecords(); err != nil {
 			l.Log.WarnContext(ctx, "journal not tidied", "err", err)
 		}
 	}
@@ -256,7 +258,7 @@ func (l *Local) enforce(ctx context.Context, now time.Time) {
 const maxStale = 5
 
 // Heard notes how the control plane took the last report.
-func (l *Local) Heard(ctx context.Context, word Word) error {
+func (l *Local) Heard(ctx context.Context, word ReportAck) error {
 	l.mu.Lock()
 	if word.Accepted {
 		l.heardAt, l.everHeard, l.stale = l.Clock.Now(), true, 0
@@ -277,13 +279,13 @@ func (l *Local) Heard(ctx context.Context, word Word) error {
 	return l.runner.Lose("the control plane knows a later life of this node")
 }
 
-// Look reads the host. What could not be read makes the report incomplete.
-func (l *Local) Look(ctx context.Context) (protocol.Report, error) {
+// Inspect reads the host. What could not be read makes the report incomplete.
+func (l *Local) Inspect(ctx context.Context) (protocol.Report, error) {
 	l.mu.Lock()
 	l.sequence++
 	r := protocol.Report{
 		Helper: l.Version, Platform: l.Platform, BootID: l.bootID, Sequence: l.sequence, Complete: true,
-		Inventory: protocol.Inventory{Hostname: l.Hostname, GPUs: []protocol.GPU{}}, Allocations: []protocol.AllocationSeen{},
+		Inventory: protocol.Inventory{Hostname: l.Hostname, GPUs: []protocol.GPU{}}, Allocations: []protocol.AllocationReport{},
 	}
 	l.mu.Unlock()
 	miss := func(what string, err error) {
@@ -307,7 +309,7 @@ func (l *Local) Look(ctx context.Context) (protocol.Report, error) {
 		r.Foreign = unaccounted(r.Inventory)
 		return r, nil
 	}
-	state, err := l.lookAtHost(ctx)
+	state, err := l.inspectHost(ctx)
 	if err != nil {
 		miss("host", err)
 		return r, nil
@@ -327,13 +329,13 @@ func unaccounted(inventory protocol.Inventory) (found []string) {
 	return found
 }
 
-// lookWithin keeps a host that hangs from silencing the agent.
-const lookWithin = 10 * time.Second
+// inspectTimeout keeps a host that hangs from silencing the agent.
+const inspectTimeout = 10 * time.Second
 
-func (l *Local) lookAtHost(ctx context.Context) (step.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+func (l *Local) inspectHost(ctx context.Context) (step.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
-	return l.Host.Look(ctx)
+	return l.Host.Inspect(ctx)
 }
 
 // recall opens the journal of the node.

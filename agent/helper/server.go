@@ -22,7 +22,7 @@ type Server struct {
 	Local *Local
 	Log   *slog.Logger
 
-	seat atomic.Pointer[seat] // who is connected; one at a time
+	seat atomic.Pointer[activeConn] // who is connected; one at a time
 	work sync.WaitGroup
 }
 
@@ -61,7 +61,7 @@ func (s *Server) admit(ctx context.Context, conn *net.UnixConn) {
 		_ = conn.Close()
 		return
 	}
-	seated := &seat{conn: conn, out: make(chan message, maxWaiting), wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	seated := &activeConn{conn: conn, out: make(chan message, maxWaiting), wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	if !s.seat.CompareAndSwap(nil, seated) {
 		// The kernel ends the connection of a process that has ended, so whoever
 		// sits here is alive.
@@ -74,8 +74,8 @@ func (s *Server) admit(ctx context.Context, conn *net.UnixConn) {
 	})
 }
 
-// seat is the one connection that is answered.
-type seat struct {
+// activeConn is the one connection that is answered.
+type activeConn struct {
 	conn *net.UnixConn
 	out  chan message
 	wake chan struct{}
@@ -92,7 +92,7 @@ const (
 	maxCalls = 8
 )
 
-func (c *seat) leave() {
+func (c *activeConn) leave() {
 	c.once.Do(func() {
 		close(c.gone)
 		_ = c.conn.Close()
@@ -100,7 +100,7 @@ func (c *seat) leave() {
 }
 
 // attend answers until the caller leaves, errs, or ctx ends.
-func (s *Server) attend(ctx context.Context, c *seat) {
+func (s *Server) attend(ctx context.Context, c *activeConn) {
 	var calls sync.WaitGroup
 	defer calls.Wait() // after cancel: what nobody waits for must not keep the seat
 	ctx, cancel := context.WithCancel(ctx)
@@ -144,7 +144,7 @@ func read(conn net.Conn, first time.Duration) (r request, err error) {
 }
 
 // greet takes the first call, which says which protocol is spoken.
-func (s *Server) greet(c *seat) error {
+func (s *Server) greet(c *activeConn) error {
 	r, err := read(c.conn, frameWithin)
 	if err != nil {
 		return err
@@ -161,27 +161,27 @@ func (s *Server) answer(ctx context.Context, r request) message {
 	m := message{ID: r.ID}
 	var err error
 	switch r.Call {
-	case callTake:
+	case callReceive:
 		if r.Signed == nil {
 			err = errors.New("no task")
 			break
 		}
-		a, _ := s.Local.Take(ctx, *r.Signed) // in this process it is always reached
+		a, _ := s.Local.Receive(ctx, *r.Signed) // in this process it is always reached
 		m.Answer = packed(a)
-	case callLook:
+	case callInspect:
 		var report protocol.Report
-		report, err = s.Local.Look(ctx)
+		report, err = s.Local.Inspect(ctx)
 		m.Report = &report
-	case callUntold:
-		m.Results, err = s.Local.Untold(ctx)
-	case callTold:
-		err = s.Local.Told(ctx, r.Allocation, r.Task)
-	case callBelieve:
+	case callPendingResults:
+		m.Results, err = s.Local.PendingResults(ctx)
+	case callAckResult:
+		err = s.Local.AckResult(ctx, r.Allocation, r.Task)
+	case callUpdateTrust:
 		if r.Signed == nil {
 			err = errors.New("no statement")
 			break
 		}
-		err = s.Local.Believe(ctx, *r.Signed)
+		err = s.Local.UpdateTrust(ctx, *r.Signed)
 	case callHeard:
 		err = s.Local.Heard(ctx, r.Word)
 	case callPlan:
@@ -191,7 +191,7 @@ func (s *Server) answer(ctx context.Context, r request) message {
 	}
 	if err != nil {
 		m.Failure, m.Code = err.Error(), protocol.CodeOf(err)
-		if refused, ok := errors.AsType[*protocol.RefusedError](err); ok {
+		if refused, ok := errors.AsType[*protocol.RejectedError](err); ok {
 			m.Failure = refused.Message
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Server) answer(ctx context.Context, r request) message {
 }
 
 // send waits for its turn, or for the caller to leave.
-func (c *seat) send(m message) {
+func (c *activeConn) send(m message) {
 	select {
 	case c.out <- m:
 	case <-c.gone:
@@ -207,7 +207,7 @@ func (c *seat) send(m message) {
 }
 
 // write sends what waits. A caller that does not read is hung up on.
-func (c *seat) write() {
+func (c *activeConn) write() {
 	defer c.leave()
 	for {
 		var m message
@@ -233,7 +233,7 @@ func (c *seat) write() {
 // found when the next caller asks: results wait in the journal, the host is read
 // anew. A probe that nobody hears is asked for again.
 func (s *Server) Notes() Notes {
-	flag := func(which func(*seat) *atomic.Bool) {
+	flag := func(which func(*activeConn) *atomic.Bool) {
 		if c := s.seat.Load(); c != nil {
 			which(c).Store(true)
 			select {
@@ -243,8 +243,8 @@ func (s *Server) Notes() Notes {
 		}
 	}
 	return Notes{
-		Changed:  func() { flag(func(c *seat) *atomic.Bool { return &c.changed }) },
-		Finished: func() { flag(func(c *seat) *atomic.Bool { return &c.finished }) },
+		Changed:  func() { flag(func(c *activeConn) *atomic.Bool { return &c.changed }) },
+		Finished: func() { flag(func(c *activeConn) *atomic.Bool { return &c.finished }) },
 		Progress: func(task ids.Task, p protocol.Progress) {
 			s.tell(message{Event: eventProgress, Task: task, Progress: &p})
 		},

@@ -14,14 +14,14 @@ const Protocol = 1
 
 // The calls of the half that speaks.
 const (
-	callHello   = "hello"
-	callTake    = "take"
-	callLook    = "look"
-	callUntold  = "untold"
-	callTold    = "told"
-	callBelieve = "believe"
-	callHeard   = "heard"
-	callPlan    = "plan"
+	callHello          = "hello"
+	callReceive        = "take"
+	callInspect        = "look"
+	callPendingResults = "untold"
+	callAckResult      = "told"
+	callUpdateTrust    = "believe"
+	callHeard          = "heard"
+	callPlan           = "plan"
 )
 
 // request is a call. Each uses the fields that its name says.
@@ -32,7 +32,7 @@ type request struct {
 	Signed     *protocol.Signed `json:"signed,omitempty"`
 	Allocation ids.Allocation   `json:"allocation_id,omitzero"`
 	Task       ids.Task         `json:"task_id,omitzero"`
-	Word       Word             `json:"word,omitzero"`
+	Word       ReportAck        `json:"word,omitzero"`
 }
 
 // The events of the half that acts.
@@ -48,16 +48,16 @@ type message struct {
 	ID    uint64 `json:"id,omitempty"`
 	Event string `json:"event,omitempty"`
 
-	Failure  string             `json:"failure,omitempty"` // why the call came to nothing
-	Code     protocol.Refusal   `json:"code,omitempty"`
-	Hello    *Hello             `json:"hello,omitempty"`
-	Answer   *answer            `json:"answer,omitempty"`
-	Report   *protocol.Report   `json:"report,omitempty"`
-	Results  []*protocol.Result `json:"results,omitempty"`
-	Plans    []runner.Plan      `json:"plans,omitempty"`
-	Task     ids.Task           `json:"task_id,omitzero"`
-	Progress *protocol.Progress `json:"progress,omitempty"`
-	Result   *protocol.Result   `json:"result,omitempty"`
+	Failure  string                `json:"failure,omitempty"` // why the call came to nothing
+	Code     protocol.RejectReason `json:"code,omitempty"`
+	Hello    *Hello                `json:"hello,omitempty"`
+	Answer   *answer               `json:"answer,omitempty"`
+	Report   *protocol.Report      `json:"report,omitempty"`
+	Results  []*protocol.Result    `json:"results,omitempty"`
+	Plans    []runner.Plan         `json:"plans,omitempty"`
+	Task     ids.Task              `json:"task_id,omitzero"`
+	Progress *protocol.Progress    `json:"progress,omitempty"`
+	Result   *protocol.Result      `json:"result,omitempty"`
 }
 
 // Hello is how the half that acts introduces itself.
@@ -72,18 +72,18 @@ type Hello struct {
 
 // answer is runner.Answer on its way.
 type answer struct {
-	Task    ids.Task         `json:"task_id"`
-	Reply   *protocol.Result `json:"reply,omitempty"`
-	Code    protocol.Refusal `json:"code,omitempty"`
-	Refusal string           `json:"refusal,omitempty"`
-	InHand  bool             `json:"in_hand,omitempty"`
+	Task    ids.Task              `json:"task_id"`
+	Reply   *protocol.Result      `json:"reply,omitempty"`
+	Code    protocol.RejectReason `json:"code,omitempty"`
+	Refusal string                `json:"refusal,omitempty"`
+	InHand  bool                  `json:"in_hand,omitempty"`
 }
 
 func packed(a runner.Answer) *answer {
 	out := &answer{Task: a.Task, Reply: a.Reply, InHand: a.InHand}
 	if a.Refusal != nil {
 		out.Code, out.Refusal = protocol.CodeOf(a.Refusal), a.Refusal.Error()
-		if refused, ok := errors.AsType[*protocol.RefusedError](a.Refusal); ok {
+		if refused, ok := errors.AsType[*protocol.RejectedError](a.Refusal); ok {
 			out.Refusal = refused.Message
 		}
 	}
@@ -99,9 +99,9 @@ func (a *answer) unpacked() runner.Answer {
 }
 
 // failure is an error of the other half in this one.
-func failure(code protocol.Refusal, message string) error {
+func failure(code protocol.RejectReason, message string) error {
 	if code == "" {
 		return errors.New(message)
 	}
-	return &protocol.RefusedError{Code: code, Message: message}
+	return &protocol.RejectedError{Code: code, Message: message}
 }

@@ -189,9 +189,9 @@ func (j *Journal) Put(r Record) error {
 	return j.moor()
 }
 
-// Forget drops records that are over and whose every task expired before cutoff:
+// Delete drops records that are over and whose every task expired before cutoff:
 // no older task of theirs can still be fresh.
-func (j *Journal) Forget(cutoff time.Time, over func(Record) bool) error {
+func (j *Journal) Delete(cutoff time.Time, over func(Record) bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, r := range maps.Clone(j.records) {

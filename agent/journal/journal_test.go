@@ -130,10 +130,10 @@ func TestForgetKeepsWhatMayStillBeAsked(t *testing.T) {
 		}
 	}
 	isOver := func(r journal.Record) bool { return r.Last().Envelope.Fence == 1 }
-	if err := j.Forget(noon, isOver); err != nil || len(j.All()) != 2 {
+	if err := j.Delete(noon, isOver); err != nil || len(j.All()) != 2 {
 		t.Errorf("forgot a task that was fresh: %v", err)
 	}
-	if err := j.Forget(noon.Add(time.Second), isOver); err != nil || len(j.All()) != 1 {
+	if err := j.Delete(noon.Add(time.Second), isOver); err != nil || len(j.All()) != 1 {
 		t.Errorf("%d records, %v", len(j.All()), err)
 	}
 }

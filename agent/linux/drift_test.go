@@ -49,7 +49,7 @@ func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
 		if out, err := exec.Command("bash", "-euc", fill(c.script)).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", c.way, err, out)
 		}
-		s, err := h.Look(t.Context())
+		s, err := h.Inspect(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
 		if _, err := carry(t.Context(), scrubs, protocol.ProvisionUser, o); err != nil {
 			t.Errorf("%s is not put right: %v", c.way, err)
 		}
-		if s, err = h.Look(t.Context()); err != nil || len(step.Differences(s, o)) > 0 {
+		if s, err = h.Inspect(t.Context()); err != nil || len(step.Differences(s, o)) > 0 {
 			t.Errorf("%s: afterwards %q, %v", c.way, step.Differences(s, o), err)
 		}
 	}

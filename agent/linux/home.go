@@ -46,8 +46,8 @@ const (
 	homesShare = 80
 )
 
-// lookHome says how the account's home is.
-func (h *Host) lookHome(name string, mounts map[string]mounted) (home step.Home, wrong []string) {
+// inspectHome says how the account's home is.
+func (h *Host) inspectHome(name string, mounts map[string]mounted) (home step.Home, wrong []string) {
 	p := homeFiles(name)
 	info, err := os.Stat(h.path(p.image))
 	if err != nil {
@@ -74,7 +74,7 @@ func (h *Host) PutHome(ctx context.Context, name string, uid int, size int64) er
 	if err != nil {
 		return err
 	}
-	have, wrong := h.lookHome(name, mounts)
+	have, wrong := h.inspectHome(name, mounts)
 	if size == 0 {
 		if size, err = h.fairHome(ctx, have); err != nil {
 			return err
@@ -147,7 +147,7 @@ func (h *Host) makeHome(ctx context.Context, name string, size int64) error {
 			return err
 		}
 	}
-	if err := h.room(p.image, size); err != nil {
+	if err := h.homeSpace(p.image, size); err != nil {
 		return err
 	}
 	temp := p.image + ".new"
@@ -164,10 +164,10 @@ func (h *Host) makeHome(ctx context.Context, name string, size int64) error {
 	return os.Rename(h.path(temp), h.path(p.image))
 }
 
-// room refuses a home that the disk could not hold beside the others when all are
+// homeSpace refuses a home that the disk could not hold beside the others when all are
 // full: a full disk would hit every tenant. The image that grows counts with its new
 // size only.
-func (h *Host) room(of string, size int64) error {
+func (h *Host) homeSpace(of string, size int64) error {
 	total, err := h.diskSize()
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (h *Host) openHome(ctx context.Context, name string, uid int) error {
 	if _, err := h.command(ctx, systemctl, "start", mountUnit(p.disk)); err != nil {
 		return fmt.Errorf("mounting the disk of %s: %w", name, err)
 	}
-	if err := h.furnish(p, uid); err != nil {
+	if err := h.populateHome(p, uid); err != nil {
 		return fmt.Errorf("furnishing the home of %s: %w", name, err)
 	}
 	if target, err := readLink(h.path(p.home)); err == nil && target == p.inside {
@@ -225,8 +225,8 @@ func (h *Host) openHome(ctx context.Context, name string, uid int) error {
 	return makeLink(p.inside, h.path(p.home))
 }
 
-// furnish makes what is in a fresh image; in one that was used it finds all there.
-func (h *Host) furnish(p homePaths, uid int) error {
+// populateHome makes what is in a fresh image; in one that was used it finds all there.
+func (h *Host) populateHome(p homePaths, uid int) error {
 	const ownGroup = 0o710 // the tenant passes, and sees nothing
 	if err := own(h.path(p.disk), 0, uid, ownGroup); err != nil {
 		return err
@@ -318,7 +318,7 @@ func (h *Host) growHome(ctx context.Context, name, loop string, size int64) erro
 	if !strings.HasPrefix(loop, "/dev/loop") {
 		return fmt.Errorf("the disk of %s is %s and no image", name, loop)
 	}
-	if err := h.room(p.image, size); err != nil {
+	if err := h.homeSpace(p.image, size); err != nil {
 		return err
 	}
 	if err := os.Truncate(h.path(p.image), size*gib); err != nil {

@@ -25,19 +25,19 @@ func disposable(t *testing.T) {
 // run at once must not share a uid.
 var left atomic.Int32
 
-// leaver is a tenant made by the host's own tools, and no step of ours.
-type leaver struct {
+// departingTenant is a tenant made by the host's own tools, and no step of ours.
+type departingTenant struct {
 	t    *testing.T
 	host *linux.Host
 	name string
 	uid  int
 }
 
-func newLeaver(t *testing.T) leaver {
+func newLeaver(t *testing.T) departingTenant {
 	t.Helper()
 	disposable(t)
 	n := int(left.Add(1)) + 100*(os.Getpid()%1000)
-	l := leaver{t, &linux.Host{}, fmt.Sprintf("t-%x", n), 210000 + n}
+	l := departingTenant{t, &linux.Host{}, fmt.Sprintf("t-%x", n), 210000 + n}
 	l.root(`mkdir -p /etc/systemd/logind.conf.d; printf '[Login]\nUserStopDelaySec=0\n' >/etc/systemd/logind.conf.d/50-gpuaas.conf; systemctl kill --signal=HUP systemd-logind.service
 		groupadd -g $U $N; useradd -m -u $U -g $U -s /bin/bash $N; usermod -p '*' $N`)
 	t.Cleanup(func() { // whatever a test that failed has left
@@ -46,22 +46,22 @@ func newLeaver(t *testing.T) leaver {
 	return l
 }
 
-func (l leaver) fill(script string) string {
+func (l departingTenant) fill(script string) string {
 	return strings.NewReplacer("$U", fmt.Sprint(l.uid), "$N", l.name).Replace(script)
 }
 
-func (l leaver) root(script string) {
+func (l departingTenant) root(script string) {
 	l.t.Helper()
 	l.run(exec.Command("bash", "-euc", l.fill(script)))
 }
 
 // login runs a script in a session of the tenant's, as sshd would start one.
-func (l leaver) login(script string) {
+func (l departingTenant) login(script string) {
 	l.t.Helper()
 	l.run(exec.Command("su", "-l", l.name, "-c", "set -eu; export XDG_RUNTIME_DIR=/run/user/"+fmt.Sprint(l.uid)+"; "+l.fill(script)))
 }
 
-func (l leaver) run(cmd *exec.Cmd) {
+func (l departingTenant) run(cmd *exec.Cmd) {
 	l.t.Helper()
 	// Into a file: what stays in the background would hold a pipe open.
 	out, err := os.CreateTemp(l.t.TempDir(), "out")
@@ -76,7 +76,7 @@ func (l leaver) run(cmd *exec.Cmd) {
 	}
 }
 
-func (l leaver) scan() string {
+func (l departingTenant) scan() string {
 	l.t.Helper()
 	found, err := l.host.Scan(l.t.Context(), l.name, l.uid, nil)
 	if err != nil {
@@ -86,13 +86,13 @@ func (l leaver) scan() string {
 }
 
 // release is what a release does to what is not C's: the home is a folder here.
-func (l leaver) release() error {
+func (l departingTenant) release() error {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 20*time.Second)
 	defer cancel()
 	return l.releaseWithin(ctx)
 }
 
-func (l leaver) releaseWithin(ctx context.Context) error {
+func (l departingTenant) releaseWithin(ctx context.Context) error {
 	l.t.Helper()
 	for _, step := range []struct {
 		name string

@@ -149,8 +149,8 @@ func keyLines(keys []string) (string, error) {
 	return b.String(), nil
 }
 
-// lookLogin reads who gets in, as sshd would.
-func (h *Host) lookLogin(name string) (keys, principals []string, err error) {
+// inspectLogin reads who gets in, as sshd would.
+func (h *Host) inspectLogin(name string) (keys, principals []string, err error) {
 	err = h.lines(filepath.Join(KeysDir, name), func(line string) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			keys = append(keys, line)

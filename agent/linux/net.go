@@ -92,8 +92,8 @@ func (h *Host) tableHash(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// lookNet lists the uids whose rules stand.
-func (h *Host) lookNet(ctx context.Context) (map[int]bool, error) {
+// inspectNet lists the uids whose rules stand.
+func (h *Host) inspectNet(ctx context.Context) (map[int]bool, error) {
 	stands := map[int]bool{}
 	uids, err := h.netUIDs()
 	if err != nil || len(uids) == 0 {

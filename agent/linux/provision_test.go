@@ -50,7 +50,7 @@ var uids = 310000 + 100*(os.Getpid()%1000)
 
 func order(t *testing.T, h *linux.Host, gpus ...int) protocol.Order {
 	t.Helper()
-	s, err := h.Look(t.Context())
+	s, err := h.Inspect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestProvision(t *testing.T) { //nolint:paralleltest // one host
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.Look(t.Context())
+	s, err := h.Inspect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

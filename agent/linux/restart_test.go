@@ -50,7 +50,7 @@ func TestAfterRestart(t *testing.T) { //nolint:paralleltest // one host
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { takeAway(h, o) })
-	s, err := h.Look(t.Context())
+	s, err := h.Inspect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

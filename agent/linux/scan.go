@@ -19,9 +19,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// trace is one search for something of a tenant. It shares no code with the steps
+// leftoverSearch is one search for something of a tenant. It shares no code with the steps
 // that remove: a mistake there must not hide here.
-type trace struct {
+type leftoverSearch struct {
 	name string
 	uid  int
 	gpus []string
@@ -36,18 +36,18 @@ type trace struct {
 // searches of a scan. Each reads the host anew and for itself.
 var searches = []struct {
 	what string
-	do   func(*trace, context.Context) error
+	do   func(*leftoverSearch, context.Context) error
 }{
-	{"account files", (*trace).accounts},
-	{"processes", (*trace).processes},
-	{"control groups", (*trace).controlGroups},
-	{"files", (*trace).files},
-	{"IPC objects", (*trace).ipc},
-	{"keyrings", (*trace).keyrings},
-	{"sockets", (*trace).sockets},
-	{"packet filter", (*trace).filter},
-	{"mounts", (*trace).mounts},
-	{"GPUs", (*trace).devices},
+	{"account files", (*leftoverSearch).accounts},
+	{"processes", (*leftoverSearch).processes},
+	{"control groups", (*leftoverSearch).controlGroups},
+	{"files", (*leftoverSearch).files},
+	{"IPC objects", (*leftoverSearch).ipc},
+	{"keyrings", (*leftoverSearch).keyrings},
+	{"sockets", (*leftoverSearch).sockets},
+	{"packet filter", (*leftoverSearch).filter},
+	{"mounts", (*leftoverSearch).mounts},
+	{"GPUs", (*leftoverSearch).devices},
 }
 
 // Scan implements hook.Leftovers.
@@ -64,8 +64,8 @@ func (h *Host) Scan(ctx context.Context, name string, uid int, gpus []string) ([
 	return s.scan(ctx)
 }
 
-func newTrace(name string, uid int, gpus []string) *trace {
-	return &trace{
+func newTrace(name string, uid int, gpus []string) *leftoverSearch {
+	return &leftoverSearch{
 		name: name, uid: uid, gpus: gpus, found: map[string]bool{},
 		about: regexp.MustCompile(`(^|[^a-zA-Z0-9_-])` + regexp.QuoteMeta(name) + `($|[^a-zA-Z0-9_-])|(^|[^0-9a-zA-Z])` + strconv.Itoa(uid) + `($|[^0-9a-zA-Z])`),
 	}
@@ -73,7 +73,7 @@ func newTrace(name string, uid int, gpus []string) *trace {
 
 // scan returns what is left, sorted. What could not be looked at is an error: not
 // seen is not the same as not there.
-func (s *trace) scan(ctx context.Context) ([]string, error) {
+func (s *leftoverSearch) scan(ctx context.Context) ([]string, error) {
 	for _, search := range searches {
 		if err := search.do(s, ctx); err != nil {
 			return nil, fmt.Errorf("looking at %s: %w", search.what, err)
@@ -90,9 +90,11 @@ func (s *trace) scan(ctx context.Context) ([]string, error) {
 	return list, nil
 }
 
-func (s *trace) note(format string, args ...any) { s.found[fmt.Sprintf(format, args...)] = true }
+func (s *leftoverSearch) note(format string, args ...any) {
+	s.found[fmt.Sprintf(format, args...)] = true
+}
 
-func (s *trace) accounts(context.Context) error {
+func (s *leftoverSearch) accounts(context.Context) error {
 	for _, path := range []string{"/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/subuid", "/etc/subgid", "/etc/sudoers", "/etc/cron.allow", "/etc/at.allow"} {
 		f, err := os.Open(path)
 		if errors.Is(err, os.ErrNotExist) {
@@ -116,7 +118,7 @@ func (s *trace) accounts(context.Context) error {
 
 // processes looks at each process: its uids, what it holds open, and the namespaces
 // that it lives in.
-func (s *trace) processes(ctx context.Context) error {
+func (s *leftoverSearch) processes(ctx context.Context) error {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return err
@@ -150,14 +152,14 @@ func title(status []byte) string {
 
 // holds finds files of the uid, deleted or not, that somebody's process keeps: open,
 // mapped, or as its folder. A socket belongs to whoever made it.
-func (s *trace) holds(dir, label string) {
+func (s *leftoverSearch) holds(dir, label string) {
 	for _, pattern := range []string{"/fd/*", "/map_files/*", "/cwd", "/root"} {
 		links, err := filepath.Glob(dir + pattern)
 		if err != nil {
 			continue
 		}
 		for _, link := range links {
-			if stat, err := known(link); err == nil && int(stat.Uid) == s.uid {
+			if stat, err := statLink(link); err == nil && int(stat.Uid) == s.uid {
 				target, _ := os.Readlink(link)
 				s.note("process %s holds %s of the tenant", label, target)
 			}
@@ -165,15 +167,15 @@ func (s *trace) holds(dir, label string) {
 	}
 }
 
-// known is what the kernel knows of the file behind a link without asking anybody: a
+// statLink is what the kernel knows of the file behind a link without asking anybody: a
 // file system of another tenant's, or of another machine, may never answer.
-func known(link string) (stat unix.Statx_t, err error) {
+func statLink(link string) (stat unix.Statx_t, err error) {
 	err = unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_UID, &stat)
 	return stat, err
 }
 
 // namespace finds user namespaces that the uid has made and others keep alive.
-func (s *trace) namespace(dir, label string, seen map[string]bool) {
+func (s *leftoverSearch) namespace(dir, label string, seen map[string]bool) {
 	link, err := os.Readlink(dir + "/ns/user")
 	if err != nil || seen[link] {
 		return
@@ -190,7 +192,7 @@ func (s *trace) namespace(dir, label string, seen map[string]bool) {
 	}
 }
 
-func (s *trace) controlGroups(ctx context.Context) error {
+func (s *leftoverSearch) controlGroups(ctx context.Context) error {
 	return filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return ctx.Err()
@@ -202,7 +204,7 @@ func (s *trace) controlGroups(ctx context.Context) error {
 	})
 }
 
-func (s *trace) owns(path string) bool {
+func (s *leftoverSearch) owns(path string) bool {
 	info, err := os.Lstat(path) //nolint:gosec // the kernel's own list of processes
 	if err != nil {
 		return false
@@ -219,7 +221,7 @@ var ledgers = []string{
 // ordered are settings that are in force when they only name somebody.
 var ordered = []string{"/etc/sudoers.d/", "/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/etc/security", "/etc/ssh/sshd_config.d", "/etc/polkit-1", "/etc/tmpfiles.d", "/etc/cron"}
 
-func (s *trace) files(ctx context.Context) error {
+func (s *leftoverSearch) files(ctx context.Context) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
@@ -249,7 +251,7 @@ var foreign = regexp.MustCompile(`^(proc|sysfs|cgroup2?|securityfs|debugfs|trace
 
 // tree looks at one mounted file system. What is mounted on it is not even asked
 // for its owner: one that hangs would hang the scan.
-func (s *trace) tree(ctx context.Context, top string, points map[string]bool) error {
+func (s *leftoverSearch) tree(ctx context.Context, top string, points map[string]bool) error {
 	var here unix.Stat_t
 	if err := unix.Lstat(top, &here); err != nil {
 		return nil //nolint:nilerr // unmounted meanwhile
@@ -276,7 +278,7 @@ func (s *trace) tree(ctx context.Context, top string, points map[string]bool) er
 	})
 }
 
-func (s *trace) file(path string, stat *unix.Stat_t) {
+func (s *leftoverSearch) file(path string, stat *unix.Stat_t) {
 	switch {
 	case int(stat.Uid) == s.uid:
 		s.note("file %s", path)
@@ -289,7 +291,7 @@ func (s *trace) file(path string, stat *unix.Stat_t) {
 	}
 }
 
-func (s *trace) named(path string, stat *unix.Stat_t) bool {
+func (s *leftoverSearch) named(path string, stat *unix.Stat_t) bool {
 	under := func(dir string) bool { return strings.HasPrefix(path, dir) }
 	// What another tenant calls its own files says nothing about this one.
 	if !slices.ContainsFunc(ledgers, under) || stat.Uid >= MinUID && int(stat.Uid) != s.uid {
@@ -306,7 +308,7 @@ func (s *trace) named(path string, stat *unix.Stat_t) bool {
 }
 
 // permitted says whether an access list has the uid in it.
-func (s *trace) permitted(path string) bool {
+func (s *leftoverSearch) permitted(path string) bool {
 	for _, list := range []string{"system.posix_acl_access", "system.posix_acl_default"} {
 		value := make([]byte, 4096)
 		n, err := unix.Lgetxattr(path, list, value)
@@ -326,7 +328,7 @@ func (s *trace) permitted(path string) bool {
 // owners are the columns of a table of System V objects that name somebody.
 var owners = []string{"uid", "gid", "cuid", "cgid"}
 
-func (s *trace) ipc(context.Context) error {
+func (s *leftoverSearch) ipc(context.Context) error {
 	for _, kind := range []string{"shm", "sem", "msg"} {
 		text, err := os.ReadFile("/proc/sysvipc/" + kind)
 		if err != nil {
@@ -352,7 +354,7 @@ func (s *trace) ipc(context.Context) error {
 
 // keyrings: of the uid's own, which the kernel never drops, only empty ones may be
 // left. What a key takes is in the kernel's count of the uid.
-func (s *trace) keyrings(context.Context) error {
+func (s *leftoverSearch) keyrings(context.Context) error {
 	text, err := os.ReadFile("/proc/key-users")
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // a kernel without keys
@@ -373,7 +375,7 @@ func (s *trace) keyrings(context.Context) error {
 	return nil
 }
 
-func (s *trace) sockets(context.Context) error {
+func (s *leftoverSearch) sockets(context.Context) error {
 	for _, kind := range []string{"tcp", "tcp6", "udp", "udp6", "udplite", "raw", "raw6"} {
 		text, err := os.ReadFile("/proc/net/" + kind)
 		if errors.Is(err, os.ErrNotExist) {
@@ -394,7 +396,7 @@ func (s *trace) sockets(context.Context) error {
 // begins with the uid of one.
 var span = regexp.MustCompile(`\b[0-9a-fx]+-[0-9a-fx]+\b`)
 
-func (s *trace) filter(ctx context.Context) error {
+func (s *leftoverSearch) filter(ctx context.Context) error {
 	text, err := s.rules(ctx)
 	if err != nil {
 		return err
@@ -407,7 +409,7 @@ func (s *trace) filter(ctx context.Context) error {
 	return nil
 }
 
-func (s *trace) mounts(context.Context) error {
+func (s *leftoverSearch) mounts(context.Context) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
@@ -434,7 +436,7 @@ func (s *trace) mounts(context.Context) error {
 // count their own share apart say 0 or 1; older ones some hundred.
 const idleMiB = 700
 
-func (s *trace) devices(ctx context.Context) error {
+func (s *leftoverSearch) devices(ctx context.Context) error {
 	if len(s.gpus) == 0 {
 		return nil
 	}

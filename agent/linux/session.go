@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// leaver is the tenant whose traces are removed. What is removed by owner is only
+// departingTenant is the tenant whose traces are removed. What is removed by owner is only
 // ever removed for a uid of a tenant's.
-type leaver struct {
+type departingTenant struct {
 	name string
 	uid  int
 }
 
-func (t leaver) group() string { return filepath.Join(groups, "user.slice", SliceOf(t.uid)) }
+func (t departingTenant) group() string { return filepath.Join(groups, "user.slice", SliceOf(t.uid)) }
 
 // End implements hook.Sessions.
 func (h *Host) End(ctx context.Context, name string, uid int) error {
@@ -32,7 +32,7 @@ func (h *Host) End(ctx context.Context, name string, uid int) error {
 		_, err := h.command(ctx, loginctl, "terminate-user", strconv.Itoa(uid))
 		return err
 	}
-	t := leaver{name, uid}
+	t := departingTenant{name, uid}
 	units := append(t.units(), fmt.Sprintf("user@%d.service", uid), fmt.Sprintf("user-runtime-dir@%d.service", uid))
 	stop := func(ctx context.Context) error {
 		_, err := h.command(ctx, systemctl, "stop", "--", SliceOf(uid), fmt.Sprintf("user-runtime-dir@%d.service", uid))
@@ -47,7 +47,7 @@ func (h *Host) End(ctx context.Context, name string, uid int) error {
 }
 
 // units are what systemd runs in the tenant's slice.
-func (t leaver) units() (names []string) {
+func (t departingTenant) units() (names []string) {
 	entries, err := os.ReadDir(t.group())
 	if err != nil {
 		return nil // no slice, no units
@@ -66,7 +66,7 @@ const groups = "/sys/fs/cgroup"
 // end ends everything of the tenant. terminate asks logind, which may be slow or
 // wrong; what counts is that no process is left: neither in the slice, whose
 // programs may run as root, nor of the uid, wherever it has moved to.
-func (t leaver) end(ctx context.Context, terminate, stop func(context.Context) error) error {
+func (t departingTenant) end(ctx context.Context, terminate, stop func(context.Context) error) error {
 	// What is killed must not be started again.
 	if err := t.unstart(); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (t leaver) end(ctx context.Context, terminate, stop func(context.Context) e
 // forgotten waits until logind knows that the user is gone. It looks when it is asked
 // to, or when a session ends, and not again when the last unit has failed instead of
 // stopping. What it keeps is left to the scan.
-func (t leaver) forgotten(ctx context.Context, terminate func(context.Context) error) error {
+func (t departingTenant) forgotten(ctx context.Context, terminate func(context.Context) error) error {
 	for round := range 500 {
 		if _, err := os.Stat(fmt.Sprintf("/run/systemd/users/%d", t.uid)); err != nil {
 			return nil //nolint:nilerr // it is not there
@@ -100,7 +100,7 @@ func (t leaver) forgotten(ctx context.Context, terminate func(context.Context) e
 }
 
 // unstart removes what would start something in the tenant's name.
-func (t leaver) unstart() error {
+func (t departingTenant) unstart() error {
 	paths := []string{
 		filepath.Join("/var/lib/systemd/linger", t.name),
 		filepath.Join("/var/spool/cron/crontabs", t.name),
@@ -127,7 +127,7 @@ func (t leaver) unstart() error {
 
 // killAll returns when two looks in a row have found nothing: a process that was
 // forked while /proc was read is in the second.
-func (t leaver) killAll(ctx context.Context) error {
+func (t departingTenant) killAll(ctx context.Context) error {
 	for calm, round := 0, 0; calm < 2; round++ {
 		left, err := t.processes()
 		if err != nil {
@@ -150,7 +150,7 @@ func (t leaver) killAll(ctx context.Context) error {
 
 // killSlice ends what is in the tenant's slice, also as another uid. systemd removes
 // the runtime folder from in there: it is killed only where it takes too long.
-func (t leaver) killSlice(round int) {
+func (t departingTenant) killSlice(round int) {
 	const patient = 100 // rounds, of 20 ms and more
 	dirs, err := filepath.Glob(t.group() + "/*/cgroup.kill")
 	if err != nil {
@@ -170,7 +170,7 @@ func (t leaver) killSlice(round int) {
 // kill ends processes. One by one a fork bomb outruns anybody, so one of the uid's
 // own asks the kernel to end all of its others at one moment. It is a child,
 // because whoever has a uid may be signalled by it.
-func (t leaver) kill(ctx context.Context, pids []int) {
+func (t departingTenant) kill(ctx context.Context, pids []int) {
 	all := exec.CommandContext(ctx, "/usr/bin/kill", "-KILL", "--", "-1")
 	all.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(t.uid), Gid: uint32(t.uid)}} //nolint:gosec // a uid
 	_ = all.Run()                                                                                                   // it fails where there was nobody; a survivor is found again
@@ -181,7 +181,7 @@ func (t leaver) kill(ctx context.Context, pids []int) {
 
 // survivors names what outlived the deadline. In state D it waits for a driver or a
 // disk, and nothing but the host's restart ends it.
-func (t leaver) survivors() error {
+func (t departingTenant) survivors() error {
 	left, err := t.processes()
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (t leaver) survivors() error {
 }
 
 // processes lists those with the uid as any of theirs, whatever group they are in.
-func (t leaver) processes() (pids []int, err error) {
+func (t departingTenant) processes() (pids []int, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("reading processes: %w", err)
@@ -216,7 +216,7 @@ func (t leaver) processes() (pids []int, err error) {
 }
 
 // populated says whether anything runs in the tenant's slice, also as another uid.
-func (t leaver) populated() bool {
+func (t departingTenant) populated() bool {
 	text, err := os.ReadFile(filepath.Join(t.group(), "cgroup.events"))
 	return err == nil && strings.Contains(string(text), "populated 1")
 }

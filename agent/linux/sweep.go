@@ -17,15 +17,15 @@ import (
 // the files; each takes nothing that is not the tenant's.
 var sweeps = []struct {
 	what string
-	do   func(leaver, context.Context) error
+	do   func(departingTenant, context.Context) error
 }{
-	{"System V IPC", leaver.sweepIPC},
-	{"mounts", leaver.sweepMounts},
-	{"loop devices", leaver.sweepLoops},
-	{"keyrings", leaver.sweepKeyrings},
-	{"control groups", leaver.sweepGroups},
-	{"files by name", leaver.sweepNamed},
-	{"files by owner", leaver.sweepFiles},
+	{"System V IPC", departingTenant.sweepIPC},
+	{"mounts", departingTenant.sweepMounts},
+	{"loop devices", departingTenant.sweepLoops},
+	{"keyrings", departingTenant.sweepKeyrings},
+	{"control groups", departingTenant.sweepGroups},
+	{"files by name", departingTenant.sweepNamed},
+	{"files by owner", departingTenant.sweepFiles},
 }
 
 // Sweep implements hook.Leftovers.
@@ -33,10 +33,10 @@ func (h *Host) Sweep(ctx context.Context, name string, uid int) error {
 	if err := errors.Join(tenant(name, uid), sameMounts()); err != nil {
 		return err
 	}
-	return leaver{name, uid}.sweep(ctx)
+	return departingTenant{name, uid}.sweep(ctx)
 }
 
-func (t leaver) sweep(ctx context.Context) error {
+func (t departingTenant) sweep(ctx context.Context) error {
 	err := t.unstart()
 	for _, s := range sweeps {
 		if failed := s.do(t, ctx); failed != nil { // the others are removed all the same
@@ -76,7 +76,7 @@ var ipcTables = []struct {
 	{"/proc/sysvipc/sem", 1, 4, 6, unix.SYS_SEMCTL},
 }
 
-func (t leaver) sweepIPC(context.Context) error {
+func (t departingTenant) sweepIPC(context.Context) error {
 	var all error
 	for _, table := range ipcTables {
 		text, err := os.ReadFile(table.file)
@@ -115,7 +115,7 @@ func removeIPC(call uintptr, id int) error {
 	return nil
 }
 
-func (t leaver) sweepLoops(context.Context) error {
+func (t departingTenant) sweepLoops(context.Context) error {
 	var all error
 	for _, name := range t.loops() {
 		all = errors.Join(all, detach(filepath.Join("/dev", name)))
@@ -124,7 +124,7 @@ func (t leaver) sweepLoops(context.Context) error {
 }
 
 // loops are the loop devices on files of the tenant's, by name.
-func (t leaver) loops() (names []string) {
+func (t departingTenant) loops() (names []string) {
 	found, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
 		return nil // the pattern is well formed
@@ -144,7 +144,7 @@ func (t leaver) loops() (names []string) {
 
 // backs says whether the device stands on a file of the tenant's. The name alone is
 // not believed: in a container it may be another host's file of the same name.
-func (t leaver) backs(device, backing string) bool {
+func (t departingTenant) backs(device, backing string) bool {
 	backing, deleted := strings.CutSuffix(backing, " (deleted)")
 	if deleted {
 		return strings.HasPrefix(backing, HomeOf(t.name)+"/")
@@ -174,7 +174,7 @@ func detach(device string) error {
 	return nil
 }
 
-func (t leaver) sweepGroups(context.Context) error {
+func (t departingTenant) sweepGroups(context.Context) error {
 	var all error
 	for _, dir := range deepest(groups, func(path string) bool {
 		return owner(path) == t.uid || strings.Contains(path+"/", "/"+SliceOf(t.uid)+"/")
@@ -206,7 +206,7 @@ func deepest(top string, which func(path string) bool) (dirs []string) {
 // named are files of root's that are about one tenant, by its name or uid. The
 // memory of a program that crashed, and what the tenant's programs printed, are the
 // tenant's even though root owns the files.
-func (t leaver) named() (paths []string) {
+func (t departingTenant) named() (paths []string) {
 	uid := strconv.Itoa(t.uid)
 	for _, pattern := range []string{
 		"/var/lib/systemd/linger/" + t.name,
@@ -228,7 +228,7 @@ func (t leaver) named() (paths []string) {
 	return paths
 }
 
-func (t leaver) sweepNamed(context.Context) error {
+func (t departingTenant) sweepNamed(context.Context) error {
 	var all error
 	for _, path := range t.named() {
 		if err := os.RemoveAll(path); err != nil {
@@ -242,7 +242,7 @@ func (t leaver) sweepNamed(context.Context) error {
 	return all
 }
 
-func (t leaver) sweepKeyrings(context.Context) error {
+func (t departingTenant) sweepKeyrings(context.Context) error {
 	return as(t.uid, func() error {
 		for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING} {
 			if _, err := unix.KeyctlInt(unix.KEYCTL_CLEAR, ring, 0, 0, 0); err != nil && !noKeys(err) {

@@ -13,7 +13,7 @@ import (
 )
 
 // sweepFiles removes every file of the uid from every local file system.
-func (t leaver) sweepFiles(ctx context.Context) error {
+func (t departingTenant) sweepFiles(ctx context.Context) error {
 	list, err := trees()
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (t leaver) sweepFiles(ctx context.Context) error {
 	return all
 }
 
-func (t leaver) sweepTree(ctx context.Context, fd int, point string) error {
+func (t departingTenant) sweepTree(ctx context.Context, fd int, point string) error {
 	defer func() { _ = unix.Close(fd) }()
 	top, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOTDIR) {
@@ -72,7 +72,7 @@ func (p *place) String() string {
 // walk goes through one file system by descriptors, so that nobody can lead it
 // elsewhere by putting a link where a folder was.
 type walk struct {
-	leaver leaver
+	leaver departingTenant
 	ctx    context.Context //nolint:containedctx // of the one call that makes the walk
 	failed error
 	faults int

@@ -43,7 +43,7 @@ func mountTable() (mounts []mount, err error) {
 // sweepMounts unmounts what hangs on the tenant, the last mounted first, but not the
 // home itself: a step of its own removes that with its key, and cannot while parts
 // of it are mounted elsewhere.
-func (t leaver) sweepMounts(context.Context) error {
+func (t departingTenant) sweepMounts(context.Context) error {
 	mounts, err := mountTable()
 	if err != nil {
 		return err
@@ -72,11 +72,11 @@ func (t leaver) sweepMounts(context.Context) error {
 }
 
 // isHome says whether the home itself is mounted there.
-func (t leaver) isHome(point string) bool {
+func (t departingTenant) isHome(point string) bool {
 	return point == HomeOf(t.name) || point == filepath.Join(HomesDir, t.name)
 }
 
-func (t leaver) holds(m mount, devices []string) bool {
+func (t departingTenant) holds(m mount, devices []string) bool {
 	home := HomeOf(t.name)
 	switch {
 	case strings.HasPrefix(m.point, home+"/"), strings.HasPrefix(m.point, filepath.Join(HomesDir, t.name)+"/"), m.root == home, strings.HasPrefix(m.root, home+"/"):

@@ -137,7 +137,7 @@ func (b *bundle) sign(e protocol.Envelope) protocol.Signed {
 // do brings a task, waits for its end and returns the result.
 func (b *bundle) do(e protocol.Envelope) *protocol.Result {
 	b.t.Helper()
-	if a := b.Take(b.sign(e)); a.Refusal != nil || a.Reply != nil {
+	if a := b.Receive(b.sign(e)); a.Refusal != nil || a.Reply != nil {
 		b.t.Fatalf("%s at fence %d: %+v", e.Type, e.Fence, a)
 	}
 	return b.resultOf(e)
@@ -178,9 +178,9 @@ func (b *bundle) until(what string, ok func() bool) {
 }
 
 // seen is what a report would say of the allocation.
-func (b *bundle) seen(a ids.Allocation) protocol.AllocationSeen {
+func (b *bundle) seen(a ids.Allocation) protocol.AllocationReport {
 	b.t.Helper()
-	state, err := b.host.Look(context.Background())
+	state, err := b.host.Inspect(context.Background())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (b *bundle) seen(a ids.Allocation) protocol.AllocationSeen {
 			return s
 		}
 	}
-	return protocol.AllocationSeen{}
+	return protocol.AllocationReport{}
 }
 
 func (b *bundle) world() *sim.Host {

@@ -17,7 +17,7 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 	if r.Journal == nil || r.Host == nil {
 		return
 	}
-	state, err := r.Host.Look(ctx)
+	state, err := r.Host.Inspect(ctx)
 	if err != nil {
 		r.Log.WarnContext(ctx, "host not looked at; nothing enforced", "err", err)
 		return
@@ -26,10 +26,10 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 	defer r.mu.Unlock()
 	for _, record := range r.Journal.All() {
 		last := record.Last()
-		if r.lost != "" || r.jobs[record.Allocation] != nil || !stands(record) {
+		if r.lost != "" || r.jobs[record.Allocation] != nil || !isProvisioned(record) {
 			continue
 		}
-		order, err := standing(record)
+		order, err := lastApplied(record)
 		if err != nil {
 			continue // the report says so
 		}
@@ -43,8 +43,8 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 	}
 }
 
-// stands says whether a tenant is to be on the host, by what was done last.
-func stands(record journal.Record) bool {
+// isProvisioned says whether a tenant is to be on the host, by what was done last.
+func isProvisioned(record journal.Record) bool {
 	last := record.Last()
 	return last.Envelope.Type.OfAllocation() && last.Envelope.Type != protocol.RevokeUser &&
 		last.Result != nil && last.Result.Outcome == protocol.Succeeded

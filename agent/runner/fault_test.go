@@ -87,7 +87,7 @@ func faulty(t *testing.T, kind protocol.Type, step, what string) {
 		fence = 2
 		e = b.revoke(id, fence, b.gpus[0])
 	}
-	if a := b.Take(b.sign(e)); a.Refusal != nil {
+	if a := b.Receive(b.sign(e)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
 	switch what {
@@ -104,7 +104,7 @@ func faulty(t *testing.T, kind protocol.Type, step, what string) {
 		}
 	case "duplicate":
 		<-reached
-		if a := b.Take(b.sign(e)); !a.InHand {
+		if a := b.Receive(b.sign(e)); !a.InHand {
 			t.Errorf("%+v", a)
 		}
 		close(leave)

@@ -17,14 +17,14 @@ func Admit(last *journal.Entry, t protocol.Envelope, digest string) error {
 	before := last.Envelope
 	switch {
 	case t.Fence < before.Fence:
-		return protocol.Refuse(protocol.StaleFence, "task fence %d is older than %d", t.Fence, before.Fence)
+		return protocol.Reject(protocol.StaleFence, "task fence %d is older than %d", t.Fence, before.Fence)
 	case t.Type != before.Type && !completes(before, t) || t.SpecHash != before.SpecHash:
 		// Two planners minted one number. Neither can be known to be right.
-		return protocol.Refuse(protocol.FenceConflict, "task differs from the one admitted at fence %d", t.Fence)
+		return protocol.Reject(protocol.FenceConflict, "task differs from the one admitted at fence %d", t.Fence)
 	case t.Attempt < before.Attempt:
-		return protocol.Refuse(protocol.Replayed, "attempt %d at fence %d is over, %d was admitted", t.Attempt, t.Fence, before.Attempt)
+		return protocol.Reject(protocol.Replayed, "attempt %d at fence %d is over, %d was admitted", t.Attempt, t.Fence, before.Attempt)
 	case t.Attempt == before.Attempt && digest != last.Digest:
-		return protocol.Refuse(protocol.FenceConflict, "two tasks are attempt %d at fence %d", t.Attempt, t.Fence)
+		return protocol.Reject(protocol.FenceConflict, "two tasks are attempt %d at fence %d", t.Attempt, t.Fence)
 	default:
 		return nil // the same order again
 	}

@@ -105,7 +105,7 @@ func (r *Runner) idle(e protocol.Envelope) error {
 	for _, other := range r.Journal.All() {
 		held := other.Last().Envelope
 		if held.Type.OfAllocation() && held.Type != protocol.RevokeUser && slices.Contains(held.Slots, p.GPU) {
-			return protocol.Refuse(protocol.SlotBusy, "%s belongs to allocation %s", p.GPU, other.Allocation)
+			return protocol.Reject(protocol.SlotBusy, "%s belongs to allocation %s", p.GPU, other.Allocation)
 		}
 	}
 	return nil
@@ -127,9 +127,9 @@ func (r *Runner) check(e protocol.Envelope) (Answer, error) {
 	case r.checks.inHand == e.Task:
 		return Answer{InHand: true}, nil
 	case slices.Contains(r.checks.done, e.Task):
-		return Answer{}, protocol.Refuse(protocol.Replayed, "the check was made already")
+		return Answer{}, protocol.Reject(protocol.Replayed, "the check was made already")
 	case r.checks.inHand != ids.Task{}:
-		return Answer{}, protocol.Refuse(protocol.SlotBusy, "another check is being made")
+		return Answer{}, protocol.Reject(protocol.SlotBusy, "another check is being made")
 	}
 	if err := e.Fresh(r.Clock.Now()); err != nil {
 		return Answer{}, err

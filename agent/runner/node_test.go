@@ -39,15 +39,15 @@ func TestTasksAboutTheNode(t *testing.T) {
 
 	id := ids.New[ids.Allocation]()
 	b.do(b.provision(id, 1, b.gpus[0]))
-	if a := b.Take(b.sign(b.reset(1, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
+	if a := b.Receive(b.sign(b.reset(1, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("a tenant's GPU: %+v", a)
 	}
 	first := b.reset(5, b.gpus[1])
-	if a := b.Take(b.sign(first)); a.Refusal != nil {
+	if a := b.Receive(b.sign(first)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
 	<-begun
-	if a := b.Take(b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
+	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("handed out while it is reset: %+v", a)
 	}
 	if seen := b.seen(ids.Allocation{}); seen.Phase != "" {
@@ -66,14 +66,14 @@ func TestTasksAboutTheNode(t *testing.T) {
 	if err := json.Unmarshal(r.Answer, &answer); err != nil || r.Outcome != protocol.Succeeded || !answer.Resumed || resets != 1 {
 		t.Errorf("%+v %s %v, %d resets", r, r.Answer, err, resets)
 	}
-	if a := b.Take(b.sign(first)); a.Reply == nil || resets != 1 {
+	if a := b.Receive(b.sign(first)); a.Reply == nil || resets != 1 {
 		t.Errorf("again: %+v", a)
 	}
-	if a := b.Take(b.sign(b.reset(4, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.StaleFence {
+	if a := b.Receive(b.sign(b.reset(4, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.StaleFence {
 		t.Errorf("an older fence: %+v", a)
 	}
 	update := b.envelope(ids.Allocation{}, 9, protocol.AgentUpdate, protocol.AgentUpdateParams{Version: "1", Digest: digestOfNothing, Size: 1}, nil)
-	if a := b.Take(b.sign(update)); protocol.CodeOf(a.Refusal) != protocol.TypeUnknown {
+	if a := b.Receive(b.sign(update)); protocol.CodeOf(a.Refusal) != protocol.TypeUnknown {
 		t.Errorf("without a handler: %+v", a)
 	}
 }
@@ -93,22 +93,22 @@ func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	}}
 	b.Probe = func(_ context.Context, r *protocol.Result) { answered <- r }
 	first := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{Level: 2}, nil)
-	if a := b.Take(b.sign(first)); a.Refusal != nil {
+	if a := b.Receive(b.sign(first)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
 	<-begun
-	if a := b.Take(b.sign(first)); !a.InHand {
+	if a := b.Receive(b.sign(first)); !a.InHand {
 		t.Errorf("%+v", a)
 	}
 	other := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{}, nil)
-	if a := b.Take(b.sign(other)); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
+	if a := b.Receive(b.sign(other)); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("beside another: %+v", a)
 	}
 	close(leave)
 	if r := <-answered; r.Task != first.Task || string(r.Answer) != `{"verdict":"healthy"}` {
 		t.Errorf("%+v", r)
 	}
-	if a := b.Take(b.sign(first)); protocol.CodeOf(a.Refusal) != protocol.Replayed || len(begun) > 0 {
+	if a := b.Receive(b.sign(first)); protocol.CodeOf(a.Refusal) != protocol.Replayed || len(begun) > 0 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -122,7 +122,7 @@ func TestRotation(t *testing.T) {
 	rotate := func(fence int64, keys ...string) protocol.Envelope {
 		return b.envelope(id, fence, protocol.RotateKeys, protocol.RotateKeysParams{User: "t-1", UID: 200001, PublicKeys: keys, GPUs: b.gpus[:1]}, b.gpus[:1])
 	}
-	if a := b.Take(b.sign(rotate(1, otherKey))); protocol.CodeOf(a.Refusal) != protocol.ParamsInvalid {
+	if a := b.Receive(b.sign(rotate(1, otherKey))); protocol.CodeOf(a.Refusal) != protocol.ParamsInvalid {
 		t.Errorf("of nobody: %+v", a)
 	}
 	b.do(b.provision(id, 1, b.gpus[0]))
@@ -133,8 +133,8 @@ func TestRotation(t *testing.T) {
 		t.Errorf("%v, %+v", keys, b.seen(id))
 	}
 	// The provisioning below it is long told and expired, and still known.
-	for _, r := range b.Untold() {
-		if err := b.Told(r.Allocation, r.Task); err != nil {
+	for _, r := range b.PendingResults() {
+		if err := b.AckResult(r.Allocation, r.Task); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 // Observe says how each remembered allocation is, judged by the state of the host
 // and not by what was once done to it.
-func (r *Runner) Observe(state step.State) []protocol.AllocationSeen {
-	seen := []protocol.AllocationSeen{}
+func (r *Runner) Observe(state step.State) []protocol.AllocationReport {
+	seen := []protocol.AllocationReport{}
 	if r.Journal == nil {
 		return seen
 	}
@@ -25,7 +25,7 @@ func (r *Runner) Observe(state step.State) []protocol.AllocationSeen {
 		if !last.Envelope.Type.OfAllocation() {
 			continue
 		}
-		s := protocol.AllocationSeen{
+		s := protocol.AllocationReport{
 			Allocation: record.Allocation, Fence: last.Envelope.Fence,
 			Generation: last.Envelope.Generation, SpecHash: last.Envelope.SpecHash,
 		}
@@ -35,16 +35,16 @@ func (r *Runner) Observe(state step.State) []protocol.AllocationSeen {
 				s.Step = j.step
 			}
 		} else {
-			judge(&s, record, state)
+			classifyPhase(&s, record, state)
 		}
 		seen = append(seen, s)
 	}
 	return seen
 }
 
-func judge(s *protocol.AllocationSeen, record journal.Record, state step.State) {
+func classifyPhase(s *protocol.AllocationReport, record journal.Record, state step.State) {
 	last := record.Last()
-	order, err := standing(record)
+	order, err := lastApplied(record)
 	if err != nil { // an older build took what this one refuses
 		s.Phase, s.Message = protocol.Broken, err.Error()
 		return
@@ -93,18 +93,18 @@ func (r *Runner) Foreign(state step.State) (found []string) {
 	return found
 }
 
-// remember is how long a record outlives its last task: longer than any task that
+// recordLifetime is how long a record outlives its last task: longer than any task that
 // was signed before it may stay fresh, on a clock that is a day off.
-const remember = 48 * time.Hour
+const recordLifetime = 48 * time.Hour
 
-// Forget drops the records that nobody can ask for any more.
-func (r *Runner) Forget() error {
+// DeleteOldRecords drops the records that nobody can ask for any more.
+func (r *Runner) DeleteOldRecords() error {
 	if r.Journal == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.Journal.Forget(r.Clock.Now().Add(-remember), func(record journal.Record) bool {
+	return r.Journal.Delete(r.Clock.Now().Add(-recordLifetime), func(record journal.Record) bool {
 		told := !slices.ContainsFunc(record.Tasks, func(t journal.Entry) bool { return !t.Told })
 		return Over(record) && told
 	})

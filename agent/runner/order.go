@@ -26,8 +26,8 @@ func provisioned(record journal.Record) *journal.Entry {
 	return nil
 }
 
-// standing is the order that the host is to be like after the last task.
-func standing(record journal.Record) (protocol.Order, error) {
+// lastApplied is the order that the host is to be like after the last task.
+func lastApplied(record journal.Record) (protocol.Order, error) {
 	return orderUpTo(record, len(record.Tasks))
 }
 
@@ -41,7 +41,7 @@ func orderUpTo(record journal.Record, n int) (protocol.Order, error) {
 	}
 	base := provisioned(journal.Record{Tasks: record.Tasks[:n]})
 	if base == nil {
-		return order, protocol.Refuse(protocol.ParamsInvalid, "the keys of an allocation that was not provisioned here")
+		return order, protocol.Reject(protocol.ParamsInvalid, "the keys of an allocation that was not provisioned here")
 	}
 	whole, err := base.Envelope.Order()
 	whole.PublicKeys, whole.UserCA, whole.Revoked = order.PublicKeys, order.UserCA, order.Revoked

@@ -39,12 +39,12 @@ func (p Plan) Changes() bool {
 // gone is over: its GPUs may be somebody else's.
 func (r *Runner) Plans(ctx context.Context) ([]Plan, error) {
 	if r.Journal == nil || r.Host == nil {
-		return nil, protocol.Refuse(protocol.JournalLost, "nothing was ordered here that is remembered")
+		return nil, protocol.Reject(protocol.JournalLost, "nothing was ordered here that is remembered")
 	}
 	plans := []Plan{}
 	for _, record := range r.Journal.All() {
 		last := record.Last().Envelope
-		order, err := standing(record)
+		order, err := lastApplied(record)
 		if err != nil || !last.Type.OfAllocation() || Over(record) {
 			continue
 		}

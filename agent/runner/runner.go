@@ -87,7 +87,7 @@ func (r *Runner) Start(ctx context.Context) {
 		return
 	}
 	for _, record := range r.Journal.All() {
-		if last := record.Last(); last.Result == nil && r.known(last.Envelope.Type) == nil {
+		if last := record.Last(); last.Result == nil && r.recordOf(last.Envelope.Type) == nil {
 			r.Log.InfoContext(ctx, "task resumed", "task_id", last.Envelope.Task, "fence", last.Envelope.Fence)
 			r.work(last.Envelope) //nolint:contextcheck // work outlives calls; it lives as long as the runner
 		}
@@ -97,20 +97,20 @@ func (r *Runner) Start(ctx context.Context) {
 // Wait returns when all workers have stopped.
 func (r *Runner) Wait() { r.workers.Wait() }
 
-// Take judges a task and, if it stands, journals it and starts work.
-func (r *Runner) Take(s protocol.Signed) Answer {
+// Receive judges a task and, if it stands, journals it and starts work.
+func (r *Runner) Receive(s protocol.Signed) Answer {
 	e, err := protocol.Open(s, r.Keys())
 	if err != nil {
 		return Answer{Refusal: err}
 	}
 	if e.Node != r.Node {
 		// Not answered either: the result would go to somebody else's task.
-		return Answer{Refusal: protocol.Refuse(protocol.Misaddressed, "the task is for node %s", e.Node)}
+		return Answer{Refusal: protocol.Reject(protocol.Misaddressed, "the task is for node %s", e.Node)}
 	}
 	a, err := r.admit(e, digestOf(s.Body))
 	a.Task = e.Task
 	if err != nil {
-		a.Refusal, a.Reply = err, r.refused(e, err)
+		a.Refusal, a.Reply = err, r.rejectedResult(e, err)
 	}
 	return a
 }
@@ -125,16 +125,16 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 	if e.Type == protocol.Probe {
 		return Answer{}, r.probe(e)
 	}
-	if err := r.known(e.Type); err != nil {
+	if err := r.recordOf(e.Type); err != nil {
 		return Answer{}, err
 	}
 	switch {
 	case e.Type == protocol.HealthCheck:
 		return r.check(e)
 	case r.lost != "":
-		return Answer{}, protocol.Refuse(protocol.JournalLost, "%s", r.lost)
+		return Answer{}, protocol.Reject(protocol.JournalLost, "%s", r.lost)
 	case r.Journal == nil:
-		return Answer{}, protocol.Refuse(protocol.JournalLost, "%v", journal.ErrLost)
+		return Answer{}, protocol.Reject(protocol.JournalLost, "%v", journal.ErrLost)
 	}
 
 	record, known := r.Journal.Get(e.Allocation)
@@ -151,7 +151,7 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 		return Answer{}, err
 	}
 	if since := r.Journal.Since(); e.SignedBefore(since) {
-		return Answer{}, protocol.Refuse(protocol.Replayed, "signed before %s, when this host started: it may have been carried out already", since.UTC().Format(time.RFC3339))
+		return Answer{}, protocol.Reject(protocol.Replayed, "signed before %s, when this host started: it may have been carried out already", since.UTC().Format(time.RFC3339))
 	}
 	if err := r.fits(record, e, order); err != nil {
 		return Answer{}, err
@@ -159,13 +159,13 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 	return Answer{}, r.accept(record, e, digest)
 }
 
-// known refuses a type that nothing here carries out.
-func (r *Runner) known(t protocol.Type) error {
+// recordOf refuses a type that nothing here carries out.
+func (r *Runner) recordOf(t protocol.Type) error {
 	switch {
 	case t.OfAllocation() && r.Host == nil:
-		return protocol.Refuse(protocol.TypeUnknown, "this node's driver only looks, it does not carry out %s", t)
+		return protocol.Reject(protocol.TypeUnknown, "this node's driver only looks, it does not carry out %s", t)
 	case !t.OfAllocation() && r.Handlers[t] == nil:
-		return protocol.Refuse(protocol.TypeUnknown, "this build carries out no %s", t)
+		return protocol.Reject(protocol.TypeUnknown, "this build carries out no %s", t)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (r *Runner) known(t protocol.Type) error {
 // fits refuses a task that what stands on the host does not allow.
 func (r *Runner) fits(record journal.Record, e protocol.Envelope, order protocol.Order) error {
 	if e.Type == protocol.RotateKeys && provisioned(record) == nil {
-		return protocol.Refuse(protocol.ParamsInvalid, "allocation %s does not stand on this host", e.Allocation)
+		return protocol.Reject(protocol.ParamsInvalid, "allocation %s does not stand on this host", e.Allocation)
 	}
 	if e.Type == protocol.GPUReset {
 		return r.idle(e)
@@ -185,7 +185,7 @@ func (r *Runner) fits(record journal.Record, e protocol.Envelope, order protocol
 func (r *Runner) again(t journal.Entry, digest string) (Answer, error) {
 	switch {
 	case t.Digest != digest:
-		return Answer{}, protocol.Refuse(protocol.FenceConflict, "task %s was admitted with other content", t.Envelope.Task)
+		return Answer{}, protocol.Reject(protocol.FenceConflict, "task %s was admitted with other content", t.Envelope.Task)
 	case t.Result == nil:
 		return Answer{InHand: true}, nil
 	}
@@ -200,7 +200,7 @@ func (r *Runner) slotsFree(id ids.Allocation, gpus []string) error {
 		}
 		held := other.Last().Envelope
 		if uuid := resetting(other); slices.Contains(gpus, uuid) {
-			return protocol.Refuse(protocol.SlotBusy, "%s is being reset", uuid)
+			return protocol.Reject(protocol.SlotBusy, "%s is being reset", uuid)
 		}
 		if !held.Type.OfAllocation() {
 			continue
@@ -210,9 +210,9 @@ func (r *Runner) slotsFree(id ids.Allocation, gpus []string) error {
 				continue
 			}
 			if held.Type == protocol.RevokeUser {
-				return protocol.Refuse(protocol.SlotDirty, "%s is not clean yet of allocation %s", uuid, other.Allocation)
+				return protocol.Reject(protocol.SlotDirty, "%s is not clean yet of allocation %s", uuid, other.Allocation)
 			}
-			return protocol.Refuse(protocol.SlotBusy, "%s belongs to allocation %s", uuid, other.Allocation)
+			return protocol.Reject(protocol.SlotBusy, "%s belongs to allocation %s", uuid, other.Allocation)
 		}
 	}
 	return nil
@@ -255,7 +255,7 @@ func (r *Runner) accept(record journal.Record, e protocol.Envelope, digest strin
 
 // work starts the worker of a task, after the one it overtakes has stopped.
 func (r *Runner) work(e protocol.Envelope) {
-	r.begin(e.Allocation, e.Task, func(ctx context.Context, j *job) { r.carryOut(ctx, j, e) })
+	r.begin(e.Allocation, e.Task, func(ctx context.Context, j *job) { r.execute(ctx, j, e) })
 }
 
 // begin needs r.mu.
@@ -304,16 +304,16 @@ func (r *Runner) probe(e protocol.Envelope) error {
 	return nil
 }
 
-func (r *Runner) result(e protocol.Envelope, o protocol.Outcome, code protocol.Refusal, message string) *protocol.Result {
+func (r *Runner) result(e protocol.Envelope, o protocol.Outcome, code protocol.RejectReason, message string) *protocol.Result {
 	return &protocol.Result{
 		Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation,
 		Outcome: o, Code: code, Message: message, FinishedAt: r.Clock.Now().Truncate(time.Millisecond),
 	}
 }
 
-// refused is the answer to a task that was not acted on. A failure without a code
+// rejectedResult is the answer to a task that was not acted on. A failure without a code
 // is the host's own, such as a full disk: the task may come again.
-func (r *Runner) refused(e protocol.Envelope, err error) *protocol.Result {
+func (r *Runner) rejectedResult(e protocol.Envelope, err error) *protocol.Result {
 	code := protocol.CodeOf(err)
 	if code == "" {
 		return r.result(e, protocol.Failed, protocol.StepFailed, err.Error())

@@ -24,9 +24,9 @@ type stepError struct {
 func (e *stepError) Error() string { return e.step.Name + ": " + e.cause.Error() }
 func (e *stepError) Unwrap() error { return e.cause }
 
-// carryOut works one task to its end, or until ctx ends: then a newer task has
+// execute works one task to its end, or until ctx ends: then a newer task has
 // overtaken it, or the agent stops and resumes it later.
-func (r *Runner) carryOut(ctx context.Context, j *job, e protocol.Envelope) {
+func (r *Runner) execute(ctx context.Context, j *job, e protocol.Envelope) {
 	log := r.Log.With("task_id", e.Task, "fence", e.Fence, "type", e.Type)
 	if e.Type.OfNode() {
 		r.handle(ctx, j, e)
@@ -35,7 +35,7 @@ func (r *Runner) carryOut(ctx context.Context, j *job, e protocol.Envelope) {
 	order, err := r.orderOf(e)
 	if err == nil && e.Type != protocol.RevokeUser && !r.Clock.Now().Before(e.ExpiresAt) {
 		// Interrupted, and found again too late. A release goes on: it only removes.
-		err = protocol.Refuse(protocol.Expired, "interrupted, and expired before it was resumed")
+		err = protocol.Reject(protocol.Expired, "interrupted, and expired before it was resumed")
 	}
 	var proof *protocol.Proof
 	if err == nil {
@@ -203,14 +203,14 @@ func (r *Runner) revise(e protocol.Envelope, change func(*journal.Record)) error
 	defer r.mu.Unlock()
 	record, ok := r.Journal.Get(e.Allocation)
 	if !ok || record.Last().Envelope.Task != e.Task {
-		return protocol.Refuse(protocol.StaleFence, "overtaken by a newer task")
+		return protocol.Reject(protocol.StaleFence, "overtaken by a newer task")
 	}
 	change(&record)
 	return r.Journal.Put(record)
 }
 
-// Untold lists the results that the control plane has not taken yet.
-func (r *Runner) Untold() (results []*protocol.Result) {
+// PendingResults lists the results that the control plane has not taken yet.
+func (r *Runner) PendingResults() (results []*protocol.Result) {
 	if r.Journal == nil {
 		return nil
 	}
@@ -224,8 +224,8 @@ func (r *Runner) Untold() (results []*protocol.Result) {
 	return results
 }
 
-// Told notes that the control plane has the result of a task, or wants none.
-func (r *Runner) Told(id ids.Allocation, task ids.Task) error {
+// AckResult notes that the control plane has the result of a task, or wants none.
+func (r *Runner) AckResult(id ids.Allocation, task ids.Task) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	record, ok := r.Journal.Get(id)

@@ -95,7 +95,7 @@ func TestAFailedStepIsUnwound(t *testing.T) {
 
 	for operation, c := range map[string]struct {
 		step string
-		code protocol.Refusal
+		code protocol.RejectReason
 	}{
 		"account": {"account", protocol.StepFailed}, "grant": {"device_access", protocol.StepFailed}, "keys": {"login_keys", protocol.StepFailed},
 		"scrub": {"scrub_before", protocol.ScrubFailed}, "look": {"gpu_health", protocol.GPUUnhealthy},
@@ -170,17 +170,17 @@ func TestARevokeOvertakesAHangingProvision(t *testing.T) {
 	id := ids.New[ids.Allocation]()
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"grant": "hang"} })
 	stuck := b.provision(id, 1, b.gpus[0])
-	if a := b.Take(b.sign(stuck)); a.Refusal != nil {
+	if a := b.Receive(b.sign(stuck)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
-	if a := b.Take(b.sign(stuck)); !a.InHand {
+	if a := b.Receive(b.sign(stuck)); !a.InHand {
 		t.Errorf("%+v", a)
 	}
 	if s := b.seen(id); s.Phase != protocol.Working {
 		t.Errorf("%+v", s)
 	}
 	revoke := b.revoke(id, 2, b.gpus[0])
-	if a := b.Take(b.sign(revoke)); a.Refusal != nil {
+	if a := b.Receive(b.sign(revoke)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
 	b.edit(func(h *sim.Host) { h.Fails = nil })
@@ -202,7 +202,7 @@ func TestSlotsWorkInParallel(t *testing.T) {
 	b := setup(t)
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"scrub": "hang"}; h.GPUs[0].Dirty = true })
 	dirty, clean := b.world().GPUs[0].UUID, b.world().GPUs[1].UUID
-	if a := b.Take(b.sign(b.provision(ids.New[ids.Allocation](), 1, dirty))); a.Refusal != nil {
+	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, dirty))); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
 	other := ids.New[ids.Allocation]()
@@ -221,7 +221,7 @@ func TestINV47ARestartResumes(t *testing.T) {
 		id := ids.New[ids.Allocation]()
 		b.edit(func(h *sim.Host) { h.Fails = map[string]string{operation: "hang"} })
 		e := b.provision(id, 1, b.gpus[0])
-		if a := b.Take(b.sign(e)); a.Refusal != nil {
+		if a := b.Receive(b.sign(e)); a.Refusal != nil {
 			t.Fatal(a.Refusal)
 		}
 		b.restart()
@@ -244,7 +244,7 @@ func TestExpiredWhileInterrupted(t *testing.T) {
 	id := ids.New[ids.Allocation]()
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"keys": "hang"} })
 	e := b.provision(id, 1, b.gpus[0])
-	if a := b.Take(b.sign(e)); a.Refusal != nil {
+	if a := b.Receive(b.sign(e)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
 	// The step before has acted when this one hangs.

@@ -14,7 +14,7 @@ func account() Step {
 		Name: "account", Within: fair, Code: protocol.StepFailed,
 		Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
-			s, err := h.Look(ctx)
+			s, err := h.Inspect(ctx)
 			if err != nil {
 				return fmt.Errorf("looking at the host: %w", err)
 			}

@@ -37,7 +37,7 @@ func removeAccess() Step {
 	return Step{
 		Name: "remove_access", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
-			s, err := h.Look(ctx)
+			s, err := h.Inspect(ctx)
 			if err != nil {
 				return fmt.Errorf("looking at the host: %w", err)
 			}
@@ -49,7 +49,7 @@ func removeAccess() Step {
 // shutOut closes the ordered GPUs to whoever else opens them. Nobody else may: the
 // slot has one holder, and whoever was let in was let in behind our back.
 func shutOut(ctx context.Context, h Host, o protocol.Order) error {
-	s, err := h.Look(ctx)
+	s, err := h.Inspect(ctx)
 	if err != nil {
 		return fmt.Errorf("looking at the host: %w", err)
 	}

@@ -17,8 +17,8 @@ import (
 // Step is one step of a task. A nil function has nothing to do.
 type Step struct {
 	Name   string
-	Within time.Duration    // for all its functions together, but for Undo
-	Code   protocol.Refusal // what a failure of this step is called
+	Within time.Duration         // for all its functions together, but for Undo
+	Code   protocol.RejectReason // what a failure of this step is called
 
 	// Check says whether the effect is there already. An error refuses.
 	Check func(context.Context, Host, protocol.Order) (done bool, err error)
@@ -77,7 +77,7 @@ type Host interface {
 
 // Looker reads the whole of what the steps care about at one moment.
 type Looker interface {
-	Look(context.Context) (State, error)
+	Inspect(context.Context) (State, error)
 }
 
 // Tenancy is what a host holds of a tenant while nobody is logged in.
@@ -183,7 +183,7 @@ type Leftovers interface {
 
 // look is Look for a step that wants one answer from it.
 func look[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
-	s, err := h.Look(ctx)
+	s, err := h.Inspect(ctx)
 	if err != nil {
 		var zero T
 		return zero, fmt.Errorf("looking at the host: %w", err)

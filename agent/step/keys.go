@@ -45,7 +45,7 @@ func verifyKeys() Step {
 }
 
 func proveLogin(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
-	s, err := h.Look(ctx)
+	s, err := h.Inspect(ctx)
 	if err != nil {
 		return fmt.Errorf("looking at the host: %w", err)
 	}

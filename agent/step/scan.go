@@ -21,7 +21,7 @@ func scan() Step {
 			if err != nil {
 				return fmt.Errorf("scanning: %w", err)
 			}
-			s, err := h.Look(ctx)
+			s, err := h.Inspect(ctx)
 			if err != nil {
 				return fmt.Errorf("looking at the host: %w", err)
 			}

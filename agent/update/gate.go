@@ -28,7 +28,7 @@ func (u *Updater) Heard(ctx context.Context, sender string) error {
 	}
 	a := m.Last
 	if a == nil || !a.open() {
-		u.settle()
+		u.finish()
 		return nil
 	}
 	at, err := u.running()
@@ -36,12 +36,12 @@ func (u *Updater) Heard(ctx context.Context, sender string) error {
 		return err
 	}
 	a.Phase, m.Floor = healthy, protocol.Higher(m.Floor, a.Minimum)
-	if err := u.remember(m); err != nil {
+	if err := u.storeState(m); err != nil {
 		return err
 	}
 	u.at("confirmed")
 	u.Log.InfoContext(ctx, "agent is updated", "version", a.Version, "previous", a.Previous)
-	u.settle()
+	u.finish()
 	if err := u.Services.Disarm(ctx); err != nil {
 		// It will fire, and find nothing to do.
 		return fmt.Errorf("ending the guard: %w", err)
@@ -87,7 +87,7 @@ func (u *Updater) reason(ctx context.Context, a *attempt, why func(context.Conte
 // and whoever comes next carries it out.
 func (u *Updater) undo(m memory, reason string) error {
 	m.Last.Phase, m.Last.Why = undoing, reason
-	if err := u.remember(m); err != nil {
+	if err := u.storeState(m); err != nil {
 		return err
 	}
 	u.at("undoing")
@@ -96,16 +96,16 @@ func (u *Updater) undo(m memory, reason string) error {
 	}
 	u.at("turned_back")
 	m.Last.Phase = undone
-	if err := u.remember(m); err != nil {
+	if err := u.storeState(m); err != nil {
 		return err
 	}
 	u.at("undone")
-	u.settle()
+	u.finish()
 	return nil
 }
 
-// settle wakes whoever waits for the attempt's end.
-func (u *Updater) settle() {
+// finish wakes whoever waits for the attempt's end.
+func (u *Updater) finish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.untrying = true

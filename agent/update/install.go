@@ -50,11 +50,11 @@ func (u *Updater) copyIn(r protocol.Release, to string) error {
 	// Not followed, and not waited for: the folder belongs to the other half.
 	from, err := os.OpenFile(filepath.Join(u.Staging, r.Digest), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return protocol.Refuse(protocol.StepFailed, "the build is not staged: %v", err)
+		return protocol.Reject(protocol.StepFailed, "the build is not staged: %v", err)
 	}
 	defer func() { _ = from.Close() }()
 	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
-		return protocol.Refuse(protocol.StepFailed, "what is staged is no file")
+		return protocol.Reject(protocol.StepFailed, "what is staged is no file")
 	}
 	if err := remove(to); err != nil {
 		return err
@@ -71,9 +71,9 @@ func (u *Updater) copyIn(r protocol.Release, to string) error {
 	case err != nil:
 		return fmt.Errorf("copying the build: %w", err)
 	case n != r.Size:
-		return protocol.Refuse(protocol.DigestMismatch, "the staged build has %d bytes or more, the release %d", n, r.Size)
+		return protocol.Reject(protocol.DigestMismatch, "the staged build has %d bytes or more, the release %d", n, r.Size)
 	case hex.EncodeToString(hash.Sum(nil)) != r.Digest:
-		return protocol.Refuse(protocol.DigestMismatch, "the staged build is not the released one: its SHA-256 is %x", hash.Sum(nil))
+		return protocol.Reject(protocol.DigestMismatch, "the staged build is not the released one: its SHA-256 is %x", hash.Sum(nil))
 	}
 	return nil
 }
@@ -84,16 +84,16 @@ var machines = map[string]elf.Machine{"linux/amd64": elf.EM_X86_64, "linux/arm64
 func (u *Updater) examine(ctx context.Context, r protocol.Release, path string) error {
 	f, err := elf.Open(path)
 	if err != nil {
-		return protocol.Refuse(protocol.ParamsInvalid, "the build is no program: %v", err)
+		return protocol.Reject(protocol.ParamsInvalid, "the build is no program: %v", err)
 	}
 	machine := f.Machine
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("reading the build: %w", err)
 	}
 	if want, ok := machines[u.Platform]; !ok || machine != want {
-		return protocol.Refuse(protocol.ParamsInvalid, "the build is for %s, this is %s", machine, u.Platform)
+		return protocol.Reject(protocol.ParamsInvalid, "the build is for %s, this is %s", machine, u.Platform)
 	}
-	said, err := ask(ctx, path)
+	said, err := queryVersion(ctx, path)
 	for range busyTries {
 		// A child that was begun while the build was written holds its file until it
 		// has become another program.
@@ -101,13 +101,13 @@ func (u *Updater) examine(ctx context.Context, r protocol.Release, path string) 
 			break
 		}
 		time.Sleep(busyFor)
-		said, err = ask(ctx, path)
+		said, err = queryVersion(ctx, path)
 	}
 	if err != nil {
-		return protocol.Refuse(protocol.StepFailed, "the build does not run here: %v", err)
+		return protocol.Reject(protocol.StepFailed, "the build does not run here: %v", err)
 	}
 	if said != r.Version {
-		return protocol.Refuse(protocol.ParamsInvalid, "the build says that it is %q, the release is of %s", said, r.Version)
+		return protocol.Reject(protocol.ParamsInvalid, "the build says that it is %q, the release is of %s", said, r.Version)
 	}
 	return nil
 }
@@ -117,17 +117,17 @@ const (
 	busyFor   = 25 * time.Millisecond
 )
 
-// askWithin is far more than printing a line takes, also on a busy host.
-const askWithin = 15 * time.Second
+// versionTimeout is far more than printing a line takes, also on a busy host.
+const versionTimeout = 15 * time.Second
 
-// ask has a build say its version: gpuaas-agent VERSION, envelope …
-func ask(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+// queryVersion has a build say its version: gpuaas-agent VERSION, envelope …
+func queryVersion(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, "version")
 	cmd.Env, cmd.Dir = []string{}, "/"
-	cmd.Stdout, cmd.Stderr = &limited{&out, maxSaid}, &limited{&bytes.Buffer{}, maxSaid}
+	cmd.Stdout, cmd.Stderr = &limited{&out, maxVersionOutput}, &limited{&bytes.Buffer{}, maxVersionOutput}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
 		return "", err
@@ -139,7 +139,7 @@ func ask(ctx context.Context, path string) (string, error) {
 	return strings.TrimSuffix(words[1], ","), nil
 }
 
-const maxSaid = 4 << 10
+const maxVersionOutput = 4 << 10
 
 // limited takes the first bytes and drops the others.
 type limited struct {

@@ -9,9 +9,9 @@ import (
 // earlyBy is how far the control plane's clock may be ahead of the host's.
 const earlyBy = 5 * time.Minute
 
-// judge says what was promised of the ordered build, if it may be believed and
+// evaluate says what was promised of the ordered build, if it may be believed and
 // this host may become it.
-func (u *Updater) judge(p protocol.AgentUpdateParams, floor string) (protocol.Release, error) {
+func (u *Updater) evaluate(p protocol.AgentUpdateParams, floor string) (protocol.Release, error) {
 	r, err := protocol.OpenRelease(p.Metadata, p.Signature, u.Keys())
 	if err != nil {
 		return r, err
@@ -19,15 +19,15 @@ func (u *Updater) judge(p protocol.AgentUpdateParams, floor string) (protocol.Re
 	now := u.Clock.Now()
 	switch {
 	case r.Version != p.Version || r.Digest != p.Digest || r.Size != p.Size:
-		return r, protocol.Refuse(protocol.ParamsInvalid, "the task asks for another build than the release is of")
+		return r, protocol.Reject(protocol.ParamsInvalid, "the task asks for another build than the release is of")
 	case r.Platform != u.Platform:
-		return r, protocol.Refuse(protocol.ParamsInvalid, "a build for %s, this is %s", r.Platform, u.Platform)
+		return r, protocol.Reject(protocol.ParamsInvalid, "a build for %s, this is %s", r.Platform, u.Platform)
 	case !now.Before(r.ExpiresAt):
-		return r, protocol.Refuse(protocol.Expired, "the release expired at %s, here it is %s", r.ExpiresAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return r, protocol.Reject(protocol.Expired, "the release expired at %s, here it is %s", r.ExpiresAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case now.Add(earlyBy).Before(r.IssuedAt):
-		return r, protocol.Refuse(protocol.NotYetValid, "the release was issued at %s, here it is %s", r.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return r, protocol.Reject(protocol.NotYetValid, "the release was issued at %s, here it is %s", r.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case !protocol.AtLeast(r.Version, floor):
-		return r, protocol.Refuse(protocol.DowngradeRefused, "%s is below %s, the lowest version that this host may become", r.Version, floor)
+		return r, protocol.Reject(protocol.DowngradeRefused, "%s is below %s, the lowest version that this host may become", r.Version, floor)
 	}
 	return r, nil
 }

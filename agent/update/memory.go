@@ -55,10 +55,10 @@ func (a *attempt) verdict() error {
 	case healthy:
 		return nil
 	case trying:
-		return protocol.Refuse(protocol.StepFailed, "the update to %s has not ended", a.Version)
+		return protocol.Reject(protocol.StepFailed, "the update to %s has not ended", a.Version)
 	case undoing, undone:
 	}
-	return protocol.Refuse(protocol.RolledBack, "back on %s: %s", a.Previous, a.Why)
+	return protocol.Reject(protocol.RolledBack, "back on %s: %s", a.Previous, a.Why)
 }
 
 const memoryFile = "update.json"
@@ -73,12 +73,12 @@ func (u *Updater) recall() (m memory, err error) {
 		return m, fmt.Errorf("reading what was updated: %w", err)
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, protocol.Refuse(protocol.JournalLost, "%s is damaged: how old a version may be is not known", filepath.Join(u.State, memoryFile))
+		return m, protocol.Reject(protocol.JournalLost, "%s is damaged: how old a version may be is not known", filepath.Join(u.State, memoryFile))
 	}
 	return m, nil
 }
 
-func (u *Updater) remember(m memory) error {
+func (u *Updater) storeState(m memory) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encoding what was updated: %w", err)

@@ -34,7 +34,7 @@ func (u *Updater) running() (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("reading which build runs: %w", err)
 	case to != "a" && to != "b":
-		return "", protocol.Refuse(protocol.StepFailed, "%s names %q, neither a nor b", filepath.Join(u.Lib, current), to)
+		return "", protocol.Reject(protocol.StepFailed, "%s names %q, neither a nor b", filepath.Join(u.Lib, current), to)
 	}
 	return to, nil
 }

@@ -104,11 +104,11 @@ func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 	case last != nil && last.Task == o.Task:
 		return u.resume(ctx, m)
 	case last != nil && last.open():
-		return nil, protocol.Refuse(protocol.StepFailed, "an update to %s is under way", last.Version)
+		return nil, protocol.Reject(protocol.StepFailed, "an update to %s is under way", last.Version)
 	case last != nil && o.Fence < last.Fence:
-		return nil, protocol.Refuse(protocol.StaleFence, "fence %d was overtaken by %d", o.Fence, last.Fence)
+		return nil, protocol.Reject(protocol.StaleFence, "fence %d was overtaken by %d", o.Fence, last.Fence)
 	}
-	release, err := u.judge(o.Params, m.Floor)
+	release, err := u.evaluate(o.Params, m.Floor)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 	u.at("installed")
 	a.Phase, a.Since = trying, u.Clock.Now().UTC()
 	m.Last = a
-	if err := u.remember(m); err != nil {
+	if err := u.storeState(m); err != nil {
 		return nil, err
 	}
 	u.at("recorded")
@@ -135,7 +135,7 @@ func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 // already notes that nothing had to be done.
 func (u *Updater) already(m memory, a *attempt) error {
 	a.Phase, m.Last, m.Floor = healthy, a, protocol.Higher(m.Floor, a.Minimum)
-	return u.remember(m)
+	return u.storeState(m)
 }
 
 // swap turns the link and has the new build started. A crash before the link is
@@ -176,7 +176,7 @@ func (u *Updater) restart(ctx context.Context, m memory) error {
 
 // giveUp puts back what swap has done, before anything was restarted.
 func (u *Updater) giveUp(m memory, cause error) error {
-	return errors.Join(protocol.Refuse(protocol.StepFailed, "%v", cause), u.undo(m, cause.Error()))
+	return errors.Join(protocol.Reject(protocol.StepFailed, "%v", cause), u.undo(m, cause.Error()))
 }
 
 // resume goes on with an attempt that this or an earlier process has begun.
@@ -209,7 +209,7 @@ func (u *Updater) outcome(o Order) error {
 	case err != nil:
 		return err
 	case m.Last == nil || m.Last.Task != o.Task:
-		return protocol.Refuse(protocol.StaleFence, "overtaken by another update")
+		return protocol.Reject(protocol.StaleFence, "overtaken by another update")
 	}
 	return m.Last.verdict()
 }

@@ -131,7 +131,7 @@ func TestINV49Refused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		order func(*host) update.Order
-		code  protocol.Refusal
+		code  protocol.RejectReason
 	}{
 		"below the floor": {func(h *host) update.Order { return h.release("v0.9.0", "") }, protocol.DowngradeRefused},
 		"expired": {func(h *host) update.Order {

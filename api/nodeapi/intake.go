@@ -91,7 +91,7 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) e
 	if err != nil {
 		return err
 	}
-	if err := i.Observed.Leases.Hold(node, r); err != nil {
+	if err := i.Observed.Leases.Store(node, r); err != nil {
 		return err
 	}
 	if changed {

@@ -15,7 +15,7 @@ import (
 // proof that the node's root half signed for this node, allocation and fence, or
 // still there. Who speaks for a node cannot say that a slot is clean.
 func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *protocol.Report) error {
-	gone := func(a protocol.AllocationSeen) bool { return a.Phase == protocol.Gone }
+	gone := func(a protocol.AllocationReport) bool { return a.Phase == protocol.Gone }
 	if !slices.ContainsFunc(r.Allocations, gone) {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *protoc
 	return nil
 }
 
-func (i *Intake) unproven(ctx context.Context, node ids.Node, a protocol.AllocationSeen) {
+func (i *Intake) unproven(ctx context.Context, node ids.Node, a protocol.AllocationReport) {
 	if i.Log != nil {
 		i.Log.WarnContext(ctx, "a proof is not valid", "node", node, "allocation_id", a.Allocation, "fence", a.Fence, "why", a.Message)
 	}

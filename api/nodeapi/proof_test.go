@@ -40,7 +40,7 @@ func TestINV46OnlyASignedProofCounts(t *testing.T) {
 		}
 		after(p)
 		boot++
-		r := protocol.Report{Boot: boot, Sequence: 1, Complete: true, Allocations: []protocol.AllocationSeen{{Allocation: id, Phase: protocol.Gone, Fence: 3, Proof: p}}}
+		r := protocol.Report{Boot: boot, Sequence: 1, Complete: true, Allocations: []protocol.AllocationReport{{Allocation: id, Phase: protocol.Gone, Fence: 3, Proof: p}}}
 		if err := i.Report(t.Context(), i.node, r); err != nil {
 			t.Fatal(err)
 		}

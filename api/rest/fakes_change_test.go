@@ -130,7 +130,7 @@ func (d *archive) Trace(ctx context.Context, kind desired.Kind, scope, name stri
 }
 
 func (*archive) Known(_ context.Context, of []desired.Object) (map[ids.Object]rest.ObjectSeen, error) {
-	return map[ids.Object]rest.ObjectSeen{of[0].UID: {Carried: &observed.Carried{Applied: observed.Applied{Generation: 1}, SeenAt: t0}}}, nil
+	return map[ids.Object]rest.ObjectSeen{of[0].UID: {Carried: &observed.AppliedSpec{Applied: observed.Applied{Generation: 1}, SeenAt: t0}}}, nil
 }
 
 // held is what something was asked to be left alone by.

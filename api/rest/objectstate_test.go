@@ -19,8 +19,8 @@ func TestStatesOfObjects(t *testing.T) {
 	t.Parallel()
 
 	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
-	carried := func(generation int64) *observed.Carried {
-		return &observed.Carried{Applied: observed.Applied{Generation: generation, SpecHash: "h"}, SeenAt: at}
+	carried := func(generation int64) *observed.AppliedSpec {
+		return &observed.AppliedSpec{Applied: observed.Applied{Generation: generation, SpecHash: "h"}, SeenAt: at}
 	}
 	node := func(change func(*fleet.Node)) *fleet.Node {
 		n := fleet.Node{Lifecycle: "active", Health: "healthy", Reachability: "reachable", UpdatedAt: at}

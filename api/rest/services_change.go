@@ -98,7 +98,7 @@ type (
 
 // ObjectSeen is what is known of a declaration; what is nil is not there.
 type ObjectSeen struct {
-	Carried    *observed.Carried // by a room
+	Carried    *observed.AppliedSpec // by a room
 	Node       *fleet.Node
 	Allocation *allocation.Allocation
 	Host       allocation.Seen // what it last said of the allocation

@@ -109,7 +109,7 @@ INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, age
 func (r *reports) next() protocol.Report {
 	return protocol.Report{
 		Capability: 1, Agent: "1", BootID: "b", Boot: 1, Sequence: r.sequence, Complete: true,
-		Inventory: protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-1", Model: "H100", Health: protocol.Healthy}}}, Allocations: []protocol.AllocationSeen{},
+		Inventory: protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-1", Model: "H100", Health: protocol.Healthy}}}, Allocations: []protocol.AllocationReport{},
 	}
 }
 

@@ -27,8 +27,8 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
-// World tells what is so of what a change touches.
-type World interface {
+// Affected tells what is so of what a change touches.
+type Affected interface {
 	Facts(ctx context.Context, q pg.Queryer, touched preview.Touched) (preview.Facts, error)
 }
 
@@ -38,7 +38,7 @@ type Service struct {
 	DB       pg.Pool
 	Desired  *desired.Store
 	Identity *identity.Service // whose idempotency keys are used; nil where no request is answered
-	World    World
+	Affected Affected
 	History  *reconciler.History
 	Rules    func() preview.Rules
 	// Normal checks one object and fills in what its spec leaves out; nil: as it is.
@@ -77,15 +77,15 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 		return nil
 	})
 	if err != nil {
-		return none, refusal(err)
+		return none, conflictError(err)
 	}
 	failpoint.Hit("change.apply.after_commit")
 	return made, nil
 }
 
-// refusal: what is not there cannot be locked, so only the index refuses the later
+// conflictError: what is not there cannot be locked, so only the index refuses the later
 // of two who declare one name.
-func refusal(err error) error {
+func conflictError(err error) error {
 	var broken *pgconn.PgError
 	if errors.As(err, &broken) && broken.ConstraintName == "desired_objects_one_name" {
 		return errs.New(errs.Conflict, "another request has created this name").Try("read it and decide again")
@@ -115,9 +115,9 @@ func (s *Service) about(action string, o desired.Object, before, after any) reco
 	return s.entry(action, types[o.Kind], o.UID.String(), before, after)
 }
 
-// facts are those of a difference.
-func (s *Service) facts(ctx context.Context, q pg.Queryer, d desired.Difference) (preview.Facts, error) {
-	f, err := s.World.Facts(ctx, q, preview.Touch(d))
+// affectedFacts are those of a difference.
+func (s *Service) affectedFacts(ctx context.Context, q pg.Queryer, d desired.Difference) (preview.Facts, error) {
+	f, err := s.Affected.Facts(ctx, q, preview.Touch(d))
 	if err != nil {
 		return preview.Facts{}, fmt.Errorf("reading what a change touches: %w", err)
 	}

@@ -42,12 +42,12 @@ func (s *Service) Put(ctx context.Context, ch identity.Change[desired.Object], w
 		return tried, nil
 	}
 	if err == nil {
-		s.wake()
+		s.sendHints()
 	}
 	return made, err
 }
 
-func (s *Service) wake() {
+func (s *Service) sendHints() {
 	s.Desired.Hint()
 	s.Hints.Send(event.Topic)
 }
@@ -57,7 +57,7 @@ func (s *Service) wake() {
 func (s *Service) changed(what string, o desired.Object, by identity.Caller, before, after any, reason string) record {
 	r := s.about("desired."+what, o, before, after)
 	if was, ok := before.(map[string]any); !ok || was["version"] != o.ResourceVersion {
-		r.facts = []event.Fact{s.changedFact(o, what, by, reason)}
+		r.facts = []event.Fact{s.changedEvent(o, what, by, reason)}
 	}
 	return r
 }
@@ -230,7 +230,7 @@ func (s *Service) touch(ctx context.Context, ch identity.Change[desired.Object],
 		return o, s.changed(what, o, ch.Caller, nil, after, reason), err
 	})
 	if err == nil {
-		s.wake()
+		s.sendHints()
 	}
 	return made, err
 }

@@ -46,7 +46,7 @@ type Stored struct {
 	AppliedAt *time.Time
 	Plan      preview.Plan
 
-	asked asked
+	asked storedRequest
 }
 
 // Request asks what files would do.
@@ -82,7 +82,7 @@ type Proposal struct {
 
 // Make says what a change would do now.
 func (s *Service) Make(ctx context.Context, q pg.Queryer, c preview.Change) (Proposal, error) {
-	f, err := s.facts(ctx, q, c.Diff)
+	f, err := s.affectedFacts(ctx, q, c.Diff)
 	if err != nil {
 		return Proposal{}, err
 	}
@@ -109,7 +109,7 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 		_, err = tx.Exec(ctx, renewPlan, id, from.Pull, author)
 	case errors.Is(err, pgx.ErrNoRows):
 		steps := p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts
-		_, err = tx.Exec(ctx, insertPlan, id, p.Plan.Hash, steps, p.Plan.Source, p.Plan.Commit, from.Pull, document, askedBy(p, from), from.Author)
+		_, err = tx.Exec(ctx, insertPlan, id, p.Plan.Hash, steps, p.Plan.Source, p.Plan.Commit, from.Pull, document, requestOf(p, from), from.Author)
 	}
 	if err != nil {
 		return Stored{}, fmt.Errorf("keeping plan: %w", err)
@@ -117,9 +117,9 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 	return readPlan(ctx, tx, selectPlan, id)
 }
 
-// Judge is what a gate says of a difference: the plan is kept, and what must be
+// Gate is what a gate says of a difference: the plan is kept, and what must be
 // approved waits until somebody has approved this very plan.
-func (s *Service) Judge(ctx context.Context, tx pgx.Tx, c preview.Change, from Origin) (desired.Verdict, error) {
+func (s *Service) Gate(ctx context.Context, tx pgx.Tx, c preview.Change, from Origin) (desired.Verdict, error) {
 	p, err := s.Make(ctx, tx, c)
 	if err != nil || p.Plan.Empty() {
 		return desired.Verdict{Findings: p.Plan.Findings}, err
@@ -183,7 +183,7 @@ func authorOf(r Request, c identity.Caller) string {
 // Approve lets what waits through, as it was shown.
 func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash, reason string) (Stored, error) {
 	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
-		p, _, err := s.hold(ctx, tx, id, hash)
+		p, _, err := s.lockObjects(ctx, tx, id, hash)
 		switch {
 		case err != nil:
 		case p.Status != StatusProposed:
@@ -197,7 +197,7 @@ func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id id
 		}
 		return p, s.decision("plan.approve", p, ch.Caller), err
 	})
-	return s.told(ctx, made, id, err)
+	return s.forgeReport(ctx, made, id, err)
 }
 
 // Reject turns a change down. Its commit is not applied; the next one may be.
@@ -213,13 +213,13 @@ func (s *Service) Reject(ctx context.Context, ch identity.Change[Stored], id ids
 		}
 		return p, s.decision("plan.reject", p, ch.Caller), err
 	})
-	return s.told(ctx, made, id, err)
+	return s.forgeReport(ctx, made, id, err)
 }
 
 // Apply carries out a plan of files that the API owns: all of it, as it was shown.
 func (s *Service) Apply(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash string) (Stored, error) {
 	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
-		p, c, err := s.hold(ctx, tx, id, hash)
+		p, c, err := s.lockObjects(ctx, tx, id, hash)
 		if err == nil {
 			err = p.appliable()
 		}
@@ -232,7 +232,7 @@ func (s *Service) Apply(ctx context.Context, ch identity.Change[Stored], id ids.
 		}
 		return p, s.decision("plan.apply", p, ch.Caller), err
 	})
-	return s.told(ctx, made, id, err)
+	return s.forgeReport(ctx, made, id, err)
 }
 
 func (p Stored) appliable() error {
@@ -260,8 +260,8 @@ func decided(p Stored) error {
 	return errs.New(errs.Conflict, "%s", text).With("status", p.Status).Try("propose the change again")
 }
 
-// hold locks a plan and makes it again: one that has moved is refused with what moved.
-func (s *Service) hold(ctx context.Context, tx pgx.Tx, id ids.Plan, hash string) (Stored, preview.Change, error) {
+// lockObjects locks a plan and makes it again: one that has moved is refused with what moved.
+func (s *Service) lockObjects(ctx context.Context, tx pgx.Tx, id ids.Plan, hash string) (Stored, preview.Change, error) {
 	p, err := s.read(ctx, tx, lockPlan, id, hash)
 	if err != nil || p.Status != StatusProposed && p.Status != StatusApproved {
 		return p, preview.Change{}, err
@@ -323,9 +323,9 @@ func (s *Service) decide(ctx context.Context, tx pgx.Tx, p *Stored, status strin
 	return nil
 }
 
-// told wakes whoever waits for a decision, or marks a plan that has moved: the
+// forgeReport wakes whoever waits for a decision, or marks a plan that has moved: the
 // transaction that found it so is gone.
-func (s *Service) told(ctx context.Context, made Stored, id ids.Plan, err error) (Stored, error) {
+func (s *Service) forgeReport(ctx context.Context, made Stored, id ids.Plan, err error) (Stored, error) {
 	switch {
 	case err == nil:
 		s.Hints.Send(desired.HintSources)
@@ -363,7 +363,7 @@ func (s *Service) decision(action string, p Stored, by identity.Caller) record {
 	if p.Status == StatusApplied {
 		reason = "" // it was the approver's
 	}
-	r.facts = []event.Fact{s.decidedFact(p, by, reason)}
+	r.facts = []event.Fact{s.decidedEvent(p, by, reason)}
 	return r
 }
 

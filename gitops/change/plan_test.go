@@ -405,7 +405,7 @@ func TestARevisionWaits(t *testing.T) {
 	reconciling := b.as(pgtest.As(t, b.db, "gpuaas_reconcile"), nil)
 	gate := func(commit string) desired.Gate {
 		return func(ctx context.Context, tx pgx.Tx, d desired.Difference) (desired.Verdict, error) {
-			return reconciling.Judge(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: commit, Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com"})
+			return reconciling.Gate(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: commit, Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com"})
 		}
 	}
 	b.git(skuObject("h100", 249), skuObject("a100", 99))
@@ -455,7 +455,7 @@ func TestTheAuthorIsGits(t *testing.T) {
 	}
 	wantCode(t, "whoever asked for it", second(b.Approve(b.ctx, by[change.Stored](b.bob), p.ID, "", "")), errs.PolicyDenied)
 	rev, err := b.apply("c2", func(ctx context.Context, tx pgx.Tx, d desired.Difference) (desired.Verdict, error) {
-		return b.as(nil, nil).Judge(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: "c2", Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com", Pull: 7})
+		return b.as(nil, nil).Gate(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: "c2", Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com", Pull: 7})
 	}, skuObject("h100", 249))
 	if err != nil || rev.Plan != p.ID {
 		t.Fatalf("the commit is %s, and its files are %s: %v", rev.Plan, p.ID, err)

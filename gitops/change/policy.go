@@ -100,7 +100,7 @@ func (s *Service) SetPolicy(ctx context.Context, ch identity.Change[PolicyKey], 
 		return PolicyKey{k, []Setting{{scope, checked, o.Name, o.ResourceVersion, o.Source}}}, beside, nil
 	})
 	if err == nil {
-		s.wake()
+		s.sendHints()
 	}
 	return made, err
 }

@@ -16,7 +16,7 @@ import (
 // failure sorts what a forge refused. The codes are for whoever repeats it:
 // rate_limited and unavailable pass by themselves, the others need a person.
 func failure(res *http.Response, body []byte, now time.Time) error {
-	a := &answer{status: res.StatusCode, message: said(body), wait: asked(res.Header, now)}
+	a := &answer{status: res.StatusCode, message: errorMessage(body), wait: retryAfter(res.Header, now)}
 	switch {
 	case a.status == http.StatusTooManyRequests, a.status == http.StatusForbidden && limited(res.Header, a):
 		return errs.New(errs.RateLimited, "the forge requests a pause").Because(a)
@@ -45,9 +45,9 @@ const (
 	usualPause = time.Minute
 )
 
-// asked reads how long to wait: seconds or a date, or the time at which the budget
+// retryAfter reads how long to wait: seconds or a date, or the time at which the budget
 // is full again. Zero: nothing was said.
-func asked(h http.Header, now time.Time) time.Duration {
+func retryAfter(h http.Header, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if after := h.Get("Retry-After"); after != "" {
 		if n, err := strconv.ParseInt(after, 10, 32); err == nil {
@@ -82,9 +82,9 @@ func Pause(err error) time.Duration {
 	return said.wait
 }
 
-// said finds the sentence in a refusal. GitLab's may be an object, so what is no
+// errorMessage finds the sentence in a refusal. GitLab's may be an object, so what is no
 // sentence is kept as it is; it is shown to people, and kept short and printable.
-func said(body []byte) string {
+func errorMessage(body []byte) string {
 	var refusal struct {
 		Message json.RawMessage `json:"message"`
 		Error   json.RawMessage `json:"error"`
@@ -103,10 +103,10 @@ func said(body []byte) string {
 			}
 		}
 	}
-	return line(text, maxSaid)
+	return line(text, maxErrorMessage)
 }
 
-const maxSaid = 300
+const maxErrorMessage = 300
 
 // line makes one printable line of at most so many characters.
 func line(text string, most int) string {
@@ -130,5 +130,5 @@ func reason(err error) string {
 	} else if text == "" {
 		text = err.Error()
 	}
-	return line(text, 2*maxSaid)
+	return line(text, 2*maxErrorMessage)
 }

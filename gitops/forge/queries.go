@@ -13,7 +13,7 @@ const (
 		WHERE have.hash <> excluded.hash`
 
 	// Whoever takes one has until then to tell it. A crash meanwhile has it told again.
-	takeReport = `
+	lockReport = `
 		UPDATE forge_reports SET attempts = attempts + 1, next_at = now() + $2::interval
 		WHERE (source, subject, context) = (
 			SELECT source, subject, context FROM forge_reports
@@ -22,7 +22,7 @@ const (
 		RETURNING subject, context, state, body, url, hash, remote_id, attempts`
 
 	// It may say something else by now; then that is told next.
-	reportTold = `
+	markSent = `
 		UPDATE forge_reports SET sent_hash = $4, remote_id = $5, attempts = 0, error = '', next_at = now()
 		WHERE source = $1 AND subject = $2 AND context = $3`
 	reportFailed = `
@@ -33,7 +33,7 @@ const (
 		UPDATE forge_reports SET error = $2, next_at = now() + $3::interval
 		WHERE source = $1 AND sent_hash <> hash AND next_at < now() + $3::interval AND updated_at > now() - $4::interval`
 
-	selectUntold = `
+	selectPending = `
 		SELECT source, min(next_at) FROM forge_reports
 		WHERE sent_hash <> hash AND updated_at > now() - $1::interval AND ($2 = '' OR source = $2)
 		GROUP BY source ORDER BY source`

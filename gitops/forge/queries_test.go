@@ -9,7 +9,7 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"forge_reports"}, map[string]string{
-		"wantReports": wantReports, "takeReport": takeReport, "reportTold": reportTold, "reportFailed": reportFailed,
-		"pauseReports": pauseReports, "selectUntold": selectUntold, "selectReports": selectReports,
+		"wantReports": wantReports, "takeReport": lockReport, "reportTold": markSent, "reportFailed": reportFailed,
+		"pauseReports": pauseReports, "selectUntold": selectPending, "selectReports": selectReports,
 	})
 }

@@ -107,7 +107,7 @@ const (
 	// Longer than one report takes: an edit, a search through many comments, a new one.
 	lease = 2 * time.Minute
 	// What nobody could be told in a week, nobody waits for.
-	forgetAfter = 7 * 24 * time.Hour
+	deleteAfter = 7 * 24 * time.Hour
 	// Between attempts: doubled from the one to the other.
 	firstBackoff = 5 * time.Second
 	lastBackoff  = 10 * time.Minute
@@ -121,8 +121,8 @@ func backoff(attempts int) time.Duration {
 	return min(wait, lastBackoff)
 }
 
-// taken is a report that this process tells now.
-type taken struct {
+// lockedReport is a report that this process tells now.
+type lockedReport struct {
 	Report
 
 	hash     string
@@ -130,21 +130,21 @@ type taken struct {
 	attempts int
 }
 
-// Tell tells a forge what differs, at most limit reports. Where the forge is away or
+// Send tells a forge what differs, at most limit reports. Where the forge is away or
 // asks for a pause, the rest waits with the one that has met it. Its error is the
 // database's; what the forge answers is in the rows.
-func (r *Reports) Tell(ctx context.Context, source string, f Forge, limit int) error {
+func (r *Reports) Send(ctx context.Context, source string, f Forge, limit int) error {
 	for range limit {
-		one, ok, err := r.take(ctx, source)
+		one, ok, err := r.lockNext(ctx, source)
 		if err != nil || !ok {
 			return err
 		}
-		remoteID, err := one.tell(ctx, f)
+		remoteID, err := one.send(ctx, f)
 		if ctx.Err() != nil {
 			return ctx.Err() // ours, not the forge's: the lease runs out
 		}
 		if err == nil {
-			_, err = r.DB.Exec(ctx, reportTold, source, one.Subject, one.Context, one.hash, remoteID)
+			_, err = r.DB.Exec(ctx, markSent, source, one.Subject, one.Context, one.hash, remoteID)
 			if err != nil {
 				return fmt.Errorf("writing down what the forge was told: %w", err)
 			}
@@ -157,20 +157,20 @@ func (r *Reports) Tell(ctx context.Context, source string, f Forge, limit int) e
 	return nil
 }
 
-func (r *Reports) take(ctx context.Context, source string) (one taken, ok bool, err error) {
+func (r *Reports) lockNext(ctx context.Context, source string) (one lockedReport, ok bool, err error) {
 	one.Source = source
-	err = r.DB.QueryRow(ctx, takeReport, source, lease, forgetAfter).
+	err = r.DB.QueryRow(ctx, lockReport, source, lease, deleteAfter).
 		Scan(&one.Subject, &one.Context, &one.State, &one.Body, &one.URL, &one.hash, &one.remoteID, &one.attempts)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return taken{}, false, nil
+		return lockedReport{}, false, nil
 	case err != nil:
-		return taken{}, false, fmt.Errorf("taking what the forge should show: %w", err)
+		return lockedReport{}, false, fmt.Errorf("taking what the forge should show: %w", err)
 	}
 	return one, true, nil
 }
 
-func (t taken) tell(ctx context.Context, f Forge) (remoteID string, err error) {
+func (t lockedReport) send(ctx context.Context, f Forge) (remoteID string, err error) {
 	pull, isPull := strings.CutPrefix(t.Subject, pullSubject)
 	if !isPull {
 		return "", f.Status(ctx, t.Subject, Status{Context: t.Context, State: t.State, Text: t.Body, URL: t.URL})
@@ -184,7 +184,7 @@ func (t taken) tell(ctx context.Context, f Forge) (remoteID string, err error) {
 
 // failed puts a report off. What the forge has against this one alone does not
 // hold up the others.
-func (r *Reports) failed(ctx context.Context, source string, one taken, why error) (stop bool, err error) {
+func (r *Reports) failed(ctx context.Context, source string, one lockedReport, why error) (stop bool, err error) {
 	wait := max(backoff(one.attempts), Pause(why))
 	if _, err := r.DB.Exec(ctx, reportFailed, source, one.Subject, one.Context, reason(why), wait); err != nil {
 		return true, fmt.Errorf("writing down what the forge refused: %w", err)
@@ -197,16 +197,16 @@ func (r *Reports) failed(ctx context.Context, source string, one taken, why erro
 
 // PutOff has all that a source's forge is not told yet wait, and says why.
 func (r *Reports) PutOff(ctx context.Context, source string, why error, wait time.Duration) error {
-	if _, err := r.DB.Exec(ctx, pauseReports, source, reason(why), wait, forgetAfter); err != nil {
+	if _, err := r.DB.Exec(ctx, pauseReports, source, reason(why), wait, deleteAfter); err != nil {
 		return fmt.Errorf("putting off what the forge should show: %w", err)
 	}
 	return nil
 }
 
-// Untold lists the sources whose forges are to be told something, and when. With
+// Pending lists the sources whose forges are to be told something, and when. With
 // a source, only that one.
-func (r *Reports) Untold(ctx context.Context, q pg.Queryer, source string) (map[string]time.Time, error) {
-	rows, err := q.Query(ctx, selectUntold, forgetAfter, source)
+func (r *Reports) Pending(ctx context.Context, q pg.Queryer, source string) (map[string]time.Time, error) {
+	rows, err := q.Query(ctx, selectPending, deleteAfter, source)
 	if err != nil {
 		return nil, fmt.Errorf("asking what forges are not told: %w", err)
 	}
@@ -222,8 +222,8 @@ func (r *Reports) Untold(ctx context.Context, q pg.Queryer, source string) (map[
 	return untold, nil
 }
 
-// Shown is a report with what became of it.
-type Shown struct {
+// ReportStatus is a report with what became of it.
+type ReportStatus struct {
 	Report
 
 	Told     bool
@@ -233,12 +233,12 @@ type Shown struct {
 }
 
 // Of lists the newest reports of a source, of one subject or, empty, of all.
-func (r *Reports) Of(ctx context.Context, source, subject string, limit int) ([]Shown, error) {
+func (r *Reports) Of(ctx context.Context, source, subject string, limit int) ([]ReportStatus, error) {
 	rows, err := r.DB.Query(ctx, selectReports, source, subject, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading what the forge should show: %w", err)
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Shown, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s ReportStatus, err error) {
 		s.Source = source
 		return s, row.Scan(&s.Subject, &s.Context, &s.State, &s.Body, &s.URL, &s.Told, &s.RemoteID, &s.Attempts, &s.Fault)
 	})

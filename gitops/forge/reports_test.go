@@ -109,7 +109,7 @@ func (b *book) want(reports ...forge.Report) {
 
 func (b *book) tell() []string {
 	b.Helper()
-	if err := b.Tell(b.Context(), "fleet", b.forge, 100); err != nil {
+	if err := b.Send(b.Context(), "fleet", b.forge, 100); err != nil {
 		b.Fatal(err)
 	}
 	return b.forge.heard()
@@ -209,7 +209,7 @@ func TestPauseThatWasAskedForIsKept(t *testing.T) {
 	b := openBook(t)
 	b.want(status(strings.Repeat("a", 40), forge.Success, "x"), status(strings.Repeat("b", 40), forge.Success, "x"))
 	w.double.Refuse(faulty(429, "Retry-After", "1800"))
-	if err := b.Tell(t.Context(), "fleet", w.forge, 100); err != nil {
+	if err := b.Send(t.Context(), "fleet", w.forge, 100); err != nil {
 		t.Fatal(err)
 	}
 	for subject, seconds := range b.waits() {
@@ -263,7 +263,7 @@ func TestCrashWhileTelling(t *testing.T) {
 	b.want(forge.OfPull("fleet", 7, "plan"))
 	dying, die := context.WithCancel(t.Context())
 	b.forge.during = die
-	if err := b.Tell(dying, "fleet", b.forge, 100); !errors.Is(err, context.Canceled) {
+	if err := b.Send(dying, "fleet", b.forge, 100); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	b.forge.during, b.forge.said = nil, nil
@@ -284,7 +284,7 @@ func TestTwoWorkersTellEachOnce(t *testing.T) {
 	var both sync.WaitGroup
 	for range 3 {
 		both.Go(func() {
-			if err := b.Tell(t.Context(), "fleet", b.forge, 100); err != nil {
+			if err := b.Send(t.Context(), "fleet", b.forge, 100); err != nil {
 				t.Error(err)
 			}
 		})
@@ -303,7 +303,7 @@ func TestWhatIsAWeekOldIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.expect()
-	if untold, err := b.Untold(t.Context(), b.pool, ""); err != nil || len(untold) != 0 {
+	if untold, err := b.Pending(t.Context(), b.pool, ""); err != nil || len(untold) != 0 {
 		t.Errorf("%v, %v", untold, err)
 	}
 }
@@ -315,7 +315,7 @@ func TestUntoldNamesSourcesAndTimes(t *testing.T) {
 	if err := b.PutOff(t.Context(), "catalogue", errs.New(errs.NotFound, "there is no secret at env:TOKEN"), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	untold, err := b.Untold(t.Context(), b.pool, "")
+	untold, err := b.Pending(t.Context(), b.pool, "")
 	if err != nil || len(untold) != 2 || untold["catalogue"].Sub(untold["fleet"]) < 50*time.Second {
 		t.Errorf("%v, %v", untold, err)
 	}

@@ -21,16 +21,16 @@ import (
 // Who merely pays another price is not in it: on a busy fleet nobody could ever
 // approve what they have read.
 type Basis struct {
-	Source  string    `json:"source"`
-	Commit  string    `json:"commit"`
-	Base    string    `json:"base"`
-	Asked   string    `json:"asked"` // hash of what is wanted and of what goes
-	Stood   []Stood   `json:"stood"`
-	Beneath []Beneath `json:"beneath"`
+	Source  string          `json:"source"`
+	Commit  string          `json:"commit"`
+	Base    string          `json:"base"`
+	Asked   string          `json:"asked"` // hash of what is wanted and of what goes
+	Stood   []ObjectVersion `json:"stood"`
+	Beneath []Beneath       `json:"beneath"`
 }
 
-// Stood is where a touched object was.
-type Stood struct {
+// ObjectVersion is where a touched object was.
+type ObjectVersion struct {
 	Object     string `json:"object"` // Kind/name, with its scope
 	Generation int64  `json:"generation"`
 	Version    int64  `json:"version"`
@@ -43,13 +43,13 @@ type Beneath struct {
 }
 
 func basisOf(c Change, e effect) Basis {
-	b := Basis{Source: c.Source, Commit: c.Commit, Base: c.Base, Asked: asked(e.meant), Stood: []Stood{}, Beneath: []Beneath{}}
+	b := Basis{Source: c.Source, Commit: c.Commit, Base: c.Base, Asked: hashOfDesired(e.meant), Stood: []ObjectVersion{}, Beneath: []Beneath{}}
 	stood := func(o desired.Object) {
 		name := string(o.Kind) + "/" + o.Name
 		if o.Scope != "" {
 			name = string(o.Kind) + "/" + o.Scope + "/" + o.Name
 		}
-		b.Stood = append(b.Stood, Stood{name, o.Generation, o.ResourceVersion})
+		b.Stood = append(b.Stood, ObjectVersion{name, o.Generation, o.ResourceVersion})
 	}
 	for _, o := range e.deleted {
 		stood(o)
@@ -57,7 +57,7 @@ func basisOf(c Change, e effect) Basis {
 	for _, p := range slices.Concat(e.changed, e.adopted) {
 		stood(p.Old)
 	}
-	slices.SortFunc(b.Stood, func(x, y Stood) int { return strings.Compare(x.Object, y.Object) })
+	slices.SortFunc(b.Stood, func(x, y ObjectVersion) int { return strings.Compare(x.Object, y.Object) })
 	for _, a := range e.beneath {
 		on := a.SKU
 		if n, ok := e.nodes[a.Node]; ok && (e.removed[a.Node] || e.recut[a.Node]) {
@@ -68,9 +68,9 @@ func basisOf(c Change, e effect) Basis {
 	return b
 }
 
-// asked hashes the wanted objects without their places: a line that moved asks for
+// hashOfDesired hashes the wanted objects without their places: a line that moved asks for
 // nothing else.
-func asked(m meant) string {
+func hashOfDesired(m meant) string {
 	type want struct {
 		Action            Action
 		Kind, Scope, Name string
@@ -155,8 +155,8 @@ func Moved(old, now Plan) []string {
 	return list
 }
 
-func byObject(list []Stood) map[string]Stood {
-	m := make(map[string]Stood, len(list))
+func byObject(list []ObjectVersion) map[string]ObjectVersion {
+	m := make(map[string]ObjectVersion, len(list))
 	for _, s := range list {
 		m[s.Object] = s
 	}

@@ -25,7 +25,7 @@ func document(o desired.Object) any {
 		return absent{}
 	}
 	return map[string]any{
-		"metadata": map[string]any{"labels": words(o.Labels), "annotations": words(o.Annotations)},
+		"metadata": map[string]any{"labels": stringMap(o.Labels), "annotations": stringMap(o.Annotations)},
 		"spec":     decode(o.Spec),
 	}
 }
@@ -34,7 +34,7 @@ func document(o desired.Object) any {
 // none: of a new object each field is shown, of a new value the value.
 var opened = []string{"", "/metadata", "/metadata/labels", "/metadata/annotations", "/spec"}
 
-func words(m map[string]string) map[string]any {
+func stringMap(m map[string]string) map[string]any {
 	all := make(map[string]any, len(m))
 	for k, v := range m {
 		all[k] = v
@@ -72,14 +72,14 @@ func differ(list *[]Field, at string, old, now any) {
 		}
 		return
 	}
-	if from, to := shown(old), shown(now); from != to {
+	if from, to := displayValue(old), displayValue(now); from != to {
 		*list = append(*list, Field{at, from, to})
 	}
 }
 
 // orEmpty is an empty object in place of nothing, beside an object.
 func orEmpty(v, beside any) any {
-	if _, object := beside.(map[string]any); object && gone(v) {
+	if _, object := beside.(map[string]any); object && isAbsent(v) {
 		return map[string]any{}
 	}
 	return v
@@ -102,7 +102,7 @@ func item(list []any, i int) any {
 	return absent{}
 }
 
-func gone(v any) bool {
+func isAbsent(v any) bool {
 	_, is := v.(absent)
 	return is
 }
@@ -118,8 +118,8 @@ func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-func shown(v any) string {
-	if gone(v) {
+func displayValue(v any) string {
+	if isAbsent(v) {
 		return ""
 	}
 	var text strings.Builder

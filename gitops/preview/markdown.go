@@ -35,13 +35,13 @@ func (p Plan) of() string {
 	return p.Source
 }
 
-// shownRows bounds each list of a comment; the API has them all.
-const shownRows = 50
+// maxRows bounds each list of a comment; the API has them all.
+const maxRows = 50
 
 func (p Plan) verdict(b *strings.Builder) {
 	if len(p.Findings) > 0 {
 		b.WriteString("**It cannot be applied:**\n\n")
-		for _, f := range p.Findings[:min(len(p.Findings), shownRows)] {
+		for _, f := range p.Findings[:min(len(p.Findings), maxRows)] {
 			fmt.Fprintf(b, "- %s\n", code(f.String()))
 		}
 		more(b, len(p.Findings))
@@ -50,7 +50,7 @@ func (p Plan) verdict(b *strings.Builder) {
 		b.WriteString("**It waits for approval:**\n\n")
 		for _, w := range p.Waits {
 			fmt.Fprintf(b, "- %s: %s", code(w.Reason), clean(w.Message)) // words of ours
-			for i, o := range w.Objects[:min(len(w.Objects), shownRows)] {
+			for i, o := range w.Objects[:min(len(w.Objects), maxRows)] {
 				b.WriteString([]string{" — ", ", "}[min(i, 1)] + code(o))
 			}
 			b.WriteString("\n")
@@ -60,8 +60,8 @@ func (p Plan) verdict(b *strings.Builder) {
 }
 
 func more(b *strings.Builder, n int) {
-	if n > shownRows {
-		fmt.Fprintf(b, "- … and %d more\n", n-shownRows)
+	if n > maxRows {
+		fmt.Fprintf(b, "- … and %d more\n", n-maxRows)
 	}
 	b.WriteString("\n")
 }
@@ -73,10 +73,10 @@ func (p Plan) table(b *strings.Builder) {
 }
 
 func (p Plan) effects(b *strings.Builder) {
-	for _, d := range p.Blast.Drains[:min(len(p.Blast.Drains), shownRows)] {
+	for _, d := range p.Blast.Drains[:min(len(p.Blast.Drains), maxRows)] {
 		fmt.Fprintf(b, "- %s drains: %s in %s\n", code("Node/"+d.Node), counted(d.Allocations, "allocation"), counted(d.Slots, "slot"))
 	}
-	for _, o := range p.Blast.OverCaps[:min(len(p.Blast.OverCaps), shownRows)] {
+	for _, o := range p.Blast.OverCaps[:min(len(p.Blast.OverCaps), maxRows)] {
 		fmt.Fprintf(b, "- %s has %d and the cap %s becomes %d: existing allocations stay, new ones are rejected\n", code(o.who()), o.Used, code(o.Key), o.Limit)
 	}
 	more(b, max(len(p.Blast.Drains), len(p.Blast.OverCaps)))
@@ -95,10 +95,10 @@ func (m MoneyChange) markdown(b *strings.Builder) {
 	}
 	row("capacity", m.CapacityBefore, m.CapacityAfter, "")
 	row("burn of all tenants", m.BurnBefore, m.BurnAfter, "")
-	for _, t := range m.Tenants[:min(len(m.Tenants), shownRows)] {
+	for _, t := range m.Tenants[:min(len(m.Tenants), maxRows)] {
 		row(cell(t.Name), t.BurnBefore, t.BurnAfter, lasting(t.RunwayBefore)+" → "+lasting(t.RunwayAfter))
 	}
-	if left := len(m.Tenants) - shownRows; left > 0 {
+	if left := len(m.Tenants) - maxRows; left > 0 {
 		fmt.Fprintf(b, "| … and %d more | | | | |\n", left)
 	}
 	b.WriteString("\n")
@@ -128,16 +128,16 @@ func (p Plan) details(room int) string {
 	return b.String() + end
 }
 
-// shownFields bounds what is shown of one object.
-const shownFields = 20
+// maxFields bounds what is shown of one object.
+const maxFields = 20
 
 func (s Step) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- %s **%s** %s at %s\n", symbol(s.Action), s.Action, code(s.Label()), code(s.Place.String()))
-	for _, f := range s.Fields[:min(len(s.Fields), shownFields)] {
+	for _, f := range s.Fields[:min(len(s.Fields), maxFields)] {
 		fmt.Fprintf(&b, "  - %s: %s\n", code(f.Path), code(f.change()))
 	}
-	if left := len(s.Fields) - shownFields; left > 0 {
+	if left := len(s.Fields) - maxFields; left > 0 {
 		fmt.Fprintf(&b, "  - … and %d more\n", left)
 	}
 	return b.String()

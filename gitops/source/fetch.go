@@ -52,13 +52,13 @@ func (s *Source) fetch(ctx context.Context, st *store, ref string) (commit plumb
 		}
 	}
 	if errors.As(err, &much) {
-		s.refuse(much)
+		s.reject(much)
 	}
 	return commit, s.unreachable(err)
 }
 
-// refuse remembers what is not to be fetched again at each look.
-func (s *Source) refuse(much tooMuchError) {
+// reject remembers what is not to be fetched again at each look.
+func (s *Source) reject(much tooMuchError) {
 	if len(s.refused) >= mostTips {
 		clear(s.refused)
 	}

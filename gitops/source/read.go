@@ -25,14 +25,14 @@ func (s *Source) Reads() Reads {
 	return s.reads
 }
 
-// memory is what a source knows of trees that it has read.
-type memory struct {
+// treeCache is what a source knows of trees that it has read.
+type treeCache struct {
 	trees  map[string]tree
-	judged map[string]judged       // folders without a fault, by path
+	judged map[string]checkedTree  // folders without a fault, by path
 	sizes  map[plumbing.Hash]int64 // of blobs
 }
 
-type judged struct {
+type checkedTree struct {
 	hash  plumbing.Hash
 	files int
 	bytes int64
@@ -41,16 +41,16 @@ type judged struct {
 // mostSizes are some tens of megabytes.
 const mostSizes = 500_000
 
-func (m *memory) remember(t tree) {
+func (m *treeCache) add(t tree) {
 	if m.trees == nil || len(m.trees) > mostTrees {
 		m.trees = map[string]tree{}
 	}
 	m.trees[t.Hash] = t
 }
 
-func (m *memory) ready() {
+func (m *treeCache) ready() {
 	if m.judged == nil || len(m.judged) > mostSizes || len(m.sizes) > mostSizes {
-		m.judged, m.sizes = map[string]judged{}, map[plumbing.Hash]int64{}
+		m.judged, m.sizes = map[string]checkedTree{}, map[plumbing.Hash]int64{}
 	}
 }
 
@@ -59,20 +59,20 @@ func (s *Source) read(ctx context.Context, from objects, hash plumbing.Hash, kno
 	t := Tree{Commit: hash.String()}
 	c, err := readCommit(from, hash)
 	if err != nil {
-		return refusedOrTorn(t, hash, err)
+		return invalidOrCorrupt(t, hash, err)
 	}
 	t.Meta = c.Commit
 	signer, f := s.Verify.check(c, s.Clock.Now())
 	if f != nil {
-		return refused(t, t.Commit, *f), nil
+		return invalidTree(t, t.Commit, *f), nil
 	}
 	t.Meta.Signer = signer
 	roots, findings, err := s.folders(from, c.tree)
 	if err != nil {
-		return refusedOrTorn(t, hash, err)
+		return invalidOrCorrupt(t, hash, err)
 	}
 	if len(findings) > 0 {
-		return refused(t, "", findings...), nil
+		return invalidTree(t, "", findings...), nil
 	}
 	t.TreeHash = hashOf(roots)
 	if known != "" && t.TreeHash == known {
@@ -86,7 +86,7 @@ func (s *Source) read(ctx context.Context, from objects, hash plumbing.Hash, kno
 		err = s.walk(ctx, from, &t, roots, nil)
 	}
 	if err != nil {
-		return refusedOrTorn(t, hash, err)
+		return invalidOrCorrupt(t, hash, err)
 	}
 	if based && len(t.Findings) == 0 {
 		t.Base = known
@@ -97,7 +97,7 @@ func (s *Source) read(ctx context.Context, from objects, hash plumbing.Hash, kno
 // walk judges the folders and then reads what differs from the old ones.
 func (s *Source) walk(ctx context.Context, from objects, t *Tree, roots []folder, old map[string]string) error {
 	s.seen.ready()
-	w := &walker{ctx: ctx, from: from, limits: s.Limits, judge: newJudge(), seen: &s.seen, reads: &s.reads}
+	w := &walker{ctx: ctx, from: from, limits: s.Limits, judge: newTreeCheck(), seen: &s.seen, reads: &s.reads}
 	for _, f := range roots {
 		if err := w.tree(f.path, f.hash, plumbing.NewHash(old[f.path]), 0); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (s *Source) walk(ctx context.Context, from objects, t *Tree, roots []folder
 	}
 	for path, hash := range old {
 		if !slices.ContainsFunc(roots, func(f folder) bool { return f.path == path }) {
-			if err := w.gone(path, plumbing.NewHash(hash), 0); err != nil {
+			if err := w.isGone(path, plumbing.NewHash(hash), 0); err != nil {
 				return err
 			}
 		}
@@ -124,7 +124,7 @@ func (s *Source) walk(ctx context.Context, from objects, t *Tree, roots []folder
 	if old != nil {
 		t.Changed, t.Removed = slices.Sorted(maps.Keys(files)), slices.Sorted(slices.Values(w.removed))
 	}
-	s.seen.remember(treeOf(t.TreeHash, roots))
+	s.seen.add(treeOf(t.TreeHash, roots))
 	return nil
 }
 
@@ -136,22 +136,22 @@ func treeOf(hash string, roots []folder) tree {
 	return t
 }
 
-// refusedOrTorn tells the author's fault from the disk's.
-func refusedOrTorn(t Tree, hash plumbing.Hash, err error) (Tree, error) {
+// invalidOrCorrupt tells the author's fault from the disk's.
+func invalidOrCorrupt(t Tree, hash plumbing.Hash, err error) (Tree, error) {
 	if bad, ok := errors.AsType[malformedError](err); ok {
-		return refused(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, bad.Error(), "an object as Git writes it")), nil
+		return invalidTree(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, bad.Error(), "an object as Git writes it")), nil
 	}
 	if size, ok := errors.AsType[tooLargeError](err); ok && size.kind == plumbing.TreeObject {
-		return refused(t, t.Commit, finding(desired.CodeTooManyFiles, t.Commit, size.Error(), "smaller folders")), nil
+		return invalidTree(t, t.Commit, finding(desired.CodeTooManyFiles, t.Commit, size.Error(), "smaller folders")), nil
 	} else if ok {
-		return refused(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, size.Error(), "a smaller one")), nil
+		return invalidTree(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, size.Error(), "a smaller one")), nil
 	}
 	return Tree{}, torn(hash, err)
 }
 
-func refused(t Tree, commit string, findings ...desired.Finding) Tree {
+func invalidTree(t Tree, commit string, findings ...desired.Finding) Tree {
 	t.Findings, t.Files = findings, nil
-	t.TreeHash = refusedHash(commit, findings)
+	t.TreeHash = invalidHash(commit, findings)
 	return t
 }
 
@@ -175,7 +175,7 @@ func (s *Source) folders(from objects, root plumbing.Hash) ([]folder, []desired.
 		case !ok:
 			continue
 		case e.mode != filemode.Dir:
-			return nil, []desired.Finding{judgeFolder(dir, e.mode)}, nil
+			return nil, []desired.Finding{checkFolder(dir, e.mode)}, nil
 		}
 		found = append(found, folder{strings.Trim(dir, "/"), e.hash})
 	}

@@ -41,7 +41,7 @@ type Source struct {
 	turn    sync.Mutex // one read at a time
 	kept    *store
 	refused map[plumbing.Hash]string // commits that are too much to fetch
-	seen    memory
+	seen    treeCache
 	reads   Reads
 }
 
@@ -221,7 +221,7 @@ func (s *Source) fetchAndRead(ctx context.Context, st *store, ref, known string)
 	if err := st.clear(); err != nil {
 		return Tree{}, err
 	}
-	s.seen = memory{}
+	s.seen = treeCache{}
 	return s.fetchAndReadOnce(ctx, st, ref, known)
 }
 
@@ -229,13 +229,13 @@ func (s *Source) fetchAndReadOnce(ctx context.Context, st *store, ref, known str
 	hash, err := s.fetch(ctx, st, ref)
 	if much, ok := errors.AsType[tooMuchError](err); ok {
 		f := finding(desired.CodeRepositoryTooLarge, redacted(s.remote), much.what, "a repository of declarations, without what else is large")
-		return Tree{Commit: much.commit.String(), TreeHash: refusedHash(much.commit.String(), []desired.Finding{f}), Findings: []desired.Finding{f}}, nil
+		return Tree{Commit: much.commit.String(), TreeHash: invalidHash(much.commit.String(), []desired.Finding{f}), Findings: []desired.Finding{f}}, nil
 	}
 	if err != nil {
 		return Tree{}, err
 	}
 	if old, ok := st.tree(known); ok {
-		s.seen.remember(old)
+		s.seen.add(old)
 	}
 	t, err := s.read(ctx, &st.packs, hash, known)
 	if err != nil || len(t.Findings) > 0 {

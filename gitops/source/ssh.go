@@ -47,7 +47,7 @@ func (s *Source) overSSH(ctx context.Context, u *url.URL) (line, error) {
 func speak(conn net.Conn, address string, config *ssh.ClientConfig, u *url.URL) (*pipeLine, error) {
 	c, chans, reqs, err := ssh.NewClientConn(conn, address, config)
 	if err != nil {
-		return nil, sshRefused(u.Hostname(), err)
+		return nil, sshError(u.Hostname(), err)
 	}
 	client := ssh.NewClient(c, chans, reqs)
 	session, err := client.NewSession()
@@ -86,7 +86,7 @@ func quote(path string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) + "'"
 }
 
-func sshRefused(host string, err error) error {
+func sshError(host string, err error) error {
 	var unknown *knownhosts.KeyError
 	var revoked *knownhosts.RevokedError
 	switch {

@@ -25,7 +25,7 @@ import (
 // configuration and the environment's proxies, and judge no address.
 type line interface {
 	refs(ctx context.Context) (io.Reader, error)
-	ask(ctx context.Context, request []byte) (io.Reader, error)
+	request(ctx context.Context, request []byte) (io.Reader, error)
 	Close() error
 }
 
@@ -133,7 +133,7 @@ func (r request) send(ctx context.Context, l line, o offer) (a answer, err error
 	if err != nil {
 		return a, err
 	}
-	from, err := l.ask(ctx, text)
+	from, err := l.request(ctx, text)
 	if err != nil {
 		return a, err
 	}

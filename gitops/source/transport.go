@@ -81,7 +81,7 @@ func (h *httpsLine) refs(ctx context.Context) (io.Reader, error) {
 	return res.Body, nil
 }
 
-func (h *httpsLine) ask(ctx context.Context, request []byte) (io.Reader, error) {
+func (h *httpsLine) request(ctx context.Context, request []byte) (io.Reader, error) {
 	res, err := h.do(ctx, http.MethodPost, h.base.JoinPath("git-upload-pack"), request, "application/x-git-upload-pack-result") //nolint:bodyclose // with the line
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ type pipeLine struct {
 
 func (p *pipeLine) refs(context.Context) (io.Reader, error) { return p.out, nil }
 
-func (p *pipeLine) ask(_ context.Context, request []byte) (io.Reader, error) {
+func (p *pipeLine) request(_ context.Context, request []byte) (io.Reader, error) {
 	if _, err := p.in.Write(request); err != nil {
 		return nil, fmt.Errorf("asking the repository: %w", err)
 	}

@@ -22,8 +22,8 @@ type walker struct {
 	ctx     context.Context //nolint:containedctx // of one read; the walk is recursive
 	from    objects
 	limits  Limits
-	judge   *judge
-	seen    *memory
+	judge   *treeCheck
+	seen    *treeCache
 	reads   *Reads
 	blobs   []folder // to read
 	removed []string
@@ -43,7 +43,7 @@ func (w *walker) list(hash plumbing.Hash) ([]entry, error) {
 // tree judges one folder. old is what stood at its path; zero for nothing.
 func (w *walker) tree(at string, hash, old plumbing.Hash, depth int) error {
 	if depth > deepest {
-		w.judge.refuse(desired.CodeTooDeep, at, fmt.Sprintf("is nested more than %d deep", deepest), "a flatter layout")
+		w.judge.reject(desired.CodeTooDeep, at, fmt.Sprintf("is nested more than %d deep", deepest), "a flatter layout")
 		return nil
 	}
 	before := w.seen.judged[at]
@@ -81,7 +81,7 @@ func (w *walker) tree(at string, hash, old plumbing.Hash, depth int) error {
 		}
 	}
 	if len(w.judge.findings) == faults {
-		w.seen.judged[at] = judged{hash, w.judge.files - files, w.judge.bytes - size}
+		w.seen.judged[at] = checkedTree{hash, w.judge.files - files, w.judge.bytes - size}
 	}
 	return nil
 }
@@ -166,14 +166,14 @@ func (w *walker) size(blob plumbing.Hash) (int64, error) {
 func (w *walker) lost(full string, e entry, depth int) error {
 	switch {
 	case e.mode == filemode.Dir:
-		return w.gone(full, e.hash, depth+1)
+		return w.isGone(full, e.hash, depth+1)
 	case e.mode == filemode.Regular && validate.Readable(full):
 		w.removed = append(w.removed, full)
 	}
 	return nil
 }
 
-func (w *walker) gone(at string, tree plumbing.Hash, depth int) error {
+func (w *walker) isGone(at string, tree plumbing.Hash, depth int) error {
 	entries, err := w.entries(tree)
 	if err != nil || depth > deepest+1 {
 		return err
@@ -201,7 +201,7 @@ func (w *walker) contents() (map[string][]byte, error) {
 			return nil, fmt.Errorf("reading %s: %w", b.path, err)
 		}
 		if bytes.HasPrefix(body, pointer) {
-			w.judge.refuse(desired.CodeLFSPointer, b.path, "is a pointer of Git LFS, not the file", "the file itself")
+			w.judge.reject(desired.CodeLFSPointer, b.path, "is a pointer of Git LFS, not the file", "the file itself")
 		}
 		files[b.path] = body
 	}

@@ -63,7 +63,7 @@ func ReadFolder(ctx context.Context, root string, limits Limits, dirs ...string)
 	}
 	defer top.Close() //nolint:errcheck // read only
 
-	r := folderReader{ctx: ctx, top: top, limits: limits, judge: newJudge(), files: map[string][]byte{}}
+	r := folderReader{ctx: ctx, top: top, limits: limits, judge: newTreeCheck(), files: map[string][]byte{}}
 	present := 0
 	for _, dir := range dirs {
 		name := path.Clean(filepath.ToSlash(dir))
@@ -83,7 +83,7 @@ func ReadFolder(ctx context.Context, root string, limits Limits, dirs ...string)
 	if len(t.Findings) == 0 {
 		t.Files, t.TreeHash = r.files, contentHash(r.files)
 	} else {
-		t.TreeHash = refusedHash("", t.Findings)
+		t.TreeHash = invalidHash("", t.Findings)
 	}
 	return t, nil
 }
@@ -114,9 +114,9 @@ func ReadPath(ctx context.Context, name string, limits Limits) (Tree, error) {
 	return t, nil
 }
 
-// refusedHash lets a caller tell a tree that is refused again from another one;
+// invalidHash lets a caller tell a tree that is refused again from another one;
 // with the commit where that is what is refused.
-func refusedHash(commit string, findings []desired.Finding) string {
+func invalidHash(commit string, findings []desired.Finding) string {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, commit)
 	for _, f := range findings {
@@ -129,7 +129,7 @@ type folderReader struct {
 	ctx    context.Context //nolint:containedctx // of one read; WalkDir passes none
 	top    *os.Root
 	limits Limits
-	judge  *judge
+	judge  *treeCheck
 	files  map[string][]byte
 }
 

@@ -137,7 +137,7 @@ func (*world) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Facts
 
 // house is an installation that follows a repository, with the rights of the loop.
 type house struct {
-	*gitopssync.Follower
+	*gitopssync.Syncer
 
 	t     *testing.T
 	db    *pgxpool.Pool
@@ -157,30 +157,30 @@ func setup(t *testing.T) *house {
 	h := &house{t: t, db: pgtest.Clone(t), repo: newRepo(t), world: &world{}, hints: &hint.Bus{}}
 	h.rules = gitopssync.Rules{Poll: 10 * time.Millisecond, Limits: source.DefaultLimits()}
 	h.limit = preview.Rules{PruneObjects: 1, PrunePercent: 10, Requires: []string{preview.RequiresApproved}, MassPercent: 100, MassMinimum: 100}
-	h.Follower = h.replica()
+	h.Syncer = h.replica()
 	h.people = h.changes(h.db)
 	return h
 }
 
 func (h *house) changes(db pg.Pool) *change.Service {
 	return &change.Service{
-		DB: db, Desired: &desired.Store{DB: db, Hints: h.hints}, Identity: &identity.Service{DB: db}, World: h.world, Naming: ids.DefaultNaming, Hints: h.hints,
+		DB: db, Desired: &desired.Store{DB: db, Hints: h.hints}, Identity: &identity.Service{DB: db}, Affected: h.world, Naming: ids.DefaultNaming, Hints: h.hints,
 		Validate: validate.Run, Rules: func() preview.Rules { h.mu.Lock(); defer h.mu.Unlock(); return h.limit },
 	}
 }
 
 // replica is one more server that follows the same repository.
-func (h *house) replica() *gitopssync.Follower {
+func (h *house) replica() *gitopssync.Syncer {
 	h.t.Helper()
 	source, err := source.Open(h.repo.path, "main", "fleet")
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	changes := h.changes(pgtest.As(h.t, h.db, "gpuaas_reconcile"))
-	f := &gitopssync.Follower{
+	f := &gitopssync.Syncer{
 		Desired: changes.Desired, Change: changes, Root: gitopssync.Root{Name: "fleet", Git: source}, Environment: "prod", Development: true, Dir: h.t.TempDir(),
 		Rules:  func() gitopssync.Rules { h.mu.Lock(); defer h.mu.Unlock(); return h.rules },
-		Naming: ids.DefaultNaming, Figures: gitopssync.NewFigures(), Hints: h.hints, Log: slog.New(slog.DiscardHandler),
+		Naming: ids.DefaultNaming, Figures: gitopssync.NewMetrics(), Hints: h.hints, Log: slog.New(slog.DiscardHandler),
 	}
 	changes.Desired.Record = f.Record
 	return f
@@ -203,7 +203,7 @@ func (h *house) sync() desired.Revision {
 }
 
 // run follows all sources until the test ends.
-func (h *house) run(f *gitopssync.Follower) {
+func (h *house) run(f *gitopssync.Syncer) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()

@@ -43,10 +43,10 @@ func lookOnce(ctx context.Context) error {
 	hints := &hint.Bus{}
 	store := &desired.Store{DB: db, Hints: hints}
 	changes := &change.Service{
-		DB: db, Desired: store, World: &world{}, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
+		DB: db, Desired: store, Affected: &world{}, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
 		Rules: func() preview.Rules { return preview.Rules{PruneObjects: 100, PrunePercent: 100} },
 	}
-	f := &sync.Follower{
+	f := &sync.Syncer{
 		Desired: store, Change: changes, Root: sync.Root{Name: "fleet", Git: repository}, Environment: "prod", Naming: ids.DefaultNaming, Hints: hints,
 		Rules: func() sync.Rules { return sync.Rules{Limits: source.DefaultLimits()} }, Log: slog.New(slog.DiscardHandler),
 	}

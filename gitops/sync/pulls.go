@@ -23,10 +23,10 @@ const pullsAtOnce = 5
 // revision that it is compared with. What is wrong with one of them, or with the
 // forge, is no fault of the source.
 func (w *watcher) review(ctx context.Context) {
-	if !w.told(w.spec.Name) {
+	if !w.forgeReports(w.spec.Name) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	if err := w.reviewAll(ctx); err != nil && ctx.Err() == nil {
 		w.Log.WarnContext(ctx, "pull requests cannot be previewed", "component", "git", "source", w.spec.Name, "err", err)
@@ -104,7 +104,7 @@ func (w *watcher) preview(ctx context.Context, repo *source.Source, state desire
 		}
 	}
 	if len(findings) > 0 {
-		return w.refuse(ctx, tree, pull, findings)
+		return w.reject(ctx, tree, pull, findings)
 	}
 	snap := v.within(w.snapshot(state, tree), state)
 	return pgx.BeginFunc(ctx, w.Desired.DB, func(tx pgx.Tx) error {
@@ -129,7 +129,7 @@ func (w *watcher) preview(ctx context.Context, repo *source.Source, state desire
 	})
 }
 
-func (w *watcher) refuse(ctx context.Context, tree source.Tree, pull forge.Pull, findings []desired.Finding) error {
+func (w *watcher) reject(ctx context.Context, tree source.Tree, pull forge.Pull, findings []desired.Finding) error {
 	p := preview.Plan{Source: w.spec.Name, Repository: w.spec.Repository, Commit: tree.Commit, Findings: findings, Summary: counted(len(findings), "finding")}
 	first := findings[0].String()
 	return pgx.BeginFunc(ctx, w.Desired.DB, func(tx pgx.Tx) error {

@@ -40,7 +40,7 @@ func TestSourcesComeAndGo(t *testing.T) {
 	team := newRepo(t)
 	team.commit(map[string]string{"a.yaml": sku("team-a", 5)})
 	h.repo.commit(with(skus(1, 35), "env.yaml", names(other("team", team))))
-	h.run(h.Follower)
+	h.run(h.Syncer)
 	h.until("the second source is applied", func() bool { return h.source("team").Applied.Revision > 0 && h.source("team").CheckedAt != nil })
 	if s := h.source("team"); s.DeclaredBy != desired.DeclaredByEnvironment || s.Conditions(time.Now())[0].Status != "True" {
 		t.Errorf("%+v", s)
@@ -79,7 +79,7 @@ func TestSourceIsAway(t *testing.T) {
 	team := newRepo(t)
 	team.commit(map[string]string{"a.yaml": sku("team-a", 5)})
 	h.repo.commit(with(skus(1, 35), "env.yaml", names(other("team", team))))
-	h.run(h.Follower)
+	h.run(h.Syncer)
 	h.until("it is applied", func() bool { return h.source("team").Applied.Revision > 0 })
 	away := team.path + ".away"
 	if err := os.Rename(team.path, away); err != nil {
@@ -117,7 +117,7 @@ func TestINV15HostileSourceSlowsNobody(t *testing.T) {
 	bomb.commit(map[string]string{"a.cue": "package fleet\n#x: [for a in [1,2,3,4,5,6,7,8,9] for b in [1,2,3,4,5,6,7,8,9] for c in [1,2,3,4,5,6,7,8,9] for d in [1,2,3,4,5,6,7,8,9] for e in [1,2,3,4,5,6,7,8,9] for f in [1,2,3,4,5,6,7,8,9] for g in [1,2,3,4,5,6,7,8,9] {\"\\(a)\\(b)\\(c)\": d}]\nx: #x\n"})
 	hang := fmt.Sprintf("{name: hang, repository: %q, dirs: [fleet]}", "https://"+stuck.Addr().String()+"/x.git")
 	h.repo.commit(with(skus(1, 35), "env.yaml", names(other("bomb", bomb), hang)))
-	h.run(h.Follower)
+	h.run(h.Syncer)
 	h.until("the bomb is being looked at", func() bool { return h.source("bomb").Name != "" && h.source("hang").Name != "" })
 	for price := 36; price < 40; price++ {
 		h.repo.commit(with(skus(1, price), "env.yaml", names(other("bomb", bomb), hang)))
@@ -268,7 +268,7 @@ func TestPullRequests(t *testing.T) {
 	if _, err := double.Open(t.Context(), forge.Pull{From: "bad", Into: "main", Title: "oops", Author: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	h.run(h.Follower)
+	h.run(h.Syncer)
 	h.until("both are judged", func() bool {
 		return h.text(`SELECT count(*)::text FROM forge_reports WHERE subject LIKE 'pull/%'`) == "2"
 	})

@@ -49,8 +49,8 @@ func (v validated) within(snap desired.Snapshot, state desired.SourceState) desi
 	return snap
 }
 
-// keep makes the applied tree the one that later ones are compared with.
-func (w *watcher) keep(tree string) {
+// storeTree makes the applied tree the one that later ones are compared with.
+func (w *watcher) storeTree(tree string) {
 	w.cache.Keep(tree)
 	w.kept = tree
 }

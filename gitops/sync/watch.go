@@ -15,7 +15,7 @@ import (
 
 // watcher follows one source.
 type watcher struct {
-	*Follower
+	*Syncer
 
 	spec desired.GitSource
 	root bool
@@ -27,7 +27,7 @@ type watcher struct {
 	kept   string // the tree that the cache stands at
 
 	turn  sync.Mutex     // one look at a time: somebody may ask for one beside the clock's
-	held  *judged        // what was validated and is not applied: the next look need not read it again
+	held  *validatedTree // what was validated and is not applied: the next look need not read it again
 	pulls map[int]string // what was said of each pull request, and about what
 
 	mu   sync.Mutex
@@ -39,7 +39,7 @@ type watcher struct {
 
 const (
 	// A fetch and an evaluation at their own limits take less than half of it.
-	lookWithin = 2 * time.Minute
+	pollTimeout = 2 * time.Minute
 	// A repository that is away is asked less and less often.
 	longestWait = 10 * time.Minute
 	// In slices: a revision may have just set the period, and a new one would
@@ -59,7 +59,7 @@ func (w *watcher) run(ctx context.Context) {
 	hints, stop := w.Hints.Listen(desired.HintSources)
 	defer stop()
 	for failures := 0; ctx.Err() == nil; {
-		if _, err := w.look(ctx); err != nil {
+		if _, err := w.pollSource(ctx); err != nil {
 			failures++
 		} else {
 			failures = 0
@@ -75,7 +75,7 @@ func (w *watcher) rest(ctx context.Context, hints <-chan struct{}, failures int)
 		case <-ctx.Done():
 			return
 		case <-hints:
-			if w.asked(ctx) {
+			if w.syncRequested(ctx) {
 				return
 			}
 		case <-time.After(slice):
@@ -91,9 +91,9 @@ func pause(poll time.Duration, failures int) time.Duration {
 	return max(poll, min(wait, longestWait))
 }
 
-// asked: somebody asked for a look, or decided about what waits. A hint names no
+// syncRequested: somebody asked for a look, or decided about what waits. A hint names no
 // source, and a look costs a fetch.
-func (w *watcher) asked(ctx context.Context) bool {
+func (w *watcher) syncRequested(ctx context.Context) bool {
 	state, err := w.Desired.SourceByName(ctx, w.Desired.DB, w.spec.Name)
 	if err != nil {
 		return false
@@ -110,11 +110,11 @@ func (w *watcher) answer(asked *time.Time) {
 	w.answered = asked
 }
 
-// look is one look, within its time, and leaves word of what it found.
-func (w *watcher) look(ctx context.Context) (rev desired.Revision, err error) {
+// pollSource is one look, within its time, and leaves word of what it found.
+func (w *watcher) pollSource(ctx context.Context) (rev desired.Revision, err error) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	within, cancel := context.WithTimeout(ctx, lookWithin)
+	within, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	seen, rev, err := w.guarded(within)
 	if ctx.Err() != nil {
@@ -125,7 +125,7 @@ func (w *watcher) look(ctx context.Context) (rev desired.Revision, err error) {
 	if kept := w.Desired.Saw(ctx, w.spec.Name, seen); kept != nil && err == nil {
 		err = kept
 	}
-	w.say(ctx, rev, err)
+	w.report(ctx, rev, err)
 	w.review(ctx)
 	return rev, err
 }
@@ -153,8 +153,8 @@ func (w *watcher) unbroken(ctx context.Context, err *error) {
 // Two replicas that look at once meet once.
 const tries = 3
 
-// say logs a change of the source's condition, once.
-func (w *watcher) say(ctx context.Context, rev desired.Revision, err error) {
+// report logs a change of the source's condition, once.
+func (w *watcher) report(ctx context.Context, rev desired.Revision, err error) {
 	fault := ""
 	switch {
 	case err != nil:

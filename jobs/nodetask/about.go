@@ -40,24 +40,24 @@ func (*Store) NextFence(ctx context.Context, tx pgx.Tx, node ids.Node) (fence in
 	return fence, nil
 }
 
-// Asked names one task about a node.
-type Asked struct {
+// Request names one task about a node.
+type Request struct {
 	Node  ids.Node
 	Fence int64
 }
 
 // About is how such a task stands.
 type About struct {
-	Asked
+	Request
 
 	Status  string
-	Code    protocol.Refusal
+	Code    protocol.RejectReason
 	Message string
 	Late    bool // nobody may start it any more
 }
 
 // About reads how tasks of a type about nodes stand, by node and fence.
-func (*Store) About(ctx context.Context, tx pgx.Tx, t protocol.Type, asked []Asked) (map[Asked]About, error) {
+func (*Store) About(ctx context.Context, tx pgx.Tx, t protocol.Type, asked []Request) (map[Request]About, error) {
 	nodes, fences := make([]uuid.UUID, len(asked)), make([]int64, len(asked))
 	for i, a := range asked {
 		nodes[i], fences[i] = a.Node.UUID, a.Fence
@@ -66,10 +66,10 @@ func (*Store) About(ctx context.Context, tx pgx.Tx, t protocol.Type, asked []Ask
 	if err != nil {
 		return nil, fmt.Errorf("reading tasks about nodes: %w", err)
 	}
-	found := make(map[Asked]About, len(asked))
+	found := make(map[Request]About, len(asked))
 	var a About
 	_, err = pgx.ForEachRow(rows, []any{&a.Node, &a.Fence, &a.Status, &a.Code, &a.Message, &a.Late}, func() error {
-		found[a.Asked] = a
+		found[a.Request] = a
 		return nil
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func (*Store) About(ctx context.Context, tx pgx.Tx, t protocol.Type, asked []Ask
 }
 
 // CallOff takes a task back that its node has not fetched; false means that it has.
-func (*Store) CallOff(ctx context.Context, tx pgx.Tx, t protocol.Type, a Asked) (bool, error) {
+func (*Store) CallOff(ctx context.Context, tx pgx.Tx, t protocol.Type, a Request) (bool, error) {
 	tag, err := tx.Exec(ctx, callOff, a.Node, a.Fence, t)
 	if err != nil {
 		return false, fmt.Errorf("calling off a task of %s: %w", a.Node, err)

@@ -36,7 +36,7 @@ type Store struct {
 	Hints  *hint.Bus
 	Clock  clock.Clock
 	// Figures count how tasks fare; nil: nobody counts.
-	Figures *Figures
+	Figures *Metrics
 }
 
 const (
@@ -70,7 +70,7 @@ type Order struct {
 // The same order again, while one is on its way, is no second order; a newer
 // fence supersedes what waits; an older one is refused as task_superseded.
 func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
-	attempt, waits, err := s.makeRoom(ctx, tx, o)
+	attempt, waits, err := s.dropOldest(ctx, tx, o)
 	if err != nil || waits {
 		return err
 	}
@@ -89,8 +89,8 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
 // Hint wakes the node's poll after the commit.
 func (s *Store) Hint(node ids.Node) { s.Hints.Send(Topic(node)) }
 
-// makeRoom settles what waits for the same allocation and counts the attempt.
-func (s *Store) makeRoom(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
+// dropOldest settles what waits for the same allocation and counts the attempt.
+func (s *Store) dropOldest(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
 	if o.Allocation == (ids.Allocation{}) {
 		var expired int
 		err := tx.QueryRow(ctx, settleNodeTasks, o.Node, o.Type).Scan(&expired, &waits)

@@ -63,8 +63,8 @@ const (
 
 	// The newest first. An allocation that lives for years has its last provisioning
 	// among them, or is provisioned once more.
-	selectStanding = `SELECT type, fence, status, body FROM node_tasks WHERE allocation_id = $1 ORDER BY fence DESC, attempt DESC LIMIT 50`
-	selectProbed   = `
+	selectLastApplied = `SELECT type, fence, status, body FROM node_tasks WHERE allocation_id = $1 ORDER BY fence DESC, attempt DESC LIMIT 50`
+	selectProbed      = `
 		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $3 AND allocation_id IS NULL AND status = 'succeeded' AND finished_at >= $2)`
 
 	sameResult = `

@@ -11,12 +11,12 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Standing is what the host was last told of a login and has carried out, below
+// LastApplied is what the host was last told of a login and has carried out, below
 // fence: the provisioning with what later rotations changed of it. It is not ok
 // when the last order did not succeed, when something was ordered at the fence
 // already, or when the orders are no longer kept; then everything is ordered.
-func (s *Store) Standing(ctx context.Context, tx pgx.Tx, id ids.Allocation, fence int64) (p protocol.ProvisionUserParams, ok bool, err error) {
-	rows, err := tx.Query(ctx, selectStanding, id)
+func (s *Store) LastApplied(ctx context.Context, tx pgx.Tx, id ids.Allocation, fence int64) (p protocol.ProvisionUserParams, ok bool, err error) {
+	rows, err := tx.Query(ctx, selectLastApplied, id)
 	if err != nil {
 		return p, false, fmt.Errorf("reading what stands: %w", err)
 	}

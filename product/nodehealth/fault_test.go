@@ -150,7 +150,7 @@ func (s *story) report() {
 	for _, source := range []string{"driver", "nvlink", "pcie"} {
 		for i, g := range r.Inventory.GPUs {
 			if check := s.says[source]; i == 1 && check != "" && s.harm.gpu {
-				r.Health = append(r.Health, health.Say(source, g.UUID, check, ""))
+				r.Health = append(r.Health, health.NewReport(source, g.UUID, check, ""))
 			} else {
 				r.Health = append(r.Health, health.Well(source, g.UUID))
 			}
@@ -158,17 +158,17 @@ func (s *story) report() {
 	}
 	for _, source := range []string{"clock", "disk", "memory", "network", "driver"} {
 		if check := s.says[source]; check != "" && !s.harm.gpu {
-			r.Health = append(r.Health, health.Say(source, "", check, ""))
+			r.Health = append(r.Health, health.NewReport(source, "", check, ""))
 		} else if source != "driver" {
 			r.Health = append(r.Health, health.Well(source, ""))
 		}
 	}
 	if s.other {
 		r.Health = slices.DeleteFunc(r.Health, func(h protocol.HealthReport) bool { return h.Source == "xid" && h.Target == r.Inventory.GPUs[0].UUID })
-		r.Health = append(r.Health, health.SayXID(r.Inventory.GPUs[0].UUID, 31))
+		r.Health = append(r.Health, health.NewXIDReport(r.Inventory.GPUs[0].UUID, 31))
 	}
 	protocol.SortHealth(r.Health)
-	health.Judge(r.Inventory.GPUs, r.Health)
+	health.MergeHealth(r.Inventory.GPUs, r.Health)
 	err := pgx.BeginFunc(s.t.Context(), s.b.db, func(tx pgx.Tx) error { return s.server().ApplyReport(s.t.Context(), tx, s.node, r) })
 	if err != nil {
 		s.t.Fatalf("%s: %v", s.at, err)

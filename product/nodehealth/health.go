@@ -156,7 +156,7 @@ func (s *Service) TenantFaults(ctx context.Context, q pg.Queryer, of []uuid.UUID
 	var since time.Time
 	_, err = pgx.ForEachRow(rows, []any{&id, &check, &since}, func() error {
 		f, _ := fault.Of(check)
-		told := f.Told()
+		told := f.TenantText()
 		if told != "" && !slices.ContainsFunc(all[id], func(s TenantFault) bool { return s.Text == told }) {
 			all[id] = append(all[id], TenantFault{told, since})
 		}

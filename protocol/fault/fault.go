@@ -72,8 +72,8 @@ func Of(id string) (Fault, bool) {
 	return f, ok
 }
 
-// Told is what a tenant is told of the fault, or nothing.
-func (f Fault) Told() string {
+// TenantText is what a tenant is told of the fault, or nothing.
+func (f Fault) TenantText() string {
 	if !f.Shown {
 		return ""
 	}

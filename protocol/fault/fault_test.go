@@ -21,7 +21,7 @@ func TestEveryLineIsWhole(t *testing.T) {
 		switch {
 		case f.Meaning == "" || f.Rule.Operator == "" || f.Rule.Action == "":
 			t.Errorf("%s says too little", f.ID)
-		case f.Shown && f.Told() == "":
+		case f.Shown && f.TenantText() == "":
 			t.Errorf("%s is shown to tenants without a word", f.ID)
 		case !slices.Contains(ends, f.Clears) || f.Clears == fault.ClearsTime && f.ClearAfter == 0:
 			t.Errorf("%s never ends", f.ID)

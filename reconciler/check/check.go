@@ -13,9 +13,9 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// Held is an action that must not run now, and why. Held is a delay, not an
+// Deferred is an action that must not run now, and why. Held is a delay, not an
 // error: the object stays due.
-type Held struct {
+type Deferred struct {
 	Number int // index of the action in its plan
 	Why    string
 }
@@ -34,18 +34,18 @@ type Budget struct {
 type Revision struct{ Source, Commit string }
 
 // Plan returns the actions of p that must be held.
-func Plan(p plan.Plan, b Budget) (held []Held) {
+func Plan(p plan.Plan, b Budget) (held []Deferred) {
 	slots := map[string]plan.Action{}
 	seen := map[ids.Object]bool{}
 	for i, a := range p.Actions {
-		if why := refuse(a, slots, seen, &b); why != "" {
-			held = append(held, Held{i, why})
+		if why := reject(a, slots, seen, &b); why != "" {
+			held = append(held, Deferred{i, why})
 		}
 	}
 	return held
 }
 
-func refuse(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]bool, b *Budget) string {
+func reject(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]bool, b *Budget) string {
 	object := ids.Object{UUID: a.Object}
 	switch {
 	case a.Reason == "":

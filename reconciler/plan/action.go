@@ -70,8 +70,8 @@ type Action struct {
 	Blind bool
 }
 
-// Asked is what an earlier plan asked for, until when it waits for the answer.
-type Asked struct {
+// Previous is what an earlier plan asked for, until when it waits for the answer.
+type Previous struct {
 	Verb       Verb
 	Event      Trigger
 	Fence      int64
@@ -82,7 +82,7 @@ type Asked struct {
 
 // covers says whether a was already asked, has not failed since, and may still
 // be answered.
-func (a Asked) covers(act Action, failures int, now time.Time) bool {
+func (a Previous) covers(act Action, failures int, now time.Time) bool {
 	return a.Verb == act.Verb && a.Event == act.Event && a.Fence == act.Fence &&
 		a.Generation == act.Generation && a.Failures == failures && now.Before(a.Until)
 }
@@ -94,7 +94,7 @@ type Next struct {
 	Object uuid.UUID
 	At     time.Time
 	Reason string
-	Asked  Asked // zero when nothing is awaited
+	Asked  Previous // zero when nothing is awaited
 }
 
 // Plan is the answer to one look at the due set.
@@ -117,23 +117,23 @@ type Limits struct {
 	Drift map[desired.Kind]Rule
 }
 
-// ask adds an action unless it is already under way, and the time at which it
+// request adds an action unless it is already under way, and the time at which it
 // is asked again if no answer comes.
-func (p *Plan) ask(act Action, needed bool, asked Asked, failures int, again time.Duration, now time.Time) {
+func (p *Plan) request(act Action, needed bool, asked Previous, failures int, again time.Duration, now time.Time) {
 	if !needed {
 		return
 	}
 	if !asked.covers(act, failures, now) {
-		asked = Asked{act.Verb, act.Event, act.Fence, act.Generation, failures, now.Add(again)}
+		asked = Previous{act.Verb, act.Event, act.Fence, act.Generation, failures, now.Add(again)}
 		p.Actions = append(p.Actions, act)
 	}
 	p.Next = append(p.Next, Next{act.Kind, act.Object, asked.Until, "waits for " + string(act.Verb), asked})
 }
 
-// look adds a deadline, merged with an earlier look at the same object. One that
+// recheckAt adds a deadline, merged with an earlier look at the same object. One that
 // has passed was answered by an action, whose own time is the next look: to look
 // at once would spin until the action is done.
-func (p *Plan) look(kind desired.Kind, object uuid.UUID, at, now time.Time, reason string) {
+func (p *Plan) recheckAt(kind desired.Kind, object uuid.UUID, at, now time.Time, reason string) {
 	if !at.After(now) {
 		return
 	}

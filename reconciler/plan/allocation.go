@@ -64,7 +64,7 @@ type Progress struct {
 	// Hourly is what its tenant pays while it is active.
 	Hourly   money.Minor
 	Currency string
-	Leave    Leave // as its tenant was told
+	Leave    Eviction // as its tenant was told
 }
 
 // DueAllocation is one allocation of the due set; what is nil is not there.
@@ -73,9 +73,9 @@ type DueAllocation struct {
 	Want     *Want
 	Have     *Have
 	Progress *Progress
-	Asked    Asked
-	Standing []Standing // drift that is open or ignored
-	Leave    *Leave     // nil: its node may keep it
+	Asked    Previous
+	Standing []OpenDrift // drift that is open or ignored
+	Leave    *Eviction   // nil: its node may keep it
 }
 
 // Allocations compares, for each allocation of the due set, what should be with
@@ -85,7 +85,7 @@ func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
 		a := allocation{DueAllocation: d, Limits: l, now: now}
-		a.Judgement = a.judge()
+		a.DriftResult = a.evaluate()
 		act, needed := a.record()
 		if !needed {
 			act, needed = a.host()
@@ -94,12 +94,12 @@ func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 			needed = false
 		}
 		p.Drift = append(p.Drift, a.Moves...)
-		p.ask(act, needed, d.Asked, a.failures(), l.AskAgain, now)
-		p.look(desired.KindAllocation, d.ID.UUID, a.deadline(), now, "deadline of "+string(a.state()))
-		p.lookLeave(a)
-		p.look(desired.KindAllocation, d.ID.UUID, a.LookAt, now, "a difference is no longer ignored")
+		p.request(act, needed, d.Asked, a.failures(), l.AskAgain, now)
+		p.recheckAt(desired.KindAllocation, d.ID.UUID, a.deadline(), now, "deadline of "+string(a.state()))
+		p.recheckEviction(a)
+		p.recheckAt(desired.KindAllocation, d.ID.UUID, a.LookAt, now, "a difference is no longer ignored")
 		if s := a.suspension(); s != nil {
-			p.look(desired.KindAllocation, d.ID.UUID, s.Until, now, "its suspension ends")
+			p.recheckAt(desired.KindAllocation, d.ID.UUID, s.Until, now, "its suspension ends")
 		}
 	}
 	return p
@@ -110,7 +110,7 @@ type allocation struct {
 	DueAllocation
 	Limits
 
-	Judgement
+	DriftResult
 
 	now time.Time
 }
@@ -122,7 +122,7 @@ func (a allocation) record() (Action, bool) {
 	}
 	switch a.state() {
 	case Requested, Provisioning, Active:
-		return a.leaving()
+		return a.evictionDue()
 	case Releasing, Released, Failed, ReleaseFailed:
 	}
 	return Action{}, false
@@ -135,18 +135,18 @@ func (a allocation) observed() (Action, bool) {
 		switch {
 		case a.ready():
 			return a.event(NodeReady, "node reports ready")
-		case a.standing() && a.failures() >= a.ProvisionAttempts:
+		case a.isDesired() && a.failures() >= a.ProvisionAttempts:
 			return a.event(Exhausted, "provisioning attempts used up")
-		case a.standing() && late:
+		case a.isDesired() && late:
 			return a.event(Exhausted, "provisioning took too long")
 		}
 	case Active:
-		if a.standing() && late {
+		if a.isDesired() && late {
 			return a.event(Expired, "TTL expired")
 		}
 	case Releasing:
 		switch {
-		case a.gone():
+		case a.isGone():
 			return a.event(CleanupProved, "node proved the cleanup")
 		case a.failures() >= a.ReleaseAttempts:
 			return a.event(Exhausted, "release attempts used up")
@@ -156,7 +156,7 @@ func (a allocation) observed() (Action, bool) {
 	case ReleaseFailed, Failed:
 		// Final for the user, not for the slots: only a proof frees them, and it
 		// may still come.
-		if a.gone() {
+		if a.isGone() {
 			return a.event(CleanupProved, "node proved the cleanup")
 		}
 	case Released:
@@ -186,7 +186,7 @@ func (a allocation) host() (Action, bool) {
 		// A silent host may still run the old spec, and half a report proves no
 		// absence. Acting on either could sell a slot twice, so only ask, and
 		// only while there is something left to learn.
-		if w == nil && h.Phase == protocol.Gone || a.settled() {
+		if w == nil && h.Phase == protocol.Gone || a.hasConverged() {
 			return Action{}, false
 		}
 		return a.action(Probe, "report is stale or incomplete"), true
@@ -204,7 +204,7 @@ func (a allocation) host() (Action, bool) {
 		// Released, failed, out of money alike, reported or not: until the host
 		// says gone at this fence, an older task may still reach it, and its slots
 		// are neither clean nor for sale.
-		if a.gone() {
+		if a.isGone() {
 			return Action{}, false
 		}
 		return a.action(Release, "released"), true
@@ -225,29 +225,29 @@ func (a allocation) host() (Action, bool) {
 	return Action{}, false
 }
 
-// judge opens findings when an active allocation is no longer as it was, and closes
+// evaluate opens findings when an active allocation is no longer as it was, and closes
 // them when it is again. In between, while the host is at work or not heard, what
 // stands stays.
-func (a allocation) judge() Judgement {
+func (a allocation) evaluate() DriftResult {
 	s := Subject{Kind: desired.KindAllocation, Object: a.ID.UUID}
 	if w := a.Want; w != nil {
 		s.Name, s.Suspended = w.Name, w.Suspended
 		s.Rules = RulesOf(desired.KindAllocation, w.Drift, w.Ignore, a.Drift)
 	}
 	switch {
-	case !a.standing(), a.ready():
-		return Judge(s, nil, a.Standing, anyField, a.now)
+	case !a.isDesired(), a.ready():
+		return EvaluateDrift(s, nil, a.Standing, anyField, a.now)
 	case a.drifting():
-		return Judge(s, a.differences(), a.Standing, anyField, a.now)
+		return EvaluateDrift(s, a.differences(), a.Standing, anyField, a.now)
 	}
-	return Judgement{}
+	return DriftResult{}
 }
 
 func anyField(string) bool { return true }
 
 // drifting: it was right at this fence, and its host says that it no longer is.
 func (a allocation) drifting() bool {
-	return a.standing() && a.state() == Active && a.Have != nil && !a.blind() && a.Have.Fence == a.Want.Fence &&
+	return a.isDesired() && a.state() == Active && a.Have != nil && !a.blind() && a.Have.Fence == a.Want.Fence &&
 		(a.Have.Phase == protocol.Broken || a.Have.Phase == protocol.Gone)
 }
 
@@ -333,8 +333,8 @@ func (a allocation) state() State {
 	return a.Progress.State
 }
 
-// standing: declared, and not to go.
-func (a allocation) standing() bool { return a.Want != nil && !a.Want.Released }
+// isDesired: declared, and not to go.
+func (a allocation) isDesired() bool { return a.Want != nil && !a.Want.Released }
 
 // blind: the host has reported, but what it runs now is not known.
 func (a allocation) blind() bool {
@@ -348,20 +348,20 @@ func (a allocation) ready() bool {
 		h.SpecHash == a.Want.SpecHash && !a.blind()
 }
 
-// gone: the host has proved it at the fence that asked for it, or a later one.
+// isGone: the host has proved it at the fence that asked for it, or a later one.
 // Proof does not age: nothing older than the fence can act on that host again.
-func (a allocation) gone() bool {
+func (a allocation) isGone() bool {
 	return a.Have != nil && a.Want != nil && a.Want.Released && a.Have.Phase == protocol.Gone &&
 		a.Have.Proven && a.Have.Fence >= a.Want.Fence
 }
 
-// settled: nothing is asked of the host, whatever it says. A host gone silent is
+// hasConverged: nothing is asked of the host, whatever it says. A host gone silent is
 // then the node's business.
-func (a allocation) settled() bool {
-	if a.gone() {
+func (a allocation) hasConverged() bool {
+	if a.isGone() {
 		return true
 	}
-	return a.standing() && a.Progress != nil && a.Progress.State == Active &&
+	return a.isDesired() && a.Progress != nil && a.Progress.State == Active &&
 		a.Have.Fence == a.Want.Fence && a.Have.Phase == protocol.Ready
 }
 

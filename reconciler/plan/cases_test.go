@@ -48,8 +48,8 @@ func TestAllocationCases(t *testing.T) {
 		want string
 	}{
 		"first order":                  {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0)}, "ensure@1 never reported; look +10s"},
-		"already asked":                {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0), Asked: plan.Asked{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
-		"asked, but it failed":         {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 0), failed(1)), Progress: since(plan.Provisioning, 0), Asked: plan.Asked{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "ensure@1 newer fence; look +10s"},
+		"already asked":                {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0), Asked: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
+		"asked, but it failed":         {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 0), failed(1)), Progress: since(plan.Provisioning, 0), Asked: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "ensure@1 newer fence; look +10s"},
 		"at work":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Working, 1), Progress: since(plan.Provisioning, 0)}, "; look +15m0s"},
 		"ready is recorded":            {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}, "record node_ready@1 node reports ready; look +10s"},
 		"ready at an older fence":      {plan.DueAllocation{Want: want(2), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
@@ -130,7 +130,7 @@ func TestObjectCases(t *testing.T) {
 func node(staleAt time.Time, reachable bool) plan.DueObject {
 	return plan.DueObject{
 		Kind: desired.KindNode, Generation: 1, SpecHash: "1", AppliedGeneration: 1, AppliedHash: "1",
-		Silence: &plan.Silence{StaleAt: staleAt, Reachable: reachable},
+		Silence: &plan.ReportState{StaleAt: staleAt, Reachable: reachable},
 	}
 }
 

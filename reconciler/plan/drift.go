@@ -57,8 +57,8 @@ type Finding struct {
 	IgnoredUntil             time.Time
 }
 
-// Standing is a finding that is open or ignored.
-type Standing struct {
+// OpenDrift is a finding that is open or ignored.
+type OpenDrift struct {
 	Finding
 
 	ID       uuid.UUID
@@ -78,7 +78,7 @@ const (
 
 // Drift is one move of one finding.
 type Drift struct {
-	Standing
+	OpenDrift
 
 	Move   Move
 	Kind   desired.Kind
@@ -91,15 +91,15 @@ type Drift struct {
 // Suspension is when a person has said that nothing is to be done to an object.
 type Suspension struct{ Until time.Time } // zero: without an end
 
-// holds says whether the suspension has not ended by itself.
-func (s *Suspension) holds(now time.Time) bool {
+// covers says whether the suspension has not ended by itself.
+func (s *Suspension) covers(now time.Time) bool {
 	return s != nil && (s.Until.IsZero() || now.Before(s.Until))
 }
 
 // forbids says whether nothing of the kind may be done: neither is anything put in
 // place, nor taken away because the platform thinks so.
 func (s *Suspension) forbids(act Action, now time.Time) bool {
-	return s.holds(now) && (act.Verb == Ensure || act.Verb == Release && act.Judged)
+	return s.covers(now) && (act.Verb == Ensure || act.Verb == Release && act.Judged)
 }
 
 // Rules are what policy and the declaration say of an object's drift.
@@ -135,8 +135,8 @@ type Subject struct {
 	Suspended *Suspension
 }
 
-// Judgement is what differences lead to.
-type Judgement struct {
+// DriftResult is what differences lead to.
+type DriftResult struct {
 	Moves []Drift
 	// Heals holds the fields that the platform must put right now.
 	Heals []string
@@ -144,14 +144,14 @@ type Judgement struct {
 	LookAt time.Time
 }
 
-// Judge compares the differences of an object with those that stand. Standing ones
+// EvaluateDrift compares the differences of an object with those that stand. Standing ones
 // that mine does not accept are somebody else's to judge.
-func Judge(s Subject, found []Difference, standing []Standing, mine func(field string) bool, now time.Time) (j Judgement) {
+func EvaluateDrift(s Subject, found []Difference, standing []OpenDrift, mine func(field string) bool, now time.Time) (j DriftResult) {
 	left := slices.Clone(standing)
 	for _, d := range found {
-		var have *Standing
-		if i := slices.IndexFunc(left, func(st Standing) bool { return st.Field == d.Field }); i >= 0 {
-			have = &Standing{}
+		var have *OpenDrift
+		if i := slices.IndexFunc(left, func(st OpenDrift) bool { return st.Field == d.Field }); i >= 0 {
+			have = &OpenDrift{}
 			*have = left[i]
 			left = slices.Delete(left, i, i+1)
 		}
@@ -159,20 +159,20 @@ func Judge(s Subject, found []Difference, standing []Standing, mine func(field s
 	}
 	for _, gone := range left {
 		if mine(gone.Field) {
-			j.Moves = append(j.Moves, Drift{Standing: gone, Move: Healed, Kind: s.Kind, Object: s.Object, Name: s.Name})
+			j.Moves = append(j.Moves, Drift{OpenDrift: gone, Move: Healed, Kind: s.Kind, Object: s.Object, Name: s.Name})
 		}
 	}
 	return j
 }
 
-func (j *Judgement) add(s Subject, f Finding, have *Standing, now time.Time) {
+func (j *DriftResult) add(s Subject, f Finding, have *OpenDrift, now time.Time) {
 	switch {
 	case f.Ignored && (j.LookAt.IsZero() || f.IgnoredUntil.Before(j.LookAt)):
 		j.LookAt = f.IgnoredUntil
 	case !f.Ignored && f.Owner == OwnerPlatform:
 		j.Heals = append(j.Heals, f.Field)
 	}
-	move := Drift{Standing: Standing{Finding: f, OpenedAt: now}, Move: Opened, Kind: s.Kind, Object: s.Object, Name: s.Name}
+	move := Drift{OpenDrift: OpenDrift{Finding: f, OpenedAt: now}, Move: Opened, Kind: s.Kind, Object: s.Object, Name: s.Name}
 	if have != nil {
 		if f.same(have.Finding) {
 			return
@@ -184,13 +184,13 @@ func (j *Judgement) add(s Subject, f Finding, have *Standing, now time.Time) {
 }
 
 // finding says who must do what about a difference, and until when.
-func (s Subject) finding(d Difference, have *Standing, now time.Time) Finding {
+func (s Subject) finding(d Difference, have *OpenDrift, now time.Time) Finding {
 	f := Finding{Difference: d, Policy: s.Rules.Rule, Owner: OwnerOperator}
 	if f.ignore(s.Rules, have, now) {
 		return f
 	}
 	within := personWithin
-	if f.Policy == Heal && !d.Remote && !s.Suspended.holds(now) {
+	if f.Policy == Heal && !d.Remote && !s.Suspended.covers(now) {
 		f.Owner, within = OwnerPlatform, healWithin
 	}
 	f.DeadlineAt = now.Add(within)
@@ -205,7 +205,7 @@ const ByRule = "rule: "
 
 // ignore says whether a difference is left alone: by a person, by an annotation for
 // this field, or by the rule for all of them.
-func (f *Finding) ignore(r Rules, have *Standing, now time.Time) bool {
+func (f *Finding) ignore(r Rules, have *OpenDrift, now time.Time) bool {
 	standing := have != nil && have.Ignored && now.Before(have.IgnoredUntil)
 	if standing && !strings.HasPrefix(have.IgnoredBy, ByRule) {
 		return f.ignored(have.IgnoredBy, have.IgnoredReason, have.IgnoredUntil)

@@ -16,8 +16,8 @@ import (
 
 // drifting is what stands of an allocation whose host said nothing more than that it
 // is not as ordered.
-func drifting() []plan.Standing {
-	return []plan.Standing{{
+func drifting() []plan.OpenDrift {
+	return []plan.OpenDrift{{
 		ID: uuid.UUID{1}, OpenedAt: t0.Add(-time.Minute), Version: 1,
 		Finding: plan.Finding{
 			Difference: plan.Difference{Field: "state", Desired: "as ordered", Observed: "not as ordered", Cause: "changed on the node"},
@@ -42,7 +42,7 @@ func noted(drift, ignore string) func(*plan.DueAllocation) {
 	return func(d *plan.DueAllocation) { d.Want.Drift, d.Want.Ignore = drift, ignore }
 }
 
-func stands(s ...plan.Standing) func(*plan.DueAllocation) {
+func stands(s ...plan.OpenDrift) func(*plan.DueAllocation) {
 	return func(d *plan.DueAllocation) { d.Standing = s }
 }
 
@@ -51,7 +51,7 @@ func suspended(until time.Time) func(*plan.DueAllocation) {
 }
 
 // by is what stands of drifting once somebody ignores it.
-func by(who string, until time.Time) plan.Standing {
+func by(who string, until time.Time) plan.OpenDrift {
 	s := drifting()[0]
 	s.Ignored, s.IgnoredBy, s.IgnoredReason, s.IgnoredUntil = true, who, "vendor visit", until
 	s.Owner, s.DeadlineAt = plan.OwnerOperator, time.Time{}
@@ -130,7 +130,7 @@ func TestDriftOfAllocations(t *testing.T) {
 		},
 		"ignored by a person":            {broken("", stands(by("user:ada", t0.Add(time.Hour))), cheap), limits, "look +1h0m0s", ""},
 		"a person's time is over":        {broken("", stands(by("user:ada", t0)), cheap), limits, "ensure@1", "changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n"},
-		"ignored, and then it is mended": {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour), Standing: []plan.Standing{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
+		"ignored, and then it is mended": {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour), Standing: []plan.OpenDrift{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
 		"policy no longer ignores": {
 			broken("", stands(by("rule: policy", t0.Add(time.Hour))), cheap), limits, "ensure@1",
 			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
@@ -183,12 +183,12 @@ func TestDriftOfAllocations(t *testing.T) {
 }
 
 // after is what stands once the moves of a plan are written.
-func after(p plan.Plan, standing []plan.Standing) (left []plan.Standing) {
+func after(p plan.Plan, standing []plan.OpenDrift) (left []plan.OpenDrift) {
 	moved := map[string]bool{}
 	for _, d := range p.Drift {
 		moved[d.Field] = true
 		if d.Move != plan.Healed {
-			left = append(left, d.Standing)
+			left = append(left, d.OpenDrift)
 		}
 	}
 	for _, s := range standing {
@@ -267,11 +267,11 @@ func machine(change func(*plan.DueObject)) plan.DueObject {
 
 func TestDriftOfMachines(t *testing.T) {
 	t.Parallel()
-	missing := plan.Standing{OpenedAt: t0, Version: 1, Finding: plan.Finding{
+	missing := plan.OpenDrift{OpenedAt: t0, Version: 1, Finding: plan.Finding{
 		Difference: plan.Difference{Field: "gpus", Desired: "2", Observed: "1", Cause: "the hardware differs from the desired node", Cost: 299, Currency: "EUR"},
 		Policy:     plan.Heal, Owner: plan.OwnerOperator, DeadlineAt: t0.Add(time.Hour),
 	}}
-	spec := plan.Standing{OpenedAt: t0, Version: 1, Finding: plan.Finding{
+	spec := plan.OpenDrift{OpenedAt: t0, Version: 1, Finding: plan.Finding{
 		Difference: plan.Difference{Field: "spec.cordoned", Desired: "true", Observed: "false", Cause: "edited"}, Policy: plan.Heal, Owner: plan.OwnerPlatform, DeadlineAt: t0.Add(time.Minute),
 	}}
 	for name, c := range map[string]struct {
@@ -287,13 +287,13 @@ func TestDriftOfMachines(t *testing.T) {
 		"the same serials":   {machine(func(d *plan.DueObject) { d.Machine.Serials = []string{"a", "b"} }), ""},
 		"another serial":     {machine(func(d *plan.DueObject) { d.Machine.Serials = []string{"a", "c"} }), "opened serials: \"a, b\", not \"a, c\"; heal by operator in 24h0m0s\n"},
 		"not whole":          {machine(func(d *plan.DueObject) { d.Machine.Devices = nil }), ""},
-		"not whole, still":   {machine(func(d *plan.DueObject) { d.Machine.Devices, d.Standing = nil, []plan.Standing{missing} }), ""},
+		"not whole, still":   {machine(func(d *plan.DueObject) { d.Machine.Devices, d.Standing = nil, []plan.OpenDrift{missing} }), ""},
 		"not heard, still": {machine(func(d *plan.DueObject) {
-			d.Silence.StaleAt, d.Silence.Reachable, d.Standing = t0, false, []plan.Standing{missing}
+			d.Silence.StaleAt, d.Silence.Reachable, d.Standing = t0, false, []plan.OpenDrift{missing}
 		}), ""},
-		"plugged in again":                     {machine(func(d *plan.DueObject) { d.Standing = []plan.Standing{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
-		"no longer declared":                   {machine(func(d *plan.DueObject) { d.Deleted, d.Gone, d.Standing = true, true, []plan.Standing{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
-		"what a job found is its own to close": {machine(func(d *plan.DueObject) { d.Standing = []plan.Standing{spec} }), ""},
+		"plugged in again":                     {machine(func(d *plan.DueObject) { d.Standing = []plan.OpenDrift{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
+		"no longer declared":                   {machine(func(d *plan.DueObject) { d.Deleted, d.Gone, d.Standing = true, true, []plan.OpenDrift{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
+		"what a job found is its own to close": {machine(func(d *plan.DueObject) { d.Standing = []plan.OpenDrift{spec} }), ""},
 	} {
 		p := plan.Objects([]plan.DueObject{c.due}, limits, t0)
 		if got := details(p); got != c.writes {
@@ -307,7 +307,7 @@ func TestDriftOfMachines(t *testing.T) {
 	}
 	// What a room keeps is put right by carrying the declaration out again.
 	due := machine(func(d *plan.DueObject) {
-		d.Standing, d.Machine.Cordoned, d.Machine.OnMarket, d.Source = []plan.Standing{spec}, true, true, "fleet"
+		d.Standing, d.Machine.Cordoned, d.Machine.OnMarket, d.Source = []plan.OpenDrift{spec}, true, true, "fleet"
 	})
 	if p := plan.Objects([]plan.DueObject{due}, limits, t0); len(p.Actions) != 1 || p.Actions[0].Reason != "drifted: spec.cordoned" || !p.Actions[0].Judged || p.Actions[0].Source != "" {
 		t.Errorf("planned %+v", p.Actions)

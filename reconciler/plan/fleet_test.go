@@ -36,8 +36,8 @@ type fleet struct {
 	want     map[ids.Allocation]*plan.Want
 	have     map[ids.Allocation]*host
 	progress map[ids.Allocation]*plan.Progress
-	asked    map[ids.Allocation]plan.Asked
-	standing map[ids.Allocation][]plan.Standing
+	asked    map[ids.Allocation]plan.Previous
+	standing map[ids.Allocation][]plan.OpenDrift
 	mail     []plan.Action
 	ever     map[ids.Allocation]int64 // highest fence a host has acted on
 	faults   []string
@@ -46,7 +46,7 @@ type fleet struct {
 func newFleet() *fleet {
 	f := &fleet{
 		now: t0, want: map[ids.Allocation]*plan.Want{}, have: map[ids.Allocation]*host{}, progress: map[ids.Allocation]*plan.Progress{},
-		asked: map[ids.Allocation]plan.Asked{}, standing: map[ids.Allocation][]plan.Standing{}, ever: map[ids.Allocation]int64{},
+		asked: map[ids.Allocation]plan.Previous{}, standing: map[ids.Allocation][]plan.OpenDrift{}, ever: map[ids.Allocation]int64{},
 	}
 	for i := range 2 {
 		id := ids.Allocation{UUID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%012d", i+1))}
@@ -134,9 +134,9 @@ func (f *fleet) look() plan.Plan {
 
 // write keeps the history of drift as the loop does.
 func (f *fleet) write(id ids.Allocation, d plan.Drift) {
-	rest := slices.DeleteFunc(f.standing[id], func(s plan.Standing) bool { return s.Field == d.Field })
+	rest := slices.DeleteFunc(f.standing[id], func(s plan.OpenDrift) bool { return s.Field == d.Field })
 	if d.Move != plan.Healed {
-		rest = append(rest, d.Standing)
+		rest = append(rest, d.OpenDrift)
 	}
 	f.standing[id] = rest
 }

@@ -15,9 +15,9 @@ type Holding struct {
 	Occupied  bool      // a slot of it is held, or is not proved clean
 }
 
-// held is what the inventory must write down of a node's holds: it follows what
+// suspended is what the inventory must write down of a node's holds: it follows what
 // stands, one step at a time.
-func (d DueObject) held(now time.Time) (Action, bool) {
+func (d DueObject) suspended(now time.Time) (Action, bool) {
 	h := d.Holding
 	if h == nil || d.AppliedGeneration == 0 || d.Gone || h.Retiring {
 		return Action{}, false
@@ -41,21 +41,21 @@ func (d DueObject) held(now time.Time) (Action, bool) {
 	return act, true
 }
 
-// Leave is by when an allocation is to be off its node, whose word that is, and why.
-type Leave struct {
+// Eviction is by when an allocation is to be off its node, whose word that is, and why.
+type Eviction struct {
 	At      time.Time
 	By, Why string
 }
 
-// leaving is what follows from the node's drain: its tenant is told, and at the
+// evictionDue is what follows from the node's drain: its tenant is told, and at the
 // deadline it is released. Nobody asked for that but whoever drains: the breaker
 // counts these releases.
-func (a allocation) leaving() (Action, bool) {
-	if !a.standing() || a.Progress == nil {
+func (a allocation) evictionDue() (Action, bool) {
+	if !a.isDesired() || a.Progress == nil {
 		return Action{}, false
 	}
 	switch told := a.Progress.Leave; {
-	case a.Leave == nil && told != (Leave{}):
+	case a.Leave == nil && told != (Eviction{}):
 		return a.event(EvictionCancelled, "its node need not be empty")
 	case a.Leave == nil:
 		return Action{}, false
@@ -69,10 +69,10 @@ func (a allocation) leaving() (Action, bool) {
 	return Action{}, false
 }
 
-func (l Leave) same(o Leave) bool { return l.At.Equal(o.At) && l.By == o.By && l.Why == o.Why }
+func (l Eviction) same(o Eviction) bool { return l.At.Equal(o.At) && l.By == o.By && l.Why == o.Why }
 
-func (p *Plan) lookLeave(a allocation) {
-	if a.Leave != nil && a.standing() {
-		p.look(desired.KindAllocation, a.ID.UUID, a.Leave.At, a.now, "its node is to be empty")
+func (p *Plan) recheckEviction(a allocation) {
+	if a.Leave != nil && a.isDesired() {
+		p.recheckAt(desired.KindAllocation, a.ID.UUID, a.Leave.At, a.now, "its node is to be empty")
 	}
 }

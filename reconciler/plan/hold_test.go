@@ -56,10 +56,10 @@ func TestHoldsOfANodeAreFollowed(t *testing.T) {
 // deadline, and told that it may stay; only the last counts against the breaker.
 func TestLeavingCases(t *testing.T) {
 	t.Parallel()
-	word := func(in time.Duration, why string) *plan.Leave {
-		return &plan.Leave{At: t0.Add(in), By: "user:ada", Why: why}
+	word := func(in time.Duration, why string) *plan.Eviction {
+		return &plan.Eviction{At: t0.Add(in), By: "user:ada", Why: why}
 	}
-	told := func(s plan.State, l *plan.Leave) *plan.Progress {
+	told := func(s plan.State, l *plan.Eviction) *plan.Progress {
 		p := since(s, 0)
 		if l != nil {
 			p.Leave = *l

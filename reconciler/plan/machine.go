@@ -57,12 +57,12 @@ func specs(fields []string) []string {
 	return slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return !OfSpec(f) })
 }
 
-// judge compares the machine with its declaration, and looks again at what a job has
+// evaluateDrift compares the machine with its declaration, and looks again at what a job has
 // found to differ in its room: the rule may have changed since.
-func (d DueObject) judge(l Limits, now time.Time) Judgement {
+func (d DueObject) evaluateDrift(l Limits, now time.Time) DriftResult {
 	s := Subject{d.Kind, d.Object, d.Name, RulesOf(d.Kind, d.Drift, d.Ignore, l.Drift), d.Suspended}
 	if d.Generation == 0 || d.Deleted {
-		return Judge(s, nil, d.Standing, anyField, now)
+		return EvaluateDrift(s, nil, d.Standing, anyField, now)
 	}
 	var found []Difference
 	for _, st := range d.Standing {
@@ -71,7 +71,7 @@ func (d DueObject) judge(l Limits, now time.Time) Judgement {
 		}
 	}
 	if m := d.Machine; m != nil && m.Devices != nil && d.Silence != nil && now.Before(d.Silence.StaleAt) {
-		return Judge(s, append(found, m.differences()...), d.Standing, ofMachine, now)
+		return EvaluateDrift(s, append(found, m.differences()...), d.Standing, ofMachine, now)
 	}
 	// A machine that is not seen may have been mended, or not.
 	for _, st := range d.Standing {
@@ -79,10 +79,10 @@ func (d DueObject) judge(l Limits, now time.Time) Judgement {
 			found = append(found, st.remote())
 		}
 	}
-	return Judge(s, found, d.Standing, func(string) bool { return false }, now)
+	return EvaluateDrift(s, found, d.Standing, func(string) bool { return false }, now)
 }
 
-func (s Standing) remote() Difference {
+func (s OpenDrift) remote() Difference {
 	d := s.Difference
 	d.Remote = true
 	return d

@@ -30,17 +30,17 @@ type DueObject struct {
 	AppliedEpoch      int64
 	AppliedHash       string
 	Gone              bool // the room has let it go
-	Asked             Asked
-	Standing          []Standing // drift that is open or ignored
+	Asked             Previous
+	Standing          []OpenDrift // drift that is open or ignored
 
 	// Silence and Machine are set for nodes only.
-	Silence *Silence
+	Silence *ReportState
 	Machine *Machine
 	Holding *Holding
 }
 
-// Silence is what the loop knows of a node's reports.
-type Silence struct {
+// ReportState is what the loop knows of a node's reports.
+type ReportState struct {
 	StaleAt   time.Time // zero: never reported
 	Reachable bool      // as the owning room has recorded it
 }
@@ -49,8 +49,8 @@ type Silence struct {
 func Objects(due []DueObject, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
-		judgement := d.judge(l, now)
-		act, needed := d.carry(judgement.Heals)
+		judgement := d.evaluateDrift(l, now)
+		act, needed := d.applyObject(judgement.Heals)
 		if d.Suspended.forbids(act, now) {
 			needed = false
 		}
@@ -58,28 +58,28 @@ func Objects(due []DueObject, l Limits, now time.Time) Plan {
 			act, needed = d.reachability(now)
 		}
 		if !needed {
-			act, needed = d.held(now)
+			act, needed = d.suspended(now)
 		}
 		p.Drift = append(p.Drift, judgement.Moves...)
-		p.ask(act, needed, d.Asked, 0, l.AskAgain, now)
+		p.request(act, needed, d.Asked, 0, l.AskAgain, now)
 		// Fresh reports move the time without touching the due set, so that a
 		// healthy fleet is looked at once per silence limit, not once per report.
 		if s := d.Silence; s != nil {
-			p.look(d.Kind, d.Object, s.StaleAt, now, "report turns stale")
+			p.recheckAt(d.Kind, d.Object, s.StaleAt, now, "report turns stale")
 		}
-		p.look(d.Kind, d.Object, judgement.LookAt, now, "a difference is no longer ignored")
+		p.recheckAt(d.Kind, d.Object, judgement.LookAt, now, "a difference is no longer ignored")
 		if h := d.Holding; h != nil {
-			p.look(d.Kind, d.Object, h.LapsesAt, now, "a hold ends")
+			p.recheckAt(d.Kind, d.Object, h.LapsesAt, now, "a hold ends")
 		}
 		if d.Suspended != nil {
-			p.look(d.Kind, d.Object, d.Suspended.Until, now, "its suspension ends")
+			p.recheckAt(d.Kind, d.Object, d.Suspended.Until, now, "its suspension ends")
 		}
 	}
 	return p
 }
 
-// carry is what the room must do, given what has drifted of what it keeps.
-func (d DueObject) carry(drifted []string) (Action, bool) {
+// applyObject is what the room must do, given what has drifted of what it keeps.
+func (d DueObject) applyObject(drifted []string) (Action, bool) {
 	switch {
 	case d.Generation == 0:
 		return Action{}, false

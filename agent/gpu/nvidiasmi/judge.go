@@ -33,7 +33,7 @@ func (dev device) findings() (all []finding) {
 		}
 	}
 	add(slices.ContainsFunc([]string{dev.Total, dev.Used, dev.Util, dev.Temp, dev.Draw, dev.Remapped.Text}, isLost), "gpu_lost", "lost: fallen off the bus")
-	if action := strings.ToLower(known(dev.Recovery)); action != "" {
+	if action := strings.ToLower(textOrEmpty(dev.Recovery)); action != "" {
 		check := recoveries[action]
 		if check == "" {
 			check = "recovery_other"
@@ -48,8 +48,8 @@ func (dev device) findings() (all []finding) {
 	add(pages >= tooManyPages, "pages_retired", "too many pages are retired")
 	add(yes(dev.Remapped.Pending), "row_remap_pending", "row remap waits for a reset")
 	add(yes(dev.Retiring), "pages_retiring", "page retirement waits for a reset")
-	add(strings.EqualFold(known(dev.Thermal), "active"), "thermal", "slowed down by heat")
-	add(strings.EqualFold(known(dev.PowerBrake), "active"), "power_brake", "slowed down by the power supply")
+	add(strings.EqualFold(textOrEmpty(dev.Thermal), "active"), "thermal", "slowed down by heat")
+	add(strings.EqualFold(textOrEmpty(dev.PowerBrake), "active"), "power_brake", "slowed down by the power supply")
 	// Not its width: the tool does not know the slot, and calls a sound board of eight
 	// lanes in a virtual machine one of sixteen.
 	if l := dev.link(); l.Speed > 0 && l.Speed < l.MaxSpeed && quantity(dev.Util, "%") >= busy {
@@ -84,10 +84,10 @@ func (dev device) judge(g *protocol.GPU) {
 // reports are the findings of a device as its source says them; one without is well.
 func (dev device) reports(g protocol.GPU) (all []protocol.HealthReport) {
 	for _, f := range dev.findings() {
-		all = append(all, health.Say(Source, g.UUID, f.check, f.message))
+		all = append(all, health.NewReport(Source, g.UUID, f.check, f.message))
 	}
 	if len(all) == 0 && g.MemoryMiB == 0 {
-		all = append(all, health.Say(Source, g.UUID, "gpu_unknown", "memory size is not known"))
+		all = append(all, health.NewReport(Source, g.UUID, "gpu_unknown", "memory size is not known"))
 	}
 	if len(all) == 0 {
 		all = append(all, health.Well(Source, g.UUID))
@@ -107,4 +107,4 @@ func (e errorsOf) uncorrected() (sum int64) {
 	return sum
 }
 
-func yes(s string) bool { return strings.EqualFold(known(s), "yes") }
+func yes(s string) bool { return strings.EqualFold(textOrEmpty(s), "yes") }

@@ -170,13 +170,13 @@ func (dev device) gpu(index int) (protocol.GPU, error) {
 		return protocol.GPU{}, fmt.Errorf("GPU %d has no UUID but %.60q", index, id)
 	}
 	g := protocol.GPU{
-		Index: index, UUID: id, Serial: known(dev.Serial), Model: known(dev.Product),
-		VBIOS: known(dev.VBIOS), MIG: migMode(dev.MIG), Health: protocol.Healthy,
+		Index: index, UUID: id, Serial: textOrEmpty(dev.Serial), Model: textOrEmpty(dev.Product),
+		VBIOS: textOrEmpty(dev.VBIOS), MIG: migMode(dev.MIG), Health: protocol.Healthy,
 	}
 	if minor, ok := integer(dev.Minor); ok {
 		g.Index = int(minor)
 	}
-	if pci := known(dev.PCI); pci != "" {
+	if pci := textOrEmpty(dev.PCI); pci != "" {
 		g.PCI = health.PCIAddress(pci)
 	}
 	g.MemoryMiB = quantity(dev.Total, "MiB")
@@ -195,8 +195,8 @@ func (dev device) gpu(index int) (protocol.GPU, error) {
 	return g, nil
 }
 
-// known is the value, or empty when the tool gave a reason instead of one.
-func known(s string) string {
+// textOrEmpty is the value, or empty when the tool gave a reason instead of one.
+func textOrEmpty(s string) string {
 	s = strings.TrimSpace(s)
 	switch lower := strings.ToLower(s); {
 	case lower == "n/a", lower == "[n/a]", lower == "none", strings.Contains(lower, "not supported"),
@@ -213,7 +213,7 @@ func known(s string) string {
 func isLost(s string) bool { return strings.Contains(strings.ToLower(s), "gpu is lost") }
 
 func migMode(s string) string {
-	switch mode := strings.ToLower(known(s)); mode {
+	switch mode := strings.ToLower(textOrEmpty(s)); mode {
 	case "enabled", "disabled":
 		return mode
 	}
@@ -221,13 +221,13 @@ func migMode(s string) string {
 }
 
 func integer(s string) (int64, bool) {
-	n, err := strconv.ParseInt(known(s), 10, 32)
+	n, err := strconv.ParseInt(textOrEmpty(s), 10, 32)
 	return n, err == nil && n >= 0
 }
 
 // quantity reads "81559 MiB".
 func quantity(s, unit string) int64 {
-	number, ok := strings.CutSuffix(known(s), " "+unit)
+	number, ok := strings.CutSuffix(textOrEmpty(s), " "+unit)
 	if !ok {
 		return 0
 	}
@@ -238,7 +238,7 @@ func quantity(s, unit string) int64 {
 // milliwatts reads the first of "700.00 W" that is known.
 func milliwatts(texts ...string) int64 {
 	for _, s := range texts {
-		number, ok := strings.CutSuffix(known(s), " W")
+		number, ok := strings.CutSuffix(textOrEmpty(s), " W")
 		if !ok {
 			continue
 		}

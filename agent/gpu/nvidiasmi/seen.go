@@ -45,7 +45,7 @@ func (dev device) card(g protocol.GPU) protocol.Card {
 	if minor, ok := integer(dev.Minor); ok {
 		c.Minor = int(minor)
 	}
-	if id := known(dev.DeviceID); len(id) == len("233010DE") {
+	if id := textOrEmpty(dev.DeviceID); len(id) == len("233010DE") {
 		c.Device = strings.ToLower(id[4:] + ":" + id[:4])
 	}
 	if c.MIG.State == "" && strings.EqualFold(strings.TrimSpace(dev.MIG), "n/a") {
@@ -62,7 +62,7 @@ func (dev device) link() protocol.Link {
 }
 
 func lanes(s string) int {
-	n, err := strconv.Atoi(strings.TrimSuffix(known(s), "x"))
+	n, err := strconv.Atoi(strings.TrimSuffix(textOrEmpty(s), "x"))
 	if err != nil || n < 0 || n > 32 {
 		return 0
 	}
@@ -119,7 +119,7 @@ func addNVLinks(seen *gpu.Seen, links map[string][]protocol.NVLink) {
 			}
 		}
 		if down := len(links[c.UUID]) - up; up > 0 && down > 0 {
-			seen.Health = append(seen.Health, health.Say("nvlink", c.UUID, "nvlink_down", fmt.Sprintf("%d of %d NVLinks are down", down, up+down)))
+			seen.Health = append(seen.Health, health.NewReport("nvlink", c.UUID, "nvlink_down", fmt.Sprintf("%d of %d NVLinks are down", down, up+down)))
 		} else if len(links[c.UUID]) > 0 {
 			seen.Health = append(seen.Health, health.Well("nvlink", c.UUID))
 		}

@@ -46,7 +46,7 @@ func Read(lib nvml.Interface) (gpu.Seen, error) {
 			return gpu.Seen{}, fmt.Errorf("device %d: %w", i, err)
 		}
 	}
-	health.Judge(seen.GPUs, seen.Health)
+	health.MergeHealth(seen.GPUs, seen.Health)
 	return seen, nil
 }
 
@@ -177,7 +177,7 @@ const source = "driver"
 func reports(d nvml.Device, g protocol.GPU, c protocol.Card) (all []protocol.HealthReport) {
 	add := func(when bool, check, message string) {
 		if when {
-			all = append(all, health.Say(source, g.UUID, check, message))
+			all = append(all, health.NewReport(source, g.UUID, check, message))
 		}
 	}
 	_, lost := d.GetMemoryInfo()
@@ -205,7 +205,7 @@ func reports(d nvml.Device, g protocol.GPU, c protocol.Card) (all []protocol.Hea
 	down := len(c.NVLinks) - g.NVLinks
 	switch {
 	case g.NVLinks > 0 && down > 0:
-		all = append(all, health.Say("nvlink", g.UUID, "nvlink_down", fmt.Sprintf("%d of %d NVLinks are down", down, len(c.NVLinks))))
+		all = append(all, health.NewReport("nvlink", g.UUID, "nvlink_down", fmt.Sprintf("%d of %d NVLinks are down", down, len(c.NVLinks))))
 	case len(c.NVLinks) > 0:
 		all = append(all, health.Well("nvlink", g.UUID))
 	}

@@ -110,7 +110,7 @@ func (d *Driver) inventory(h *Host) (protocol.Inventory, error) {
 	inventory.Hostname, inventory.Simulated = h.Hostname, true
 	for _, e := range events {
 		if i := slices.IndexFunc(inventory.GPUs, func(g protocol.GPU) bool { return g.PCI == e.PCI }); i >= 0 {
-			if r := health.SayXID(inventory.GPUs[i].UUID, e.XID); r.Level != protocol.Healthy && !slices.ContainsFunc(seen.Health, func(o protocol.HealthReport) bool { return o.Target == r.Target && o.Check == r.Check }) {
+			if r := health.NewXIDReport(inventory.GPUs[i].UUID, e.XID); r.Level != protocol.Healthy && !slices.ContainsFunc(seen.Health, func(o protocol.HealthReport) bool { return o.Target == r.Target && o.Check == r.Check }) {
 				seen.Health = append(seen.Health, r)
 			}
 		}
@@ -126,7 +126,7 @@ func (d *Driver) Examine(_ context.Context, inventory protocol.Inventory, err er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		return gpu.Examination{Health: []protocol.HealthReport{health.Say(nvidiasmi.Source, "", "driver_silent", "")}}
+		return gpu.Examination{Health: []protocol.HealthReport{health.NewReport(nvidiasmi.Source, "", "driver_silent", "")}}
 	}
 	host := protocol.Topology{
 		Machine: protocol.Machine{Vendor: "GPUaaS", Product: "simulated host", Serial: inventory.Hostname},
@@ -165,8 +165,8 @@ func (d *Driver) copy() protocol.Inventory {
 	return i
 }
 
-// Look implements hook.Looker.
-func (d *Driver) Look(ctx context.Context) (step.State, error) {
+// Inspect implements hook.Looker.
+func (d *Driver) Inspect(ctx context.Context) (step.State, error) {
 	h, err := d.attempt(ctx, "look")
 	if err != nil {
 		return step.State{}, err

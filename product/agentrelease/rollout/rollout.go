@@ -62,7 +62,7 @@ type Row struct {
 	Fetched bool             // the node has the task
 	Lapsed  bool             // the task ended without having been worked on
 	Outcome protocol.Outcome // of the task; empty while it has none
-	Code    protocol.Refusal
+	Code    protocol.RejectReason
 	Message string
 }
 

@@ -114,7 +114,7 @@ func (w *World) Node(t testing.TB, name string, n int) ids.Node {
 
 // Report is what a healthy node says of itself.
 func Report(node ids.Node, n int) protocol.Report {
-	r := protocol.Report{Capability: 1, Agent: "1.0.0", BootID: "b", Boot: 1, Sequence: 1, Complete: true, Allocations: []protocol.AllocationSeen{}}
+	r := protocol.Report{Capability: 1, Agent: "1.0.0", BootID: "b", Boot: 1, Sequence: 1, Complete: true, Allocations: []protocol.AllocationReport{}}
 	for i := range n {
 		r.Inventory.GPUs = append(r.Inventory.GPUs, protocol.GPU{Index: i, UUID: GPU(node, i), Model: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559, Health: protocol.Healthy})
 	}

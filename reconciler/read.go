@@ -20,26 +20,26 @@ import (
 type dueRow struct {
 	Kind     desired.Kind
 	Object   uuid.UUID
-	Asked    plan.Asked
+	Asked    plan.Previous
 	DueAt    *time.Time // nil: not in the due set
 	AskUntil *time.Time
 }
 
-// world is what a pass knows of its due objects, as values.
-type world struct {
+// state is what a pass knows of its due objects, as values.
+type state struct {
 	objects     []plan.DueObject
 	allocations []plan.DueAllocation
 }
 
-// takeDue locks the next due rows. Other replicas skip them; whoever marks one
+// lockDue locks the next due rows. Other replicas skip them; whoever marks one
 // of them due meanwhile waits for this commit and then finds it free.
-func takeDue(ctx context.Context, tx pgx.Tx, limit int) ([]dueRow, error) {
+func lockDue(ctx context.Context, tx pgx.Tx, limit int) ([]dueRow, error) {
 	return scanDue(tx.Query(ctx, selectDue, limit))
 }
 
-// lookUp finds the due rows of swept keys, leaving out those that another
+// lockSwept finds the due rows of swept keys, leaving out those that another
 // replica holds at the moment.
-func lookUp(ctx context.Context, tx pgx.Tx, keys []desired.Key) ([]dueRow, error) {
+func lockSwept(ctx context.Context, tx pgx.Tx, keys []desired.Key) ([]dueRow, error) {
 	kinds, uids := make([]string, len(keys)), make([]uuid.UUID, len(keys))
 	for i, k := range keys {
 		kinds[i], uids[i] = string(k.Kind), k.UID
@@ -64,9 +64,9 @@ func scanDue(rows pgx.Rows, err error) ([]dueRow, error) {
 	return due, nil
 }
 
-// look reads both sides of every due key in one round trip, and the database's
+// readState reads both sides of every due key in one round trip, and the database's
 // clock, which is the only one that plans are made by.
-func look(ctx context.Context, tx pgx.Tx, due []dueRow) (now time.Time, w world, err error) {
+func readState(ctx context.Context, tx pgx.Tx, due []dueRow) (now time.Time, w state, err error) {
 	var allocations, objects []uuid.UUID
 	for _, d := range due {
 		if d.Kind == desired.KindAllocation {
@@ -80,7 +80,7 @@ func look(ctx context.Context, tx pgx.Tx, due []dueRow) (now time.Time, w world,
 	forAllocations := queueAllocations(b, allocations)
 	forObjects := queueObjects(b, objects)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return time.Time{}, world{}, fmt.Errorf("reading due objects: %w", err)
+		return time.Time{}, state{}, fmt.Errorf("reading due objects: %w", err)
 	}
 	for _, d := range due {
 		if d.Kind == desired.KindAllocation {
@@ -97,12 +97,12 @@ type allocationSides struct {
 	want     map[uuid.UUID]plan.Want
 	have     map[uuid.UUID]plan.Have
 	progress map[uuid.UUID]plan.Progress
-	leaving  map[uuid.UUID]plan.Leave
-	standing Standing
+	leaving  map[uuid.UUID]plan.Eviction
+	standing OpenDrift
 }
 
 func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
-	s := allocationSides{map[uuid.UUID]plan.Want{}, map[uuid.UUID]plan.Have{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]plan.Leave{}, nil}
+	s := allocationSides{map[uuid.UUID]plan.Want{}, map[uuid.UUID]plan.Have{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]plan.Eviction{}, nil}
 	if len(keys) == 0 {
 		return s
 	}
@@ -112,7 +112,7 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 			SpecHash: d.SpecHash, Slots: d.Slots, Released: d.Released,
 		}
 	})
-	observed.QueueSeen(b, keys, func(o observed.Seen) {
+	observed.QueueReports(b, keys, func(o observed.AllocationState) {
 		s.have[o.ID.UUID] = plan.Have{
 			Node: o.Node, Phase: o.Phase, Fence: o.Fence, SpecHash: o.SpecHash, Message: o.Message,
 			Proven: o.Proven, Complete: o.Complete, StaleAt: o.StaleAt, Failures: o.Failures, FailedFence: o.FailedFence,
@@ -131,14 +131,14 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 	})
 	b.Queue(selectLeaving, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
-		var l plan.Leave
+		var l plan.Eviction
 		_, err := pgx.ForEachRow(rows, []any{&id, &l.At, &l.By, &l.Why}, func() error {
 			s.leaving[id] = l
 			return nil
 		})
 		return err
 	})
-	s.standing = QueueStanding(b, keys)
+	s.standing = QueueOpenDrift(b, keys)
 	return s
 }
 
@@ -179,19 +179,19 @@ type objectSides struct {
 	want     map[uuid.UUID]desired.Declared
 	applied  map[uuid.UUID]observed.Applied
 	heard    map[uuid.UUID]observed.Heard
-	kept     map[uuid.UUID]kept
-	standing Standing
+	kept     map[uuid.UUID]nodeSpec
+	standing OpenDrift
 }
 
-// kept is a node as the inventory keeps it.
-type kept struct {
+// nodeSpec is a node as the inventory keeps it.
+type nodeSpec struct {
 	reachable, onMarket bool
 	holding             plan.Holding
 	changed             string
 }
 
 func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
-	s := objectSides{map[uuid.UUID]desired.Declared{}, map[uuid.UUID]observed.Applied{}, map[uuid.UUID]observed.Heard{}, map[uuid.UUID]kept{}, nil}
+	s := objectSides{map[uuid.UUID]desired.Declared{}, map[uuid.UUID]observed.Applied{}, map[uuid.UUID]observed.Heard{}, map[uuid.UUID]nodeSpec{}, nil}
 	if len(keys) == 0 {
 		return s
 	}
@@ -200,7 +200,7 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 	observed.QueueHeard(b, keys, func(h observed.Heard) { s.heard[h.Node] = h })
 	b.Queue(selectKept, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
-		var k kept
+		var k nodeSpec
 		var leave, lapses *time.Time
 		h := &k.holding
 		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket, &k.changed, &h.Lifecycle, &h.Retiring, &leave, &lapses, &h.Occupied}, func() error {
@@ -210,7 +210,7 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 		})
 		return err
 	})
-	s.standing = QueueStanding(b, keys)
+	s.standing = QueueOpenDrift(b, keys)
 	return s
 }
 
@@ -226,7 +226,7 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 	}
 	heard, known := s.heard[d.Object]
 	if known {
-		due.Silence = &plan.Silence{StaleAt: heard.StaleAt, Reachable: s.kept[d.Object].reachable}
+		due.Silence = &plan.ReportState{StaleAt: heard.StaleAt, Reachable: s.kept[d.Object].reachable}
 	}
 	if k, known := s.kept[d.Object]; known {
 		due.Holding = &k.holding
@@ -235,7 +235,7 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 	return due
 }
 
-func machine(w desired.Declared, heard observed.Heard, k kept) *plan.Machine {
+func machine(w desired.Declared, heard observed.Heard, k nodeSpec) *plan.Machine {
 	n := w.Node
 	m := &plan.Machine{
 		GPUs: n.GPUs, Serials: n.Serials, Cordoned: n.Cordoned, ByPerson: w.Owner == desired.OwnerAPI,

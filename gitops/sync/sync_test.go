@@ -184,7 +184,7 @@ func TestRejected(t *testing.T) {
 		t.Fatalf("%s %v", statusOf(got), got.Findings)
 	}
 	diff := pgtest.Diff(t, h.db, pgtest.Without("git_sources"))
-	for _, f := range []*sync.Follower{h.Follower, h.replica()} {
+	for _, f := range []*sync.Syncer{h.Syncer, h.replica()} {
 		if again, err := f.Sync(t.Context()); err != nil || again.Status != desired.StatusRejected || diff() != "" {
 			t.Errorf("%s, %v\n%s", statusOf(again), err, diff())
 		}

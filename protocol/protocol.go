@@ -100,30 +100,30 @@ type Signed struct {
 	Signature []byte `json:"signature"` // Ed25519 over Body
 }
 
-// Refusal says why a node did not act on a task, or how acting failed.
-type Refusal string
+// RejectReason says why a node did not act on a task, or how acting failed.
+type RejectReason string
 
 // Why a node refuses a task before acting.
 const (
-	VersionUnsupported Refusal = "version_unsupported"
-	KeyUnknown         Refusal = "key_unknown"
-	SignatureInvalid   Refusal = "signature_invalid"
-	EnvelopeInvalid    Refusal = "envelope_invalid" // unknown or duplicate field, not canonical
-	Misaddressed       Refusal = "misaddressed"
-	NotYetValid        Refusal = "not_yet_valid"
-	Expired            Refusal = "expired"
-	Replayed           Refusal = "replayed"
-	TypeUnknown        Refusal = "type_unknown"
-	ParamsInvalid      Refusal = "params_invalid"
-	StaleFence         Refusal = "stale_fence"
-	FenceConflict      Refusal = "fence_conflict" // same fence, other content
-	JournalLost        Refusal = "journal_lost"
-	SlotBusy           Refusal = "slot_busy"
-	SlotDirty          Refusal = "slot_dirty"
-	GPUUnhealthy       Refusal = "gpu_unhealthy"
-	StepFailed         Refusal = "step_failed"
-	VerifyFailed       Refusal = "verify_failed"
-	ScrubFailed        Refusal = "scrub_failed"
+	VersionUnsupported RejectReason = "version_unsupported"
+	KeyUnknown         RejectReason = "key_unknown"
+	SignatureInvalid   RejectReason = "signature_invalid"
+	EnvelopeInvalid    RejectReason = "envelope_invalid" // unknown or duplicate field, not canonical
+	Misaddressed       RejectReason = "misaddressed"
+	NotYetValid        RejectReason = "not_yet_valid"
+	Expired            RejectReason = "expired"
+	Replayed           RejectReason = "replayed"
+	TypeUnknown        RejectReason = "type_unknown"
+	ParamsInvalid      RejectReason = "params_invalid"
+	StaleFence         RejectReason = "stale_fence"
+	FenceConflict      RejectReason = "fence_conflict" // same fence, other content
+	JournalLost        RejectReason = "journal_lost"
+	SlotBusy           RejectReason = "slot_busy"
+	SlotDirty          RejectReason = "slot_dirty"
+	GPUUnhealthy       RejectReason = "gpu_unhealthy"
+	StepFailed         RejectReason = "step_failed"
+	VerifyFailed       RejectReason = "verify_failed"
+	ScrubFailed        RejectReason = "scrub_failed"
 )
 
 // Outcome of a task.
@@ -145,7 +145,7 @@ type Result struct {
 	Attempt    int            `json:"attempt"`
 	Generation int64          `json:"observed_generation"`
 	Outcome    Outcome        `json:"outcome"`
-	Code       Refusal        `json:"code,omitempty"`    // set unless succeeded
+	Code       RejectReason   `json:"code,omitempty"`    // set unless succeeded
 	Message    string         `json:"message,omitempty"` // one sentence for an operator
 	Step       string         `json:"step,omitempty"`    // where it failed
 	Proof      *Proof         `json:"proof,omitempty"`
@@ -166,16 +166,16 @@ type Progress struct {
 // Report is what a node sees of itself. An older one (by boot, then sequence) is
 // refused as stale_report; an incomplete one proves no absence.
 type Report struct {
-	Capability  int              `json:"capability"`
-	Agent       string           `json:"agent"`            // version of the agent
-	Helper      string           `json:"helper,omitempty"` // version of its root half, where that is a process of its own
-	BootID      string           `json:"boot_id"`          // changes when the host starts
-	Boot        int64            `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
-	Sequence    int64            `json:"sequence"`         // rises within a boot
-	Complete    bool             `json:"complete"`
-	Missing     []string         `json:"missing,omitempty"` // what could not be read, when not complete
-	Inventory   Inventory        `json:"inventory"`
-	Allocations []AllocationSeen `json:"allocations"`
+	Capability  int                `json:"capability"`
+	Agent       string             `json:"agent"`            // version of the agent
+	Helper      string             `json:"helper,omitempty"` // version of its root half, where that is a process of its own
+	BootID      string             `json:"boot_id"`          // changes when the host starts
+	Boot        int64              `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
+	Sequence    int64              `json:"sequence"`         // rises within a boot
+	Complete    bool               `json:"complete"`
+	Missing     []string           `json:"missing,omitempty"` // what could not be read, when not complete
+	Inventory   Inventory          `json:"inventory"`
+	Allocations []AllocationReport `json:"allocations"`
 	// Platform is what a build must be made for that replaces this agent, as
 	// linux/amd64; empty where it does not replace itself.
 	Platform string `json:"platform,omitempty"`
@@ -204,8 +204,8 @@ const (
 	Gone    Phase = "gone"    // nothing of it is left, by proof
 )
 
-// AllocationSeen is one allocation that the host holds or remembers.
-type AllocationSeen struct {
+// AllocationReport is one allocation that the host holds or remembers.
+type AllocationReport struct {
 	Allocation ids.Allocation `json:"allocation_id"`
 	Phase      Phase          `json:"phase"`
 	Fence      int64          `json:"fence"` // highest acted on

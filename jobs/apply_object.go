@@ -19,14 +19,14 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// carryObject has the room of a declaration carry it out, or let it go.
-type carryObject struct {
-	river.WorkerDefaults[reconciler.CarryObject]
+// applyObject has the room of a declaration carry it out, or let it go.
+type applyObject struct {
+	river.WorkerDefaults[reconciler.ApplyObject]
 
 	d *Deps
 }
 
-func (w *carryObject) Work(ctx context.Context, job *river.Job[reconciler.CarryObject]) error {
+func (w *applyObject) Work(ctx context.Context, job *river.Job[reconciler.ApplyObject]) error {
 	var closed []plan.Drift
 	err := finish(ctx, w.d.DB, job, "object", func(tx pgx.Tx) error {
 		o, err := w.d.Desired.LockUID(ctx, tx, job.Args.ObjectKind, ids.Object{UUID: job.Args.Object})
@@ -37,7 +37,7 @@ func (w *carryObject) Work(ctx context.Context, job *river.Job[reconciler.CarryO
 			return nil // a newer plan owns it
 		}
 		gone := o.DeletedAt != nil
-		if err := w.carry(ctx, tx, o, gone); err != nil {
+		if err := w.applySpec(ctx, tx, o, gone); err != nil {
 			return err
 		}
 		if closed, err = w.d.drifts().Carried(ctx, tx, plan.Subject{Kind: o.Kind, Object: o.UID.UUID, Name: o.Name}); err != nil {
@@ -47,15 +47,15 @@ func (w *carryObject) Work(ctx context.Context, job *river.Job[reconciler.CarryO
 	})
 	if err == nil {
 		w.d.tellDrift(closed)
-		w.forget(job.Args.ObjectKind)
+		w.deleteSpec(job.Args.ObjectKind)
 	}
 	return err
 }
 
-func (w *carryObject) carry(ctx context.Context, tx pgx.Tx, o desired.Object, gone bool) error {
+func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object, gone bool) error {
 	switch o.Kind {
 	case desired.KindSKU:
-		return carry(o, gone, func(s desired.SKU) error {
+		return apply(o, gone, func(s desired.SKU) error {
 			price := money.Minor(s.Price.AmountMinor)
 			if err := w.d.Catalog.Declare(ctx, tx, catalog.SKU{
 				ID: o.UID, Name: o.Name, DisplayName: s.DisplayName, GPUModel: s.GPUModel,
@@ -67,15 +67,15 @@ func (w *carryObject) carry(ctx context.Context, tx pgx.Tx, o desired.Object, go
 			return w.d.Allocations.Reprice(ctx, tx, o.Name, s.Price.Currency, price)
 		}, func() error { return w.d.Catalog.Retire(ctx, tx, o.UID) })
 	case desired.KindOSImage:
-		return carry(o, gone, func(s desired.OSImage) error {
+		return apply(o, gone, func(s desired.OSImage) error {
 			return w.d.Catalog.DeclareImage(ctx, tx, catalog.Image{ID: o.UID, Name: o.Name, DisplayName: s.DisplayName, Digest: s.Digest, Default: s.Default})
 		}, func() error { return w.d.Catalog.RetireImage(ctx, tx, o.UID) })
 	case desired.KindNode:
 		node := ids.Node{UUID: o.UID.UUID}
-		return carry(o, gone, func(s desired.Node) error { return w.d.Inventory.Declare(ctx, tx, node, o.Name, s) },
+		return apply(o, gone, func(s desired.Node) error { return w.d.Inventory.Declare(ctx, tx, node, o.Name, s) },
 			func() error { return w.d.Inventory.Retire(ctx, tx, node) })
 	case desired.KindPolicy:
-		return carry(o, gone, func(s desired.Policy) error {
+		return apply(o, gone, func(s desired.Policy) error {
 			return w.d.Policies.Set(ctx, tx, s.Key, policies.Scope(s.Scope), s.Value, o.Source.String())
 		},
 			func() error { return w.unset(ctx, tx, o) })
@@ -86,7 +86,7 @@ func (w *carryObject) carry(ctx context.Context, tx pgx.Tx, o desired.Object, go
 	return fmt.Errorf("%s %s: no room carries out this kind", o.Kind, o.Name)
 }
 
-func (w *carryObject) unset(ctx context.Context, tx pgx.Tx, o desired.Object) error {
+func (w *applyObject) unset(ctx context.Context, tx pgx.Tx, o desired.Object) error {
 	var s desired.Policy
 	if err := json.Unmarshal(o.Spec, &s); err != nil {
 		return fmt.Errorf("reading %s %s: %w", o.Kind, o.Name, err)
@@ -94,7 +94,7 @@ func (w *carryObject) unset(ctx context.Context, tx pgx.Tx, o desired.Object) er
 	return w.d.Policies.Unset(ctx, tx, s.Key, policies.Scope(s.Scope))
 }
 
-func carry[T any](o desired.Object, gone bool, declare func(T) error, retire func() error) error {
+func apply[T any](o desired.Object, gone bool, declare func(T) error, retire func() error) error {
 	if gone {
 		return retire()
 	}
@@ -105,8 +105,8 @@ func carry[T any](o desired.Object, gone bool, declare func(T) error, retire fun
 	return declare(spec)
 }
 
-// forget tells what is remembered of a kind to be read again.
-func (w *carryObject) forget(k desired.Kind) {
+// deleteSpec tells what is remembered of a kind to be read again.
+func (w *applyObject) deleteSpec(k desired.Kind) {
 	switch k {
 	case desired.KindSKU, desired.KindOSImage:
 		w.d.Catalog.Forget()

@@ -33,16 +33,16 @@ type talk struct {
 const maxReplies = 100
 
 func (n *node) changed() {
-	n.say(func(t *talk) { t.reportAt = time.Time{} })
+	n.enqueue(func(t *talk) { t.reportAt = time.Time{} })
 }
 
 func (n *node) finished() {
-	n.say(func(t *talk) { t.results, t.reportAt = true, time.Time{} })
+	n.enqueue(func(t *talk) { t.results, t.reportAt = true, time.Time{} })
 }
 
 func (n *node) progress(task ids.Task, p protocol.Progress) {
 	n.seen.step(task, p.Step, n.Clock.Now())
-	n.say(func(t *talk) {
+	n.enqueue(func(t *talk) {
 		if t.steps == nil {
 			t.steps = map[ids.Task]protocol.Progress{}
 		}
@@ -51,7 +51,7 @@ func (n *node) progress(task ids.Task, p protocol.Progress) {
 }
 
 func (n *node) reply(r *protocol.Result) {
-	n.say(func(t *talk) {
+	n.enqueue(func(t *talk) {
 		if len(t.replies) < maxReplies {
 			t.replies = append(t.replies, r)
 		}
@@ -67,8 +67,8 @@ func (n *node) probe(ctx context.Context, r *protocol.Result) {
 	n.reply(r)
 }
 
-// say notes something and sees to it that it is said.
-func (n *node) say(note func(*talk)) {
+// enqueue notes something and sees to it that it is said.
+func (n *node) enqueue(note func(*talk)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	note(&n.talk)
@@ -93,7 +93,7 @@ func (n *node) pending(now time.Time) bool {
 func (n *node) speak(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	for {
-		err := n.sayAll(ctx)
+		err := n.flush(ctx)
 		n.mu.Lock()
 		now := n.Clock.Now()
 		if err != nil {
@@ -125,9 +125,9 @@ func (n *node) hush() {
 	n.client.Load().Release()
 }
 
-// sayAll says what waits, the ends of tasks before the picture of the host.
-func (n *node) sayAll(ctx context.Context) error {
-	for _, say := range []func(context.Context) error{n.saySteps, n.sayReplies, n.sayResults, n.sayReport, n.sayRenewal} {
+// flush says what waits, the ends of tasks before the picture of the host.
+func (n *node) flush(ctx context.Context) error {
+	for _, say := range []func(context.Context) error{n.sendPhases, n.sendReplies, n.sendResults, n.sendReport, n.sendRenewal} {
 		if err := say(ctx); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (n *node) sayAll(ctx context.Context) error {
 	return nil
 }
 
-func (n *node) saySteps(ctx context.Context) error {
+func (n *node) sendPhases(ctx context.Context) error {
 	n.mu.Lock()
 	steps := n.talk.steps
 	n.talk.steps = nil
@@ -149,7 +149,7 @@ func (n *node) saySteps(ctx context.Context) error {
 	return nil
 }
 
-func (n *node) sayReplies(ctx context.Context) error {
+func (n *node) sendReplies(ctx context.Context) error {
 	for {
 		n.mu.Lock()
 		if len(n.talk.replies) == 0 {
@@ -167,7 +167,7 @@ func (n *node) sayReplies(ctx context.Context) error {
 	}
 }
 
-func (n *node) sayResults(ctx context.Context) error {
+func (n *node) sendResults(ctx context.Context) error {
 	n.mu.Lock()
 	due := n.talk.results
 	n.talk.results = false
@@ -175,7 +175,7 @@ func (n *node) sayResults(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	if err := n.tellResults(ctx); err != nil {
+	if err := n.ackResults(ctx); err != nil {
 		n.mu.Lock()
 		n.talk.results = true
 		n.mu.Unlock()
@@ -184,8 +184,8 @@ func (n *node) sayResults(ctx context.Context) error {
 	return nil
 }
 
-func (n *node) tellResults(ctx context.Context) error {
-	untold, err := n.worker.Untold(ctx)
+func (n *node) ackResults(ctx context.Context) error {
+	untold, err := n.worker.PendingResults(ctx)
 	if err != nil {
 		return fmt.Errorf("reading results: %w", err)
 	}
@@ -200,14 +200,14 @@ func (n *node) tellResults(ctx context.Context) error {
 			n.log.WarnContext(ctx, "result not asked for", "task_id", r.Task, "err", err)
 		}
 		n.seen.ended(r)
-		if err := n.worker.Told(ctx, r.Allocation, r.Task); err != nil {
+		if err := n.worker.AckResult(ctx, r.Allocation, r.Task); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (n *node) sayReport(ctx context.Context) error {
+func (n *node) sendReport(ctx context.Context) error {
 	n.mu.Lock()
 	now := n.Clock.Now()
 	due := !now.Before(n.talk.reportAt)
@@ -230,7 +230,7 @@ func (n *node) sayReport(ctx context.Context) error {
 	return err
 }
 
-func (n *node) sayRenewal(ctx context.Context) error {
+func (n *node) sendRenewal(ctx context.Context) error {
 	n.mu.Lock()
 	due := n.talk.renewing
 	n.talk.renewing = false
@@ -242,7 +242,7 @@ func (n *node) sayRenewal(ctx context.Context) error {
 		return err // a beat asks again
 	}
 	n.log.InfoContext(ctx, "certificate renewed", "not_after", n.identity.Load().NotAfter())
-	return n.believe(ctx)
+	return n.updateTrust(ctx)
 }
 
 // final says whether the door will not take this message however often it comes.

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/secretref"
 )
 
-// judged is a tree that was validated and is not applied.
-type judged struct {
+// validatedTree is a tree that was validated and is not applied.
+type validatedTree struct {
 	tree source.Tree
 	validated
 }
@@ -40,9 +40,9 @@ func (w *watcher) once(ctx context.Context) (seen desired.Seen, rev desired.Revi
 	}
 	seen = desired.Seen{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
 	failpoint.Hit("git.apply.fetched")
-	if stands(state, tree) {
+	if upToDate(state, tree) {
 		w.held = nil
-	} else if rev, err = w.take(ctx, reader, state, tree); err != nil {
+	} else if rev, err = w.validateAndApply(ctx, reader, state, tree); err != nil {
 		return seen, rev, err
 	}
 	if rev.Status == desired.StatusApplied {
@@ -141,8 +141,8 @@ func (w *watcher) secret(ctx context.Context, ref string) ([]byte, error) {
 	return secretref.Resolve(ctx, ref)
 }
 
-// stands: the tree is applied, and nobody has taken anything of it away since.
-func stands(state desired.SourceState, tree source.Tree) bool {
+// upToDate: the tree is applied, and nobody has taken anything of it away since.
+func upToDate(state desired.SourceState, tree source.Tree) bool {
 	return state.Applied.Revision > 0 && tree.TreeHash == state.Applied.TreeHash && !torn(state)
 }
 
@@ -156,7 +156,7 @@ func (w *watcher) read(ctx context.Context, r reader, state desired.SourceState)
 		w.held = nil
 		return r.tree(ctx, "")
 	}
-	if w.settled(state) {
+	if w.isUpToDate(state) {
 		tree, err := r.tree(ctx, state.Latest.TreeHash)
 		if err != nil || tree.Unchanged && (state.Latest.Status != desired.StatusRejected || tree.Commit == state.Latest.Commit) {
 			return tree, err
@@ -169,9 +169,9 @@ func (w *watcher) read(ctx context.Context, r reader, state desired.SourceState)
 	return r.tree(ctx, "")
 }
 
-// settled: the last tree that was judged would be judged the same, or is still in
+// isUpToDate: the last tree that was judged would be judged the same, or is still in
 // memory. One that the gate refused may be let through by now.
-func (w *watcher) settled(state desired.SourceState) bool {
+func (w *watcher) isUpToDate(state desired.SourceState) bool {
 	l := state.Latest
 	switch {
 	case l.TreeHash == "":
@@ -187,8 +187,8 @@ func (w *watcher) settled(state desired.SourceState) bool {
 // faulty: what it holds was refused, and not what it would do.
 func faulty(r desired.Revision) bool { return r.Status == desired.StatusInvalid && r.Objects == 0 }
 
-// take validates a tree that is not applied, and has it judged.
-func (w *watcher) take(ctx context.Context, r reader, state desired.SourceState, tree source.Tree) (desired.Revision, error) {
+// validateAndApply validates a tree that is not applied, and has it judged.
+func (w *watcher) validateAndApply(ctx context.Context, r reader, state desired.SourceState, tree source.Tree) (desired.Revision, error) {
 	latest := state.Latest
 	snap := w.snapshot(state, tree)
 	switch {
@@ -198,7 +198,7 @@ func (w *watcher) take(ctx context.Context, r reader, state desired.SourceState,
 		return w.Desired.Refuse(ctx, snap, latest.Findings)
 	case tree.TreeHash == latest.TreeHash && tree.Commit == latest.Commit && latest.Status == desired.StatusRejected:
 		return latest, nil
-	case !w.holds(state, tree):
+	case !w.ownsSource(state, tree):
 		v, findings, err := w.validate(ctx, tree)
 		if err != nil {
 			return desired.Revision{}, err
@@ -208,13 +208,13 @@ func (w *watcher) take(ctx context.Context, r reader, state desired.SourceState,
 			w.held = nil
 			return w.Desired.Refuse(ctx, snap, findings)
 		}
-		w.held = &judged{tree, v}
+		w.held = &validatedTree{tree, v}
 	}
 	return w.apply(ctx, r, state, w.held.within(snap, state))
 }
 
-// holds: the tree was validated by the last look, against what is applied still.
-func (w *watcher) holds(state desired.SourceState, tree source.Tree) bool {
+// ownsSource: the tree was validated by the last look, against what is applied still.
+func (w *watcher) ownsSource(state desired.SourceState, tree source.Tree) bool {
 	return w.held != nil && w.held.tree.TreeHash == tree.TreeHash && (w.held.objects != nil || w.held.delta.Base == state.Applied.TreeHash)
 }
 
@@ -239,7 +239,7 @@ func (w *watcher) apply(ctx context.Context, r reader, state desired.SourceState
 		w.held = nil
 	}
 	if err == nil && rev.Status == desired.StatusApplied {
-		w.keep(snap.TreeHash)
+		w.storeTree(snap.TreeHash)
 	}
 	return rev, err
 }
@@ -271,7 +271,7 @@ func authorOf(m desired.Meta) string {
 func (w *watcher) gate(c preview.Change, author string) desired.Gate {
 	return func(ctx context.Context, tx pgx.Tx, d desired.Difference) (desired.Verdict, error) {
 		c.Diff = d
-		v, err := w.Change.Judge(ctx, tx, c, change.Origin{Author: author})
+		v, err := w.Change.Gate(ctx, tx, c, change.Origin{Author: author})
 		if err != nil {
 			return v, err
 		}

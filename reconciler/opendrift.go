@@ -15,17 +15,17 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// Standing is the drift that is open or ignored, by object.
-type Standing map[uuid.UUID][]plan.Standing
+// OpenDrift is the drift that is open or ignored, by object.
+type OpenDrift map[uuid.UUID][]plan.OpenDrift
 
-// QueueStanding reads what stands of exactly these objects.
-func QueueStanding(b *pgx.Batch, keys []uuid.UUID) Standing {
-	s := Standing{}
+// QueueOpenDrift reads what stands of exactly these objects.
+func QueueOpenDrift(b *pgx.Batch, keys []uuid.UUID) OpenDrift {
+	s := OpenDrift{}
 	b.Queue(selectFindings, keys).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var object uuid.UUID
 			var deadline, until *time.Time
-			var st plan.Standing
+			var st plan.OpenDrift
 			if err := rows.Scan(&object, &st.ID, &st.Field, &st.Desired, &st.Observed, &st.Cause, &st.Policy, &st.Owner, &st.OpenedAt, &deadline,
 				&st.Ignored, &st.IgnoredBy, &st.IgnoredReason, &until, &st.Cost, &st.Currency, &st.Version); err != nil {
 				return fmt.Errorf("reading drift: %w", err)
@@ -128,8 +128,8 @@ const (
 	SubjectDriftClosed = "fleet.drift_closed"
 )
 
-// DriftFact is the payload of fleet.drift_opened and fleet.drift_closed.
-type DriftFact struct {
+// DriftEvent is the payload of fleet.drift_opened and fleet.drift_closed.
+type DriftEvent struct {
 	Drift    string      `json:"drift_id"`
 	Kind     string      `json:"kind"`
 	Object   string      `json:"object_id"`
@@ -158,7 +158,7 @@ func (d Drifts) tell(b *pgx.Batch, m plan.Drift) {
 	event.Queue(b, event.Fact{
 		Stream: event.StreamFleet, Subject: subject, Aggregate: "drift:" + m.ID.String(), Sequence: sequence,
 		URN: d.Naming.Name("", "", "drift", m.ID.String()).String(),
-		Payload: DriftFact{
+		Payload: DriftEvent{
 			Drift: m.ID.String(), Kind: string(m.Kind), Object: m.Object.String(), Name: m.Name, Field: m.Field, Desired: m.Desired, Observed: m.Observed,
 			Policy: string(m.Policy), Owner: m.Owner, Cause: m.Cause, Since: m.OpenedAt.UTC(), Cost: m.Cost, Currency: m.Currency,
 		},
@@ -169,11 +169,11 @@ func (d Drifts) tell(b *pgx.Batch, m plan.Drift) {
 // been carried out in tx.
 func (d Drifts) Carried(ctx context.Context, tx pgx.Tx, o plan.Subject) (moves []plan.Drift, err error) {
 	b := &pgx.Batch{}
-	stands := QueueStanding(b, []uuid.UUID{o.Object})
+	stands := QueueOpenDrift(b, []uuid.UUID{o.Object})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("reading drift: %w", err)
 	}
-	moves = plan.Judge(o, nil, stands[o.Object], plan.OfSpec, time.Time{}).Moves
+	moves = plan.EvaluateDrift(o, nil, stands[o.Object], plan.OfSpec, time.Time{}).Moves
 	return moves, d.Write(ctx, tx, moves)
 }
 

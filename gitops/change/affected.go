@@ -39,8 +39,8 @@ type Changed struct {
 	Reason     string       `json:"reason"`
 }
 
-// decidedFact: a plan is approved first, and has one end.
-func (s *Service) decidedFact(p Stored, by identity.Caller, reason string) event.Fact {
+// decidedEvent: a plan is approved first, and has one end.
+func (s *Service) decidedEvent(p Stored, by identity.Caller, reason string) event.Fact {
 	sequence := int64(2)
 	if p.Status == StatusApproved {
 		sequence = 1
@@ -54,7 +54,7 @@ func (s *Service) decidedFact(p Stored, by identity.Caller, reason string) event
 	}
 }
 
-func (s *Service) changedFact(o desired.Object, what string, by identity.Caller, reason string) event.Fact {
+func (s *Service) changedEvent(o desired.Object, what string, by identity.Caller, reason string) event.Fact {
 	return event.Fact{
 		Stream: event.StreamFleet, Subject: SubjectObjectChanged, Aggregate: "object:" + o.UID.String(), Sequence: o.ResourceVersion,
 		URN: s.Naming.Name("", "", types[o.Kind], o.UID.String()).String(), CorrelationID: by.CorrelationID, Trace: by.Trace,

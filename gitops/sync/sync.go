@@ -27,9 +27,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Follower follows the source that the server was started with, and those that
+// Syncer follows the source that the server was started with, and those that
 // the profile declared there names.
-type Follower struct {
+type Syncer struct {
 	Desired *desired.Store
 	Change  *change.Service
 	Reports *forge.Reports // nil: no forge is told anything
@@ -42,7 +42,7 @@ type Follower struct {
 	Rules       func() Rules
 	Secret      func(ctx context.Context, ref string) ([]byte, error)
 	Naming      ids.Naming
-	Figures     *Figures
+	Figures     *Metrics
 	Hints       *hint.Bus
 	Log         *slog.Logger
 	Clock       clock.Clock
@@ -67,7 +67,7 @@ type Rules struct {
 }
 
 // Run follows the sources until ctx ends.
-func (f *Follower) Run(ctx context.Context) error {
+func (f *Syncer) Run(ctx context.Context) error {
 	hints, stop := f.Hints.Listen(desired.HintSources)
 	defer stop()
 	var all sync.WaitGroup
@@ -92,7 +92,7 @@ func (f *Follower) Run(ctx context.Context) error {
 const arrangeEvery = 2 * time.Second
 
 // arrange starts and stops watchers as the declared sources say.
-func (f *Follower) arrange(ctx context.Context, all *sync.WaitGroup) error {
+func (f *Syncer) arrange(ctx context.Context, all *sync.WaitGroup) error {
 	specs, err := f.declared(ctx)
 	if err != nil {
 		return err
@@ -115,13 +115,13 @@ func (f *Follower) arrange(ctx context.Context, all *sync.WaitGroup) error {
 }
 
 // watcher is that of a source, made when it is asked for first.
-func (f *Follower) watcher(spec desired.GitSource) *watcher {
+func (f *Syncer) watcher(spec desired.GitSource) *watcher {
 	if f.watchers == nil {
 		f.watchers = map[string]*watcher{}
 	}
 	w := f.watchers[spec.Name]
 	if w == nil {
-		w = &watcher{Follower: f, spec: spec, root: spec.Name == f.Root.Name}
+		w = &watcher{Syncer: f, spec: spec, root: spec.Name == f.Root.Name}
 		f.watchers[spec.Name] = w
 	}
 	return w
@@ -129,7 +129,7 @@ func (f *Follower) watcher(spec desired.GitSource) *watcher {
 
 // declared are the root and the sources of the applied profile, written down as
 // rows for those who only read them.
-func (f *Follower) declared(ctx context.Context) ([]desired.GitSource, error) {
+func (f *Syncer) declared(ctx context.Context) ([]desired.GitSource, error) {
 	root := f.Root.spec()
 	_, profile, err := f.Desired.Profile(ctx, f.Desired.DB)
 	if err != nil && errs.CodeOf(err) != errs.NotFound {
@@ -149,7 +149,7 @@ func (f *Follower) declared(ctx context.Context) ([]desired.GitSource, error) {
 }
 
 // declare writes the rows, where they are not what this process wrote last.
-func (f *Follower) declare(ctx context.Context, root desired.GitSource, others []desired.GitSource) error {
+func (f *Syncer) declare(ctx context.Context, root desired.GitSource, others []desired.GitSource) error {
 	f.declaring.Lock()
 	defer f.declaring.Unlock()
 	rows := fmt.Sprint(text(root), text(others))
@@ -185,7 +185,7 @@ func find(specs []desired.GitSource, name string) (desired.GitSource, bool) {
 }
 
 // Sync looks at the root source now, and says what came of it.
-func (f *Follower) Sync(ctx context.Context) (desired.Revision, error) {
+func (f *Syncer) Sync(ctx context.Context) (desired.Revision, error) {
 	specs, err := f.declared(ctx)
 	if err != nil {
 		return desired.Revision{}, err
@@ -194,11 +194,11 @@ func (f *Follower) Sync(ctx context.Context) (desired.Revision, error) {
 	f.mu.Lock()
 	w := f.watcher(spec)
 	f.mu.Unlock()
-	return w.look(ctx)
+	return w.pollSource(ctx)
 }
 
 // Fault is why a source is not followed, or empty where all are.
-func (f *Follower) Fault() string {
+func (f *Syncer) Fault() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	names := make([]string, 0, len(f.watchers))

@@ -20,10 +20,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// asked is what a plan asks for, as it is kept. Of a source that is only what
+// storedRequest is what a plan asks for, as it is kept. Of a source that is only what
 // differs from where it stood, so that a plan costs what it changes. Made again, it
 // is compared with what is declared then.
-type asked struct {
+type storedRequest struct {
 	By       string         `json:"by,omitempty"` // who asked for the plan, where it was a request
 	Diverged bool           `json:"diverged,omitempty"`
 	Wanted   []want         `json:"wanted"`
@@ -41,8 +41,8 @@ type want struct {
 	Source      desired.Source    `json:"source"`
 }
 
-func askedBy(p Proposal, from Origin) asked {
-	a := asked{By: from.Actor, Diverged: p.Change.Diverged, Wanted: []want{}, Removed: []desired.Name{}}
+func requestOf(p Proposal, from Origin) storedRequest {
+	a := storedRequest{By: from.Actor, Diverged: p.Change.Diverged, Wanted: []want{}, Removed: []desired.Name{}}
 	objects := p.Asked
 	if objects == nil {
 		objects = wanted(p.Change.Diff)
@@ -65,7 +65,7 @@ func wanted(d desired.Difference) []desired.Object {
 	return list
 }
 
-func (a asked) objects() []desired.Object {
+func (a storedRequest) objects() []desired.Object {
 	list := make([]desired.Object, len(a.Wanted))
 	for i, w := range a.Wanted {
 		list[i] = desired.Object{
@@ -80,7 +80,7 @@ func (a asked) objects() []desired.Object {
 func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, error) {
 	snap := desired.Snapshot{Source: r.Source, Commit: r.Commit}
 	if unsafe := source.Names(r.Files); len(unsafe) > 0 {
-		return snap, refused(unsafe)
+		return snap, invalid(unsafe)
 	}
 	files := r.Files
 	if r.Source != "" {
@@ -96,13 +96,13 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 	}
 	result, err := s.Validate(ctx, files)
 	if err == nil && r.Source == "" {
-		result, err = s.beside(ctx, files, result)
+		result, err = s.apiObjects(ctx, files, result)
 	}
 	switch {
 	case err != nil:
 		return desired.Snapshot{}, fmt.Errorf("validating files: %w", err)
 	case len(result.Findings) > 0:
-		return desired.Snapshot{}, refused(result.Findings)
+		return desired.Snapshot{}, invalid(result.Findings)
 	case len(result.Objects) == 0:
 		return desired.Snapshot{}, errs.New(errs.SpecInvalid, "the files contain no object").At("files")
 	}
@@ -117,17 +117,17 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 	return snap, nil
 }
 
-func refused(findings []desired.Finding) error {
+func invalid(findings []desired.Finding) error {
 	return errs.New(errs.SpecInvalid, "%s", findings[0]).At("files").With("findings", findings)
 }
 
-// besideFile holds what objects of the API name and do not declare themselves. No
+// apiObjectsFile holds what objects of the API name and do not declare themselves. No
 // file of a request is called so, for a backslash is refused: it would be hidden.
-const besideFile = `declared\beside.json`
+const apiObjectsFile = `declared\beside.json`
 
-// beside validates objects that name others which are declared already. A source is
+// apiObjects validates objects that name others which are declared already. A source is
 // a whole by itself; what the API owns stands beside everything else.
-func (s *Service) beside(ctx context.Context, files map[string][]byte, alone validate.Result) (validate.Result, error) {
+func (s *Service) apiObjects(ctx context.Context, files map[string][]byte, alone validate.Result) (validate.Result, error) {
 	var missing []desired.Name
 	for _, f := range alone.Findings {
 		if _, quoted, ok := strings.Cut(f.Message, "no SKU is named "); ok && f.Code == desired.CodeUnresolvedReference {
@@ -148,11 +148,11 @@ func (s *Service) beside(ctx context.Context, files map[string][]byte, alone val
 		documents[i] = map[string]any{"apiVersion": "gpuaas/v1alpha1", "kind": o.Kind, "metadata": map[string]any{"name": o.Name}, "spec": o.Spec}
 	}
 	all := maps.Clone(files)
-	if all[besideFile], err = json.Marshal(documents); err != nil {
+	if all[apiObjectsFile], err = json.Marshal(documents); err != nil {
 		return alone, fmt.Errorf("encoding what is named: %w", err)
 	}
 	result, err := s.Validate(ctx, all)
-	result.Objects = slices.DeleteFunc(result.Objects, func(o desired.Object) bool { return o.Source.Path == besideFile })
+	result.Objects = slices.DeleteFunc(result.Objects, func(o desired.Object) bool { return o.Source.Path == apiObjectsFile })
 	return result, err
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
-// Look implements hook.Looker. It reads what binds now, not only what is written:
+// Inspect implements hook.Looker. It reads what binds now, not only what is written:
 // the slices that systemd has loaded, the rules that the kernel has, who holds a
 // device open.
-func (h *Host) Look(ctx context.Context) (s step.State, err error) {
+func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	cards, err := h.board(ctx)
 	if err != nil {
 		return s, err
@@ -58,7 +58,7 @@ func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card)
 	if err != nil {
 		return nil, err
 	}
-	nets, err := h.lookNet(ctx)
+	nets, err := h.inspectNet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +67,10 @@ func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card)
 			continue
 		}
 		a := step.Account{Name: u.name, UID: u.uid, Limits: bound[u.uid].limits, Net: nets[u.uid]}
-		if a.Keys, a.Principals, err = h.lookLogin(u.name); err != nil {
+		if a.Keys, a.Principals, err = h.inspectLogin(u.name); err != nil {
 			return nil, err
 		}
-		a.Home, a.Wrong = h.lookHome(u.name, mounts)
+		a.Home, a.Wrong = h.inspectHome(u.name, mounts)
 		a.Wrong = append(a.Wrong, h.wrongUser(u)...)
 		a.Wrong = append(a.Wrong, h.wrong(bound[u.uid], u.name, opened(cards, bound[u.uid]))...)
 		found = append(found, a)

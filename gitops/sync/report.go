@@ -21,8 +21,8 @@ const (
 	SubjectRejected = "fleet.revision_rejected"
 )
 
-// words are what becomes of a commit: the fact, and how an audit row calls it.
-var words = map[string]struct{ subject, action string }{
+// outcomes are what becomes of a commit: the fact, and how an audit row calls it.
+var outcomes = map[string]struct{ subject, action string }{
 	desired.StatusApplied:  {SubjectApplied, "revision.apply"},
 	desired.StatusWaiting:  {SubjectWaiting, "revision.wait"},
 	desired.StatusPlanned:  {SubjectWaiting, "revision.wait"},
@@ -46,8 +46,8 @@ type Revised struct {
 	Waits    []string `json:"approval_reasons"`
 }
 
-// shownFindings are enough to know what is wrong; the revision has them all.
-const shownFindings = 10
+// maxFindings are enough to know what is wrong; the revision has them all.
+const maxFindings = 10
 
 // RevisedOf is the fact of a revision.
 func RevisedOf(r desired.Revision) Revised {
@@ -58,7 +58,7 @@ func RevisedOf(r desired.Revision) Revised {
 	if r.Plan != (ids.Plan{}) {
 		fact.Plan = r.Plan.String()
 	}
-	for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
+	for _, f := range r.Findings[:min(len(r.Findings), maxFindings)] {
 		fact.Findings = append(fact.Findings, f.String())
 	}
 	for _, one := range r.Waits {
@@ -73,8 +73,8 @@ func author(r desired.Revision) string {
 
 // Record says what became of a commit, in the transaction in which it became so: a
 // fact, an audit row, and what the forge should show.
-func (f *Follower) Record(ctx context.Context, tx pgx.Tx, r desired.Revision) error {
-	word := words[r.Status]
+func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r desired.Revision) error {
+	word := outcomes[r.Status]
 	target := f.Naming.Name("", "", "revision", fmt.Sprint(r.Revision)).String()
 	b := &pgx.Batch{}
 	event.Queue(b, event.Fact{
@@ -89,7 +89,7 @@ func (f *Follower) Record(ctx context.Context, tx pgx.Tx, r desired.Revision) er
 			return err
 		}
 	}
-	if !f.told(r.Source) {
+	if !f.forgeReports(r.Source) {
 		return nil
 	}
 	return f.Reports.Want(ctx, tx, statuses(r))
@@ -104,8 +104,8 @@ func actor(r desired.Revision) string {
 	return "system:reconcile"
 }
 
-// told: somebody is shown what becomes of this source's commits.
-func (f *Follower) told(source string) bool {
+// forgeReports: somebody is shown what becomes of this source's commits.
+func (f *Syncer) forgeReports(source string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.watchers[source]

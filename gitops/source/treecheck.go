@@ -22,8 +22,8 @@ const deepest = 16
 // mostFindings is more than a person reads.
 const mostFindings = 100
 
-// judge decides about names, modes and sizes, without any content.
-type judge struct {
+// treeCheck decides about names, modes and sizes, without any content.
+type treeCheck struct {
 	fold     cases.Caser
 	seen     map[string]string // folded path to the path first seen
 	findings []desired.Finding
@@ -31,35 +31,35 @@ type judge struct {
 	bytes    int64
 }
 
-func newJudge() *judge {
-	return &judge{fold: cases.Fold(), seen: map[string]string{}}
+func newTreeCheck() *treeCheck {
+	return &treeCheck{fold: cases.Fold(), seen: map[string]string{}}
 }
 
-func (j *judge) refuse(code, name, message, expected string) {
+func (j *treeCheck) reject(code, name, message, expected string) {
 	if len(j.findings) < mostFindings {
 		j.findings = append(j.findings, finding(code, name, message, expected))
 	}
 }
 
 // full says that there is nothing to gain from looking further.
-func (j *judge) full() bool { return len(j.findings) >= mostFindings }
+func (j *treeCheck) full() bool { return len(j.findings) >= mostFindings }
 
 // name judges one element of a path, and says whether to go on with it. It is given
 // apart: a tree may name an entry a/../b.
-func (j *judge) name(full, base string) bool {
+func (j *treeCheck) name(full, base string) bool {
 	switch {
 	case !utf8.ValidString(base):
-		j.refuse(desired.CodeNameUnsafe, full, "the name is not UTF-8", "a name in UTF-8")
+		j.reject(desired.CodeNameUnsafe, full, "the name is not UTF-8", "a name in UTF-8")
 	case base == "." || base == ".." || base == "" || strings.ContainsAny(base, "\\/"):
-		j.refuse(desired.CodeNameUnsafe, full, "the name points elsewhere", "an ordinary name")
+		j.reject(desired.CodeNameUnsafe, full, "the name points elsewhere", "an ordinary name")
 	case isDotGit(base):
-		j.refuse(desired.CodeNameUnsafe, full, "the name means Git's own folder on some systems", "another name")
+		j.reject(desired.CodeNameUnsafe, full, "the name means Git's own folder on some systems", "another name")
 	case strings.ContainsFunc(base, hidden):
-		j.refuse(desired.CodeNameUnsafe, full, "the name has invisible or control characters", "a name that shows what it is")
+		j.reject(desired.CodeNameUnsafe, full, "the name has invisible or control characters", "a name that shows what it is")
 	case !norm.NFC.IsNormalString(base):
-		j.refuse(desired.CodeNameUnsafe, full, "the name is not in normal form C", "the composed form: others write the same name in other bytes")
+		j.reject(desired.CodeNameUnsafe, full, "the name is not in normal form C", "the composed form: others write the same name in other bytes")
 	case len(base) > 255:
-		j.refuse(desired.CodeNameUnsafe, full, "the name is longer than 255 bytes", "a shorter name")
+		j.reject(desired.CodeNameUnsafe, full, "the name is longer than 255 bytes", "a shorter name")
 	default:
 		return j.alone(full)
 	}
@@ -67,10 +67,10 @@ func (j *judge) name(full, base string) bool {
 }
 
 // alone refuses two names that some file systems hold for one.
-func (j *judge) alone(full string) bool {
+func (j *treeCheck) alone(full string) bool {
 	folded := norm.NFC.String(j.fold.String(full))
 	if other, taken := j.seen[folded]; taken {
-		j.refuse(desired.CodeNameCollision, full, fmt.Sprintf("the name differs from %s in case only", quoted(other)), "names that differ everywhere")
+		j.reject(desired.CodeNameCollision, full, fmt.Sprintf("the name differs from %s in case only", quoted(other)), "names that differ everywhere")
 		return false
 	}
 	j.seen[folded] = full
@@ -78,46 +78,46 @@ func (j *judge) alone(full string) bool {
 }
 
 // file judges one readable file by its size.
-func (j *judge) file(full string, size int64, l Limits) {
+func (j *treeCheck) file(full string, size int64, l Limits) {
 	j.bytes += size
 	switch {
 	case size > l.FileBytes:
-		j.refuse(desired.CodeFileTooLarge, full, fmt.Sprintf("the file has %d bytes", size), fmt.Sprintf("at most %d (gitops.max_file_bytes)", l.FileBytes))
+		j.reject(desired.CodeFileTooLarge, full, fmt.Sprintf("the file has %d bytes", size), fmt.Sprintf("at most %d (gitops.max_file_bytes)", l.FileBytes))
 	case j.bytes > l.TreeBytes:
-		j.refuse(desired.CodeTreeTooLarge, full, fmt.Sprintf("with this file the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
+		j.reject(desired.CodeTreeTooLarge, full, fmt.Sprintf("with this file the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
 	}
 }
 
 // count counts every entry, readable or not, and says whether to go on.
-func (j *judge) count(full string, l Limits) bool {
+func (j *treeCheck) count(full string, l Limits) bool {
 	j.files++
 	if j.files == l.Files+1 {
-		j.refuse(desired.CodeTooManyFiles, full, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
+		j.reject(desired.CodeTooManyFiles, full, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
 	}
 	return j.files <= l.Files
 }
 
 // judgeMode says what is wrong with an entry that is neither file nor folder.
-func (j *judge) mode(full string, mode filemode.FileMode) bool {
+func (j *treeCheck) mode(full string, mode filemode.FileMode) bool {
 	switch mode {
 	case filemode.Regular:
 		return true
 	case filemode.Executable:
-		j.refuse(desired.CodeFileMode, full, "the file is executable", "an ordinary file: git update-index --chmod=-x")
+		j.reject(desired.CodeFileMode, full, "the file is executable", "an ordinary file: git update-index --chmod=-x")
 	case filemode.Symlink:
-		j.refuse(desired.CodeSymlink, full, "is a symbolic link", "the file itself")
+		j.reject(desired.CodeSymlink, full, "is a symbolic link", "the file itself")
 	case filemode.Submodule:
-		j.refuse(desired.CodeSubmodule, full, "is a submodule", "files of this repository")
+		j.reject(desired.CodeSubmodule, full, "is a submodule", "files of this repository")
 	case filemode.Empty, filemode.Dir, filemode.Deprecated:
 		fallthrough
 	default:
-		j.refuse(desired.CodeFileMode, full, fmt.Sprintf("has mode %s", mode), "an ordinary file")
+		j.reject(desired.CodeFileMode, full, fmt.Sprintf("has mode %s", mode), "an ordinary file")
 	}
 	return false
 }
 
-// judgeFolder refuses a folder of declarations that is none.
-func judgeFolder(dir string, mode filemode.FileMode) desired.Finding {
+// checkFolder refuses a folder of declarations that is none.
+func checkFolder(dir string, mode filemode.FileMode) desired.Finding {
 	code := desired.CodeFileMode
 	switch mode { //nolint:exhaustive // the others are files
 	case filemode.Symlink:
@@ -131,7 +131,7 @@ func judgeFolder(dir string, mode filemode.FileMode) desired.Finding {
 // add counts a folder that was judged before.
 // Names judges the names of files that come without a tree like those of one.
 func Names(files map[string][]byte) []desired.Finding {
-	j, judged := newJudge(), map[string]bool{}
+	j, judged := newTreeCheck(), map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		for end, r := range name + "/" {
 			if r != '/' || judged[name[:end]] {
@@ -146,14 +146,14 @@ func Names(files map[string][]byte) []desired.Finding {
 	return j.findings
 }
 
-func (j *judge) add(at string, was judged, l Limits) {
+func (j *treeCheck) add(at string, was checkedTree, l Limits) {
 	j.files += was.files
 	if j.files > l.Files && j.files-was.files <= l.Files {
-		j.refuse(desired.CodeTooManyFiles, at, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
+		j.reject(desired.CodeTooManyFiles, at, fmt.Sprintf("the tree has more than %d files", l.Files), fmt.Sprintf("at most %d (gitops.max_files)", l.Files))
 	}
 	j.bytes += was.bytes
 	if j.bytes > l.TreeBytes {
-		j.refuse(desired.CodeTreeTooLarge, at, fmt.Sprintf("with this folder the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
+		j.reject(desired.CodeTreeTooLarge, at, fmt.Sprintf("with this folder the tree has %d bytes", j.bytes), fmt.Sprintf("at most %d (gitops.max_tree_bytes)", l.TreeBytes))
 	}
 }
 

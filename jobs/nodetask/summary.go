@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Told is an order as people read it: without what it says to whom.
-type Told struct {
+// TaskSummary is an order as people read it: without what it says to whom.
+type TaskSummary struct {
 	ID          ids.Task
 	Node        ids.Node
 	Type        string
@@ -31,19 +31,19 @@ type Told struct {
 }
 
 // Of reads the newest orders about an allocation.
-func (s *Store) Of(ctx context.Context, allocation ids.Allocation, limit int) ([]Told, error) {
-	return s.told(ctx, selectOf, allocation.UUID, limit)
+func (s *Store) Of(ctx context.Context, allocation ids.Allocation, limit int) ([]TaskSummary, error) {
+	return s.summaries(ctx, selectOf, allocation.UUID, limit)
 }
 
 // To reads the orders about itself that a node has not answered: it is asked often,
 // and every answer stands in its report.
-func (s *Store) To(ctx context.Context, node ids.Node, limit int) ([]Told, error) {
-	return s.told(ctx, selectTo, node.UUID, limit)
+func (s *Store) To(ctx context.Context, node ids.Node, limit int) ([]TaskSummary, error) {
+	return s.summaries(ctx, selectTo, node.UUID, limit)
 }
 
 // Last reads the newest orders of a node's mailbox, whatever they are about.
-func (s *Store) Last(ctx context.Context, node ids.Node, limit int) ([]Told, error) {
-	return s.told(ctx, selectLast, node.UUID, limit)
+func (s *Store) Last(ctx context.Context, node ids.Node, limit int) ([]TaskSummary, error) {
+	return s.summaries(ctx, selectLast, node.UUID, limit)
 }
 
 // Probed says whether a question about the whole node, asked then or later, has had
@@ -55,12 +55,12 @@ func (s *Store) Probed(ctx context.Context, node ids.Node, asked time.Time) (ans
 	return answered, nil
 }
 
-func (s *Store) told(ctx context.Context, sql string, key uuid.UUID, limit int) ([]Told, error) {
+func (s *Store) summaries(ctx context.Context, sql string, key uuid.UUID, limit int) ([]TaskSummary, error) {
 	rows, err := s.DB.Query(ctx, sql, key, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading node tasks: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Told])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[TaskSummary])
 	if err != nil {
 		return nil, fmt.Errorf("reading node tasks: %w", err)
 	}

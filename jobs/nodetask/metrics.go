@@ -6,44 +6,44 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Figures are how tasks fare: how long until a node has one, how long until it is
+// Metrics are how tasks fare: how long until a node has one, how long until it is
 // over, and what went wrong.
-type Figures struct {
+type Metrics struct {
 	dispatch, duration *prometheus.HistogramVec
 	failures           *prometheus.CounterVec
 }
 
-var _ prometheus.Collector = (*Figures)(nil)
+var _ prometheus.Collector = (*Metrics)(nil)
 
 // Timeout is the reason of a task that was not done in time; the others are the codes
 // of hosts.
 const Timeout = "timeout"
 
-// NewFigures makes figures at zero.
-func NewFigures() *Figures {
+// NewMetrics makes figures at zero.
+func NewMetrics() *Metrics {
 	// From a poll that waits to one that comes back after a minute's silence; and
 	// from a probe to a scrub of all GPUs.
 	quick, long := prometheus.ExponentialBuckets(0.01, 3, 9), prometheus.ExponentialBuckets(0.1, 3, 9)
-	return &Figures{
+	return &Metrics{
 		dispatch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_dispatch_seconds", Help: "Time from the creation of a task to its delivery.", Buckets: quick}, []string{"type"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_duration_seconds", Help: "Time from the creation of a task to its result.", Buckets: long}, []string{"type"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_node_task_failures_total", Help: "Node tasks that failed."}, []string{"type", "reason"}),
 	}
 }
 
-func (f *Figures) all() []prometheus.Collector {
+func (f *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{f.dispatch, f.duration, f.failures}
 }
 
 // Describe names the figures.
-func (f *Figures) Describe(c chan<- *prometheus.Desc) {
+func (f *Metrics) Describe(c chan<- *prometheus.Desc) {
 	for _, one := range f.all() {
 		one.Describe(c)
 	}
 }
 
 // Collect reads them.
-func (f *Figures) Collect(c chan<- prometheus.Metric) {
+func (f *Metrics) Collect(c chan<- prometheus.Metric) {
 	for _, one := range f.all() {
 		one.Collect(c)
 	}
@@ -51,7 +51,7 @@ func (f *Figures) Collect(c chan<- prometheus.Metric) {
 
 // ended counts a result that was accepted. Its transaction may yet be rolled back;
 // then the node tells it again.
-func (f *Figures) ended(t protocol.Type, dispatch, duration float64, code protocol.Refusal) {
+func (f *Metrics) ended(t protocol.Type, dispatch, duration float64, code protocol.RejectReason) {
 	if f == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func (f *Figures) ended(t protocol.Type, dispatch, duration float64, code protoc
 	}
 }
 
-func (f *Figures) expired(t protocol.Type, n int) {
+func (f *Metrics) expired(t protocol.Type, n int) {
 	if f != nil && n > 0 {
 		f.failures.WithLabelValues(string(t), Timeout).Add(float64(n))
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// KeepHouse makes the partitions of the months ahead, and forgets old replies.
-type KeepHouse struct{}
+// Maintenance makes the partitions of the months ahead, and forgets old replies.
+type Maintenance struct{}
 
 // Kind names the job to River.
-func (KeepHouse) Kind() string { return "keep_house" }
+func (Maintenance) Kind() string { return "maintenance" }
 
 // InsertOpts keeps one waiting at most.
-func (KeepHouse) InsertOpts() river.InsertOpts {
+func (Maintenance) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
-type keepHouse struct {
-	river.WorkerDefaults[KeepHouse]
+type maintenance struct {
+	river.WorkerDefaults[Maintenance]
 
 	d *Deps
 }
@@ -29,25 +29,25 @@ type keepHouse struct {
 // monthsAhead leaves a quarter to notice that this job has stopped.
 const monthsAhead = 3
 
-func (w *keepHouse) Work(ctx context.Context, _ *river.Job[KeepHouse]) error {
+func (w *maintenance) Work(ctx context.Context, _ *river.Job[Maintenance]) error {
 	if err := MakePartitions(ctx, w.d.DB); err != nil {
 		return err
 	}
 	people := w.d.Allocations.Identity
 	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){people.ForgetReplies, people.ForgetRevoked} {
 		for more := true; more; {
-			n, err := forget(ctx, w.d.DB, forgetAtOnce)
+			n, err := forget(ctx, w.d.DB, deleteBatch)
 			if err != nil {
 				return err
 			}
-			more = n == forgetAtOnce
+			more = n == deleteBatch
 		}
 	}
 	return nil
 }
 
-// forgetAtOnce keeps each round short beside requests that store theirs.
-const forgetAtOnce = 5000
+// deleteBatch keeps each round short beside requests that store theirs.
+const deleteBatch = 5000
 
 // MakePartitions makes those of the months ahead. A server also does it before it
 // serves, since it may have been away for longer than they reach.

@@ -6,31 +6,31 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// Figures counts what this process has found to differ, and put right.
-type Figures struct{ found, mended *prometheus.CounterVec }
+// Metrics counts what this process has found to differ, and put right.
+type Metrics struct{ found, mended *prometheus.CounterVec }
 
-// NewFigures begins at zero.
-func NewFigures() *Figures {
-	return &Figures{
+// NewMetrics begins at zero.
+func NewMetrics() *Metrics {
+	return &Metrics{
 		found:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_drift_detected_total", Help: "Detected drift."}, []string{"kind"}),
 		mended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuaas_drift_healed_total", Help: "Resolved drift."}, []string{"kind"}),
 	}
 }
 
 // Describe names the figures.
-func (f *Figures) Describe(c chan<- *prometheus.Desc) {
+func (f *Metrics) Describe(c chan<- *prometheus.Desc) {
 	f.found.Describe(c)
 	f.mended.Describe(c)
 }
 
 // Collect gives them.
-func (f *Figures) Collect(c chan<- prometheus.Metric) {
+func (f *Metrics) Collect(c chan<- prometheus.Metric) {
 	f.found.Collect(c)
 	f.mended.Collect(c)
 }
 
 // Moved counts what was committed.
-func (f *Figures) Moved(moves []plan.Drift) {
+func (f *Metrics) Moved(moves []plan.Drift) {
 	if f == nil {
 		return
 	}

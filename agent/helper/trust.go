@@ -19,10 +19,10 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Belief is whom this half takes orders from, and as which node. Root writes the
+// TrustState is whom this half takes orders from, and as which node. Root writes the
 // first one when the node is enrolled; after that only a statement that is signed
 // with a key believed already changes it.
-type Belief struct {
+type TrustState struct {
 	Node    ids.Node  `json:"node_id"`
 	Journal uuid.UUID `json:"journal_id"` // zero until the first one is made
 	// Sequence of the last statement.
@@ -31,27 +31,27 @@ type Belief struct {
 	ReleaseKeys map[string][]byte `json:"release_keys"`
 }
 
-const beliefFile = "belief.json"
+const trustFile = "belief.json"
 
 // ErrNotEnrolled means that root has not told this half which node it is.
 var ErrNotEnrolled = errors.New("this host is not enrolled: run gpuaas-agent install with a token")
 
-// LoadBelief reads the belief in dir.
-func LoadBelief(dir string) (b Belief, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, beliefFile))
+// LoadTrustState reads the belief in dir.
+func LoadTrustState(dir string) (b TrustState, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, trustFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, ErrNotEnrolled
 	} else if err != nil {
 		return b, fmt.Errorf("reading belief: %w", err)
 	}
 	if err := json.Unmarshal(text, &b); err != nil || len(b.TaskKeys) == 0 || b.Node == (ids.Node{}) {
-		return b, fmt.Errorf("%s is damaged: enrol the node again: %w", beliefFile, errors.Join(err, ErrNotEnrolled))
+		return b, fmt.Errorf("%s is damaged: enrol the node again: %w", trustFile, errors.Join(err, ErrNotEnrolled))
 	}
 	return b, nil
 }
 
 // Save replaces the belief in dir.
-func (b Belief) Save(dir string) error {
+func (b TrustState) Save(dir string) error {
 	text, err := json.MarshalIndent(b, "", " ")
 	if err != nil {
 		return fmt.Errorf("encoding belief: %w", err)
@@ -59,14 +59,14 @@ func (b Belief) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("saving belief: %w", err)
 	}
-	return durable.Write(filepath.Join(dir, beliefFile), text, 0o600)
+	return durable.Write(filepath.Join(dir, trustFile), text, 0o600)
 }
 
-// FirstBelief is what a reply to an enrolment makes root believe. The journal of
+// FirstTrustState is what a reply to an enrolment makes root believe. The journal of
 // the same node stays.
-func FirstBelief(dir string, node ids.Node, trust protocol.Trust) (Belief, error) {
-	b := Belief{Node: node, TaskKeys: trust.TaskKeys}
-	if before, err := LoadBelief(dir); err == nil && before.Node == node {
+func FirstTrustState(dir string, node ids.Node, trust protocol.Trust) (TrustState, error) {
+	b := TrustState{Node: node, TaskKeys: trust.TaskKeys}
+	if before, err := LoadTrustState(dir); err == nil && before.Node == node {
 		b.Journal = before.Journal
 	}
 	if len(trust.Statement.Body) == 0 {
@@ -76,30 +76,30 @@ func FirstBelief(dir string, node ids.Node, trust protocol.Trust) (Belief, error
 }
 
 // after is the belief once the statement is taken.
-func (b Belief) after(s protocol.Signed) (Belief, error) {
+func (b TrustState) after(s protocol.Signed) (TrustState, error) {
 	t, err := protocol.OpenStatement(s, b.TaskKeys)
 	switch {
 	case err != nil:
 		return b, err
 	case t.Node != b.Node:
-		return b, protocol.Refuse(protocol.Misaddressed, "the statement is for node %s", t.Node)
+		return b, protocol.Reject(protocol.Misaddressed, "the statement is for node %s", t.Node)
 	case t.Sequence < b.Sequence:
-		return b, protocol.Refuse(protocol.Replayed, "statement %d is older than %d", t.Sequence, b.Sequence)
+		return b, protocol.Reject(protocol.Replayed, "statement %d is older than %d", t.Sequence, b.Sequence)
 	case t.Sequence == b.Sequence && !sameKeys(b, t):
-		return b, protocol.Refuse(protocol.FenceConflict, "two statements are number %d", t.Sequence)
+		return b, protocol.Reject(protocol.FenceConflict, "two statements are number %d", t.Sequence)
 	}
 	b.Sequence, b.TaskKeys, b.ReleaseKeys = t.Sequence, t.TaskKeys, t.ReleaseKeys
 	return b, nil
 }
 
-func sameKeys(b Belief, t protocol.TrustStatement) bool {
+func sameKeys(b TrustState, t protocol.TrustStatement) bool {
 	same := func(a, b []byte) bool { return string(a) == string(b) }
 	return maps.EqualFunc(b.TaskKeys, t.TaskKeys, same) && maps.EqualFunc(b.ReleaseKeys, t.ReleaseKeys, same)
 }
 
-// recallBelief makes the keys of the belief those that tasks are judged by.
-func (l *Local) recallBelief() (err error) {
-	if l.belief, err = LoadBelief(l.Dir); err != nil {
+// reloadTrust makes the keys of the belief those that tasks are judged by.
+func (l *Local) reloadTrust() (err error) {
+	if l.belief, err = LoadTrustState(l.Dir); err != nil {
 		return err
 	}
 	l.Node, l.Journal = l.belief.Node, l.belief.Journal
@@ -111,8 +111,8 @@ func (l *Local) recallBelief() (err error) {
 	return nil
 }
 
-// remember ties the belief to the first journal.
-func (l *Local) remember(j *journal.Journal) error {
+// storeReport ties the belief to the first journal.
+func (l *Local) storeReport(j *journal.Journal) error {
 	if l.belief.Node == (ids.Node{}) || j == nil || l.belief.Journal == j.ID() {
 		return nil
 	}
@@ -120,9 +120,9 @@ func (l *Local) remember(j *journal.Journal) error {
 	return l.belief.Save(l.Dir)
 }
 
-// Vouch writes the first belief, and gives up a journal that was lost: an operator
+// BootstrapTrust writes the first belief, and gives up a journal that was lost: an operator
 // has vouched for the host anew.
-func Vouch(dir, anchor string, b Belief, now time.Time) error {
+func BootstrapTrust(dir, anchor string, b TrustState, now time.Time) error {
 	_, err := journal.Open(journal.Options{Dir: dir, Node: b.Node, Expect: b.Journal, Anchor: anchor, Now: now})
 	if isLost(err) {
 		b.Journal, err = uuid.Nil, journal.Wipe(dir, anchor)
@@ -135,7 +135,7 @@ func Vouch(dir, anchor string, b Belief, now time.Time) error {
 
 // Remembers says whether the belief and the journal of the node are there.
 func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
-	b, err := LoadBelief(dir)
+	b, err := LoadTrustState(dir)
 	if err != nil || b.Node != node {
 		return false, nil //nolint:nilerr // not there, or not to be read: the same
 	}
@@ -146,9 +146,9 @@ func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
 	return err == nil, err
 }
 
-// Believe takes a statement of the control plane's keys. It is on disk before the
+// UpdateTrust takes a statement of the control plane's keys. It is on disk before the
 // first task is judged by it.
-func (l *Local) Believe(ctx context.Context, s protocol.Signed) error {
+func (l *Local) UpdateTrust(ctx context.Context, s protocol.Signed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.belief.Node == (ids.Node{}) {
