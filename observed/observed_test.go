@@ -240,6 +240,24 @@ func (b *bundle) failed(r protocol.Result) {
 	}
 }
 
+// A node that refuses a task as replayed has tried nothing: that uses up no attempt.
+func TestAReplayIsNoFailure(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for range 3 {
+		b.failed(protocol.Result{Allocation: b.a, Fence: 1, Code: protocol.Replayed, Message: "signed before"})
+	}
+	if a := b.seen(); a.Failures != 0 || a.FailedFence != 1 || a.Message != "signed before" {
+		t.Errorf("%+v", a)
+	}
+	b.failed(protocol.Result{Allocation: b.a, Fence: 1, Code: protocol.StepFailed})
+	b.failed(protocol.Result{Allocation: b.a, Fence: 1, Code: protocol.Replayed})
+	if a := b.seen(); a.Failures != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
 // Failures are counted for one fence: those of an order that was overtaken do not
 // count against the next, and a late one not at all.
 func TestFailuresPerFence(t *testing.T) {

@@ -71,9 +71,9 @@ const (
 	countFailure = `
 		WITH put AS (
 			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, failures, failed_fence, failed_code, message, observed_at)
-			VALUES ($1, $2, 'gone', 0, $4, '', 1, $3, $5, $6, now())
+			VALUES ($1, $2, 'gone', 0, $4, '', $7, $3, $5, $6, now())
 			ON CONFLICT (allocation_id) DO UPDATE SET
-				failures = CASE WHEN o.failed_fence = excluded.failed_fence THEN o.failures + 1 ELSE 1 END,
+				failures = CASE WHEN o.failed_fence = excluded.failed_fence THEN o.failures + excluded.failures ELSE excluded.failures END,
 				failed_fence = excluded.failed_fence, failed_code = excluded.failed_code, message = excluded.message
 			WHERE excluded.node_id = o.node_id AND excluded.failed_fence >= o.failed_fence
 			RETURNING allocation_id

@@ -142,9 +142,16 @@ func digestOf(r protocol.Report) ([sha256.Size]byte, error) {
 	return sha256.Sum256(text), nil
 }
 
-// Failed counts a task that did not succeed, so that the next plan sees it.
+// Failed counts a task that did not succeed, so that the next plan sees it. A task
+// that the node refuses as replayed is noted and not counted: the node has tried
+// nothing. A host that has just started refuses all that was signed before, also
+// within the second of its start, and would use up all attempts by that.
 func (s *Store) Failed(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Result) error {
-	if _, err := tx.Exec(ctx, countFailure, r.Allocation, node, r.Fence, r.Generation, string(r.Code), r.Message); err != nil {
+	counted := 1
+	if r.Code == protocol.Replayed {
+		counted = 0
+	}
+	if _, err := tx.Exec(ctx, countFailure, r.Allocation, node, r.Fence, r.Generation, string(r.Code), r.Message, counted); err != nil {
 		return fmt.Errorf("counting a failed task of %s: %w", r.Allocation, err)
 	}
 	return nil

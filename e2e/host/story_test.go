@@ -157,6 +157,7 @@ func TestNode(t *testing.T) {
 		c.Close()
 		t.Error("the tenant still gets in")
 	}
+	s.lateDriver()
 	s.plugs()
 }
 
@@ -231,6 +232,20 @@ func (s *story) partition(a allocation) {
 		unsold("both ways")
 	}
 	s.host.Sh(s.t, `nft delete table inet cut`)
+}
+
+// lateDriver pulls the plug in a provision. The agent starts before the devices are
+// there, and fails until they are: that must not use up all attempts.
+func (s *story) lateDriver() {
+	s.t.Helper()
+	s.host.DevicesAfter = 5 * time.Second
+	a := s.create(1)
+	s.host.Kill()
+	must(s.t, s.host.Boot(s.t.Context()))
+	s.becomes(a, "active")
+	s.host.DevicesAfter = 0
+	s.release(a)
+	s.becomes(a, "released")
 }
 
 // plugs pulls the plug at moments that chance chooses, in provisions and releases.

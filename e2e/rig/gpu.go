@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The doubles are one program with several names.
@@ -26,6 +27,11 @@ const (
 func (h *Host) devices(ctx context.Context) error {
 	if h.Profile == "" {
 		return nil
+	}
+	select {
+	case <-time.After(h.DevicesAfter):
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for devices: %w", ctx.Err())
 	}
 	double, err := doubles()
 	if err != nil {

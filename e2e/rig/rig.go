@@ -29,6 +29,9 @@ type Options struct {
 	// Profile is the simulated hardware that the double of nvidia-smi shows, and
 	// as many device nodes are made: l40s-4, t4-4, a100-8, h100-8. Empty: none.
 	Profile string
+	// DevicesAfter is how long after the rest of the host its devices are there: a
+	// real driver takes its time, too.
+	DevicesAfter time.Duration
 }
 
 // Host is one booted host. It may be killed and booted again on the same disk.

@@ -80,11 +80,15 @@ type Previous struct {
 	Until      time.Time
 }
 
-// covers says whether a was already asked, has not failed since, and may still
-// be answered.
+// covers reports whether it is too early to request act again: a is the same request and is still
+// being executed, or it has failed more than once.
+//
+// The first failure is retried at once. After each further failure the rest of the time passes. A
+// host that has just started responds before its driver does and would otherwise use up all attempts
+// within a second.
 func (a Previous) covers(act Action, failures int, now time.Time) bool {
-	return a.Verb == act.Verb && a.Event == act.Event && a.Fence == act.Fence &&
-		a.Generation == act.Generation && a.Failures == failures && now.Before(a.Until)
+	return a.Verb == act.Verb && a.Event == act.Event && a.Fence == act.Fence && a.Generation == act.Generation &&
+		(a.Failures == failures || failures > 1) && now.Before(a.Until)
 }
 
 // Next is when an object must be looked at again though nothing changes: every
@@ -128,6 +132,14 @@ func (p *Plan) request(act Action, needed bool, asked Previous, failures int, ag
 		p.Actions = append(p.Actions, act)
 	}
 	p.Next = append(p.Next, Next{act.Kind, act.Object, asked.Until, "waits for " + string(act.Verb), asked})
+}
+
+// retain stores a request for as long as the node executes it. If the task fails, the next plan must
+// know how soon it may request the action again.
+func (p *Plan) retain(kind desired.Kind, object uuid.UUID, previous Previous, now time.Time) {
+	if previous.Until.After(now) {
+		p.Next = append(p.Next, Next{kind, object, previous.Until, "waits for " + string(previous.Verb), previous})
+	}
 }
 
 // recheckAt adds a deadline, merged with an earlier look at the same object. One that

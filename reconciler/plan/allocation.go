@@ -95,6 +95,9 @@ func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 		}
 		p.Drift = append(p.Drift, a.Moves...)
 		p.request(act, needed, d.Asked, a.failures(), l.AskAgain, now)
+		if !needed && a.atWork() {
+			p.retain(desired.KindAllocation, d.ID.UUID, d.Asked, now)
+		}
 		p.recheckAt(desired.KindAllocation, d.ID.UUID, a.deadline(), now, "deadline of "+string(a.state()))
 		p.recheckEviction(a)
 		p.recheckAt(desired.KindAllocation, d.ID.UUID, a.LookAt, now, "a difference is no longer ignored")
@@ -339,6 +342,11 @@ func (a allocation) isDesired() bool { return a.Want != nil && !a.Want.Released 
 // blind: the host has reported, but what it runs now is not known.
 func (a allocation) blind() bool {
 	return a.Have != nil && (!a.Have.Complete || !a.now.Before(a.Have.StaleAt))
+}
+
+// atWork: the host is carrying out what it was asked.
+func (a allocation) atWork() bool {
+	return a.Have != nil && a.Have.Phase == protocol.Working && !a.blind()
 }
 
 // ready: a fresh, whole report shows exactly what is declared.
