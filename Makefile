@@ -4,23 +4,22 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# nomsgpack leaves out Gin's codec for a format we do not speak. Static
+# nomsgpack omits Gin's codec for a format that the API does not use. Static
 # binaries run on any Linux of the fleet.
 TAGS    := nomsgpack
 VERSION := $(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/gpuaas/gpuaas/internal/version.Version=$(VERSION)
 GO      := CGO_ENABLED=0 go
 
-# Without the path of the checkout in it, what one work tree has compiled and
-# tested serves all the others.
+# Without the path of the checkout in it, the build cache of one work tree serves all others.
 export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 
-# The linter is a module of its own, so that its dependencies stay out of ours.
+# The linter has its own module, so that its dependencies are not ours.
 LINT_VERSION := $(shell sed -n 's,^.*golangci/golangci-lint/v2 v\([0-9.]*\).*,\1,p' tools/golangci/go.mod)
 LINT         := bin/golangci-lint-$(LINT_VERSION)
 
-# Real authorities to hold drivers against, each a module of its own. They are
-# never linked nor shipped; building one takes minutes, once.
+# Real certificate authorities for tests of the drivers, each in its own module. They are
+# never linked or shipped; building one takes minutes, once.
 VAULT   := bin/vault-$(shell sed -n 's,^.*github.com/hashicorp/vault v\([0-9.]*\) .*,\1,p' tools/vault/go.mod)
 STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) .*,\1,p' tools/stepca/go.mod)
 
@@ -28,10 +27,10 @@ export BENCH_ONLY BENCH_OUT
 
 .PHONY: help run build gen verify check test test-race test-vault test-step-ca e2e e2e-host bench reset
 
-help: ## Say what there is to make
+help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-run: ## Install what is missing, build, and start everything on this machine
+run: ## Install missing packages, build, and start an installation on the local machine
 	@scripts/install-deps.sh
 	@$(MAKE) --no-print-directory build
 	exec bin/gpuaas up
@@ -39,14 +38,14 @@ run: ## Install what is missing, build, and start everything on this machine
 build: ## Build bin/gpuaas and bin/gpuaas-agent
 	$(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/gpuaas ./cmd/gpuaas-agent
 
-gen: ## Make the generated files again
+gen: ## Generate all generated files
 	$(GO) generate -tags $(TAGS) ./...
 	$(GO) run ./scripts/vendorhash
 
-verify: ## Fail when a generated file is out of date
+verify: ## Fail if a generated file is out of date
 	@scripts/ci/codegen_current.sh
 
-check: $(LINT) ## Check format, lint, the shape of the house, and the contracts
+check: $(LINT) ## Check format, lint, architecture, words and contracts
 	@scripts/ci/format_guard.sh
 	@scripts/ci/codegen_current.sh
 	$(GO) vet -tags $(TAGS) ./...
@@ -70,10 +69,10 @@ test-race: ## Run all tests under the race detector (needs a C compiler)
 	@scripts/install-deps.sh
 	@CGO_ENABLED=1 go run ./scripts/testline -race -tags $(TAGS) ./...
 
-test-vault: $(VAULT) ## Hold the Vault drivers against a real Vault
+test-vault: $(VAULT) ## Test the Vault drivers with a real Vault
 	GPUAAS_TEST_VAULT=$(CURDIR)/$(VAULT) $(GO) test -count=1 -tags $(TAGS) ./platform/secret/vault
 
-test-step-ca: $(STEP_CA) ## Hold the step-ca driver against a real step-ca
+test-step-ca: $(STEP_CA) ## Test the step-ca driver with a real step-ca
 	GPUAAS_TEST_STEP_CA=$(CURDIR)/$(STEP_CA) $(GO) test -count=1 -tags $(TAGS) ./platform/secret/stepca
 
 # A test that fails is run once more by itself: FLAKY names one that passes then.
@@ -85,15 +84,15 @@ e2e: ## Run the end-to-end tests against the built binaries
 	@$(E2E) -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync -- \
 		-count=1 -timeout 20m -parallel 4 -tags 'e2e $(TAGS)' ./e2e/...
 
-e2e-host: ## Run only those on booted Debian hosts (root; skips where none can boot)
+e2e-host: ## Run only the tests on booted Debian systems (needs root; skips if none can boot)
 	@scripts/install-deps.sh --rig
 	@$(E2E) -count=1 -timeout 20m -tags 'e2e $(TAGS)' ./e2e/rig ./e2e/host
 
-bench: ## Measure against the peers: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
+bench: ## Run the benchmarks: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
 	@scripts/install-deps.sh
 	$(GO) run -tags $(TAGS) ./e2e/bench
 
-reset: ## Throw the development data in .gpuaas away
+reset: ## Delete the development data in .gpuaas
 	@scripts/reset.sh
 
 $(LINT): tools/golangci/go.mod tools/golangci/go.sum

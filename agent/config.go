@@ -76,7 +76,7 @@ func (c Config) check() error {
 	case c.Driver != DriverSim && c.Driver != DriverNVIDIA:
 		return fmt.Errorf("agent: driver %q is neither %s nor %s", c.Driver, DriverSim, DriverNVIDIA)
 	case c.Driver == DriverSim && c.Profile == "":
-		return errors.New("agent: a simulated host needs a profile")
+		return errors.New("agent: a simulated node needs a profile")
 	case c.Log == nil:
 		return errors.New("agent: a logger is needed")
 	case c.Metrics != "" && !loopback(c.Metrics):

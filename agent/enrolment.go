@@ -79,5 +79,5 @@ func (n *node) stands(ctx context.Context) (bool, error) {
 	case ok && (refused.Status == http.StatusForbidden || refused.Status == http.StatusUnauthorized):
 		return false, nil
 	}
-	return false, fmt.Errorf("asking whether this host is still enrolled: %w", err)
+	return false, fmt.Errorf("checking the enrolment of this node: %w", err)
 }

@@ -90,7 +90,7 @@ func (c Config) watch(ctx context.Context, alive func() error, beat func(context
 		if now := c.Clock.Now(); every > 0 && now.Sub(last) >= every {
 			last = now
 			if err := alive(); err != nil {
-				c.Log.ErrorContext(ctx, "stuck; the watchdog is not told that all is well", "err", err)
+				c.Log.ErrorContext(ctx, "stuck; the watchdog is not notified", "err", err)
 			} else {
 				c.tell("WATCHDOG=1")
 			}
@@ -158,7 +158,7 @@ func RunNetwork(ctx context.Context, c Config) error {
 // met hands a helper that was just reached what the control plane last stated.
 func (n *node) met(ctx context.Context, _ helper.Hello) {
 	if err := n.updateTrust(ctx); err != nil {
-		n.log.WarnContext(ctx, "trust statement not taken by the helper", "err", err)
+		n.log.WarnContext(ctx, "trust statement rejected by the helper", "err", err)
 	}
 }
 

@@ -20,7 +20,7 @@ func lockStateDir(dir string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("another agent runs here: %w", err)
+		return nil, fmt.Errorf("another agent runs on this node: %w", err)
 	}
 	return f, nil
 }

@@ -22,7 +22,7 @@ func (c Config) tell(state string) {
 		_ = conn.Close()
 	}
 	if err != nil {
-		c.Log.Warn("systemd not told", "state", state, "err", err)
+		c.Log.Warn("systemd not notified", "state", state, "err", err)
 	}
 }
 

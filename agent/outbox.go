@@ -61,7 +61,7 @@ func (n *node) reply(r *protocol.Result) {
 // probe answers with a report first, so that whoever asked finds it.
 func (n *node) probe(ctx context.Context, r *protocol.Result) {
 	if err := n.report(ctx); err != nil {
-		n.log.WarnContext(ctx, "probe not answered", "err", err)
+		n.log.WarnContext(ctx, "probe failed", "err", err)
 		return
 	}
 	n.reply(r)
@@ -197,7 +197,7 @@ func (n *node) ackResults(ctx context.Context) error {
 		// A crash here tells the result again; it is accepted by comparing.
 		failpoint.Hit("agent.task.after_result")
 		if err != nil {
-			n.log.WarnContext(ctx, "result not asked for", "task_id", r.Task, "err", err)
+			n.log.WarnContext(ctx, "result not requested", "task_id", r.Task, "err", err)
 		}
 		n.seen.ended(r)
 		if err := n.worker.AckResult(ctx, r.Allocation, r.Task); err != nil {

@@ -60,11 +60,11 @@ func (n *node) handOver(ctx context.Context, task protocol.Signed) bool {
 		}
 	}
 	if err != nil {
-		n.log.WarnContext(ctx, "task not handed over; it comes again", "err", err)
+		n.log.WarnContext(ctx, "task not accepted; it will be delivered again", "err", err)
 		return false
 	}
 	if a.Refusal != nil {
-		n.log.WarnContext(ctx, "task refused", "task_id", a.Task, "code", protocol.CodeOf(a.Refusal), "err", a.Refusal)
+		n.log.WarnContext(ctx, "task rejected", "task_id", a.Task, "code", protocol.CodeOf(a.Refusal), "err", a.Refusal)
 	}
 	if a.Reply != nil {
 		n.reply(a.Reply)

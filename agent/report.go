@@ -54,7 +54,7 @@ func (n *node) setCut(ctx context.Context, cut bool) {
 func (n *node) report(ctx context.Context) error {
 	r, err := n.worker.Inspect(ctx)
 	if err != nil {
-		err = fmt.Errorf("looking at the host: %w", err)
+		err = fmt.Errorf("reading the state of the node: %w", err)
 		n.seen.reported(r, n.Clock.Now(), err)
 		return err
 	}
@@ -72,11 +72,11 @@ func (n *node) report(ctx context.Context) error {
 	if client.CodeOf(err) == string(errs.StaleReport) {
 		// Somebody reported as this node with a later boot: a disk was restored,
 		// or copied. Saying it more often does not make it newer.
-		n.log.ErrorContext(ctx, "report is older than what the control plane has", "boot", r.Boot, "sequence", r.Sequence)
+		n.log.ErrorContext(ctx, "the control plane has a newer report", "boot", r.Boot, "sequence", r.Sequence)
 		return n.worker.Heard(ctx, helper.ReportAck{Stale: true})
 	}
 	if err != nil && final(err) {
-		n.log.ErrorContext(ctx, "report refused", "err", err)
+		n.log.ErrorContext(ctx, "report rejected", "err", err)
 		return nil
 	}
 	if err != nil {

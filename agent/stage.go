@@ -106,7 +106,7 @@ func (n *node) download(ctx context.Context, p protocol.AgentUpdateParams) error
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != p.Digest {
-		return errors.New("the door sent another build than its digest says")
+		return errors.New("the digest of the downloaded build does not match")
 	}
 	if err := os.Rename(f.Name(), filepath.Join(dir, p.Digest)); err != nil {
 		return fmt.Errorf("fetching the build: %w", err)

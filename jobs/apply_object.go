@@ -83,7 +83,7 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 		return nil // read from the declaration itself; there is no other copy
 	case desired.KindAllocation:
 	}
-	return fmt.Errorf("%s %s: no room carries out this kind", o.Kind, o.Name)
+	return fmt.Errorf("%s %s: no package applies this kind", o.Kind, o.Name)
 }
 
 func (w *applyObject) unset(ctx context.Context, tx pgx.Tx, o desired.Object) error {

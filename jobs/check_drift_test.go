@@ -76,7 +76,7 @@ var kept = map[desired.Kind]struct{ spec, edit, back, drift string }{
 }
 
 // INV-17: a row that somebody edits by hand is drift with both values, and under heal
-// it is as declared again; the finding closes with what put it right.
+// it is as desired again; the finding closes with what put it right.
 func TestINV17EditedRowsAreHealed(t *testing.T) {
 	t.Parallel()
 	for kind, c := range kept {
@@ -97,7 +97,7 @@ func TestINV17EditedRowsAreHealed(t *testing.T) {
 			}
 			b.settle()
 			if b.count(c.back) != 1 {
-				t.Errorf("is not as declared again")
+				t.Errorf("is not as desired again")
 			}
 			if got := b.drifts(); got != c.drift+"; healed, platform\n" {
 				t.Errorf("healed %q", got)
@@ -152,7 +152,7 @@ func TestINV17DeletedRowsAreHealed(t *testing.T) {
 	b.exec(`DELETE FROM policy_values`)
 	b.exec(`UPDATE os_images SET retired_at = now()`)
 	b.done(jobs.CheckDrift{})
-	if got := b.drifts(); strings.Count(got, "spec: absent, not as declared; open") != 2 {
+	if got := b.drifts(); strings.Count(got, "spec: absent, not as desired; open") != 2 {
 		t.Errorf("found %q", got)
 	}
 	b.settle()

@@ -120,7 +120,7 @@ func truth(name string, a, b bool) field {
 	return field{name, strconv.FormatBool(a), strconv.FormatBool(b)}
 }
 
-const edited = "edited where it is kept"
+const edited = "edited in the database"
 
 // each compares every object with its row. One that is not there differs as a whole.
 func each[T any](objects []desired.Object, err error, row func(desired.Object, T) ([]field, bool)) (differences, error) {
@@ -136,7 +136,7 @@ func each[T any](objects []desired.Object, err error, row func(desired.Object, T
 		found := []plan.Difference{}
 		fields, there := row(o, spec)
 		if !there {
-			found, fields = []plan.Difference{{Field: "spec", Desired: "as declared", Observed: "absent", Cause: edited}}, nil
+			found, fields = []plan.Difference{{Field: "spec", Desired: "as desired", Observed: "absent", Cause: edited}}, nil
 		}
 		for _, f := range fields {
 			if f.desired != f.kept {

@@ -48,7 +48,7 @@ func TestEnsure(t *testing.T) {
 	b.twice(b.ensure(a))
 	e, o := b.order()
 	if b.state(a) != allocation.Provisioning || e.Allocation != a.ID || e.Fence != 1 || o.User != a.Login || o.UID != a.HostUID || len(o.GPUs) != 2 {
-		t.Errorf("%s, ordered %+v %+v", b.state(a), e, o)
+		t.Errorf("%s, expected %+v %+v", b.state(a), e, o)
 	}
 
 	// INV-22: what has changed since the plan was made is seen under the lock.

@@ -36,7 +36,7 @@ func (w *paymentEvent) Work(ctx context.Context, job *river.Job[payment.ProcessE
 	w.d.Payments.Figures.Count(o)
 	w.d.Hints.Send(event.Topic)
 	if o.Attention {
-		w.d.Log.ErrorContext(ctx, "payment event needs a person", "component", "payment", "event_id", told.ID, "type", o.Type, "result", o.Result, "reason", o.Reason)
+		w.d.Log.ErrorContext(ctx, "payment event needs an operator", "component", "payment", "event_id", told.ID, "type", o.Type, "result", o.Result, "reason", o.Reason)
 	}
 	return nil
 }

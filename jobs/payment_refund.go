@@ -37,7 +37,7 @@ func (w *paymentRefund) Work(ctx context.Context, job *river.Job[payment.SettleR
 	}
 	w.d.Hints.Send(event.Topic)
 	if state == payment.Failed {
-		w.d.Log.ErrorContext(ctx, "refund failed and was taken back", "component", "payment", "refund_id", job.Args.Refund, "reason", said.Failure)
+		w.d.Log.ErrorContext(ctx, "refund failed and was reversed", "component", "payment", "refund_id", job.Args.Refund, "reason", said.Failure)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (w *reportForge) Work(ctx context.Context, job *river.Job[forge.ReportForge
 	f, ok, err := w.forge(ctx, source)
 	switch {
 	case err != nil:
-		w.d.Log.WarnContext(ctx, "forge cannot be told", "component", "forge", "source", source, "err", err)
+		w.d.Log.WarnContext(ctx, "forge cannot be notified", "component", "forge", "source", source, "err", err)
 		err = w.d.Reports.PutOff(ctx, source, err, unansweredFor)
 	case ok:
 		err = w.d.Reports.Send(ctx, source, f, reportsAtOnce)

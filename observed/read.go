@@ -189,7 +189,7 @@ func allocation(ctx context.Context, q pg.Queryer, id ids.Allocation) (Allocatio
 		return Allocation{}, fmt.Errorf("reading what was seen of %s: %w", id, err)
 	}
 	a, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Allocation])
-	return a, notFound(err, "no host has reported allocation %s", id)
+	return a, notFound(err, "no node has reported allocation %s", id)
 }
 
 func notFound(err error, format string, args ...any) error {

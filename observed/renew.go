@@ -25,7 +25,7 @@ const doubtFor = 2 * time.Minute
 func (l *Leases) Run(ctx context.Context) {
 	for {
 		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
-			l.Log.WarnContext(ctx, "lease of reports not renewed", "err", err)
+			l.Log.WarnContext(ctx, "report lease not renewed", "err", err)
 		}
 		t := time.NewTimer(every(l.StaleAfter()))
 		select {

@@ -78,7 +78,7 @@ func signer(s Signed, keys map[string][]byte) (kid string, err error) {
 	if s.Kid != "" {
 		key, ok := keys[s.Kid]
 		if !ok {
-			return "", Reject(KeyUnknown, "no task key %q is known here", s.Kid)
+			return "", Reject(KeyUnknown, "task key %q is unknown", s.Kid)
 		}
 		keys = map[string][]byte{s.Kid: key}
 	}
@@ -88,9 +88,9 @@ func signer(s Signed, keys map[string][]byte) (kid string, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return "", Reject(KeyUnknown, "no task key is known here")
+		return "", Reject(KeyUnknown, "no task key is known")
 	}
-	return "", Reject(SignatureInvalid, "the signature does not hold over the envelope")
+	return "", Reject(SignatureInvalid, "the signature of the envelope is not valid")
 }
 
 // parse reads signed bytes. Encoding the result again must give the same bytes:
@@ -104,7 +104,7 @@ func parse(body []byte) (Envelope, error) {
 		return Envelope{}, Reject(EnvelopeInvalid, "not an envelope: %v", err)
 	}
 	if version.V != Version {
-		return Envelope{}, Reject(VersionUnsupported, "envelope version %d, this build speaks %d", version.V, Version)
+		return Envelope{}, Reject(VersionUnsupported, "envelope version %d, this build supports %d", version.V, Version)
 	}
 	var e Envelope
 	if err := Strict(bytes.NewReader(body), &e); err != nil {
@@ -158,9 +158,9 @@ const earlyBy = 5 * time.Minute
 func (e Envelope) Fresh(now time.Time) error {
 	switch {
 	case now.Add(earlyBy).Before(e.NotBefore):
-		return Reject(NotYetValid, "valid from %s, here it is %s", e.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
+		return Reject(NotYetValid, "valid from %s, the time of this node is %s", e.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
 	case !now.Before(e.ExpiresAt):
-		return Reject(Expired, "expired at %s, here it is %s", e.ExpiresAt.Format(time.RFC3339), now.Format(time.RFC3339))
+		return Reject(Expired, "expired at %s, the time of this node is %s", e.ExpiresAt.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func Strict(r io.Reader, into any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the value")
+		return errors.New("data follows the value")
 	}
 	return nil
 }

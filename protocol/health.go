@@ -56,7 +56,7 @@ func SortHealth(reports []HealthReport) {
 // before it believes a node.
 func CheckHealth(reports []HealthReport) error {
 	if len(reports) > maxHealthReports {
-		return Reject(ParamsInvalid, "%d health reports, %d are too many", len(reports), maxHealthReports)
+		return Reject(ParamsInvalid, "%d health reports, the maximum is %d", len(reports), maxHealthReports)
 	}
 	type key struct{ source, target, check string }
 	seen := map[key]bool{}
@@ -66,9 +66,9 @@ func CheckHealth(reports []HealthReport) error {
 		case r.Source == "" || len(r.Source) > maxHealthName || len(r.Target) > maxHealthName || len(r.Check) > maxHealthName:
 			return Reject(ParamsInvalid, "health report of %.80q about %.80q has no proper names", r.Source, r.Target)
 		case len(r.Message) > maxHealthMessage:
-			return Reject(ParamsInvalid, "health report %s of %s says more than %d bytes", r.Check, r.Source, maxHealthMessage)
+			return Reject(ParamsInvalid, "health report %s of %s has more than %d bytes", r.Check, r.Source, maxHealthMessage)
 		case seen[k]:
-			return Reject(ParamsInvalid, "health report %s of %s about %q comes twice", r.Check, r.Source, r.Target)
+			return Reject(ParamsInvalid, "health report %s of %s about %q is a duplicate", r.Check, r.Source, r.Target)
 		case !slices.Contains([]Health{Healthy, Degraded, Unhealthy, Unknown}, r.Level):
 			return Reject(ParamsInvalid, "health %.40q is none", r.Level)
 		case slices.ContainsFunc(r.Classes, func(c Class) bool { return !slices.Contains(Classes(), c) }):

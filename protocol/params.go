@@ -82,7 +82,7 @@ func (e Envelope) provision() (Order, error) {
 	case p.Principal != "" && p.Principal != e.Allocation.String():
 		return Order{}, Reject(ParamsInvalid, "principal %q is not the allocation", p.Principal)
 	case len(p.UserCA) > 0 && p.Principal == "":
-		return Order{}, Reject(ParamsInvalid, "an authority without a principal would let its every certificate in")
+		return Order{}, Reject(ParamsInvalid, "an authority without a principal would accept all of its certificates")
 	case p.StopAfterHours < 0:
 		return Order{}, Reject(ParamsInvalid, "stop_after_hours is negative")
 	}
@@ -159,7 +159,7 @@ func (e Envelope) AgentUpdate() (p AgentUpdateParams, err error) {
 func (l Limits) check() error {
 	const maxWeight = 10000 // of systemd's CPUWeight
 	if l.CPUWeight < 0 || l.CPUWeight > maxWeight || l.MemoryMiB < 0 || l.Tasks < 0 || l.HomeGiB < 0 {
-		return Reject(ParamsInvalid, "limits %+v cannot be kept", l)
+		return Reject(ParamsInvalid, "limits %+v are not valid", l)
 	}
 	return nil
 }

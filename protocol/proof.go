@@ -79,7 +79,7 @@ func (p *Proof) Sign(key ed25519.PrivateKey) error {
 func (p *Proof) Verify(key []byte, node ids.Node, allocation ids.Allocation, fence int64) error {
 	switch {
 	case p == nil:
-		return errors.New("there is no proof")
+		return errors.New("the proof is missing")
 	case len(key) != ed25519.PublicKeySize:
 		return errors.New("the node enrolled without a key to prove by: enrol it again")
 	case len(p.Signature) == 0:
@@ -89,7 +89,7 @@ func (p *Proof) Verify(key []byte, node ids.Node, allocation ids.Allocation, fen
 	case p.Fence != fence:
 		return fmt.Errorf("the proof is of fence %d, not of %d", p.Fence, fence)
 	case p.Type != RevokeUser:
-		return fmt.Errorf("a proof of %s frees nothing", p.Type)
+		return fmt.Errorf("a proof of %s frees no slot", p.Type)
 	case p.Kid != KidOf(key):
 		return errors.New("the proof is signed by another key than the node enrolled with")
 	}
@@ -98,7 +98,7 @@ func (p *Proof) Verify(key []byte, node ids.Node, allocation ids.Allocation, fen
 		return err
 	}
 	if !ed25519.Verify(key, body, p.Signature) {
-		return errors.New("the signature does not hold over the proof")
+		return errors.New("the signature of the proof is not valid")
 	}
 	return nil
 }

@@ -60,9 +60,9 @@ func OpenRelease(metadata, signature []byte, keys map[string][]byte) (Release, e
 	kid, err := signer(Signed{Body: metadata, Signature: signature}, keys)
 	switch {
 	case CodeOf(err) == KeyUnknown:
-		return r, Reject(KeyUnknown, "no release key is known here")
+		return r, Reject(KeyUnknown, "no release key is known")
 	case err != nil:
-		return r, Reject(SignatureInvalid, "no release key that is known here has signed this release")
+		return r, Reject(SignatureInvalid, "no known release key has signed this release")
 	}
 	if err := Strict(bytes.NewReader(metadata), &r); err != nil {
 		return Release{}, Reject(ParamsInvalid, "not a release: %v", err)

@@ -188,7 +188,7 @@ func (h Hardware) Changes(other Hardware) (said []string) {
 		{"UUID", h.Machine.UUID, other.Machine.UUID},
 	} {
 		if f.is != "" && f.was != f.is {
-			said = append(said, fmt.Sprintf("the machine's %s is %s, accepted %s", f.name, f.is, quoted(f.was)))
+			said = append(said, fmt.Sprintf("%s is %s, accepted %s", f.name, f.is, quoted(f.was)))
 		}
 	}
 	left := slices.Clone(other.GPUs)

@@ -79,7 +79,7 @@ func OpenStatement(s Signed, keys map[string][]byte) (TrustStatement, error) {
 func (t TrustStatement) sound(kid string) error {
 	switch {
 	case t.V != Version:
-		return Reject(VersionUnsupported, "trust statement version %d, this build speaks %d", t.V, Version)
+		return Reject(VersionUnsupported, "trust statement version %d, this build supports %d", t.V, Version)
 	case t.Kid != kid:
 		return Reject(EnvelopeInvalid, "the trust statement names key %q and is signed by %q", t.Kid, kid)
 	case t.Node.UUID == uuid.Nil:

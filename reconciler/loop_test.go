@@ -336,7 +336,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%+v, %v", older, err)
 	}
 	p, actions, err := h.Plan(t.Context(), older[0].ID)
-	if err != nil || p != older[0] || len(actions) != 1 || actions[0].Reason != "drifted: keys: 2, ordered 1" || actions[0].Node == nil || *actions[0].Node != s.id("n1") {
+	if err != nil || p != older[0] || len(actions) != 1 || actions[0].Reason != "drifted: keys: 2, expected 1" || actions[0].Node == nil || *actions[0].Node != s.id("n1") {
 		t.Errorf("%+v %+v, %v", p, actions, err)
 	}
 	if of, err := h.Of(t.Context(), s.id("a"), 10); err != nil || len(of) != 1 || of[0].Reason != actions[0].Reason {

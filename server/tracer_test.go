@@ -41,7 +41,7 @@ func TestTrace(t *testing.T) {
 	exec(`UPDATE river.river_job SET created_at = now() + interval '2 s' WHERE id = $1`, job.Job.ID)
 	exec(`INSERT INTO node_tasks (id, node_id, allocation_id, type, fence, generation, attempt, body, signature, status, step, code, message, created_at, expires_at)
 		VALUES (gen_random_uuid(), $1, $2, 'allocation.provision_user', 1, 1, 1, '\x', '\x', 'failed', 'scrub', 'scrub_failed', 'no answer', now() + interval '3 s', now())`, node, a.ID)
-	exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, observed_at) VALUES ($1, $2, 'broken', 1, 1, 'h', 'keys: 2, ordered 1', now() + interval '4 s')
+	exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, observed_at) VALUES ($1, $2, 'broken', 1, 1, 'h', 'keys: 2, expected 1', now() + interval '4 s')
 		ON CONFLICT (allocation_id) DO UPDATE SET phase = excluded.phase, message = excluded.message, observed_at = excluded.observed_at`, a.ID, node)
 	exec(`INSERT INTO drift (kind, object_id, field, desired, observed, cause, opened_at) VALUES ('Allocation', $1, 'keys', '1', '2', 'changed on the node', now() + interval '5 s')`, a.ID)
 
@@ -62,7 +62,7 @@ func TestTrace(t *testing.T) {
 	for _, want := range []string{
 		"request allocation.create: user:", "desired declared: generation 1, through the API", "plan asked: ensure generation 1: never reported", "job available: ensure_allocation: never reported",
 		"task failed: allocation.provision_user at fence 1, attempt 1, to node " + node.String() + "; scrub scrub_failed: no answer",
-		"observed broken: the node reports broken at fence 1, generation 1: keys: 2, ordered 1", "drift open: keys is 2, not 1: changed on the node",
+		"observed broken: the node reports broken at fence 1, generation 1: keys: 2, expected 1", "drift open: keys is 2, not 1: changed on the node",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("does not tell %q:\n%s", want, text)

@@ -19,7 +19,7 @@ func (c *Client) Build(ctx context.Context, digest string, size int64, into io.W
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return fmt.Errorf("calling the node door: %w", err)
+		return fmt.Errorf("calling the node API: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
@@ -31,7 +31,7 @@ func (c *Client) Build(ctx context.Context, digest string, size int64, into io.W
 	case err != nil:
 		return fmt.Errorf("fetching the build: %w", err)
 	case n != size:
-		return fmt.Errorf("the door sent %d bytes or more of a build of %d", n, size)
+		return fmt.Errorf("the node API sent %d bytes or more of a build of %d", n, size)
 	}
 	return nil
 }

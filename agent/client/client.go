@@ -63,7 +63,7 @@ func CodeOf(err error) string {
 func New(server string, config *tls.Config) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
-		return nil, fmt.Errorf("%q is no address of a node door: want https://host:port", server)
+		return nil, fmt.Errorf("%q is not the address of a node API: want https://host:port", server)
 	}
 	if config = config.Clone(); config.ClientSessionCache == nil {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(1) // there is one server
@@ -88,7 +88,7 @@ func New(server string, config *tls.Config) (*Client, error) {
 	return c, nil
 }
 
-var errCut = errors.New("the host is cut off")
+var errCut = errors.New("the node is partitioned")
 
 func (c *Client) dial(ctx context.Context, d *net.Dialer, network, addr string) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, network, addr)
@@ -200,12 +200,12 @@ func (c *Client) call(ctx context.Context, within time.Duration, method, path st
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return 0, fmt.Errorf("calling the node door: %w", err)
+		return 0, fmt.Errorf("calling the node API: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
 	if err != nil {
-		return 0, fmt.Errorf("reading the node door's reply: %w", err)
+		return 0, fmt.Errorf("reading the response of the node API: %w", err)
 	}
 	switch {
 	case response.StatusCode >= http.StatusMultipleChoices:
@@ -214,7 +214,7 @@ func (c *Client) call(ctx context.Context, within time.Duration, method, path st
 		return response.StatusCode, nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return response.StatusCode, fmt.Errorf("reading the node door's reply: %w", err)
+		return response.StatusCode, fmt.Errorf("reading the response of the node API: %w", err)
 	}
 	return response.StatusCode, nil
 }

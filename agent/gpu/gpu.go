@@ -61,7 +61,7 @@ func Merge(host protocol.Topology, seen Seen) protocol.Topology {
 	}
 	for _, c := range host.GPUs {
 		if c.UUID == "" {
-			host.Missing = append(slices.Clone(host.Missing), fmt.Sprintf("gpu %s: its driver says nothing", c.PCI))
+			host.Missing = append(slices.Clone(host.Missing), fmt.Sprintf("gpu %s: the driver reports nothing", c.PCI))
 		}
 	}
 	return host

@@ -75,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Machine, error) {
 	}
 	if m.watch.Kernel, err = health.OpenKernelLog(m.path("/dev/kmsg")); err != nil {
 		// A container may have none. What the driver says of itself is left.
-		o.Log.WarnContext(ctx, "no kernel log: XID events are not seen", "err", err)
+		o.Log.WarnContext(ctx, "no kernel log: XID events are not reported", "err", err)
 		m.watch.Kernel = nil
 	}
 	return m, nil

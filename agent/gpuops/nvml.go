@@ -34,7 +34,7 @@ func (l *Library) See(ctx context.Context) (gpu.Seen, error) {
 		err = json.Unmarshal(text, &seen)
 	}
 	if err != nil {
-		l.Log.WarnContext(ctx, "NVML does not answer; asking nvidia-smi", "err", err)
+		l.Log.WarnContext(ctx, "NVML does not respond; using nvidia-smi", "err", err)
 		return l.Tool.See(ctx)
 	}
 	if seen.Hostname, err = os.Hostname(); err != nil {

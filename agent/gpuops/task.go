@@ -133,7 +133,7 @@ func (d diagnostics) device(ctx context.Context, uuid string) (protocol.GPU, err
 	}
 	i := slices.IndexFunc(inventory.GPUs, func(g protocol.GPU) bool { return g.UUID == uuid })
 	if i < 0 {
-		return protocol.GPU{}, protocol.Reject(protocol.ParamsInvalid, "%s is not on this host", uuid)
+		return protocol.GPU{}, protocol.Reject(protocol.ParamsInvalid, "%s is not on this node", uuid)
 	}
 	return inventory.GPUs[i], nil
 }

@@ -53,7 +53,7 @@ func Start(ctx context.Context, path string, args ...string) ([]byte, error) {
 func result(ctx context.Context, out *bytes.Buffer, err error) ([]byte, error) {
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("the child did not answer in time: %w", ctx.Err())
+		return nil, fmt.Errorf("the child process did not respond in time: %w", ctx.Err())
 	case err != nil:
 		return nil, fmt.Errorf("running the child: %w", err)
 	}
@@ -67,7 +67,7 @@ type limitedWriter struct {
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	if len(p) > w.left {
-		return 0, errors.New("the child prints too much")
+		return 0, errors.New("the output of the child process is too long")
 	}
 	w.left -= len(p)
 	return w.into.Write(p)

@@ -44,7 +44,7 @@ func OpenLedger(path, boot string) (*Ledger, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, fmt.Errorf("reading kept events: %w", err)
+		return nil, fmt.Errorf("reading stored events: %w", err)
 	case json.Unmarshal(text, l) != nil:
 		*l = Ledger{path: path}
 	}
@@ -129,7 +129,7 @@ func (l *Ledger) Reports(gpus []protocol.GPU) (all []protocol.HealthReport) {
 func (l *Ledger) Save() error {
 	text, err := json.Marshal(l)
 	if err != nil {
-		return fmt.Errorf("encoding kept events: %w", err)
+		return fmt.Errorf("encoding stored events: %w", err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(l.path), ".health-*")
 	if err != nil {

@@ -119,10 +119,10 @@ func memory(_ context.Context, root string) (all []protocol.HealthReport, err er
 		lost += counter(filepath.Join(mc, "ue_count"))
 	}
 	if lost > 0 {
-		all = append(all, NewReport("memory", "", "memory_uncorrected", "host memory lost data"))
+		all = append(all, NewReport("memory", "", "memory_uncorrected", "the node memory has lost data"))
 	}
 	if corrected >= manyCorrected {
-		all = append(all, NewReport("memory", "", "memory_corrected", "host memory corrects many errors"))
+		all = append(all, NewReport("memory", "", "memory_corrected", "the node memory corrects many errors"))
 	}
 	return orWell(all, "memory"), nil
 }
@@ -195,7 +195,7 @@ func clockHealth(state int, t syscall.Timex) (all []protocol.HealthReport) {
 		all = append(all, unsynchronised())
 	}
 	if t.Maxerror > farOff && t.Status&unsteered == 0 {
-		all = append(all, NewReport("clock", "", "clock_offset", "the clock may be half a minute off"))
+		all = append(all, NewReport("clock", "", "clock_offset", "the clock may have an offset of 30 seconds"))
 	}
 	return orWell(all, "clock")
 }

@@ -208,12 +208,12 @@ func (w *Watch) heard(ctx context.Context, gpus []protocol.GPU, now time.Time) [
 		more, lost, err := w.Kernel.ReadInto(w.Ledger, now)
 		changed = changed || more
 		if err != nil || lost {
-			w.Log.WarnContext(ctx, "kernel log not read whole", "lost", lost, "err", err)
+			w.Log.WarnContext(ctx, "kernel log not read completely", "lost", lost, "err", err)
 		}
 	}
 	if changed {
 		if err := w.Ledger.Save(); err != nil {
-			w.Log.ErrorContext(ctx, "events not kept", "err", err)
+			w.Log.ErrorContext(ctx, "events not stored", "err", err)
 		}
 	}
 	return w.Ledger.Reports(gpus)
@@ -275,7 +275,7 @@ func Child(ctx context.Context, name, root string, out func([]byte) error) error
 func Print(a Answer, out func([]byte) error) error {
 	text, err := json.Marshal(a)
 	if err != nil {
-		return fmt.Errorf("encoding the answer: %w", err)
+		return fmt.Errorf("encoding the response: %w", err)
 	}
 	return out(text)
 }

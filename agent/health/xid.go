@@ -131,7 +131,7 @@ func MergeHealth(gpus []protocol.GPU, reports []protocol.HealthReport) {
 			}
 		}
 		if !said {
-			Worsen(&gpus[i], protocol.Unknown, "no source speaks of it")
+			Worsen(&gpus[i], protocol.Unknown, "no source reports it")
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (c *Client) greet(l *link) error {
 	m, err := readMessage(l.conn, frameWithin)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the helper did not answer; perhaps another process is connected: %w", err)
+		return fmt.Errorf("the helper did not respond; another process may be connected: %w", err)
 	case m.Hello == nil:
 		return errors.New("the helper did not introduce itself")
 	}
@@ -113,7 +113,7 @@ func readMessage(conn net.Conn, first time.Duration) (m message, err error) {
 		return m, err
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("not an answer: %w", err)
+		return m, fmt.Errorf("not a valid response: %w", err)
 	}
 	return m, nil
 }
@@ -138,7 +138,7 @@ func (c *Client) attend(ctx context.Context, l *link) {
 		if err != nil {
 			c.disconnect(l)
 			if ctx.Err() == nil {
-				c.Log.WarnContext(ctx, "helper gone", "err", err)
+				c.Log.WarnContext(ctx, "helper disconnected", "err", err)
 			}
 			return
 		}
@@ -214,7 +214,7 @@ func (c *Client) call(ctx context.Context, r request) (message, error) {
 		c.mu.Lock()
 		delete(l.waiting, r.ID)
 		c.mu.Unlock()
-		return message{}, fmt.Errorf("the helper did not answer %s: %w", r.Call, ctx.Err())
+		return message{}, fmt.Errorf("the helper did not respond to %s: %w", r.Call, ctx.Err())
 	}
 }
 
@@ -278,7 +278,7 @@ func (c *Client) Plan(ctx context.Context) ([]runner.Plan, error) {
 
 func missing(is bool) error {
 	if is {
-		return errors.New("the helper's answer is empty")
+		return errors.New("the response of the helper is empty")
 	}
 	return nil
 }

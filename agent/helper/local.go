@@ -275,7 +275,7 @@ func (l *Local) Heard(ctx context.Context, word ReportAck) error {
 		}
 		return nil
 	}
-	l.Log.ErrorContext(ctx, "the control plane knows a later life of this node: its disk was restored, or copied. Tasks are refused until the node is enrolled again")
+	l.Log.ErrorContext(ctx, "the control plane has a later state of this node: its disk was restored or copied. Tasks are rejected until the node is enrolled again")
 	return l.runner.Lose("the control plane knows a later life of this node")
 }
 
@@ -352,7 +352,7 @@ func recall(ctx context.Context, o Options) (*journal.Journal, error) {
 		j, err = journal.Open(which)
 	}
 	if isLost(err) {
-		o.Log.ErrorContext(ctx, "journal lost; tasks are refused until the node is enrolled again", "err", err)
+		o.Log.ErrorContext(ctx, "journal lost; tasks are rejected until the node is enrolled again", "err", err)
 		return nil, nil //nolint:nilnil // a runner without journal is the answer
 	}
 	return j, err

@@ -11,17 +11,17 @@ import (
 func peerOf(c *net.UnixConn) (uid int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, fmt.Errorf("looking who calls: %w", err)
+		return 0, fmt.Errorf("identifying the caller: %w", err)
 	}
 	var cred *syscall.Ucred
 	var asked error
 	if err := raw.Control(func(fd uintptr) {
 		cred, asked = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	}); err != nil {
-		return 0, fmt.Errorf("looking who calls: %w", err)
+		return 0, fmt.Errorf("identifying the caller: %w", err)
 	}
 	if asked != nil {
-		return 0, fmt.Errorf("looking who calls: %w", asked)
+		return 0, fmt.Errorf("identifying the caller: %w", asked)
 	}
 	return int(cred.Uid), nil
 }

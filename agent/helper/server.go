@@ -57,7 +57,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 func (s *Server) admit(ctx context.Context, conn *net.UnixConn) {
 	uid, err := peerOf(conn)
 	if err != nil || uid != s.UID {
-		s.Log.WarnContext(ctx, "stranger refused", "uid", uid, "err", err)
+		s.Log.WarnContext(ctx, "unknown caller rejected", "uid", uid, "err", err)
 		_ = conn.Close()
 		return
 	}
@@ -109,7 +109,7 @@ func (s *Server) attend(ctx context.Context, c *activeConn) {
 	defer stop()
 	defer c.leave()
 	if err := s.greet(c); err != nil {
-		s.Log.WarnContext(ctx, "caller refused", "err", err)
+		s.Log.WarnContext(ctx, "caller rejected", "err", err)
 		return
 	}
 	calls.Go(func() { c.write() })
@@ -117,7 +117,7 @@ func (s *Server) attend(ctx context.Context, c *activeConn) {
 	for {
 		r, err := read(c.conn, 0)
 		if err != nil {
-			s.Log.InfoContext(ctx, "caller gone", "err", err)
+			s.Log.InfoContext(ctx, "caller disconnected", "err", err)
 			return
 		}
 		select {

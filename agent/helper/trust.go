@@ -34,7 +34,7 @@ type TrustState struct {
 const trustFile = "belief.json"
 
 // ErrNotEnrolled means that root has not told this half which node it is.
-var ErrNotEnrolled = errors.New("this host is not enrolled: run gpuaas-agent install with a token")
+var ErrNotEnrolled = errors.New("this node is not enrolled: run gpuaas-agent install with a token")
 
 // LoadTrustState reads the belief in dir.
 func LoadTrustState(dir string) (b TrustState, err error) {
@@ -42,7 +42,7 @@ func LoadTrustState(dir string) (b TrustState, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, ErrNotEnrolled
 	} else if err != nil {
-		return b, fmt.Errorf("reading belief: %w", err)
+		return b, fmt.Errorf("reading trust state: %w", err)
 	}
 	if err := json.Unmarshal(text, &b); err != nil || len(b.TaskKeys) == 0 || b.Node == (ids.Node{}) {
 		return b, fmt.Errorf("%s is damaged: enrol the node again: %w", trustFile, errors.Join(err, ErrNotEnrolled))
@@ -54,10 +54,10 @@ func LoadTrustState(dir string) (b TrustState, err error) {
 func (b TrustState) Save(dir string) error {
 	text, err := json.MarshalIndent(b, "", " ")
 	if err != nil {
-		return fmt.Errorf("encoding belief: %w", err)
+		return fmt.Errorf("encoding trust state: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("saving belief: %w", err)
+		return fmt.Errorf("saving trust state: %w", err)
 	}
 	return durable.Write(filepath.Join(dir, trustFile), text, 0o600)
 }
@@ -165,7 +165,7 @@ func (l *Local) UpdateTrust(ctx context.Context, s protocol.Signed) error {
 		return err
 	}
 	l.belief = next
-	l.Log.InfoContext(ctx, "trust statement taken", "sequence", next.Sequence, "task_keys", len(next.TaskKeys))
+	l.Log.InfoContext(ctx, "trust statement applied", "sequence", next.Sequence, "task_keys", len(next.TaskKeys))
 	return nil
 }
 

@@ -97,7 +97,7 @@ func (j *Journal) anchored() (bool, error) {
 		return false, nil //nolint:nilerr // cut by a crash: as good as none
 	}
 	if m.ID == j.head.ID && (m.Boot > j.head.Boot || m.Writes > j.writes) {
-		return false, fmt.Errorf("it stands at boot %d and writing %d, and had come to %d and %d: %w", j.head.Boot, j.writes, m.Boot, m.Writes, ErrLost)
+		return false, fmt.Errorf("it is at boot %d and write %d, but was at %d and %d: %w", j.head.Boot, j.writes, m.Boot, m.Writes, ErrLost)
 	}
 	return m.ID == j.head.ID, nil
 }

@@ -79,7 +79,7 @@ type Journal struct {
 }
 
 // ErrLost means that the journal of an enrolled node is not there, or is another.
-var ErrLost = errors.New("the journal is lost: this node no longer knows what it was told. Enrol it again")
+var ErrLost = errors.New("the journal is lost: this node no longer knows its completed tasks. Enrol it again")
 
 // Options say which journal is opened.
 type Options struct {
@@ -232,7 +232,7 @@ func (j *Journal) load() error {
 	}
 	for _, id := range j.head.Allocations {
 		if _, ok := j.records[id]; !ok {
-			return fmt.Errorf("the record of allocation %s is gone: %w", id, ErrLost)
+			return fmt.Errorf("the record of allocation %s is missing: %w", id, ErrLost)
 		}
 	}
 	j.writes = max(j.writes, j.head.Writes)

@@ -87,7 +87,7 @@ func (h *Host) Kill(_ context.Context, pid int) error {
 	return nil
 }
 
-var errNoScrubber = errors.New("nothing on this host overwrites GPU memory: name a program as scrub in agent.yaml")
+var errNoScrubber = errors.New("no program overwrites GPU memory: name a program as scrub in agent.yaml")
 
 // Scrub implements hook.Devices. It refuses a device that is in use: what its user
 // holds would stay.

@@ -58,7 +58,7 @@ func (h *Host) inspectHome(name string, mounts map[string]mounted) (home step.Ho
 	open := disk.kind == "ext4" && err == nil && target == p.inside
 	home = step.Home{GiB: info.Size() / gib, Open: open, Lost: !open && !h.exists(p.plain), Sealed: !h.exists(p.plain)}
 	if open && !disk.harmless() {
-		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, ordered nodev and nosuid", p.disk, disk.options))
+		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, expected nodev and nosuid", p.disk, disk.options))
 	}
 	return home, wrong
 }
@@ -82,7 +82,7 @@ func (h *Host) PutHome(ctx context.Context, name string, uid int, size int64) er
 	}
 	switch {
 	case have.Open && len(wrong) > 0:
-		return fmt.Errorf("%s: somebody mounted it anew", wrong[0])
+		return fmt.Errorf("%s: another mount replaces it", wrong[0])
 	case have.Open && have.GiB < size:
 		return h.growHome(ctx, name, mounts[homeFiles(name).disk].source, size)
 	case have.Open: // a home never shrinks
@@ -184,7 +184,7 @@ func (h *Host) homeSpace(of string, size int64) error {
 	}
 	const mostShare = 95 // percent; the rest is the host's
 	if promised > total/100*mostShare {
-		return fmt.Errorf("a home of %d GiB does not fit: %d GiB would be promised of %d", size, promised/gib, total/gib)
+		return fmt.Errorf("a home directory of %d GiB does not fit: %d GiB of %d would be assigned", size, promised/gib, total/gib)
 	}
 	return nil
 }
@@ -354,7 +354,7 @@ func (h *Host) RemoveHome(ctx context.Context, name string, uid int) error {
 	}
 	// It is memory, and so not in the image.
 	if err := os.RemoveAll(h.path(ShmDir, name)); err != nil {
-		return fmt.Errorf("removing what %s shared: %w", name, err)
+		return fmt.Errorf("removing shared files of %s: %w", name, err)
 	}
 	if err := h.punch(p.image); err != nil {
 		return fmt.Errorf("erasing the image of %s: %w", name, err)

@@ -50,7 +50,7 @@ type findings struct {
 func Inside(in io.Reader, out io.Writer) error {
 	var a attempts
 	if err := json.NewDecoder(io.LimitReader(in, maxFile)).Decode(&a); err != nil {
-		return fmt.Errorf("reading what to try: %w", err)
+		return fmt.Errorf("reading the probe request: %w", err)
 	}
 	groups, err := os.Getgroups()
 	if err != nil {

@@ -91,10 +91,10 @@ func opened(cards []card, l loaded) (own []card) {
 // wrongUser lists what the account itself has otherwise than we made it.
 func (h *Host) wrongUser(u user) (found []string) {
 	if u.gid != u.uid {
-		found = append(found, fmt.Sprintf("account: %s has group %d, ordered %d", u.name, u.gid, u.uid))
+		found = append(found, fmt.Sprintf("account: %s has group %d, expected %d", u.name, u.gid, u.uid))
 	}
 	if u.home != HomeOf(u.name) {
-		found = append(found, fmt.Sprintf("account: %s is at home in %s, ordered %s", u.name, u.home, HomeOf(u.name)))
+		found = append(found, fmt.Sprintf("account: %s is at home in %s, expected %s", u.name, u.home, HomeOf(u.name)))
 	}
 	err := h.lines(groupFile, func(line string) {
 		f := strings.Split(line, ":")
@@ -104,12 +104,12 @@ func (h *Host) wrongUser(u user) (found []string) {
 		}
 		for member := range strings.SplitSeq(f[3], ",") {
 			if member == u.name {
-				found = append(found, fmt.Sprintf("account: %s is in group %s, ordered in %s only", u.name, f[0], Group))
+				found = append(found, fmt.Sprintf("account: %s is in group %s, expected in %s only", u.name, f[0], Group))
 			}
 		}
 	})
 	if err != nil {
-		found = append(found, fmt.Sprintf("account: the groups of %s cannot be read, ordered %s", u.name, Group))
+		found = append(found, fmt.Sprintf("account: the groups of %s cannot be read, expected %s", u.name, Group))
 	}
 	return found
 }

@@ -46,7 +46,7 @@ func appendString(b, s []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) //nolint:gosec // far shorter than 4 GiB
 }
 
-var errForeignList = errors.New("not a list of ours")
+var errForeignList = errors.New("not a list of the platform")
 
 // revoked reads the serials of a list that revocations has made.
 func revoked(list []byte) (serials []uint64, err error) {
@@ -63,7 +63,7 @@ func revoked(list []byte) (serials []uint64, err error) {
 		serials = append(serials, binary.BigEndian.Uint64(rest[i:]))
 	}
 	if !bytes.Equal(revocations(serials), list) {
-		return nil, fmt.Errorf("%w: it holds more than serials", errForeignList)
+		return nil, fmt.Errorf("%w: it contains more than serial numbers", errForeignList)
 	}
 	return serials, nil
 }

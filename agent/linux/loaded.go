@@ -64,7 +64,7 @@ func (h *Host) slices(ctx context.Context, uids []int) (map[int]loaded, error) {
 	}
 	for _, uid := range uids {
 		if _, ok := found[uid]; !ok {
-			return nil, fmt.Errorf("systemd says nothing of %s", SliceOf(uid))
+			return nil, fmt.Errorf("systemd reports nothing about %s", SliceOf(uid))
 		}
 	}
 	return found, nil
@@ -103,29 +103,29 @@ func parseSlice(block string) (l loaded, ok bool) {
 // wrong lists what binds the tenant otherwise than our drop-in says.
 func (h *Host) wrong(l loaded, name string, own []card) (found []string) {
 	if l.policy != "closed" {
-		found = append(found, fmt.Sprintf("slice: %s has device policy %s, ordered closed", name, l.policy))
+		found = append(found, fmt.Sprintf("slice: %s has device policy %s, expected closed", name, l.policy))
 	}
 	want := h.allowed(own)
 	for _, device := range l.devices {
 		if !slices.Contains(want, device) {
-			found = append(found, fmt.Sprintf("slice: %s may open %s, ordered not", name, device))
+			found = append(found, fmt.Sprintf("slice: %s may open %s, expected not", name, device))
 		}
 	}
 	for _, device := range want {
 		if !slices.Contains(l.devices, device) {
-			found = append(found, fmt.Sprintf("slice: %s may not open %s, ordered so", name, device))
+			found = append(found, fmt.Sprintf("slice: %s may not open %s, expected so", name, device))
 		}
 	}
 	if l.swap != "0" {
-		found = append(found, fmt.Sprintf("slice: %s may swap %s, ordered 0", name, l.swap))
+		found = append(found, fmt.Sprintf("slice: %s may swap %s, expected 0", name, l.swap))
 	}
 	for _, path := range l.dropIns {
 		if path != dropIn(l.uid) && !strings.HasPrefix(path, "/usr/lib/") && !strings.HasPrefix(path, "/lib/") {
-			found = append(found, fmt.Sprintf("slice: %s is bound by %s too, ordered by nothing else", name, path))
+			found = append(found, fmt.Sprintf("slice: %s is also limited by %s, expected no other limit", name, path))
 		}
 	}
 	if target, err := readLink(h.path(manager(l.uid))); err != nil || target != nowhere {
-		found = append(found, fmt.Sprintf("slice: %s may run a systemd of its own, ordered none", name))
+		found = append(found, fmt.Sprintf("slice: %s may run a systemd of its own, expected none", name))
 	}
 	return found
 }
@@ -142,7 +142,7 @@ func (h *Host) Shut(ctx context.Context, user string, gpus []string) error {
 	}
 	i := slices.IndexFunc(users, func(u tenantOf) bool { return u.name == user })
 	if i < 0 {
-		return fmt.Errorf("%s is no tenant of this host, and opens %s", user, gpus[0])
+		return fmt.Errorf("%s is not a tenant of this node, but can open %s", user, gpus[0])
 	}
 	u := users[i]
 	bound, err := h.slices(ctx, []int{u.uid})

@@ -282,7 +282,7 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyAlgorithms: algorithms(hostKeys),
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			if !slices.ContainsFunc(hostKeys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }) {
-				return errors.New("whoever answers is not this host's sshd")
+				return errors.New("the responding process is not the sshd of this node")
 			}
 			return nil
 		},
@@ -303,7 +303,7 @@ func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempt
 		return f, fmt.Errorf("probing in the session: %w: %s", err, firstLine(says.String()))
 	}
 	if err := json.Unmarshal(out, &f); err != nil {
-		return f, fmt.Errorf("reading what the probe found: %w", err)
+		return f, fmt.Errorf("reading the result of the probe: %w", err)
 	}
 	return f, nil
 }
@@ -371,7 +371,7 @@ func (h *Host) hostKeys() (keys []ssh.PublicKey, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("this host's sshd has no keys")
+		return nil, errors.New("the sshd of this node has no host keys")
 	}
 	return keys, nil
 }

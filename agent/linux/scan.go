@@ -161,7 +161,7 @@ func (s *leftoverSearch) holds(dir, label string) {
 		for _, link := range links {
 			if stat, err := statLink(link); err == nil && int(stat.Uid) == s.uid {
 				target, _ := os.Readlink(link)
-				s.note("process %s holds %s of the tenant", label, target)
+				s.note("process %s uses %s of the tenant", label, target)
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func (s *leftoverSearch) namespace(dir, label string, seen map[string]bool) {
 	defer func() { _ = f.Close() }()
 	var uid uint32
 	if ioctlOwner(f, &uid) == nil && int(uid) == s.uid {
-		s.note("process %s lives in a user namespace of the tenant", label)
+		s.note("process %s is in a user namespace of the tenant", label)
 	}
 }
 
@@ -287,7 +287,7 @@ func (s *leftoverSearch) file(path string, stat *unix.Stat_t) {
 	case s.named(path, stat):
 		s.note("file %s is about the tenant", path)
 	case s.permitted(path):
-		s.note("file %s lets the tenant in", path)
+		s.note("file %s gives the tenant access", path)
 	}
 }
 

@@ -119,7 +119,7 @@ func (t departingTenant) unstart() error {
 	}
 	for _, path := range paths {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			return fmt.Errorf("removing what starts the tenant's work: %w", err)
+			return fmt.Errorf("removing units that start processes of the tenant: %w", err)
 		}
 	}
 	return nil
@@ -193,7 +193,7 @@ func (t departingTenant) survivors() error {
 	if len(found) == 0 {
 		found = append(found, "the control group "+t.group()+" is not empty")
 	}
-	return fmt.Errorf("uid %d still runs after everything was killed: %s", t.uid, strings.Join(found, "; "))
+	return fmt.Errorf("uid %d still has processes after the kill: %s", t.uid, strings.Join(found, "; "))
 }
 
 // processes lists those with the uid as any of theirs, whatever group they are in.

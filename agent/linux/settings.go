@@ -70,7 +70,7 @@ const ShmDir = "/dev/shm/gpuaas"
 // offSettings lists what is not as PutSettings leaves it.
 func (h *Host) offSettings() (found []string) {
 	off := func(format string, args ...any) {
-		found = append(found, fmt.Sprintf("settings: "+format+", ordered so", args...))
+		found = append(found, fmt.Sprintf("settings: "+format+", expected so", args...))
 	}
 	for _, s := range append(settingFiles(), setting{name: SSHDFile, text: sshdConf, mode: configMode}) {
 		if s.once && h.exists(s.name) {
@@ -90,7 +90,7 @@ func (h *Host) offSettings() (found []string) {
 		off("%s is not there", RevokedFile)
 	}
 	if have := h.text(sshdStamp); have != h.sshdHash() {
-		off("sshd has not taken its configuration since it changed")
+		off("sshd has not read its configuration since the last change")
 	}
 	for _, s := range h.sysctls() {
 		if have := h.text(s.path()); have != s.value {
@@ -149,7 +149,7 @@ func (h *Host) putPAM() error {
 		return fmt.Errorf("reading %s: %w", pamFile, err)
 	}
 	if len(text) == 0 {
-		return errors.New(pamFile + " is not there: is sshd installed?")
+		return errors.New(pamFile + " does not exist: is sshd installed?")
 	}
 	rest := string(text)
 	if before, after, found := strings.Cut(rest, pamBegin); found {

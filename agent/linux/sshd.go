@@ -89,7 +89,7 @@ func (h *Host) putSSHD(ctx context.Context) error {
 		return nil
 	}
 	if _, err := h.command(ctx, sshd, "-t"); err != nil {
-		return errors.Join(fmt.Errorf("sshd refuses its configuration: %w", err), h.restore(changed, before))
+		return errors.Join(fmt.Errorf("sshd rejects its configuration: %w", err), h.restore(changed, before))
 	}
 	if _, err := h.command(ctx, systemctl, "reload", "ssh.service"); err != nil {
 		return fmt.Errorf("reloading sshd: %w", err)

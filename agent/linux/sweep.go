@@ -51,14 +51,14 @@ func (t departingTenant) sweep(ctx context.Context) error {
 func sameMounts() error {
 	ours, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
-		return fmt.Errorf("reading our mount namespace: %w", err)
+		return fmt.Errorf("reading the mount namespace of the agent: %w", err)
 	}
 	theirs, err := os.Readlink("/proc/1/ns/mnt")
 	if err != nil {
-		return fmt.Errorf("reading the host's mount namespace: %w", err)
+		return fmt.Errorf("reading the mount namespace of the node: %w", err)
 	}
 	if ours != theirs {
-		return errors.New("the agent's root half runs in a mount namespace of its own and does not see the host's files: take the sandbox options that make one out of its unit")
+		return errors.New("the helper runs in its own mount namespace and cannot read the files of the node: remove the sandbox options that create it from its unit")
 	}
 	return nil
 }

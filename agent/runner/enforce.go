@@ -19,7 +19,7 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 	}
 	state, err := r.Host.Inspect(ctx)
 	if err != nil {
-		r.Log.WarnContext(ctx, "host not looked at; nothing enforced", "err", err)
+		r.Log.WarnContext(ctx, "state of the node not read; nothing enforced", "err", err)
 		return
 	}
 	r.mu.Lock()
@@ -92,5 +92,5 @@ func (r *Runner) stop(ctx context.Context, e protocol.Envelope, order protocol.O
 			return
 		}
 	}
-	r.Log.WarnContext(ctx, "tenant stopped: nothing was heard of the control plane", "allocation_id", e.Allocation)
+	r.Log.WarnContext(ctx, "tenant stopped: no response of the control plane", "allocation_id", e.Allocation)
 }

@@ -127,9 +127,9 @@ func (r *Runner) check(e protocol.Envelope) (Answer, error) {
 	case r.checks.inHand == e.Task:
 		return Answer{InHand: true}, nil
 	case slices.Contains(r.checks.done, e.Task):
-		return Answer{}, protocol.Reject(protocol.Replayed, "the check was made already")
+		return Answer{}, protocol.Reject(protocol.Replayed, "the check was already made")
 	case r.checks.inHand != ids.Task{}:
-		return Answer{}, protocol.Reject(protocol.SlotBusy, "another check is being made")
+		return Answer{}, protocol.Reject(protocol.SlotBusy, "another check is in progress")
 	}
 	if err := e.Fresh(r.Clock.Now()); err != nil {
 		return Answer{}, err

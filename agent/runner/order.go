@@ -41,7 +41,7 @@ func orderUpTo(record journal.Record, n int) (protocol.Order, error) {
 	}
 	base := provisioned(journal.Record{Tasks: record.Tasks[:n]})
 	if base == nil {
-		return order, protocol.Reject(protocol.ParamsInvalid, "the keys of an allocation that was not provisioned here")
+		return order, protocol.Reject(protocol.ParamsInvalid, "the keys of an allocation that is not on this node")
 	}
 	whole, err := base.Envelope.Order()
 	whole.PublicKeys, whole.UserCA, whole.Revoked = order.PublicKeys, order.UserCA, order.Revoked

@@ -39,7 +39,7 @@ func (p Plan) Changes() bool {
 // gone is over: its GPUs may be somebody else's.
 func (r *Runner) Plans(ctx context.Context) ([]Plan, error) {
 	if r.Journal == nil || r.Host == nil {
-		return nil, protocol.Reject(protocol.JournalLost, "nothing was ordered here that is remembered")
+		return nil, protocol.Reject(protocol.JournalLost, "the journal contains no task of this node")
 	}
 	plans := []Plan{}
 	for _, record := range r.Journal.All() {

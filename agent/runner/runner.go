@@ -151,7 +151,7 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 		return Answer{}, err
 	}
 	if since := r.Journal.Since(); e.SignedBefore(since) {
-		return Answer{}, protocol.Reject(protocol.Replayed, "signed before %s, when this host started: it may have been carried out already", since.UTC().Format(time.RFC3339))
+		return Answer{}, protocol.Reject(protocol.Replayed, "signed before the start of this node at %s: it may already be done", since.UTC().Format(time.RFC3339))
 	}
 	if err := r.fits(record, e, order); err != nil {
 		return Answer{}, err
@@ -163,9 +163,9 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 func (r *Runner) recordOf(t protocol.Type) error {
 	switch {
 	case t.OfAllocation() && r.Host == nil:
-		return protocol.Reject(protocol.TypeUnknown, "this node's driver only looks, it does not carry out %s", t)
+		return protocol.Reject(protocol.TypeUnknown, "the driver of this node only reads state and cannot run %s", t)
 	case !t.OfAllocation() && r.Handlers[t] == nil:
-		return protocol.Reject(protocol.TypeUnknown, "this build carries out no %s", t)
+		return protocol.Reject(protocol.TypeUnknown, "this build cannot run %s", t)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (r *Runner) recordOf(t protocol.Type) error {
 // fits refuses a task that what stands on the host does not allow.
 func (r *Runner) fits(record journal.Record, e protocol.Envelope, order protocol.Order) error {
 	if e.Type == protocol.RotateKeys && provisioned(record) == nil {
-		return protocol.Reject(protocol.ParamsInvalid, "allocation %s does not stand on this host", e.Allocation)
+		return protocol.Reject(protocol.ParamsInvalid, "allocation %s is not on this node", e.Allocation)
 	}
 	if e.Type == protocol.GPUReset {
 		return r.idle(e)

@@ -62,8 +62,8 @@ func TestDriftIsSeenAndHealed(t *testing.T) {
 	t.Parallel()
 
 	for way, says := range map[string]string{
-		sim.DriftKeys: "keys: 0 login keys open t-1 and 0 of them are others', ordered 1", sim.DriftAccount: "account: t-1 is gone, ordered with uid 200001",
-		sim.DriftProcess: "(xmrig) of uid 65534", sim.DriftAccess: "is also open to stranger, ordered nobody else",
+		sim.DriftKeys: "keys: 0 login keys open t-1 and 0 of them are unknown, expected 1", sim.DriftAccount: "account: t-1 is missing, expected with uid 200001",
+		sim.DriftProcess: "(xmrig) of uid 65534", sim.DriftAccess: "is also open to stranger, expected no other account",
 	} {
 		b := setup(t)
 		id := ids.New[ids.Allocation]()

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrUnable says that this build has no means.
-var ErrUnable = errors.New("this build cannot overwrite GPU memory: it was made without CUDA; name another program in agent.yaml, scrub")
+var ErrUnable = errors.New("this build cannot overwrite GPU memory, because it was built without CUDA; name another program as scrub in agent.yaml")
 
 // Result is what a scrub did.
 type Result struct {
@@ -37,7 +37,7 @@ func GPU(uuid string) (Result, error) {
 	r, err := overwrite(uuid)
 	r.GPU = uuid
 	if err == nil && r.WrittenMiB*100 < r.TotalMiB*leastPercent {
-		err = errors.New("only a part of the memory could be allocated: somebody still holds the rest")
+		err = errors.New("only a part of the memory could be allocated: another process uses the rest")
 	}
 	return r, err
 }

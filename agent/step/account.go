@@ -16,7 +16,7 @@ func account() Step {
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
 			s, err := h.Inspect(ctx)
 			if err != nil {
-				return fmt.Errorf("looking at the host: %w", err)
+				return fmt.Errorf("reading the state of the node: %w", err)
 			}
 			for _, a := range s.Accounts {
 				// A name or uid that somebody else has would give away that somebody's files.
@@ -38,9 +38,9 @@ func otherAccount(s State, o protocol.Order) []string {
 func missingAccount(s State, o protocol.Order) []string {
 	switch a, ok := s.account(o.User); {
 	case !ok:
-		return []string{fmt.Sprintf("account: %s is gone, ordered with uid %d", o.User, o.UID)}
+		return []string{fmt.Sprintf("account: %s is missing, expected with uid %d", o.User, o.UID)}
 	case a.UID != o.UID:
-		return []string{fmt.Sprintf("account: %s has uid %d, ordered %d", o.User, a.UID, o.UID)}
+		return []string{fmt.Sprintf("account: %s has uid %d, expected %d", o.User, a.UID, o.UID)}
 	}
 	return nil
 }

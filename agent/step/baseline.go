@@ -28,7 +28,7 @@ func baseline() Step {
 func offBaseline(s State, o protocol.Order) (found []string) {
 	for _, uuid := range o.GPUs {
 		if d, _ := s.device(uuid); len(d.Off) > 0 {
-			found = append(found, fmt.Sprintf("modes: %s has %s, ordered the baseline", uuid, strings.Join(d.Off, " and ")))
+			found = append(found, fmt.Sprintf("modes: %s has %s, expected the baseline", uuid, strings.Join(d.Off, " and ")))
 		}
 	}
 	return found

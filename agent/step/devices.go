@@ -39,7 +39,7 @@ func removeAccess() Step {
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
 			s, err := h.Inspect(ctx)
 			if err != nil {
-				return fmt.Errorf("looking at the host: %w", err)
+				return fmt.Errorf("reading the state of the node: %w", err)
 			}
 			return h.Shut(ctx, o.User, s.granted(o.User))
 		},
@@ -51,7 +51,7 @@ func removeAccess() Step {
 func shutOut(ctx context.Context, h Host, o protocol.Order) error {
 	s, err := h.Inspect(ctx)
 	if err != nil {
-		return fmt.Errorf("looking at the host: %w", err)
+		return fmt.Errorf("reading the state of the node: %w", err)
 	}
 	for _, user := range s.others(o) {
 		if err := h.Shut(ctx, user, o.GPUs); err != nil {
@@ -86,7 +86,7 @@ func otherSlice(s State, o protocol.Order) []string {
 		{"tasks", a.Limits.Tasks, o.Limits.Tasks},
 	} {
 		if limit.want != 0 && limit.have != limit.want {
-			found = append(found, fmt.Sprintf("%s: %s has %d, ordered %d", limit.name, o.User, limit.have, limit.want))
+			found = append(found, fmt.Sprintf("%s: %s has %d, expected %d", limit.name, o.User, limit.have, limit.want))
 		}
 	}
 	return append(found, a.wrong("slice")...)
@@ -94,13 +94,13 @@ func otherSlice(s State, o protocol.Order) []string {
 
 func otherAccess(s State, o protocol.Order) (found []string) {
 	if have := s.granted(o.User); !slices.Equal(have, o.GPUs) {
-		found = append(found, fmt.Sprintf("access: %s opens %d GPUs that are not those ordered, ordered %d", o.User, len(have), len(o.GPUs)))
+		found = append(found, fmt.Sprintf("access: %s opens %d GPUs that are not those ordered, expected %d", o.User, len(have), len(o.GPUs)))
 	}
 	for _, uuid := range o.GPUs {
 		d, _ := s.device(uuid)
 		for _, user := range d.Users {
 			if user != o.User {
-				found = append(found, fmt.Sprintf("access: %s is also open to %s, ordered nobody else", uuid, user))
+				found = append(found, fmt.Sprintf("access: %s is also open to %s, expected no other account", uuid, user))
 			}
 		}
 	}

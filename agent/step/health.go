@@ -23,7 +23,7 @@ func sick(s State, o protocol.Order) (found []string) {
 		d, ok := s.device(uuid)
 		switch {
 		case !ok:
-			found = append(found, uuid+" is not on this host")
+			found = append(found, uuid+" is not on this node")
 		case d.Health == protocol.Unhealthy || d.Health == protocol.Unknown:
 			found = append(found, fmt.Sprintf("%s is %s: %s", uuid, d.Health, strings.Join(d.Reasons, ", ")))
 		}

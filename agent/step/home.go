@@ -25,11 +25,11 @@ func otherHome(s State, o protocol.Order) []string {
 	case !ok:
 		return missingAccount(s, o)
 	case a.Home.Lost:
-		return []string{fmt.Sprintf("home: the key of %s died when the host started, ordered an open home", o.User)}
+		return []string{fmt.Sprintf("home: the key of %s was lost with the restart of the node, expected an open home", o.User)}
 	case a.Home.GiB == 0 || !a.Home.Open:
-		return []string{fmt.Sprintf("home: %s has none open, ordered one", o.User)}
+		return []string{fmt.Sprintf("home: %s has none open, expected one", o.User)}
 	case o.Limits.HomeGiB != 0 && a.Home.GiB < o.Limits.HomeGiB: // one never shrinks
-		return []string{fmt.Sprintf("home: %s has %d GiB, ordered %d", o.User, a.Home.GiB, o.Limits.HomeGiB)}
+		return []string{fmt.Sprintf("home: %s has %d GiB, expected %d", o.User, a.Home.GiB, o.Limits.HomeGiB)}
 	}
 	return a.wrong("home")
 }

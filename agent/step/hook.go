@@ -186,7 +186,7 @@ func look[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
 	s, err := h.Inspect(ctx)
 	if err != nil {
 		var zero T
-		return zero, fmt.Errorf("looking at the host: %w", err)
+		return zero, fmt.Errorf("reading the state of the node: %w", err)
 	}
 	return ask(s), nil
 }

@@ -47,7 +47,7 @@ func verifyKeys() Step {
 func proveLogin(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
 	s, err := h.Inspect(ctx)
 	if err != nil {
-		return fmt.Errorf("looking at the host: %w", err)
+		return fmt.Errorf("reading the state of the node: %w", err)
 	}
 	if err := clean(otherLogins(s, o), nil); err != nil {
 		return err
@@ -95,14 +95,14 @@ func otherLogins(s State, o protocol.Order) []string {
 	var found []string
 	have, want := keysOf(a.Keys), keysOf(o.PublicKeys)
 	if !slices.Equal(have, want) {
-		found = append(found, fmt.Sprintf("keys: %d login keys open %s and %d of them are others', ordered %d", len(have), o.User, len(others(have, want)), len(want)))
+		found = append(found, fmt.Sprintf("keys: %d login keys open %s and %d of them are unknown, expected %d", len(have), o.User, len(others(have, want)), len(want)))
 	}
 	var principals []string
 	if o.Principal != "" {
 		principals = []string{o.Principal}
 	}
 	if !slices.Equal(a.Principals, principals) {
-		found = append(found, fmt.Sprintf("principals: certificates for %d names open %s and %d of them are others', ordered %d",
+		found = append(found, fmt.Sprintf("principals: certificates for %d names open %s and %d of them are unknown, expected %d",
 			len(a.Principals), o.User, len(others(a.Principals, principals)), len(principals)))
 	}
 	return found

@@ -20,7 +20,7 @@ func network() Step {
 
 func otherNet(s State, o protocol.Order) []string {
 	if a, ok := s.account(o.User); ok && !a.Net {
-		return []string{fmt.Sprintf("network: no rules stand for %s, ordered some", o.User)}
+		return []string{fmt.Sprintf("network: %s has no rules, expected some", o.User)}
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func strangers(s State, o protocol.Order) []Process {
 
 func describe(processes []Process) (found []string) {
 	for _, p := range processes {
-		found = append(found, fmt.Sprintf("process: %d (%s) of uid %d runs on %s, ordered none", p.PID, plain(p.Command), p.UID, p.place()))
+		found = append(found, fmt.Sprintf("process: %d (%s) of uid %d runs on %s, expected none", p.PID, plain(p.Command), p.UID, p.place()))
 	}
 	return found
 }

@@ -23,7 +23,7 @@ func scan() Step {
 			}
 			s, err := h.Inspect(ctx)
 			if err != nil {
-				return fmt.Errorf("looking at the host: %w", err)
+				return fmt.Errorf("reading the state of the node: %w", err)
 			}
 			p.Checks = append(p.Checks, ReleaseChecks()...)
 			p.Scrubbed = append(p.Scrubbed, Scrubbed(s, o.GPUs)...)
@@ -48,7 +48,7 @@ func Remaining(s State, o protocol.Order) []string {
 				found = append(found, fmt.Sprintf("GPU %s is open to %v", uuid, d.Users))
 			}
 			if d.Dirty {
-				found = append(found, fmt.Sprintf("GPU %s holds memory that was not overwritten", uuid))
+				found = append(found, fmt.Sprintf("GPU %s has memory that was not overwritten", uuid))
 			}
 		}
 		if !present {

@@ -37,7 +37,7 @@ func verifyInside() Step {
 // means that everything is in place. Each begins with the field that differs and
 // ends with what was ordered, which the control plane reads as two values:
 //
-//	keys: 2 login keys open t-1 and 1 of them are others', ordered 1
+//	keys: 2 login keys open t-1 and 1 of them are others', expected 1
 func Differences(s State, o protocol.Order) []string {
 	found := missingAccount(s, o)
 	if a, ok := s.account(o.User); ok && len(found) == 0 {

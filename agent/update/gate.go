@@ -68,7 +68,7 @@ func (u *Updater) Guard(ctx context.Context, why func(context.Context) string) (
 	if err := u.undo(m, reason); err != nil {
 		return false, err
 	}
-	u.Log.WarnContext(ctx, "agent goes back to the build before", "version", m.Last.Previous, "from", m.Last.Version, "reason", reason)
+	u.Log.WarnContext(ctx, "the agent returns to the previous build", "version", m.Last.Previous, "from", m.Last.Version, "reason", reason)
 	return true, u.Services.Restart(ctx)
 }
 

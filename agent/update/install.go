@@ -54,7 +54,7 @@ func (u *Updater) copyIn(r protocol.Release, to string) error {
 	}
 	defer func() { _ = from.Close() }()
 	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
-		return protocol.Reject(protocol.StepFailed, "what is staged is no file")
+		return protocol.Reject(protocol.StepFailed, "the staged build is not a file")
 	}
 	if err := remove(to); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (u *Updater) examine(ctx context.Context, r protocol.Release, path string) 
 		return protocol.Reject(protocol.StepFailed, "the build does not run here: %v", err)
 	}
 	if said != r.Version {
-		return protocol.Reject(protocol.ParamsInvalid, "the build says that it is %q, the release is of %s", said, r.Version)
+		return protocol.Reject(protocol.ParamsInvalid, "the build reports version %q, the release is of %s", said, r.Version)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func queryVersion(ctx context.Context, path string) (string, error) {
 	}
 	words := strings.Fields(out.String())
 	if len(words) < 2 || words[0] != Binary { //nolint:mnd // its name and its version
-		return "", errors.New("it does not answer as an agent")
+		return "", errors.New("it does not respond as an agent")
 	}
 	return strings.TrimSuffix(words[1], ","), nil
 }

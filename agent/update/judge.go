@@ -19,15 +19,15 @@ func (u *Updater) evaluate(p protocol.AgentUpdateParams, floor string) (protocol
 	now := u.Clock.Now()
 	switch {
 	case r.Version != p.Version || r.Digest != p.Digest || r.Size != p.Size:
-		return r, protocol.Reject(protocol.ParamsInvalid, "the task asks for another build than the release is of")
+		return r, protocol.Reject(protocol.ParamsInvalid, "the task names another build than the release")
 	case r.Platform != u.Platform:
 		return r, protocol.Reject(protocol.ParamsInvalid, "a build for %s, this is %s", r.Platform, u.Platform)
 	case !now.Before(r.ExpiresAt):
-		return r, protocol.Reject(protocol.Expired, "the release expired at %s, here it is %s", r.ExpiresAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return r, protocol.Reject(protocol.Expired, "the release expired at %s, the time of this node is %s", r.ExpiresAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case now.Add(earlyBy).Before(r.IssuedAt):
-		return r, protocol.Reject(protocol.NotYetValid, "the release was issued at %s, here it is %s", r.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return r, protocol.Reject(protocol.NotYetValid, "the release was issued at %s, the time of this node is %s", r.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case !protocol.AtLeast(r.Version, floor):
-		return r, protocol.Reject(protocol.DowngradeRefused, "%s is below %s, the lowest version that this host may become", r.Version, floor)
+		return r, protocol.Reject(protocol.DowngradeRefused, "%s is below %s, the lowest version of this node", r.Version, floor)
 	}
 	return r, nil
 }

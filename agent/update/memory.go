@@ -70,7 +70,7 @@ func (u *Updater) recall() (m memory, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return memory{}, nil
 	} else if err != nil {
-		return m, fmt.Errorf("reading what was updated: %w", err)
+		return m, fmt.Errorf("reading the update state: %w", err)
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, protocol.Reject(protocol.JournalLost, "%s is damaged: how old a version may be is not known", filepath.Join(u.State, memoryFile))
@@ -81,7 +81,7 @@ func (u *Updater) recall() (m memory, err error) {
 func (u *Updater) storeState(m memory) error {
 	text, err := json.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("encoding what was updated: %w", err)
+		return fmt.Errorf("encoding the update state: %w", err)
 	}
 	return durable.Write(filepath.Join(u.State, memoryFile), text, 0o600)
 }

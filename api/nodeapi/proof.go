@@ -32,7 +32,7 @@ func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *protoc
 			// Broken, so that the release is ordered again, counted, and in the end shown
 			// to a person; the slot stays dirty.
 			a.Phase, a.Proof = protocol.Broken, nil
-			a.Message = fmt.Sprintf("proof: %v, ordered one that the node signed", err)
+			a.Message = fmt.Sprintf("proof: %v, expected one that the node signed", err)
 			i.unproven(ctx, node, *a)
 		}
 	}

@@ -312,7 +312,7 @@ func TestUntoldNamesSourcesAndTimes(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	b.want(status("c1", forge.Success, "x"), forge.OfPull("catalogue", 1, "plan"))
-	if err := b.PutOff(t.Context(), "catalogue", errs.New(errs.NotFound, "there is no secret at env:TOKEN"), time.Minute); err != nil {
+	if err := b.PutOff(t.Context(), "catalogue", errs.New(errs.NotFound, "no secret at env:TOKEN"), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	untold, err := b.Pending(t.Context(), b.pool, "")
@@ -320,7 +320,7 @@ func TestUntoldNamesSourcesAndTimes(t *testing.T) {
 		t.Errorf("%v, %v", untold, err)
 	}
 	shown, err := b.Of(t.Context(), "catalogue", "", 10)
-	if err != nil || len(shown) != 1 || shown[0].Fault != "there is no secret at env:TOKEN" {
+	if err != nil || len(shown) != 1 || shown[0].Fault != "no secret at env:TOKEN" {
 		t.Errorf("%+v, %v", shown, err)
 	}
 }

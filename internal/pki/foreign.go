@@ -50,7 +50,7 @@ func Accept(chain []*x509.Certificate, csr []byte, uri *url.URL, ttl time.Durati
 	public, ok := request.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	switch name, err := NameOf(leaf); {
 	case err != nil:
-		return Certificate{}, fmt.Errorf("the authority made a certificate without our name: %w", err)
+		return Certificate{}, fmt.Errorf("the authority issued a certificate without the requested name: %w", err)
 	case name.URI().String() != uri.String():
 		return Certificate{}, fmt.Errorf("the authority named %s, not %s", name.URI(), uri)
 	case len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 || leaf.IsCA:
@@ -58,11 +58,11 @@ func Accept(chain []*x509.Certificate, csr []byte, uri *url.URL, ttl time.Durati
 	case !ok || !public.Equal(leaf.PublicKey):
 		return Certificate{}, errors.New("the authority certified another key")
 	case !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
-		return Certificate{}, errors.New("the authority made no client certificate")
+		return Certificate{}, errors.New("the authority issued no client certificate")
 	case leaf.NotAfter.After(now.Add(ttl + slack)):
-		return Certificate{}, fmt.Errorf("the authority lets it live until %s, longer than %s", leaf.NotAfter.Format(time.RFC3339), ttl)
+		return Certificate{}, fmt.Errorf("the certificate is valid until %s, longer than %s", leaf.NotAfter.Format(time.RFC3339), ttl)
 	case !now.Before(leaf.NotAfter):
-		return Certificate{}, errors.New("the authority made an expired certificate")
+		return Certificate{}, errors.New("the authority issued an expired certificate")
 	}
 	return Certificate{Serial: SerialOf(leaf), Issuer: IssuerOf(leaf), NotAfter: leaf.NotAfter, Chain: chainPEM(chain)}, nil
 }

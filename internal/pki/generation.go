@@ -90,7 +90,7 @@ func (l *Local) load(n int, create bool) (g generation, err error) {
 		return g, err
 	}
 	if err := g.issuing.cert.CheckSignatureFrom(g.root.cert); err != nil {
-		return g, fmt.Errorf("%s in %s is not of the root beside it: %w", issuingFile(n), l.dir, err)
+		return g, fmt.Errorf("%s in %s does not belong to the root in the same folder: %w", issuingFile(n), l.dir, err)
 	}
 	return g, nil
 }

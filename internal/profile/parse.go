@@ -46,7 +46,7 @@ func known(path, where string, n *yaml.Node, keys []string) error {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if key := n.Content[i]; !slices.Contains(keys, key.Value) {
-			return invalid(path, key.Line, "unknown key %q in %s; there are %s", key.Value, where, strings.Join(keys, ", "))
+			return invalid(path, key.Line, "unknown key %q in %s; the keys are %s", key.Value, where, strings.Join(keys, ", "))
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func Find(getenv func(string) string) (Store, error) {
 	if home := getenv("HOME"); home != "" {
 		return Store{filepath.Join(home, ".config", "gpuaas", name)}, nil
 	}
-	return Store{}, errs.New(errs.ValidationError, "there is no place for profiles: HOME and GPUAAS_CONFIG_DIR are not set").
+	return Store{}, errs.New(errs.ValidationError, "no folder for profiles: HOME and GPUAAS_CONFIG_DIR are not set").
 		Try("set GPUAAS_CONFIG_DIR to a folder")
 }
 

@@ -76,8 +76,8 @@ func TestWritersTakeTurns(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"unknown key":            {"current: dev\nprofile: {}\n", `:2: unknown key "profile" in the file; there are current, profiles`},
-		"unknown key of profile": {"profiles:\n  dev:\n    url: x\n    tokn: y\n", `:4: unknown key "tokn" in profile dev; there are url, token,`},
+		"unknown key":            {"current: dev\nprofile: {}\n", `:2: unknown key "profile" in the file; the keys are current, profiles`},
+		"unknown key of profile": {"profiles:\n  dev:\n    url: x\n    tokn: y\n", `:4: unknown key "tokn" in profile dev; the keys are url, token,`},
 		"profile is no mapping":  {"profiles:\n  dev: http://x\n", `:2: profile dev must be a mapping`},
 		"not a mapping":          {"- a\n", `:1: the file must be a mapping`},
 		"wrong type":             {"profiles:\n  dev:\n    url: [a]\n", `line 3: cannot unmarshal`},

@@ -38,13 +38,13 @@ func Resolve(ctx context.Context, ref string) ([]byte, error) {
 		return nil, err
 	}
 	if !Valid(ref) {
-		return nil, errs.New(errs.SpecInvalid, "what should refer to a secret does not").Try("env:NAME, file:/path or credential:NAME")
+		return nil, errs.New(errs.SpecInvalid, "the value is not a reference to a secret").Try("env:NAME, file:/path or credential:NAME")
 	}
 	scheme, name, _ := strings.Cut(ref, ":")
 	switch scheme {
 	case "env":
 		if slices.ContainsFunc(own, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-			return nil, errs.New(errs.Forbidden, "%s belongs to the server, and no declaration may use it", ref)
+			return nil, errs.New(errs.Forbidden, "%s belongs to the server, and no object may use it", ref)
 		}
 		if value := os.Getenv(name); value != "" {
 			return []byte(value), nil
@@ -83,5 +83,5 @@ func read(ref, path string) ([]byte, error) {
 }
 
 func absent(ref string, cause error) *errs.Error {
-	return errs.New(errs.NotFound, "there is no secret at %s on this server", ref).Because(cause)
+	return errs.New(errs.NotFound, "no secret at %s on this server", ref).Because(cause)
 }

@@ -59,7 +59,7 @@ func TestChangedHardwareHoldsTheNode(t *testing.T) {
 		"another NUMA node": {func(h *protocol.Topology) { h.GPUs[0].NUMA = 1 }, "GPU 0 is on NUMA node 1, accepted 0"},
 		"another group":     {func(h *protocol.Topology) { h.GPUs[0].GroupWith = []string{"0000:1b:00.1"} }, "GPU 0 shares its IOMMU group with 0000:1b:00.1, accepted none"},
 		"swapped slots":     {func(h *protocol.Topology) { h.GPUs[0].PCI, h.GPUs[1].PCI = h.GPUs[1].PCI, h.GPUs[0].PCI }, "address of GPU 0 is 0000:43:00.0, accepted 0000:1b:00.0; address of GPU 1 is 0000:1b:00.0, accepted 0000:43:00.0"},
-		"another machine":   {func(h *protocol.Topology) { h.Machine.Serial = "m2" }, "the machine's serial number is m2, accepted n"},
+		"another machine":   {func(h *protocol.Topology) { h.Machine.Serial = "m2" }, "serial number is m2, accepted n"},
 		"a GPU off the bus": {func(h *protocol.Topology) {
 			h.GPUs[0].Serial, h.GPUs[0].VBIOS, h.GPUs[0].Link = "", "", protocol.Link{}
 		}, ""},

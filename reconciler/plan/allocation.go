@@ -280,7 +280,7 @@ func split(message string) (all []Difference) {
 		if field, words, ok := strings.Cut(sentence, ": "); ok && slices.Contains(fields, field) {
 			d.Field = field
 			var ordered bool
-			if d.Observed, d.Desired, ordered = strings.Cut(words, ", ordered "); !ordered {
+			if d.Observed, d.Desired, ordered = strings.Cut(words, ", expected "); !ordered {
 				d.Desired = "as ordered"
 			}
 		}

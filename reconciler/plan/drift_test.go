@@ -97,7 +97,7 @@ func TestDriftOfAllocations(t *testing.T) {
 		writes string
 	}{
 		"each field is one finding": {
-			broken("keys: 2 login keys, ordered 1; access: GPU-1 is open to bob, ordered nobody else; access: GPU-2 is open to bob, ordered nobody else"), limits,
+			broken("keys: 2 login keys, expected 1; access: GPU-1 is open to bob, expected nobody else; access: GPU-2 is open to bob, expected nobody else"), limits,
 			"ensure@1", "opened keys: \"2 login keys\", not \"1\"; heal by platform in 2m0s, costs 500 EUR\n" +
 				"opened access: \"GPU-1 is open to bob; GPU-2 is open to bob\", not \"nobody else\"; heal by platform in 2m0s\n",
 		},
@@ -107,7 +107,7 @@ func TestDriftOfAllocations(t *testing.T) {
 		},
 		"one that stands is written once": {broken("", stands(drifting()...), cheap), limits, "ensure@1", ""},
 		"one field is mended, another breaks": {
-			broken("process: 7 (xmrig), ordered none", stands(drifting()...), cheap), limits, "ensure@1",
+			broken("process: 7 (xmrig), expected none", stands(drifting()...), cheap), limits, "ensure@1",
 			"opened process: \"7 (xmrig)\", not \"none\"; heal by platform in 2m0s\nhealed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
 		"warn does nothing":    {broken("", cheap), rules(plan.Warn), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},

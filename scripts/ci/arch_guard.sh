@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a package imports what it may not, names another room's table, or
-# the node binary links a server's library.
+# Fails if a package violates the import rules, names a table of another package,
+# or if the agent links a library of the server.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

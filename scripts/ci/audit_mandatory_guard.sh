@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when something writes for a caller and reaches no audit row, or a table
-# leaves the list of those whose change the database refuses without one.
+# Fails if a write for a caller reaches no audit row, or if a table is removed from
+# the list of tables whose change the database rejects without one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a code is not in the contract, has no status, no advice or no place in
-# docs/reference/errors.md, or when a door answers an error that has no code.
+# Fails if an error code is not in the contract, has no status, no advice or no row in
+# docs/reference/errors.md, or if an API returns an error without a code.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fails when `make gen` changes, adds or removes a generated file. It compares
-# with the work tree, not with the last commit, so that it serves before one.
-# The files that it made again stay: they are the right ones.
+# Fails if `make gen` changes, adds or removes a generated file. The comparison uses the
+# work tree and not the last commit, so that the guard also works before a commit. The
+# generated files stay.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a contract takes something away from the clients of the last release,
-# and no `x-breaking: "reason"` in it says that this is meant. A release copies the
-# contracts to the released folders.
+# Fails if a contract breaks clients of the last release without an
+# `x-breaking: "reason"`. A release copies the contracts to the released folders.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

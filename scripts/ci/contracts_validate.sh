@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a contract is not well formed or breaks a rule of the house: names,
-# types, bounds, examples, pages, idempotency, preconditions, one form of failure.
+# Fails if a contract is not well-formed or violates a rule of the project: names,
+# types, bounds, examples, pages, idempotency, preconditions, one form of errors.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when an environment is not valid by the validator that a server uses, or
-# the policies do not evaluate to the tables that are compiled in.
+# Fails if an environment is invalid, or if the policies do not evaluate to the
+# compiled tables.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails on a Go file that gofmt would change.
+# Fails if gofmt would change a Go file.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when an operation has no roles, a role names no operation, or what is
-# mounted and what is written down differ, in either direction.
+# Fails if an operation has no role, a role names no operation, or if the mounted
+# routes differ from the contract.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

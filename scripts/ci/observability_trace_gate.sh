@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a router has no trace middleware, or an answer of the doors, refusals
-# included, has no span or no correlation id.
+# Fails if a router has no trace middleware, or if a response, errors included, has no
+# span or no correlation id.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a client cannot be generated from the whole contract, or does not
-# compile. Our own is made from a part: without the bodies of failures.
+# Fails if a client cannot be generated from the whole contract, or does not compile.
+# Our own client is generated without the bodies of errors.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

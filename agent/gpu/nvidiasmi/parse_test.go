@@ -282,7 +282,7 @@ func TestToolThatMisbehaves(t *testing.T) {
 
 	hung := tool(t, "sleep 60")
 	hung.Within = 50 * time.Millisecond
-	if _, err := hung.Inventory(t.Context()); err == nil || !strings.Contains(err.Error(), "did not answer") {
+	if _, err := hung.Inventory(t.Context()); err == nil || !strings.Contains(err.Error(), "did not respond") {
 		t.Errorf("hung: %v", err)
 	}
 	if _, err := (&nvidiasmi.Tool{Path: "nvidia-smi"}).Inventory(t.Context()); err == nil {

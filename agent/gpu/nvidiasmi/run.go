@@ -149,7 +149,7 @@ func (c *capped) result(run, late error, limit time.Duration) ([]byte, error) {
 	case c.full:
 		return nil, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
 	case late != nil:
-		return nil, fmt.Errorf("nvidia-smi did not answer in %s: %w", limit, late)
+		return nil, fmt.Errorf("nvidia-smi did not respond in %s: %w", limit, late)
 	case run != nil:
 		return nil, fmt.Errorf("running nvidia-smi: %w", run)
 	case c.kept.Len() == 0:

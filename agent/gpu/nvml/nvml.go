@@ -68,7 +68,7 @@ func ask[T any](v T, ret nvml.Return) (zero T) {
 func add(seen *gpu.Seen, index int, d nvml.Device) error {
 	uuid, ret := d.GetUUID()
 	if ret != nvml.SUCCESS || !strings.HasPrefix(uuid, "GPU-") {
-		return errors.New("it does not say who it is")
+		return errors.New("it reports no identity")
 	}
 	g := protocol.GPU{
 		Index: index, UUID: uuid, Serial: ask(d.GetSerial()), Model: ask(d.GetName()), VBIOS: ask(d.GetVbiosVersion()), Health: protocol.Healthy,

@@ -35,11 +35,11 @@ type Driver struct {
 // not there.
 func Open(stateDir string, node ids.Node, profile, hostname string) (*Driver, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
-		return nil, fmt.Errorf("opening simulated host: %w", err)
+		return nil, fmt.Errorf("opening simulated node: %w", err)
 	}
 	path := Path(stateDir)
 	if err := create(path, node, profile, hostname); err != nil {
-		return nil, fmt.Errorf("opening simulated host in %s: %w", filepath.Base(stateDir), err)
+		return nil, fmt.Errorf("opening simulated node in %s: %w", filepath.Base(stateDir), err)
 	}
 	return &Driver{path: path}, nil
 }
@@ -48,7 +48,7 @@ func Open(stateDir string, node ids.Node, profile, hostname string) (*Driver, er
 func (d *Driver) Stamp() (string, error) {
 	info, err := os.Stat(d.path)
 	if err != nil {
-		return "", fmt.Errorf("looking at simulated host: %w", err)
+		return "", fmt.Errorf("reading simulated node: %w", err)
 	}
 	var inode uint64
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -149,7 +149,7 @@ func (d *Driver) Reset(ctx context.Context, g protocol.GPU) error {
 	return d.act(ctx, "reset", func(h *Host) error {
 		i := slices.IndexFunc(h.GPUs, func(o *GPU) bool { return o.UUID == g.UUID })
 		if i < 0 {
-			return fmt.Errorf("%s is not on this host", g.UUID)
+			return fmt.Errorf("%s is not on this node", g.UUID)
 		}
 		if h.GPUs[i].lost() {
 			return errors.New("a GPU that has fallen off the bus cannot be reset")

@@ -79,7 +79,7 @@ type Process struct {
 // Path is where the file of a state directory lies.
 func Path(stateDir string) string { return filepath.Join(stateDir, "host.json") }
 
-var errNoHost = errors.New("no simulated host lives here")
+var errNoHost = errors.New("no simulated node in this folder")
 
 // Read returns the host as it is now.
 func Read(path string) (*Host, error) {
@@ -87,11 +87,11 @@ func Read(path string) (*Host, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, errNoHost)
 	} else if err != nil {
-		return nil, fmt.Errorf("reading simulated host: %w", err)
+		return nil, fmt.Errorf("reading simulated node: %w", err)
 	}
 	h := &Host{}
 	if err := json.Unmarshal(text, h); err != nil {
-		return nil, fmt.Errorf("reading simulated host %s: %w", path, err)
+		return nil, fmt.Errorf("reading simulated node %s: %w", path, err)
 	}
 	return h, nil
 }
@@ -166,11 +166,11 @@ func UUIDs(node ids.Node, profile string) ([]string, error) {
 func locked(path string, do func() error) error {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("locking simulated host: %w", err)
+		return fmt.Errorf("locking simulated node: %w", err)
 	}
 	defer func() { _ = lock.Close() }() // which also unlocks
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("locking simulated host: %w", err)
+		return fmt.Errorf("locking simulated node: %w", err)
 	}
 	return do()
 }
@@ -180,14 +180,14 @@ func locked(path string, do func() error) error {
 func write(path string, h *Host) error {
 	text, err := json.MarshalIndent(h, "", " ")
 	if err != nil {
-		return fmt.Errorf("encoding simulated host: %w", err)
+		return fmt.Errorf("encoding simulated node: %w", err)
 	}
 	temp := path + ".new" // one writer at a time holds the lock
 	if err := os.WriteFile(temp, text, 0o600); err != nil {
-		return fmt.Errorf("writing simulated host: %w", err)
+		return fmt.Errorf("writing simulated node: %w", err)
 	}
 	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("writing simulated host: %w", err)
+		return fmt.Errorf("writing simulated node: %w", err)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func Profiles() []string { return slices.Sorted(maps.Keys(profiles)) }
 func profileOf(name string) (Profile, error) {
 	p, ok := profiles[name]
 	if !ok {
-		return Profile{}, fmt.Errorf("no hardware profile %q; there are %s", name, strings.Join(Profiles(), ", "))
+		return Profile{}, fmt.Errorf("hardware profile %q does not exist; the profiles are %s", name, strings.Join(Profiles(), ", "))
 	}
 	return p, nil
 }

@@ -156,7 +156,7 @@ func TestTroubleExplainsItself(t *testing.T) {
 		"no way":    {second(sim.Drift(dir, "sideways")), "keys, account, process"},
 		"no GPU":    {sim.Fault(dir, 4, 79), "0 to 3"},
 		"no XID":    {sim.Fault(dir, 0, 0), "no XID"},
-		"no host":   {sim.Partition(t.TempDir()), "no simulated host"},
+		"no host":   {sim.Partition(t.TempDir()), "no simulated node"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.says) {
 			t.Errorf("%s: %v", what, c.err)

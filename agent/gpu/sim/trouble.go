@@ -65,7 +65,7 @@ func Drift(stateDir, way string) (did string, err error) {
 		case DriftGPU, DriftSerial:
 			return h.handle(way, &did)
 		default:
-			return fmt.Errorf("no drift %q; there are %s", way, strings.Join(Drifts(), ", "))
+			return fmt.Errorf("drift %q does not exist; the kinds are %s", way, strings.Join(Drifts(), ", "))
 		}
 		return nil
 	})
@@ -76,7 +76,7 @@ func Drift(stateDir, way string) (did string, err error) {
 func (h *Host) handle(way string, did *string) error {
 	i := slices.IndexFunc(h.GPUs, func(g *GPU) bool { return len(g.Users) == 0 })
 	if i < 0 {
-		return fmt.Errorf("every GPU of %s is held by a tenant; release one first", h.Hostname)
+		return fmt.Errorf("every GPU of %s has an allocation; release one first", h.Hostname)
 	}
 	g := h.GPUs[i]
 	if way == DriftGPU {
@@ -93,7 +93,7 @@ func (h *Host) handle(way string, did *string) error {
 func (h *Host) tenant() (string, error) {
 	names := slices.Sorted(maps.Keys(h.Accounts))
 	if len(names) == 0 {
-		return "", fmt.Errorf("%s has no tenant whose account could drift; create an allocation there first", h.Hostname)
+		return "", fmt.Errorf("%s has no allocation whose account could drift; create an allocation on it first", h.Hostname)
 	}
 	return names[0], nil
 }

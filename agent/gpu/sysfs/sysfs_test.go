@@ -113,7 +113,7 @@ func TestBusAndDriverMustAgree(t *testing.T) {
 		}
 	}
 	whole := gpu.Merge(host, seen)
-	if d := cmp.Diff([]string{"gpu 0000:9b:00.0: its driver says nothing"}, whole.Missing); d != "" || len(whole.GPUs) != 8 {
+	if d := cmp.Diff([]string{"gpu 0000:9b:00.0: the driver reports nothing"}, whole.Missing); d != "" || len(whole.GPUs) != 8 {
 		t.Error(d)
 	}
 	seen.Cards = append(seen.Cards, protocol.Card{PCI: "0000:ff:00.0", UUID: "x", Minor: -1}, protocol.Card{PCI: "0000:9b:00.0", UUID: "y", Minor: -1})
