@@ -152,7 +152,7 @@ func policiesRead(t *testing.T) map[string]bool {
 // sources are the texts of our Go files, without tests and without policies itself.
 func sources(t *testing.T) (texts []string) {
 	t.Helper()
-	for _, folder := range []string{"agent", "api", "cmd", "desired", "internal", "jobs", "observed", "platform", "product", "reconciler"} {
+	for _, folder := range []string{"agent", "api", "cli", "cmd", "desired", "gitops", "internal", "jobs", "observed", "platform", "product", "reconciler", "server", "services"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

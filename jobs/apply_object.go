@@ -72,8 +72,8 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 		}, func() error { return w.d.Catalog.RetireImage(ctx, tx, o.UID) })
 	case desired.KindNode:
 		node := ids.Node{UUID: o.UID.UUID}
-		return apply(o, gone, func(s desired.Node) error { return w.d.Inventory.Declare(ctx, tx, node, o.Name, s) },
-			func() error { return w.d.Inventory.Retire(ctx, tx, node) })
+		return apply(o, gone, func(s desired.Node) error { return w.d.NodeHealth.Declare(ctx, tx, node, o.Name, s) },
+			func() error { return w.d.NodeHealth.Retire(ctx, tx, node) })
 	case desired.KindPolicy:
 		return apply(o, gone, func(s desired.Policy) error {
 			return w.d.Policies.Set(ctx, tx, s.Key, policies.Scope(s.Scope), s.Value, o.Source.String())

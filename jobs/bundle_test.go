@@ -31,6 +31,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
+	"github.com/gpuaas/gpuaas/services"
 )
 
 // bundle is a world with workers at work. What the loop would enqueue the test
@@ -60,11 +61,16 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	b := &bundle{World: w, t: t, deps: &jobs.Deps{
-		DB: w.DB, Desired: w.Desired, Observed: &observed.Store{DB: w.DB}, Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints},
-		Allocations: w.Allocations, Inventory: w.Inventory, Catalog: w.Catalog, Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet},
-		Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB}, Hints: w.Hints, Log: quiet, Window: func() time.Duration { return time.Hour },
-		ObservationStale: func() time.Duration { return 5 * time.Minute }, Reports: &forge.Reports{DB: w.DB}, Development: true,
-		DriftRules: func() map[desired.Kind]plan.Rule { return nil }, Naming: ids.DefaultNaming, Figures: reconciler.NewMetrics(),
+		Services: &services.Services{
+			DB: w.DB, Desired: w.Desired, Observed: &observed.Store{DB: w.DB}, Allocations: w.Allocations, NodeHealth: w.Inventory, Catalog: w.Catalog,
+			Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet}, Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB},
+			Reports: &forge.Reports{DB: w.DB}, Hints: w.Hints, Naming: ids.DefaultNaming,
+		},
+		Policy: jobs.Policy{
+			Window: func() time.Duration { return time.Hour }, ObservationStale: func() time.Duration { return 5 * time.Minute },
+			DriftRules: func() map[desired.Kind]plan.Rule { return nil },
+		},
+		Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints}, Development: true, Figures: reconciler.NewMetrics(), Log: quiet,
 	}}
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,

@@ -40,12 +40,12 @@ func (w *checkHealth) Timeout(*river.Job[CheckHealth]) time.Duration { return ch
 
 func (w *checkHealth) Work(ctx context.Context, _ *river.Job[CheckHealth]) error {
 	for after := (ids.Node{}); ; {
-		some, err := w.d.Inventory.NeedRecheck(ctx, after, illAtOnce)
+		some, err := w.d.NodeHealth.NeedRecheck(ctx, after, illAtOnce)
 		if err != nil || len(some) == 0 {
 			return err
 		}
 		for _, id := range some {
-			err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) error { return w.d.Inventory.Recheck(ctx, tx, id) })
+			err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) error { return w.d.NodeHealth.Recheck(ctx, tx, id) })
 			if err != nil {
 				return fmt.Errorf("checking health of %s: %w", id, err)
 			}

@@ -95,7 +95,7 @@ func (w *checkMeters) silent(ctx context.Context, after ids.Allocation) ([]ids.A
 }
 
 func (w *checkMeters) unhealthy(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error) {
-	return w.d.Inventory.Unhealthy(ctx, after, metersAtOnce)
+	return w.d.NodeHealth.Unhealthy(ctx, after, metersAtOnce)
 }
 
 func (w *checkMeters) paused(ctx context.Context, after ids.Allocation) ([]ids.Allocation, error) {
@@ -167,7 +167,7 @@ func (w *checkMeters) lock(ctx context.Context, tx pgx.Tx, id ids.Allocation) (a
 // doubt is why nobody can vouch for an allocation, and until when somebody could.
 func (w *checkMeters) doubt(ctx context.Context, tx pgx.Tx, a allocation.Allocation, seen observed.Allocation) (metering.Cause, metering.Observation, error) {
 	last := observation(seen)
-	since, unhealthy, err := w.d.Inventory.UnhealthySince(ctx, tx, a.ID)
+	since, unhealthy, err := w.d.NodeHealth.UnhealthySince(ctx, tx, a.ID)
 	switch {
 	case err != nil:
 		return "", last, err

@@ -254,8 +254,8 @@ func TestLookKilledAnywhere(t *testing.T) {
 // killed has a server work one look over a database that dies.
 func (b *bundle) killed(t *testing.T, d *dying) {
 	t.Helper()
-	deps := *b.deps
-	deps.DB = d
+	deps, all := *b.deps, *b.deps.Services
+	all.DB, deps.Services = d, &all
 	const queue = "doomed"
 	doomed, err := river.NewClient(riverpgxv5.New(b.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: b.deps.Log, Workers: jobs.Workers(&deps), FetchPollInterval: 20 * time.Millisecond, FetchCooldown: 2 * time.Millisecond,

@@ -44,7 +44,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		for i, o := range objects {
 			nodes[i] = ids.Node(o.UID)
 		}
-		kept, err := w.d.Inventory.Specs(ctx, tx, nodes)
+		kept, err := w.d.NodeHealth.Specs(ctx, tx, nodes)
 		return each(objects, err, func(o desired.Object, s desired.Node) ([]field, bool) {
 			k, there := kept[ids.Node(o.UID)]
 			return nodeFields(o.Name, s, k), there

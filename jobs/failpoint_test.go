@@ -38,6 +38,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/services"
 )
 
 // TestMain turns this binary into a server that does one thing when it was started
@@ -74,7 +75,7 @@ func serveStep(ctx context.Context, step string) error {
 	quiet := slog.New(slog.DiscardHandler)
 	client, err := river.NewClient(riverpgxv5.New(db), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond, TestOnly: true,
-		Workers: jobs.Workers(&jobs.Deps{DB: db, Payments: payments, Hints: payments.Hints, Log: quiet}), Queues: map[string]river.QueueConfig{"billing": {MaxWorkers: 1}},
+		Workers: jobs.Workers(&jobs.Deps{Services: &services.Services{DB: db, Payments: payments, Hints: payments.Hints}, Log: quiet}), Queues: map[string]river.QueueConfig{"billing": {MaxWorkers: 1}},
 	})
 	if err != nil {
 		return err

@@ -18,31 +18,17 @@ import (
 	"github.com/riverqueue/river/rivertype"
 	"github.com/riverqueue/rivercontrib/otelriver"
 
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/gitops/forge"
-	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
-	"github.com/gpuaas/gpuaas/internal/hint"
-	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
-	"github.com/gpuaas/gpuaas/observed"
-	"github.com/gpuaas/gpuaas/platform/audit"
-	"github.com/gpuaas/gpuaas/platform/billing"
-	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
-	"github.com/gpuaas/gpuaas/platform/metering"
-	"github.com/gpuaas/gpuaas/platform/payment"
-	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/product/agentrelease"
-	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
-	"github.com/gpuaas/gpuaas/reconciler/plan"
+	"github.com/gpuaas/gpuaas/services"
 )
 
 // Logins are the policy values of logins on hosts.
@@ -52,46 +38,21 @@ type Logins struct {
 	StopAfterHours int
 }
 
-// Deps is what the workers work with.
+// Deps is what the workers need: all services, the mailboxes of nodes, and policies.
 type Deps struct {
-	DB          pg.Pool
-	Desired     *desired.Store
-	Observed    *observed.Store
-	Tasks       *nodetask.Store
-	Allocations *allocation.Service
-	Inventory   *nodehealth.Service
-	Releases    *agentrelease.Store
-	Catalog     *catalog.Service
-	Policies    *policies.Client
-	Metering    *metering.Service
-	Ledger      *ledger.Service
-	Billing     *billing.Service
-	Payments    *payment.Service
-	Audit       *audit.Service
-	// Logins says what a tenant's login on a host is bounded by. Nil: the host's own.
-	Logins func(sku, region string) Logins
+	*services.Services
+	Policy
+
+	Tasks *nodetask.Store
 	// UserCA lists the authorities that sign certificates of logins. Nil: none.
-	UserCA  func() []string
-	Reports *forge.Reports // nil: nobody speaks to forges
-	// Development allows a forge on this machine.
+	UserCA func() []string
+	// Development allows a forge on the local machine.
 	Development bool
-	Hints       *hint.Bus
-	Log         *slog.Logger
-	// Window is how often use is charged: billing.window_seconds.
-	Window func() time.Duration
-	// ObservationStale is for how long a node's last word is worth money:
-	// billing.observation_stale_seconds.
-	ObservationStale func() time.Duration
-	// Began is when this server began to listen. Silence before that is ours, and
-	// says nothing about a node. Zero: long ago.
-	Began time.Time
-	Clock clock.Clock
-	// DriftRules is what drift of each kind leads to: gitops.drift_policy.
-	DriftRules func() map[desired.Kind]plan.Rule
-	Naming     ids.Naming
-	Figures    *reconciler.Metrics // nil: nobody counts
-	// Sweeping is how often missed payments are looked for: payment.sweep_minutes.
-	Sweeping func() time.Duration
+	// Began is the time at which this server began to listen. Silence of a node before that is not
+	// evidence. Zero: long ago.
+	Began   time.Time
+	Figures *reconciler.Metrics // nil: not counted
+	Log     *slog.Logger
 }
 
 // Workers is the one list of the kinds of work.

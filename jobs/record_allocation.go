@@ -86,7 +86,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 	case plan.Expired:
 		return w.d.Allocations.Expire(ctx, tx, a)
 	case plan.EvictionScheduled, plan.EvictionCancelled, plan.EvictionDue:
-		leave, leaves, err := w.d.Inventory.Eviction(ctx, tx, a.ID)
+		leave, leaves, err := w.d.NodeHealth.Eviction(ctx, tx, a.ID)
 		if err != nil {
 			return err
 		}

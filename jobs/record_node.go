@@ -33,18 +33,18 @@ func (w *recordNode) Work(ctx context.Context, job *river.Job[reconciler.RecordN
 func (w *recordNode) record(ctx context.Context, tx pgx.Tx, args reconciler.RecordNode) error {
 	switch args.Event { //nolint:exhaustive // the others are of allocations
 	case plan.DrainStarted:
-		return w.d.Inventory.DrainStarted(ctx, tx, args.Node)
+		return w.d.NodeHealth.DrainStarted(ctx, tx, args.Node)
 	case plan.DrainCompleted:
-		return w.d.Inventory.Drained(ctx, tx, args.Node)
+		return w.d.NodeHealth.Drained(ctx, tx, args.Node)
 	case plan.DrainCancelled:
-		return w.d.Inventory.DrainCancelled(ctx, tx, args.Node)
+		return w.d.NodeHealth.DrainCancelled(ctx, tx, args.Node)
 	case plan.HoldExpired:
-		return w.d.Inventory.EndExpiredHolds(ctx, tx, args.Node)
+		return w.d.NodeHealth.EndExpiredHolds(ctx, tx, args.Node)
 	}
 	// Observed again under this transaction: the node may have spoken since.
 	silent, known, err := w.d.Observed.IsStale(ctx, tx, args.Node)
 	if err != nil || !known || silent != (args.Event == plan.ReportsStale) {
 		return err
 	}
-	return w.d.Inventory.Silent(ctx, tx, args.Node, silent)
+	return w.d.NodeHealth.Silent(ctx, tx, args.Node, silent)
 }

@@ -51,7 +51,7 @@ func (w *releaseAllocation) order(ctx context.Context, tx pgx.Tx, args reconcile
 		// A leak is let go of only while it is one: declared again, a newer plan
 		// decides.
 		if stands = args.Generation == 0; stands {
-			params.GPUs, err = w.d.Inventory.GPUsOf(ctx, tx, a.ID)
+			params.GPUs, err = w.d.NodeHealth.GPUsOf(ctx, tx, a.ID)
 		} else {
 			err = nil
 		}

@@ -6,119 +6,75 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/api/rest/riverui"
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/durable"
-	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/internal/pg"
-	"github.com/gpuaas/gpuaas/platform/audit"
-	"github.com/gpuaas/gpuaas/platform/billing"
-	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
-// serveAPI opens the door for people and programs.
+// serveAPI starts the API for users and service accounts.
 func (s *Server) serveAPI(ctx context.Context) error {
-	r, a := s.rooms, s.rooms.sets[RoleAPI]
-	river, err := riverui.New(ctx, r.queue, rest.RiverPath, s.cfg.Log)
+	a := s.services[RoleAPI]
+	river, err := riverui.New(ctx, a.Queue, rest.RiverPath, s.cfg.Log)
 	if err != nil {
 		return err
 	}
-	key, err := keptKey(filepath.Join(s.cfg.StateDir, "cursor.key"))
+	key, err := storedKey(filepath.Join(s.cfg.StateDir, "cursor.key"))
 	if err != nil {
 		return err
 	}
+	policy := identity.PolicyFrom(s.policies)
 	config := rest.Config{
-		Identity: a.identity, Catalog: a.catalog, Allocations: a.allocations, Inventory: a.inventory, Metering: a.metering, Ledger: a.ledger,
-		Billing: a.billing, Payments: a.payments,
-		Statements: &billing.Statements{DB: a.db, Identity: a.identity, Ledger: a.ledger, Metering: a.metering, Clock: s.cfg.Clock},
-		Events:     &stream.Server{Facts: &event.Store{DB: a.db}, Hints: r.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Desired:    a.desired, Changes: a.changes, History: a.changes.History, DB: a.db,
-		Trace: s.tracer().Trace, Hook: a.hook, Known: s.known,
-		Seen: a.seen, Machines: s.machines(),
-		AuditLog:       &audit.Service{DB: a.db},
-		APIKeysEnabled: func(c identity.Caller) bool { return r.policy.of(c).Bool(policies.AuthAPIKeysEnabled) },
-		Currency:       func() string { return r.policy.view().String(policies.BillingCurrency) },
+		Identity: a.Identity, Catalog: a.Catalog, Allocations: a.Allocations, Inventory: a.NodeHealth, Metering: a.Metering, Ledger: a.Ledger,
+		Billing: a.Billing, Payments: a.Payments, Statements: a.Statements,
+		Events:  &stream.Server{Facts: a.Events, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
+		Desired: a.Desired, Changes: a.Changes, History: a.History, DB: a.DB,
+		Trace: rest.Timeline{Services: a, Tasks: s.tasks[RoleAPI]}.Trace, Hook: a.Webhooks.Receive,
+		Known:          rest.ObjectReader{Services: a, Environment: s.cfg.Environment, Profile: s.cfg.Profile}.Known,
+		Seen:           a.ObservedAllocations,
+		Machines:       rest.NodeParts{Services: a, Tasks: s.tasks[RoleAPI], Installer: s.installer()},
+		AuditLog:       a.Audit,
+		APIKeysEnabled: func(c identity.Caller) bool { return policy(c).Bool(policies.AuthAPIKeysEnabled) },
+		Currency:       func() string { return s.policies.Latest().For().String(policies.BillingCurrency) },
 		Naming:         s.cfg.naming(), CursorKey: key, Front: s.cfg.Front,
-		Limits:       func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, r.policy.of(c)) },
-		SharedLimits: identity.Limits{DB: a.db},
-		Ready:        r.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Audit: a.audit, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Limits:       func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, policy(c)) },
+		SharedLimits: identity.Limits{DB: a.DB},
+		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Audit: rest.JobAudit(a.DB), Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
-	r.tellSignIn(&config, s.cfg.Profile.Development)
-	door, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request they answer
+	s.auth.configure(&config, s.policies, s.cfg.Profile.Development)
+	api, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
 	}
-	if err := s.figures.Register(door); err != nil {
+	if err := s.metrics.Register(api); err != nil {
 		return fmt.Errorf("registering the metrics of the API: %w", err)
 	}
-	server := door.HTTPServer()
+	server := api.HTTPServer()
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))
 	server.BaseContext = func(net.Listener) context.Context { return streams }
 	s.group.Go(func() error {
 		defer end()
 		return serveHTTP(ctx, server, s.apiListener, end)
 	})
-	s.group.Go(func() error { return door.ShareLimits(ctx) })
+	s.group.Go(func() error { return api.ShareLimits(ctx) })
 	return nil
 }
 
-// seen tells conditions what the hosts last said.
-func (s *set) seen(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error) {
-	list, err := s.observed.Allocations(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	seen := make(map[ids.Allocation]allocation.Seen, len(list))
-	for id, o := range list {
-		seen[id] = allocation.Seen{Reported: true, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
-	}
-	return seen, s.faults(ctx, of, seen)
+// installer makes the commands that install agents from this server.
+func (s *Server) installer() fleet.Installer {
+	return fleet.Installer{URL: s.nodeURL(), Authority: s.keys.Authority, Digest: func(platform string) (string, error) {
+		b, err := s.binaries.Find(platform)
+		return b.Digest, err
+	}}
 }
 
-// faults adds what holders of ill GPUs are to be told.
-func (s *set) faults(ctx context.Context, of []ids.Allocation, seen map[ids.Allocation]allocation.Seen) error {
-	which := make([]uuid.UUID, len(of))
-	for i, id := range of {
-		which[i] = id.UUID
-	}
-	shown, err := s.inventory.TenantFaults(ctx, s.db, which)
-	if err != nil {
-		return err
-	}
-	for id, faults := range shown {
-		a := ids.From[ids.Allocation](id)
-		one := seen[a]
-		one.FaultSince = faults[0].Since
-		texts := make([]string, len(faults))
-		for i, f := range faults {
-			texts[i] = f.Text
-		}
-		one.Fault = strings.Join(texts, " ")
-		seen[a] = one
-	}
-	return nil
-}
-
-// machines is the rooms' part in nodes, with the rights of the API.
-func (s *Server) machines() machines {
-	return machines{
-		set: s.rooms.sets[RoleAPI], queue: s.rooms.queue, naming: s.cfg.naming(),
-		url: s.nodeDoor(), authority: s.rooms.custody.Authority, binaries: s.rooms.binaries,
-	}
-}
-
-// nodeDoor is where hosts reach the node door: by the first name that it goes by, at
-// the port that it listens at, here or in another process.
-func (s *Server) nodeDoor() string {
+// nodeURL returns the address of the node API for nodes: its first configured name, at the port of
+// this or another process.
+func (s *Server) nodeURL() string {
 	at := s.cfg.NodeListen
 	if s.nodeListener != nil {
 		at = s.nodeListener.Addr().String()
@@ -133,16 +89,9 @@ func (s *Server) nodeDoor() string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// audit records what an administrator does to a job.
-func (s *set) audit(ctx context.Context, c identity.Caller, action, target string) error {
-	b := &pgx.Batch{}
-	audit.Queue(b, audit.Entry{Tenant: c.Tenant, Actor: c.Actor(), Action: action, Target: target, CorrelationID: c.CorrelationID})
-	return s.db.SendBatch(pg.WithScope(ctx, c.Scope(true)), b).Close()
-}
-
-// keptKey reads a key that outlives the process, or makes it: a page can be turned
-// and what was sealed be opened after a restart.
-func keptKey(path string) ([]byte, error) {
+// storedKey reads a key from its file, or creates it. Cursors and sealed secrets stay valid after a
+// restart.
+func storedKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if err == nil {
 		return key, nil
@@ -151,7 +100,7 @@ func keptKey(path string) ([]byte, error) {
 		return nil, err
 	}
 	if err := durable.Create(path, key, 0o600); err != nil {
-		// Another process was first: its key is the one.
+		// Another process was faster, so its key is in effect.
 		return os.ReadFile(path)
 	}
 	return key, nil

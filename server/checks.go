@@ -21,7 +21,7 @@ func (s *Server) checks() []rest.Check {
 }
 
 func (s *Server) askPostgres(ctx context.Context) (rest.Status, string) {
-	if err := s.rooms.pool(RoleAPI).Ping(ctx); err != nil {
+	if err := s.pool(RoleAPI).Ping(ctx); err != nil {
 		return rest.Down, err.Error()
 	}
 	return rest.OK, ""
@@ -60,7 +60,7 @@ func (s *Server) askSource(context.Context) (rest.Status, string) {
 }
 
 func (s *Server) askFleet(ctx context.Context) (rest.Status, string) {
-	silent, all, err := s.rooms.sets[RoleAPI].observed.StaleNodes(ctx)
+	silent, all, err := s.services[RoleAPI].Observed.StaleNodes(ctx)
 	switch {
 	case err != nil:
 		return rest.Degraded, err.Error()

@@ -1,10 +1,11 @@
-// Package serve wires the roles of a server: which room works with which, on
-// which pool, behind which listener. It decides nothing else.
+// Package server starts the roles of a server: it opens pools and listeners, builds the services of
+// each role, and connects hints. It contains no product logic.
 package server
 
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ type Role string
 // The roles that exist so far; terminal comes with terminals.
 const (
 	RoleAPI       Role = "api"       // REST, events, docs, sign-in, River UI
-	RoleNode      Role = "node"      // the mTLS door for agents
+	RoleNode      Role = "node"      // the mTLS API for agents
 	RoleReconcile Role = "reconcile" // the Git source, the loop
 	RoleWork      Role = "work"      // River workers
 	RoleRelay     Role = "relay"     // outbox to NATS
@@ -91,4 +92,11 @@ func (c Config) has(r Role) bool { return slices.Contains(c.Roles, r) }
 
 func (c Config) naming() ids.Naming {
 	return ids.Naming{Vendor: c.Profile.Vendor, Service: c.Profile.Service, Region: c.Profile.Region}
+}
+
+func (c Config) gitDir() string {
+	if c.GitDir != "" {
+		return c.GitDir
+	}
+	return filepath.Join(c.StateDir, "git")
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// refreshEvery is within how long a roll-over that was begun beside a running
-// server is noticed.
+// refreshEvery is the time within which a running server notices a key rotation.
 const refreshEvery = time.Second
 
-// watchKeys notices what a person or another server did to the keys.
+// watchKeys reads keys again that an operator or another server has changed.
 func (s *Server) watchKeys(ctx context.Context) error {
-	k := s.rooms.custody
+	k := s.keys
 	t := time.NewTicker(refreshEvery)
 	defer t.Stop()
 	var warn time.Time
@@ -29,9 +28,9 @@ func (s *Server) watchKeys(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		for what, refresh := range map[string]func(context.Context) error{"authority": k.Authority.Refresh, "task keys": k.Signer.Refresh, "user authority": k.Users.Refresh, "release keys": s.rooms.releases.keys.Refresh} {
+		for what, refresh := range map[string]func(context.Context) error{"authority": k.Authority.Refresh, "task keys": k.Signer.Refresh, "user authority": k.Users.Refresh, "release keys": s.releases.keys.Refresh} {
 			if err := refresh(ctx); err != nil && ctx.Err() == nil {
-				// What is known goes on being used.
+				// The keys in memory stay in use.
 				s.cfg.Log.WarnContext(ctx, "keys not read again", "component", "server", "keys", what, "err", err)
 			}
 		}
@@ -44,10 +43,9 @@ const (
 	warnEvery = 24 * time.Hour
 )
 
-// warnOfEnd says when our own authority must be rolled over. Those elsewhere have
-// warnings of their own.
+// warnOfEnd logs when the local CA must be rotated. Other CAs have warnings of their own.
 func (s *Server) warnOfEnd(ctx context.Context, now time.Time) {
-	local, ok := s.rooms.custody.Authority.(*pki.Local)
+	local, ok := s.keys.Authority.(*pki.Local)
 	if !ok {
 		return
 	}
@@ -58,8 +56,7 @@ func (s *Server) warnOfEnd(ctx context.Context, now time.Time) {
 	}
 }
 
-// agentDir is where the builds of the agent lie: beside this program, unless the
-// configuration says otherwise.
+// agentDir returns the folder of agent builds. By default it is the folder of this program.
 func (c Config) agentDir() string {
 	if c.AgentDir != "" {
 		return c.AgentDir

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,7 @@ import (
 	"github.com/riverqueue/river"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -23,19 +25,21 @@ import (
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/services"
 )
 
 // Server is a started server.
 type Server struct {
+	*shared
+
 	cfg   Config
-	rooms *rooms
 	nats  *nats.Conn
 	relay *event.Relay
 	sync  *sync.Syncer
 	stop  context.CancelFunc
 	group *errgroup.Group
-	// figures takes what each role counts, as the role starts.
-	figures *prometheus.Registry
+	// metrics contains the collectors of each role that has started.
+	metrics *prometheus.Registry
 
 	endTraces func(context.Context) error
 
@@ -47,13 +51,13 @@ type Server struct {
 // collecting it.
 const collectAt = 300
 
-// Start brings the roles up in order: schema, bus, policies, rooms, listeners.
-// It returns when every door answers.
+// Start starts the roles in order: schema, bus, policies, services, listeners. It returns when
+// every listener accepts connections.
 func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	s := &Server{cfg: cfg, figures: prometheus.NewRegistry()}
+	s := &Server{cfg: cfg, metrics: prometheus.NewRegistry()}
 	if s.endTraces, err = telemetry.Start(ctx, telemetry.Service{Name: "gpuaas", Version: version.Version, Environment: cfg.Environment}); err != nil {
 		return nil, err
 	}
@@ -77,10 +81,10 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.nats, err = cfg.NATS(); err != nil {
 		return nil, err
 	}
-	if err := carry(hints, s.nats); err != nil {
+	if err := forwardHints(hints, s.nats); err != nil {
 		return nil, err
 	}
-	if s.rooms, err = furnish(ctx, cfg, pools, hints, s.publicURL); err != nil {
+	if s.shared, err = build(ctx, cfg, pools, hints, s.publicURL); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
@@ -89,25 +93,25 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	return s, s.run(context.WithoutCancel(ctx))
 }
 
-// open takes the ports before anything runs, so that a taken one is a refusal
-// and not a half-started server.
+// open opens all listeners before anything runs, so that a port in use is an error and not a
+// half-started server.
 func (s *Server) open(ctx context.Context) (err error) {
-	for _, door := range []struct {
+	for _, listener := range []struct {
 		role    Role
 		address string
 		to      *net.Listener
 	}{{RoleAPI, s.cfg.Listen, &s.apiListener}, {RoleNode, s.cfg.NodeListen, &s.nodeListener}, {"", s.cfg.MetricsListen, &s.metricsListener}} {
-		if door.role != "" && !s.cfg.has(door.role) {
+		if listener.role != "" && !s.cfg.has(listener.role) {
 			continue
 		}
-		if *door.to, err = Listen(ctx, door.address, s.cfg.Roam); err != nil {
+		if *listener.to, err = Listen(ctx, listener.address, s.cfg.Roam); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// abandon lets go of what a failed start has taken.
+// abandon closes what a failed start has opened.
 func (s *Server) abandon() {
 	if s.stop != nil {
 		s.stop()
@@ -128,38 +132,29 @@ func (s *Server) run(ctx context.Context) error {
 	ctx, s.stop = context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	s.group = group
-	r := s.rooms
-	group.Go(func() error { return r.policy.client.Run(ctx) })
+	group.Go(func() error { return s.policies.Run(ctx) })
 	group.Go(func() error { return s.watchKeys(ctx) })
 	group.Go(func() error { s.publishOwn(ctx); return nil })
-	for _, one := range r.sets {
-		group.Go(func() error { return one.identity.Run(ctx) })
+	for _, one := range s.services {
+		group.Go(func() error { return one.Identity.Run(ctx) })
 	}
 	group.Go(func() error { return s.serveMetrics(ctx) })
 	if s.cfg.has(RoleReconcile) {
-		loop := &reconciler.Loop{
-			DB: r.pool(RoleReconcile), Jobs: r.jobs, Desired: r.sets[RoleReconcile].desired, Hints: r.hints, Limits: r.policy.loop,
-			Naming: s.cfg.naming(), Figures: r.drift, Log: s.cfg.Log,
-		}
-		group.Go(func() error { return loop.Run(ctx) })
-		if s.cfg.Source != nil {
-			s.sync = s.follower()
-			group.Go(func() error { return s.sync.Run(ctx) })
-		}
+		s.startLoop(ctx)
 	}
 	if s.cfg.has(RoleRelay) {
 		js, err := natsd.JetStream(s.nats)
 		if err != nil {
 			return err
 		}
-		s.relay = &event.Relay{DB: r.pool(RoleRelay), JS: js, Hints: r.hints, Environment: s.cfg.Environment, Log: s.cfg.Log, Clock: s.cfg.Clock}
+		s.relay = &event.Relay{DB: s.pool(RoleRelay), JS: js, Hints: s.hints, Environment: s.cfg.Environment, Log: s.cfg.Log, Clock: s.cfg.Clock}
 		group.Go(func() error { return s.relay.Run(ctx) })
 	}
 	if s.cfg.has(RoleWork) {
-		if err := r.jobs.Start(ctx); err != nil {
+		if err := s.jobs.Start(ctx); err != nil {
 			return fmt.Errorf("starting the workers: %w", err)
 		}
-		group.Go(func() error { return r.paces(ctx) })
+		group.Go(func() error { return s.followPeriods(ctx) })
 	}
 	if s.cfg.has(RoleNode) {
 		group.Go(func() error { return s.serveNodes(ctx) })
@@ -170,9 +165,30 @@ func (s *Server) run(ctx context.Context) error {
 	return nil
 }
 
-// carry lets hints reach other processes, and theirs reach this one. Both ways
-// may lose them.
-func carry(hints *hint.Bus, nc *nats.Conn) error {
+// startLoop starts the control loop and, where a source is configured, its sync.
+func (s *Server) startLoop(ctx context.Context) {
+	r := s.services[RoleReconcile]
+	loop := &reconciler.Loop{
+		DB: s.pools[RoleReconcile], Jobs: s.jobs, Desired: r.Desired, Hints: s.hints, Limits: reconciler.LimitsFrom(s.policies),
+		Naming: s.cfg.naming(), Figures: s.drift, Log: s.cfg.Log,
+	}
+	s.group.Go(func() error { return loop.Run(ctx) })
+	if s.cfg.Source == nil {
+		return
+	}
+	r.Reports.Jobs = s.jobs
+	s.sync = &sync.Syncer{
+		Desired: r.Desired, Change: r.Changes, Reports: r.Reports, Root: *s.cfg.Source,
+		Environment: s.cfg.Environment, Development: s.cfg.Profile.Development, Dir: s.cfg.gitDir(), Rules: sync.RulesFrom(s.policies),
+		Naming: s.cfg.naming(), Figures: sync.NewMetrics(), Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
+	}
+	r.Desired.Record = s.sync.Record
+	s.metrics.MustRegister(s.sync.Figures)
+	s.group.Go(func() error { return s.sync.Run(ctx) })
+}
+
+// forwardHints sends hints to other processes and receives theirs. Both ways may lose some.
+func forwardHints(hints *hint.Bus, nc *nats.Conn) error {
 	self := ids.New[ids.Object]().String()
 	hints.Forward = func(topic string) { _ = nc.Publish(hintSubject+topic, []byte(self)) }
 	_, err := nc.Subscribe(hintSubject+">", func(m *nats.Msg) {
@@ -188,33 +204,32 @@ func carry(hints *hint.Bus, nc *nats.Conn) error {
 
 const hintSubject = "hint."
 
-// Wait returns when the server has ended, with the reason if it was not asked to.
+// Wait returns when the server has ended. The error is nil after Stop.
 func (s *Server) Wait() error { return s.group.Wait() }
 
-// Failed is closed by the first role that ends by itself.
+// Failed receives the error of the first role that ends by itself.
 func (s *Server) Failed() <-chan error {
 	c := make(chan error, 1)
 	go func() { c <- s.group.Wait() }()
 	return c
 }
 
-// drainFor is how long what has been accepted may take to be answered.
+// drainFor is the time for accepted requests to end.
 const drainFor = 10 * time.Second
 
-// Stop ends the server in the order that loses nothing: doors, workers, bus,
-// database.
+// Stop ends the server in the order that loses nothing: listeners, workers, bus, database.
 func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainFor)
 	defer cancel()
 	s.stop()
 	err := s.group.Wait()
 	if s.cfg.has(RoleWork) {
-		if stopErr := stopJobs(ctx, s.rooms.jobs); err == nil {
+		if stopErr := stopJobs(ctx, s.jobs); err == nil {
 			err = stopErr
 		}
 	}
 	s.nats.Close()
-	closeAll(s.rooms.pools)
+	closeAll(s.pools)
 	if lost := s.endTraces(ctx); lost != nil {
 		s.cfg.Log.WarnContext(ctx, "last traces not sent", "component", "server", "err", lost)
 	}
@@ -228,24 +243,40 @@ func stopJobs(ctx context.Context, c *river.Client[pgx.Tx]) error {
 	return nil
 }
 
-// URL is where the API answers.
+// URL returns the address of the API.
 func (s *Server) URL() string { return "http://" + s.apiListener.Addr().String() }
 
-// NodeURL is where agents are answered.
+// NodeURL returns the address of the node API.
 func (s *Server) NodeURL() string { return "https://" + s.nodeListener.Addr().String() }
 
-// MetricsURL is where the metrics are read.
+// MetricsURL returns the address of the metrics.
 func (s *Server) MetricsURL() string {
 	return "http://" + s.metricsListener.Addr().String() + "/metrics"
 }
 
-// CA is the bundle that agents believe the node door by.
-func (s *Server) CA() []byte { return s.rooms.custody.Authority.Bundle() }
+// CA returns the certificates by which agents trust the node API.
+func (s *Server) CA() []byte { return s.keys.Authority.Bundle() }
 
-// headerWithin is how long a client may take to say what it wants.
+// headerWithin is the time for a client to send its header.
 const headerWithin = 5 * time.Second
 
 func (s *Server) serveMetrics(ctx context.Context) error {
-	server := &http.Server{Handler: s.metrics(), ReadHeaderTimeout: headerWithin, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	server := &http.Server{Handler: s.metricsHandler(), ReadHeaderTimeout: headerWithin, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	return serveHTTP(ctx, server, s.metricsListener, func() {})
 }
+
+// publicURL returns the address under which browsers reach this server. It is called while the
+// server listens.
+func (s *Server) publicURL() string {
+	if at := s.cfg.Front.URL; at != nil {
+		return strings.TrimSuffix(at.String(), "/")
+	}
+	return s.URL()
+}
+
+// Services returns the services with the rights of a role that runs here, or nil. An installation
+// for development uses them to create its first objects.
+func (s *Server) Services(r Role) *services.Services { return s.shared.services[r] }
+
+// Sync applies the present tree of the configured source and returns its revision.
+func (s *Server) Sync(ctx context.Context) (desired.Revision, error) { return s.sync.Sync(ctx) }

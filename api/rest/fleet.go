@@ -57,8 +57,8 @@ func (s *Server) CreateEnrolmentToken(ctx context.Context, req oapi.CreateEnrolm
 	}
 	shown := oapi.EnrolmentToken{Node: n.Name, Token: token.Token, ExpiresAt: token.ExpiresAt.UTC()}
 	if f := token.Install; f != nil {
-		facts := oapi.InstallFacts{Server: f.Server, CaFingerprint: f.CAFingerprint, Command: f.Command, Binaries: make([]oapi.AgentBinary, len(f.Binaries))}
-		for i, b := range f.Binaries {
+		facts := oapi.InstallFacts{Server: f.Server, CaFingerprint: f.CAFingerprint, Command: f.Command, Binaries: make([]oapi.AgentBinary, len(f.Builds))}
+		for i, b := range f.Builds {
 			facts.Binaries[i] = oapi.AgentBinary{Platform: b.Platform, Sha256: b.SHA256}
 		}
 		shown.Install = &facts

@@ -84,23 +84,12 @@ type NodeCertificate struct {
 	Reason                 string
 }
 
-// EnrolmentToken is what a machine comes in with.
+// EnrolmentToken is a token with which a node enrols.
 type EnrolmentToken struct {
 	Token     string
 	ExpiresAt time.Time
-	Install   *InstallFacts // nil where this server hands out no agent
+	Install   *fleet.Install // nil if this server has no agent build
 }
-
-// InstallFacts is what a host is told to install its agent by.
-type InstallFacts struct {
-	Server        string
-	CAFingerprint string
-	Binaries      []AgentBinary
-	Command       string
-}
-
-// AgentBinary is a build of the agent.
-type AgentBinary struct{ Platform, SHA256 string }
 
 // personOf is the person whom an actor of audit rows is.
 func personOf(actor string) (id uuid.UUID, ok bool) {

@@ -43,7 +43,7 @@ func NewServer() *cobra.Command {
 	f.StringVar(&flags.roles, "roles", "api,node,reconcile,work,relay", "which roles this process has")
 	f.StringVar(&flags.environment, "environment", "dev", "folder of environments/ with the fleet")
 	f.StringVar(&flags.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
-	f.StringVar(&flags.source, "source-name", server.SourceName, "name of that Git source; the profile refers to it for forge and signature verification")
+	f.StringVar(&flags.source, "source-name", sync.DefaultName, "name of that Git source; the profile refers to it for forge and signature verification")
 	f.StringVar(&flags.ref, "ref", "HEAD", "branch, tag or commit")
 	f.StringVar(&flags.listen, "listen", net.JoinHostPort("127.0.0.1", orElse(os.Getenv("PORT"), "8080")), "address of the API")
 	f.StringVar(&flags.publicURL, "public-url", os.Getenv("GPUAAS_PUBLIC_URL"), "external URL of the API, if a proxy terminates TLS")
@@ -94,7 +94,7 @@ func (f serverFlags) config(ctx context.Context) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, err
 	}
-	repo, err := server.OpenSource(os.Getenv, filepath.Join(f.stateDir, "git"), source.Spec{
+	repo, err := sync.OpenSource(os.Getenv, filepath.Join(f.stateDir, "git"), source.Spec{
 		Name: f.source, Location: f.repository, Ref: f.ref, Dirs: []string{"environments/" + f.environment}, AllowPrivate: true, AllowFile: true,
 	})
 	if err != nil {

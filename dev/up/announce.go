@@ -26,17 +26,6 @@ type seeded struct {
 	currency             string
 }
 
-func (i *installation) seedTenant(ctx context.Context) (seeded, error) {
-	s, err := i.server.Seed(ctx, i.profile.TestCreditMinor)
-	if err != nil {
-		return seeded{}, err
-	}
-	return seeded{
-		tenant: "dev", project: s.Project.String(), admin: s.Admin.Key, operator: s.Operator.Key, dev: s.Dev.Key,
-		balance: s.Balance, currency: s.Currency,
-	}, nil
-}
-
 // fleetWithin is how long the first screen waits for the nodes: it should not
 // say none when they are a moment away, nor hold up who asked for a thousand.
 const fleetWithin = 2 * time.Second
@@ -71,7 +60,7 @@ func (i *installation) announce(ctx context.Context) error {
 
 func (i *installation) awaitFleet(ctx context.Context) (active int) {
 	for end := time.After(fleetWithin); ; {
-		n, err := i.server.ActiveNodes(ctx)
+		n, err := i.activeNodes(ctx)
 		if err == nil && n >= i.fleet.nodes {
 			return n
 		}
@@ -86,7 +75,7 @@ func (i *installation) awaitFleet(ctx context.Context) (active int) {
 }
 
 func (i *installation) screen(ctx context.Context, active int, profilePath string) error {
-	declared, err := i.server.Declared(ctx)
+	declared, err := i.desiredNodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +99,7 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 	if i.payments != nil {
 		lines = slices.Insert(lines, slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), [2]string{"Payments", i.payments.url})
 	}
-	first, err := i.server.FirstAdminLink(ctx, firstAdmin)
+	first, err := i.firstAdminLink(ctx, firstAdmin)
 	if err != nil {
 		return err
 	}

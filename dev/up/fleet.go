@@ -64,7 +64,7 @@ type fleet struct {
 }
 
 func (i *installation) startFleet(ctx context.Context) (*fleet, error) {
-	declared, err := i.server.Declared(ctx)
+	declared, err := i.desiredNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ const tokenPause = 20 * time.Millisecond
 // plugged in before the paper about it is filed.
 func (i *installation) token(ctx context.Context, id ids.Node) (string, error) {
 	for {
-		token, err := i.server.EnrolmentToken(ctx, id)
+		token, err := i.enrolmentToken(ctx, id)
 		if errs.CodeOf(err) != errs.NotFound {
 			return token, err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/source"
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/server"
 )
 
 // readFleet finds where the fleet is declared and validates it, before anything
@@ -58,7 +57,7 @@ func findSource(cfg Config) (*sync.Root, error) {
 				if err != nil {
 					return nil, err
 				}
-				return &sync.Root{Name: server.SourceName, Git: repo, WorkTree: true}, nil
+				return &sync.Root{Name: sync.DefaultName, Git: repo, WorkTree: true}, nil
 			}
 		}
 		if dir == filepath.Dir(dir) {
@@ -69,7 +68,7 @@ func findSource(cfg Config) (*sync.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sync.Root{Name: server.SourceName, Builtin: files}, nil
+	return &sync.Root{Name: sync.DefaultName, Builtin: files}, nil
 }
 
 // apply makes the validated fleet desired before the first screen, so that what
@@ -85,5 +84,5 @@ func (i *installation) apply(ctx context.Context) error {
 	if len(rev.Waits) > 0 {
 		return errs.New(errs.ApprovalRequired, "%s", rev.Waits[0].Message).Try("gpuaas approve %d", rev.Revision)
 	}
-	return i.server.Simulate(ctx, i.generated())
+	return i.simulate(ctx, i.generated())
 }

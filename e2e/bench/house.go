@@ -37,6 +37,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/services"
 )
 
 // house is the loop, the workers and the node door in one process, as `gpuaas up`
@@ -127,10 +128,13 @@ func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 	tasks := &nodetask.Store{DB: node, Signer: keys, Hints: h.hints, Clock: c}
 	certificates := &secret.Certificates{DB: node}
 	h.jobs, err = jobs.NewClient(work, &jobs.Deps{
-		DB: work, Desired: store, Observed: &observed.Store{DB: work}, Tasks: &nodetask.Store{DB: work, Signer: keys, Hints: h.hints, Clock: c},
-		Allocations: allocations, Inventory: slots, Catalog: offers,
-		Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.log}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
-		Audit: &audit.Service{DB: work}, Hints: h.hints, Log: l.log, Window: func() time.Duration { return window }, ObservationStale: func() time.Duration { return time.Hour },
+		Services: &services.Services{
+			DB: work, Desired: store, Observed: &observed.Store{DB: work}, Allocations: allocations, NodeHealth: slots, Catalog: offers,
+			Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.log}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
+			Audit: &audit.Service{DB: work}, Hints: h.hints,
+		},
+		Policy: jobs.Policy{Window: func() time.Duration { return window }, ObservationStale: func() time.Duration { return time.Hour }},
+		Tasks:  &nodetask.Store{DB: work, Signer: keys, Hints: h.hints, Clock: c}, Log: l.log,
 	}, l.log)
 	if err != nil {
 		return err

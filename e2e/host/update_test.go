@@ -34,6 +34,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/product/agentrelease/rollout"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/services"
 )
 
 // fleet is a control plane that updates one node, and the host of that node.
@@ -84,7 +85,9 @@ func newFleet(t *testing.T) *fleet {
 
 	f.client, err = river.NewClient(riverpgxv5.New(f.db), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, FetchPollInterval: 200 * time.Millisecond, TestOnly: true, Queues: map[string]river.QueueConfig{"maintenance": {MaxWorkers: 1}},
-		Workers: jobs.Workers(&jobs.Deps{DB: f.db, Tasks: tasks, Releases: f.releases, Inventory: slots, Policies: f.policies, Hints: hints, Log: quiet}),
+		Workers: jobs.Workers(&jobs.Deps{
+			Services: &services.Services{DB: f.db, Releases: f.releases, NodeHealth: slots, Policies: f.policies, Hints: hints}, Tasks: tasks, Log: quiet,
+		}),
 	})
 	ok(t, err)
 	ok(t, f.client.Start(ctx))

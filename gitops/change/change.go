@@ -27,20 +27,16 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
-// Affected tells what is so of what a change touches.
-type Affected interface {
-	Facts(ctx context.Context, q pg.Queryer, touched preview.Touched) (preview.Facts, error)
-}
-
 // Service is the room. It works under the scope of its callers, who act for the
 // platform: the doors have made sure of that.
 type Service struct {
 	DB       pg.Pool
 	Desired  *desired.Store
 	Identity *identity.Service // whose idempotency keys are used; nil where no request is answered
-	Affected Affected
-	History  *reconciler.History
-	Rules    func() preview.Rules
+	// Facts reads what a preview needs to know; services.New sets Gatherer.Facts.
+	Facts   func(ctx context.Context, q pg.Queryer, touched preview.Touched) (preview.Facts, error)
+	History *reconciler.History
+	Rules   func() preview.Rules
 	// Normal checks one object and fills in what its spec leaves out; nil: as it is.
 	Normal func(desired.Object) (desired.Object, error)
 	// Validate evaluates files as a commit's are.
@@ -117,7 +113,7 @@ func (s *Service) about(action string, o desired.Object, before, after any) reco
 
 // affectedFacts are those of a difference.
 func (s *Service) affectedFacts(ctx context.Context, q pg.Queryer, d desired.Difference) (preview.Facts, error) {
-	f, err := s.Affected.Facts(ctx, q, preview.Touch(d))
+	f, err := s.Facts(ctx, q, preview.Touch(d))
 	if err != nil {
 		return preview.Facts{}, fmt.Errorf("reading what a change touches: %w", err)
 	}

@@ -85,7 +85,7 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) as(db pg.Pool, check func(desired.Object) error) *change.Service {
 	hints := &hint.Bus{}
 	return &change.Service{
-		DB: db, Desired: &desired.Store{DB: db, Hints: hints, Check: check}, Identity: &identity.Service{DB: db}, Affected: b,
+		DB: db, Desired: &desired.Store{DB: db, Hints: hints, Check: check}, Identity: &identity.Service{DB: db}, Facts: b.Facts,
 		Rules: func() preview.Rules { return b.rules }, Validate: validate.Run, Naming: ids.DefaultNaming, Hints: hints, Clock: clock.Clock{},
 	}
 }

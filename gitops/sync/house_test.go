@@ -164,7 +164,7 @@ func setup(t *testing.T) *house {
 
 func (h *house) changes(db pg.Pool) *change.Service {
 	return &change.Service{
-		DB: db, Desired: &desired.Store{DB: db, Hints: h.hints}, Identity: &identity.Service{DB: db}, Affected: h.world, Naming: ids.DefaultNaming, Hints: h.hints,
+		DB: db, Desired: &desired.Store{DB: db, Hints: h.hints}, Identity: &identity.Service{DB: db}, Facts: h.world.Facts, Naming: ids.DefaultNaming, Hints: h.hints,
 		Validate: validate.Run, Rules: func() preview.Rules { h.mu.Lock(); defer h.mu.Unlock(); return h.limit },
 	}
 }

@@ -43,7 +43,7 @@ func lookOnce(ctx context.Context) error {
 	hints := &hint.Bus{}
 	store := &desired.Store{DB: db, Hints: hints}
 	changes := &change.Service{
-		DB: db, Desired: store, Affected: &world{}, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
+		DB: db, Desired: store, Facts: (&world{}).Facts, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
 		Rules: func() preview.Rules { return preview.Rules{PruneObjects: 100, PrunePercent: 100} },
 	}
 	f := &sync.Syncer{

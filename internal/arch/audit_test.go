@@ -86,13 +86,18 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 	if all[pkg].audits(name) {
 		return true
 	}
-	for called := range all[pkg].reach(name, func(f *function) map[string]bool { return f.rooms }) {
+	wiredTo := func(f *function) map[string]bool { return f.rooms }
+	handedIn := all[pkg].reach(name, wiredTo)
+	for called := range maps.Clone(handedIn) { // a type of the same package, with wiring of its own
+		maps.Copy(handedIn, all[pkg].reach("."+called, wiredTo))
+	}
+	for called := range handedIn {
 		for other, room := range all {
-			if other != pkg && underAny(other, []string{"platform", "product", "gitops/change", "server", "cli"}) && (room.audits("."+called) || room.audits(called)) {
+			if other != pkg && underAny(other, []string{"platform", "product", "gitops/change", "services", "server", "cli"}) && (room.audits("."+called) || room.audits(called)) {
 				return true
 			}
 			// A room that asks a lower one: once, and no deeper.
-			for further := range room.reach("."+called, func(f *function) map[string]bool { return f.rooms }) {
+			for further := range room.reach("."+called, wiredTo) {
 				if other != pkg && under(other, "product") && (all["platform/identity"].audits("."+further) || all["product/fleet"] != nil && all["product/fleet"].audits("."+further)) {
 					return true
 				}
@@ -152,7 +157,7 @@ func bodies(t *testing.T) map[string]*bodiesOf {
 	callers := map[string]bool{} // types that carry a caller, by package and name
 	var files []file
 	for _, f := range sources(t) {
-		if f.test || !underAny(f.pkg, []string{"api/rest", "platform", "product", "gitops/change", "server", "cli"}) {
+		if f.test || !underAny(f.pkg, []string{"api/rest", "platform", "product", "gitops/change", "services", "server", "cli"}) {
 			continue
 		}
 		files = append(files, f)
@@ -200,7 +205,7 @@ func (b *bodiesOf) take(f file, d ast.Decl, owner map[string]string, callers map
 		for _, p := range d.Type.Params.List {
 			fn.forCaller = fn.forCaller || isCaller(f.pkg, p.Type, callers)
 		}
-		fn.read(f, d)
+		fn.read(f, d, receiver(d))
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
 			if v, ok := s.(*ast.ValueSpec); ok && len(v.Values) > 0 && changes(v.Values[0], owner) {
@@ -210,9 +215,9 @@ func (b *bodiesOf) take(f file, d ast.Decl, owner map[string]string, callers map
 	}
 	// What the wiring hands in has the name of the field that it fills.
 	ast.Inspect(d, func(n ast.Node) bool {
-		if pair, ok := n.(*ast.KeyValueExpr); ok && underAny(f.pkg, []string{"server", "cli"}) {
+		if pair, ok := n.(*ast.KeyValueExpr); ok && underAny(f.pkg, []string{"services", "server", "cli"}) {
 			if field, ok := pair.Key.(*ast.Ident); ok {
-				b.named("."+field.Name).read(f, pair.Value)
+				b.named("."+field.Name).read(f, pair.Value, "s")
 			}
 		}
 		return true
@@ -226,7 +231,15 @@ func (b *bodiesOf) named(name string) *function {
 	return b.functions[name]
 }
 
-func (fn *function) read(f file, n ast.Node) {
+// receiver returns the name of a method's receiver, or "".
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil || len(d.Recv.List[0].Names) == 0 {
+		return ""
+	}
+	return d.Recv.List[0].Names[0].Name
+}
+
+func (fn *function) read(f file, n ast.Node, receiver string) {
 	imported := map[string]bool{}
 	for _, name := range f.imports {
 		imported[name[strings.LastIndex(name, "/")+1:]] = true
@@ -239,11 +252,13 @@ func (fn *function) read(f file, n ast.Node) {
 			fn.audits = fn.audits || f.pkg == "platform/audit" && n.Name == "Queue"
 		case *ast.CallExpr:
 			if s, ok := n.Fun.(*ast.SelectorExpr); ok {
-				fn.calls["."+s.Sel.Name] = true
+				if x, plain := s.X.(*ast.Ident); !plain || !imported[x.Name] {
+					fn.calls["."+s.Sel.Name] = true
+				}
 			}
 		case *ast.SelectorExpr:
 			x, plain := n.X.(*ast.Ident)
-			field, of := wired(n)
+			field, of := wired(n, receiver)
 			switch {
 			case plain && imported[x.Name]:
 				fn.audits = fn.audits || qualified(n) == "audit.Queue"
@@ -255,7 +270,7 @@ func (fn *function) read(f file, n ast.Node) {
 			case of:
 				fn.rooms[field] = true
 			}
-			if plain && x.Name == "s" {
+			if plain && x.Name == receiver {
 				fn.calls["."+n.Sel.Name] = true // also where it is handed on
 			}
 			ast.Inspect(n.X, visit)
@@ -266,14 +281,14 @@ func (fn *function) read(f file, n ast.Node) {
 	ast.Inspect(n, visit)
 }
 
-// wired is what a door calls on its wiring: Add of s.Identity.Add, and
+// wired returns what a handler calls on a field of its receiver: Add of s.Identity.Add, and
 // EnrolmentToken of s.EnrolmentToken.
-func wired(n *ast.SelectorExpr) (name string, found bool) {
+func wired(n *ast.SelectorExpr, receiver string) (name string, found bool) {
 	switch x := n.X.(type) {
 	case *ast.Ident:
-		return n.Sel.Name, x.Name == "s" && ast.IsExported(n.Sel.Name)
+		return n.Sel.Name, x.Name == receiver && ast.IsExported(n.Sel.Name)
 	case *ast.SelectorExpr:
-		_, found = wired(x)
+		_, found = wired(x, receiver)
 		return n.Sel.Name, found
 	}
 	return "", false

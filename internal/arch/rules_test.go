@@ -48,12 +48,16 @@ var importRules = map[string][]string{
 		"gitops/source", "gitops/preview", "gitops/change", "gitops/forge", "desired", "desired/validate", "platform", "policies",
 	},
 
-	"platform": {"policies"},                                    // and lower layers
-	"product":  {"platform", "policies", "desired", "protocol"}, // and lower layers
+	"platform": {"policies"}, // and lower layers
+	// Spend limits are Policy objects.
+	"platform/billing": {"policies", "desired"},
+	"product":          {"platform", "policies", "desired", "protocol"}, // and lower layers
+
+	"services": {"gitops", "reconciler", "product", "platform", "policies", "desired", "desired/validate", "observed"},
 
 	// migrations: the schema of River's tables has its name there.
 	"jobs": {
-		"jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired", "observed", "protocol", "migrations",
+		"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired", "observed", "protocol", "migrations",
 	},
 	"jobs/nodetask": {"protocol"},
 
@@ -61,7 +65,7 @@ var importRules = map[string][]string{
 	"api/asyncapi": {},
 	"api/oapi":     {},
 	"api/rest": {
-		"api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "observed", "reconciler", "gitops",
+		"services", "api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "observed", "reconciler", "gitops",
 		"jobs/nodetask", "web", "docs",
 	},
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
@@ -70,11 +74,11 @@ var importRules = map[string][]string{
 	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/slots", "product/fleet", "product/nodehealth", "product/agentrelease", "desired", "platform/secret"},
 
 	"server": {
-		"api", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies", "cue", "protocol",
+		"services", "api", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies", "cue", "protocol",
 		"migrations", "environments", "web", "docs",
 	},
 	"dev": {
-		"server", "api", "agent", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies",
+		"server", "services", "api", "agent", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies",
 		"cue", "protocol", "migrations", "environments", "web", "docs",
 	},
 
@@ -179,7 +183,7 @@ func violation(from, to string) string {
 }
 
 // wholeFolders are allowed together with the folders below them.
-var wholeFolders = []string{"agent", "api", "cli", "dev", "gitops", "jobs", "protocol", "reconciler"}
+var wholeFolders = []string{"agent", "api", "cli", "dev", "gitops", "jobs", "platform", "protocol", "reconciler"}
 
 func sameGroup(a, b string) bool {
 	group, _, _ := strings.Cut(a, "/")

@@ -9,9 +9,9 @@ import (
 // unscoped are the functions that look at every tenant's rows. A new one is a
 // decision: a request that is known to be somebody's has a scope of its own.
 var unscoped = []string{
-	"server.EnrolmentToken",      // of a development fleet, before anyone has signed in
-	"server.Seed",                // likewise
-	"server.audit",               // an administrator's act on a job
+	"dev/up.enrolmentToken",      // of a development fleet, before anyone has signed in
+	"dev/up.seedTenant",          // likewise
+	"api/rest.JobAudit",          // an administrator's act on a job
 	"api/rest.confine",           // what an operator's role has allowed
 	"api/rest.ListEvents",        // an operator who asks for everyone's
 	"platform/billing.Limits",    // declarations are the platform's; those of the caller's own tenant are read

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -32,9 +33,8 @@ type Service struct {
 	Payments *payment.Service
 	// Running is what uses money up; only whoever checks balances needs it.
 	Running Running
-	// Declarations hold the limits that tenants set; only whoever serves them
-	// needs it.
-	Declarations Declarations
+	// Desired stores the limits of tenants as Policy objects. Only limits need it.
+	Desired *desired.Store
 	// Policy reads along the scopes of a tenant, and of a project where there is one.
 	Policy func(tenant ids.Tenant, name string, project ids.Project) policies.View
 	// Jobs look at a balance that a person has corrected.

@@ -35,26 +35,6 @@ type LimitsView struct {
 	Version                           int64 // rises with every change
 }
 
-// Declarations is the door for intent, in this room's words.
-type Declarations interface {
-	// Policies reads what is declared of these keys at these scopes.
-	Policies(ctx context.Context, q pg.Queryer, keys []string, scopes []policies.Scope) ([]Declared, error)
-	// PutPolicy declares one that the API owns, in tx; others' are refused.
-	PutPolicy(ctx context.Context, tx pgx.Tx, name, key string, scope policies.Scope, value int64) error
-	// Hint wakes the loop, which carries it out.
-	Hint()
-}
-
-// Declared is one declaration of a policy.
-type Declared struct {
-	Key     string
-	Scope   policies.Scope
-	Value   int64
-	Version int64
-	ByGit   bool
-	Source  fmt.Stringer // file, line and column, where Git owns it
-}
-
 // limit is one of the two.
 type limit struct {
 	key         policies.MinorKey
@@ -117,7 +97,7 @@ func (s *Service) SetLimits(ctx context.Context, ch identity.Change[LimitsView],
 		made, err := s.setLimits(ctx, ch, at, version, set)
 		switch {
 		case err == nil:
-			s.Declarations.Hint()
+			s.Desired.Hint()
 			return made, nil
 		case !errors.Is(err, errRaced):
 			return LimitsView{}, err
@@ -164,7 +144,7 @@ func (s *Service) setLimits(ctx context.Context, ch identity.Change[LimitsView],
 			return errRaced
 		}
 		for _, l := range changed {
-			if err := s.Declarations.PutPolicy(ctx, tx, l.name+at.id, string(l.key), at.own, int64(**l.of(&set))); err != nil {
+			if err := s.putLimit(ctx, tx, l.name+at.id, string(l.key), at.own, int64(**l.of(&set))); err != nil {
 				return err
 			}
 		}
@@ -173,15 +153,15 @@ func (s *Service) setLimits(ctx context.Context, ch identity.Change[LimitsView],
 }
 
 // changed are the limits that differ from what is set, none of which Git keeps.
-func (v LimitsView) changed(set Limits, found []Declared) (changed []limit, err error) {
+func (v LimitsView) changed(set Limits, found []limitObject) (changed []limit, err error) {
 	for _, l := range limits {
 		have, want := *l.of(&v.Limits), *l.of(&set)
 		if want == nil || have != nil && *have == *want {
 			continue
 		}
 		for _, d := range found {
-			if d.Key == string(l.key) && d.ByGit {
-				return nil, errs.New(errs.ManagedByGit, "the limit is managed in Git; edit %s", d.Source).At(l.field).With("source", d.Source)
+			if d.key == string(l.key) && d.byGit {
+				return nil, errs.New(errs.ManagedByGit, "the limit is managed in Git; edit %s", d.source).At(l.field).With("source", d.source)
 			}
 		}
 		changed = append(changed, l)
@@ -210,28 +190,28 @@ func (s *Service) once(was LimitsView, at place, set Limits, changed []limit) Li
 }
 
 // limits reads what is declared, and makes of it what people are shown.
-func (s *Service) limits(ctx context.Context, q pg.Queryer, at place) (LimitsView, []Declared, error) {
+func (s *Service) limits(ctx context.Context, q pg.Queryer, at place) (LimitsView, []limitObject, error) {
 	keys := make([]string, len(limits))
 	for i, l := range limits {
 		keys[i] = string(l.key)
 	}
-	found, err := s.Declarations.Policies(ctx, q, keys, at.scopes)
+	found, err := s.limitObjects(ctx, q, keys, at.scopes)
 	if err != nil {
 		return LimitsView{}, nil, err
 	}
 	v := LimitsView{Project: at.project, Currency: at.tenant.Currency, Version: 1}
 	view := s.Policy(at.tenant.ID, at.tenant.Name, at.project)
 	for _, d := range found {
-		v.Version += d.Version
-		view = view.With(d.Key, d.Scope, d.Value)
+		v.Version += d.version
+		view = view.With(d.key, d.scope, d.value)
 		for _, l := range limits {
-			if string(l.key) != d.Key {
+			if string(l.key) != d.key {
 				continue
 			}
-			value := money.Minor(d.Value)
+			value := money.Minor(d.value)
 			*l.of(&v.Limits) = &value
-			if d.ByGit {
-				*l.managed(&v) = d.Source.String()
+			if d.byGit {
+				*l.managed(&v) = d.source.String()
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package rest_test
 
 import (
 	"log/slog"
@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -16,7 +20,16 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/services"
 )
+
+// timelineOf is the timeline with the rights of the API.
+func timelineOf(w *allocationtest.World, db pg.Pool, queue *river.Client[pgx.Tx]) rest.Timeline {
+	return rest.Timeline{Tasks: &nodetask.Store{DB: db}, Services: &services.Services{
+		DB: db, Queue: queue, Desired: &desired.Store{DB: db, Hints: w.Hints}, Observed: &observed.Store{DB: db}, Audit: &audit.Service{DB: db},
+		History: &reconciler.History{DB: db},
+	}}
+}
 
 // The whole way of an allocation is told in order, and of a node, with the rights of
 // the API and an operator's scope: no room is asked for what it may not show.
@@ -45,8 +58,7 @@ func TestTrace(t *testing.T) {
 		ON CONFLICT (allocation_id) DO UPDATE SET phase = excluded.phase, message = excluded.message, observed_at = excluded.observed_at`, a.ID, node)
 	exec(`INSERT INTO drift (kind, object_id, field, desired, observed, cause, opened_at) VALUES ('Allocation', $1, 'keys', '1', '2', 'changed on the node', now() + interval '5 s')`, a.ID)
 
-	s := &set{db: db, desired: &desired.Store{DB: db, Hints: w.Hints}, observed: &observed.Store{DB: db}, audited: &audit.Service{DB: db}, tasks: &nodetask.Store{DB: db}}
-	tracer := &reconciler.Tracer{History: &reconciler.History{DB: db}, Desired: s.desired, Others: s.tellers(queue)}
+	tracer := timelineOf(w, db, queue)
 	operator := pg.WithScope(t.Context(), pg.Platform)
 	o, steps, err := tracer.Trace(operator, desired.KindAllocation, a.Project.String(), a.Name)
 	must(t, err)
@@ -79,7 +91,9 @@ func TestTraceOfARelease(t *testing.T) {
 	_, err := w.DB.Exec(t.Context(), `UPDATE desired_objects SET deleted_at = now() WHERE uid = $1`, a.ID)
 	must(t, err)
 	db := pgtest.Scoped(t, w.DB)
-	tracer := &reconciler.Tracer{History: &reconciler.History{DB: db}, Desired: &desired.Store{DB: db, Hints: w.Hints}}
+	queue, err := jobs.NewClient(db.Pool, nil, slog.New(slog.DiscardHandler))
+	must(t, err)
+	tracer := timelineOf(w, db, queue)
 	o, _, err := tracer.Trace(pg.WithScope(t.Context(), pg.Platform), desired.KindAllocation, a.Project.String(), a.Name)
 	if err != nil || o.UID.UUID != a.ID.UUID {
 		t.Errorf("%+v, %v", o, err)
@@ -108,8 +122,7 @@ func TestTraceOfANode(t *testing.T) {
 		_, err := w.DB.Exec(t.Context(), sql, n.UID)
 		must(t, err)
 	}
-	s := &set{db: db, desired: &desired.Store{DB: db, Hints: w.Hints}, observed: &observed.Store{DB: db}, audited: &audit.Service{DB: db}, tasks: &nodetask.Store{DB: db}}
-	tracer := &reconciler.Tracer{History: &reconciler.History{DB: db}, Desired: s.desired, Others: s.tellers(queue)}
+	tracer := timelineOf(w, db, queue)
 	_, steps, err := tracer.Trace(pg.WithScope(t.Context(), pg.Platform), desired.KindNode, "", "n7")
 	must(t, err)
 	text := ""
@@ -122,5 +135,12 @@ func TestTraceOfANode(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("does not tell %q:\n%s", want, text)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

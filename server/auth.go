@@ -8,15 +8,14 @@ import (
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/api/rest"
-	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/secretref"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
-// SignIn names the OpenID provider that people sign in at, and this server's
-// client there. What is empty is the profile's to say.
+// SignIn names the OIDC provider and this server's client there. The profile sets what is empty.
 type SignIn struct {
 	Issuer       string
 	ClientID     string
@@ -24,7 +23,7 @@ type SignIn struct {
 	CLIClientID  string
 }
 
-// SignInFromEnv reads what stands in the environment.
+// SignInFromEnv reads the provider from the environment.
 func SignInFromEnv(getenv func(string) string) (SignIn, error) {
 	secret, err := secretref.FromEnv(getenv, "GPUAAS_OIDC_CLIENT_SECRET")
 	if err != nil {
@@ -33,8 +32,7 @@ func SignInFromEnv(getenv func(string) string) (SignIn, error) {
 	return SignIn{Issuer: cmp.Or(getenv("GPUAAS_OIDC_ISSUER_URL"), getenv("KEYCLOAK_ISSUER_URL")), ClientSecret: secret}, nil
 }
 
-// providerOf is who signs people in, or nil: what the environment says goes
-// before the profile.
+// providerOf returns the OIDC provider, or nil. The environment overrides the profile.
 func providerOf(c Config) *oidc.Provider {
 	p := c.Profile.SignIn
 	issuer := cmp.Or(c.SignIn.Issuer, p.Issuer)
@@ -47,14 +45,14 @@ func providerOf(c Config) *oidc.Provider {
 	})
 }
 
-// entrance is what people and programs sign in by, the same for all roles.
-type entrance struct {
-	provider *oidc.Provider // nil: nobody signs people in
+// auth contains what users and service accounts sign in with, the same for all roles.
+type auth struct {
+	provider *oidc.Provider // nil without an OIDC provider
 	tokens   *identity.Tokens
 	seal     cipher.AEAD
 }
 
-func openEntrance(c Config) (*entrance, error) {
+func openAuth(c Config) (*auth, error) {
 	keys, err := pki.OpenKeyring(filepath.Join(c.StateDir, "token-keys"))
 	if err != nil {
 		return nil, err
@@ -63,34 +61,25 @@ func openEntrance(c Config) (*entrance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entrance{
+	return &auth{
 		provider: providerOf(c), seal: seal,
 		tokens: &identity.Tokens{Issuer: "gpuaas:" + c.Environment, Audience: cmp.Or(c.Profile.SignIn.Audience, "gpuaas-api"), Keys: keys, Clock: c.Clock},
 	}, nil
 }
 
-// identity furnishes the room that knows who calls.
-func (e *entrance) identity(c Config, db pg.Pool, r *rooms) *identity.Service {
-	s := &identity.Service{DB: db, Clock: c.Clock, Naming: c.naming(), Hints: r.hints, Seal: e.seal, Tokens: e.tokens, Policy: r.policy.of}
-	if e.provider != nil {
-		s.Provider = e.provider
-	}
-	return s
-}
-
-// tellSignIn adds to the door what it needs for signing people in.
-func (r *rooms) tellSignIn(c *rest.Config, development bool) {
-	c.PersonalLogin = r.passwords
-	c.TokenKeys = r.entrance.tokens.Document
-	if p := r.entrance.provider; p != nil {
+// configure adds to the API what it needs for sign-ins.
+func (a *auth) configure(c *rest.Config, policy *policies.Client, development bool) {
+	c.PersonalLogin = func() bool { return policy.Latest().For().Bool(policies.AuthPersonalLoginEnabled) }
+	c.TokenKeys = a.tokens.Document
+	if p := a.provider; p != nil {
 		c.OIDC = p
 		c.SignIn = rest.SignInOptions{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
 	}
 }
 
-// sealOf encrypts what is kept and shows a secret.
+// sealOf returns the cipher of stored secrets.
 func sealOf(dir string) (cipher.AEAD, error) {
-	key, err := keptKey(filepath.Join(dir, "seal.key"))
+	key, err := storedKey(filepath.Join(dir, "seal.key"))
 	if err != nil {
 		return nil, err
 	}

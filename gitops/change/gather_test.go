@@ -1,4 +1,4 @@
-package server
+package change_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -16,7 +17,6 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
-	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -27,12 +27,13 @@ import (
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
 
-// worldOf is the rooms with the rights of one role.
-func worldOf(db pg.Pool) world {
-	return world{&set{
-		db: db, observed: &observed.Store{DB: db}, identity: &identity.Service{DB: db, Clock: clock.Clock{}}, catalog: &catalog.Service{DB: db},
-		ledger: &ledger.Service{DB: db}, metering: &metering.Service{DB: db}, inventory: nodehealth.New(db, nil), allocations: &allocation.Service{DB: db},
-	}, &policies.Client{DB: db, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler)}}
+// gathererOf reads with the rights of one role.
+func gathererOf(db pg.Pool) change.Gatherer {
+	return change.Gatherer{
+		Policies: &policies.Client{DB: db, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler)}, Identity: &identity.Service{DB: db, Clock: clock.Clock{}},
+		Catalog: &catalog.Service{DB: db}, Ledger: &ledger.Service{DB: db}, Metering: &metering.Service{DB: db}, Fleet: nodehealth.New(db, nil).Service,
+		Allocations: &allocation.Service{DB: db},
+	}
 }
 
 // INV-61: both roles that preview changes read the same facts, with the rights that
@@ -51,12 +52,12 @@ func TestINV61FactsUnderBothRoles(t *testing.T) {
 	touched := preview.Touched{Nodes: []ids.Node{one, two}, SKUs: []string{allocationtest.SKU}, Caps: true}
 	api := pgtest.Scoped(t, w.DB)
 	everyones := pg.WithScope(t.Context(), w.Operator.Scope(true))
-	f, err := worldOf(api).Facts(everyones, api, touched)
+	f, err := gathererOf(api).Facts(everyones, api, touched)
 	if err != nil {
 		t.Fatal(err)
 	}
 	reconcile := pgtest.As(t, w.DB, "gpuaas_reconcile")
-	again, err := worldOf(reconcile).Facts(t.Context(), reconcile, touched)
+	again, err := gathererOf(reconcile).Facts(t.Context(), reconcile, touched)
 	if err != nil || !reflect.DeepEqual(sorted(again), sorted(f)) {
 		t.Errorf("the API sees\n%+v\nthe loop sees\n%+v, %v", f, again, err)
 	}
@@ -89,7 +90,7 @@ func TestINV61FactsUnderBothRoles(t *testing.T) {
 	}
 
 	// Without the platform's scope it is the caller's own tenant, or nobody.
-	if none, err := worldOf(api).Facts(t.Context(), api, touched); err != nil || len(none.Allocations)+len(none.Tenants)+len(none.Holders) != 0 {
+	if none, err := gathererOf(api).Facts(t.Context(), api, touched); err != nil || len(none.Allocations)+len(none.Tenants)+len(none.Holders) != 0 {
 		t.Errorf("without a scope: %+v, %v", none, err)
 	}
 }
@@ -129,7 +130,7 @@ func TestThePlanOfAPriceComesTrue(t *testing.T) {
 	w.Request(t, 1)
 	w.Releasing(t, 1)
 	facts := func() preview.Facts {
-		f, err := worldOf(w.DB).Facts(t.Context(), w.DB, preview.Touched{SKUs: []string{allocationtest.SKU}})
+		f, err := gathererOf(w.DB).Facts(t.Context(), w.DB, preview.Touched{SKUs: []string{allocationtest.SKU}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package server
+package sync_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/gitops/source"
+	gitopssync "github.com/gpuaas/gpuaas/gitops/sync"
 )
 
 // A repository elsewhere is kept between looks in a bare store, the same one after a
@@ -23,7 +24,7 @@ func TestOpenSourceKeepsAStore(t *testing.T) {
 	head := filepath.Join(kept, "fleet", "HEAD")
 	var born os.FileInfo
 	for range 2 {
-		source, err := OpenSource(func(string) string { return "" }, kept, source.Spec{Name: "fleet", Location: "file://" + repo, Ref: "main", Dirs: []string{"."}, AllowFile: true})
+		source, err := gitopssync.OpenSource(func(string) string { return "" }, kept, source.Spec{Name: "fleet", Location: "file://" + repo, Ref: "main", Dirs: []string{"."}, AllowFile: true})
 		must(t, err)
 		tree, err := source.Snapshot(t.Context(), "")
 		if err != nil || len(tree.Files) != 1 {
@@ -35,5 +36,12 @@ func TestOpenSourceKeepsAStore(t *testing.T) {
 			t.Error("it was cloned anew")
 		}
 		born = now
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

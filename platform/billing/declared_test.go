@@ -1,4 +1,4 @@
-package server
+package billing_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -21,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
@@ -29,21 +31,21 @@ type limited struct {
 	*allocationtest.World
 	*billing.Service
 
-	policy policy
-	ctx    context.Context //nolint:containedctx // the scope of every call in a test
+	policies *policies.Client
+	ctx      context.Context //nolint:containedctx // the scope of every call in a test
 }
 
 func limit(t *testing.T) limited {
 	t.Helper()
 	w := allocationtest.New(t, 1000)
 	db := pgtest.Scoped(t, w.DB)
-	values := policy{&policies.Client{DB: w.DB, Hints: w.Hints, Log: slog.New(slog.DiscardHandler)}}
-	_, err := values.client.Refresh(t.Context())
+	values := &policies.Client{DB: w.DB, Hints: w.Hints, Log: slog.New(slog.DiscardHandler)}
+	_, err := values.Refresh(t.Context())
 	must(t, err)
 	w.Caller.TenantRole = "owner"
 	return limited{w, &billing.Service{
-		DB: db, Identity: &identity.Service{DB: db}, Policy: values.money, Naming: ids.DefaultNaming, Hints: w.Hints,
-		Declarations: declarations{&desired.Store{DB: db, Hints: w.Hints, Check: laterSchema().check}},
+		DB: db, Identity: &identity.Service{DB: db}, Policy: billing.PolicyFrom(values), Naming: ids.DefaultNaming, Hints: w.Hints,
+		Desired: &desired.Store{DB: db, Hints: w.Hints, Check: validate.NewLazy().Check},
 	}, values, pg.WithScope(t.Context(), w.Caller.Scope(false))}
 }
 
@@ -54,16 +56,16 @@ func (l limited) set(project ids.Project, version int64, hourly, monthly *money.
 // carryOut does what the loop's job does with a declared policy.
 func (l limited) carryOut(t *testing.T) {
 	t.Helper()
-	found, err := l.Desired.List(t.Context(), desired.KindPolicy, "", 100)
+	found, err := l.World.Desired.List(t.Context(), desired.KindPolicy, "", 100)
 	must(t, err)
 	for _, o := range found {
 		var spec desired.Policy
 		must(t, json.Unmarshal(o.Spec, &spec))
 		l.Do(t, func(tx pgx.Tx) error {
-			return l.policy.client.Set(t.Context(), tx, spec.Key, policies.Scope(spec.Scope), spec.Value, o.Source.String())
+			return l.policies.Set(t.Context(), tx, spec.Key, policies.Scope(spec.Scope), spec.Value, o.Source.String())
 		})
 	}
-	_, err = l.policy.client.Refresh(t.Context())
+	_, err = l.policies.Refresh(t.Context())
 	must(t, err)
 }
 
@@ -72,7 +74,7 @@ func (l limited) git(t *testing.T, key, scope string, value int64) {
 	t.Helper()
 	spec, err := json.Marshal(desired.Policy{Key: key, Scope: scope, Value: value})
 	must(t, err)
-	_, err = l.Desired.Apply(t.Context(), desired.Snapshot{Source: "r", Repository: "r", Commit: "c", TreeHash: "t", Objects: []desired.Object{{
+	_, err = l.World.Desired.Apply(t.Context(), desired.Snapshot{Source: "r", Repository: "r", Commit: "c", TreeHash: "t", Objects: []desired.Object{{
 		Kind: desired.KindPolicy, Name: "theirs", Spec: spec, Source: desired.Source{Owner: desired.OwnerGit, Repository: "r", Commit: "c", Path: "policies.cue", Line: 7, Column: 2},
 	}}}, nil)
 	must(t, err)
@@ -106,7 +108,7 @@ func TestLimitsAreDeclared(t *testing.T) {
 		t.Errorf("read again: %+v", again)
 	}
 	l.carryOut(t)
-	if got := l.policy.request(identity.Caller{Tenant: l.Caller.Tenant, TenantName: "renamed"}); got.HourlyTenant != 5000 || got.MonthlyTenant != 90000 {
+	if got := allocation.LimitsFrom(l.policies)(identity.Caller{Tenant: l.Caller.Tenant, TenantName: "renamed"}); got.HourlyTenant != 5000 || got.MonthlyTenant != 90000 {
 		t.Errorf("in force: %+v", got)
 	}
 	set, err = l.set(ids.Project{}, set.Version, new(money.Minor(5000)), nil)
@@ -134,7 +136,7 @@ func TestLimitsOfAProject(t *testing.T) {
 		t.Errorf("without a limit of its own: %+v", v)
 	}
 	l.carryOut(t)
-	if got := l.policy.request(l.Caller); got.HourlyProject != 5000 || got.HourlyTenant != 5000 || got.MonthlyProject != 100 || got.MonthlyTenant != 0 {
+	if got := allocation.LimitsFrom(l.policies)(l.Caller); got.HourlyProject != 5000 || got.HourlyTenant != 5000 || got.MonthlyProject != 100 || got.MonthlyTenant != 0 {
 		t.Errorf("in force: %+v", got)
 	}
 }
@@ -195,7 +197,7 @@ func TestLimitsRefused(t *testing.T) {
 func TestLimitsOfATenantInGit(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
-	tenant, err := l.Identity.Tenant(l.ctx, l.Caller)
+	tenant, err := l.Service.Identity.Tenant(l.ctx, l.Caller)
 	must(t, err)
 	l.git(t, "billing.hourly_spend_limit_minor", "tenant:"+tenant.Name, 600)
 	if _, err := l.set(ids.Project{}, 0, new(money.Minor(1)), nil); errs.CodeOf(err) != errs.ManagedByGit {
@@ -231,12 +233,5 @@ func TestLimitsAtOnce(t *testing.T) {
 	}
 	if won != 1 {
 		t.Errorf("%d of one version won", won)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -1,0 +1,70 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/secretref"
+)
+
+// Webhooks receives the webhooks of forges. A webhook only makes the next poll of its source come
+// sooner, so a lost one costs one poll interval.
+type Webhooks struct {
+	DB      pg.Pool
+	Desired *desired.Store
+	Hints   *hint.Bus
+}
+
+// Receive verifies a webhook and requests a poll of its source.
+func (w *Webhooks) Receive(ctx context.Context, source string, h http.Header, body []byte) error {
+	state, err := w.Desired.SourceByName(ctx, w.DB, source)
+	if errs.CodeOf(err) == errs.NotFound || err == nil && state.GoneAt != nil {
+		// An unknown source gets the response of a wrong signature, after as much work. Without the
+		// secret, a client can't find out which names exist.
+		_, _ = forge.Verify(forge.GitHub, []byte(source), h, body)
+		return errUnsigned()
+	}
+	if err != nil {
+		return err
+	}
+	var settings desired.GitSource
+	if err := json.Unmarshal(state.Settings, &settings); err != nil {
+		return fmt.Errorf("reading the settings of source %s: %w", source, err)
+	}
+	if settings.Forge == nil || settings.Forge.WebhookSecretRef == "" {
+		return errs.New(errs.NotFound, "the source accepts no webhooks").Try("add a webhookSecretRef to the forge of the source")
+	}
+	secret, err := secretref.Resolve(ctx, settings.Forge.WebhookSecretRef)
+	if err != nil {
+		return fmt.Errorf("reading the secret of the hooks of %s: %s", source, err) //nolint:errorlint // the caller must not see the code: operators fix this
+	}
+	event, err := forge.Verify(forge.Kind(settings.Forge.Kind), secret, h, body)
+	if errs.CodeOf(err) == errs.SignatureInvalid {
+		return errUnsigned()
+	}
+	if err != nil {
+		return err
+	}
+	if event.Kind == "" || strings.TrimPrefix(event.Branch, "refs/heads/") != strings.TrimPrefix(state.Ref, "refs/heads/") {
+		return nil // no source syncs this branch
+	}
+	if _, err := w.Desired.AskSource(ctx, w.DB, source); err != nil {
+		return err
+	}
+	w.Hints.Send(desired.HintSources)
+	return nil
+}
+
+// errUnsigned is the same for every webhook without a valid signature.
+func errUnsigned() error {
+	return errs.New(errs.SignatureInvalid, "this is signed for no source of this name").
+		Try("compare the secret at the forge with the source's webhookSecretRef")
+}

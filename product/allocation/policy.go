@@ -1,0 +1,37 @@
+package allocation
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// LimitsFrom returns a function that reads the limits of a caller's requests. Both views of one
+// call are of the same policy revision.
+func LimitsFrom(client *policies.Client) func(identity.Caller) Limits {
+	return func(c identity.Caller) Limits {
+		now := client.Latest()
+		v, tenant := now.For(c.PolicyScopes()...), now.For(identity.TenantScopes(c.Tenant, c.TenantName, ids.Project{})...)
+		return Limits{
+			PerUser:       int(v.Int(policies.AllocationMaxConcurrentPerUser)),
+			PerProject:    int(v.Int(policies.AllocationMaxConcurrentPerProject)),
+			PerTenant:     int(v.Int(policies.AllocationMaxConcurrentPerTenant)),
+			MaxGPUs:       int(v.Int(policies.AllocationMaxGPUs)),
+			MinimumRunway: time.Duration(v.Int(policies.BillingMinimumRunwayMinutes)) * time.Minute,
+			HourlyProject: v.Minor(policies.BillingHourlySpendLimitMinor), HourlyTenant: tenant.Minor(policies.BillingHourlySpendLimitMinor),
+			MonthlyProject: v.Minor(policies.BillingMonthlyBudgetMinor), MonthlyTenant: tenant.Minor(policies.BillingMonthlyBudgetMinor),
+			QueueWait:  time.Duration(v.Int(policies.AllocationQueueMaxWaitHours)) * time.Hour,
+			DefaultTTL: time.Duration(v.Int(policies.AllocationDefaultTTLHours)) * time.Hour,
+			MaxTTL:     time.Duration(v.Int(policies.AllocationMaxTTLHours)) * time.Hour,
+		}
+	}
+}
+
+// LoginLifeFrom returns a function that reads how long a login certificate is valid.
+func LoginLifeFrom(client *policies.Client) func() time.Duration {
+	return func() time.Duration {
+		return time.Duration(client.Latest().For().Int(policies.TerminalCertificateTTLSeconds)) * time.Second
+	}
+}

@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/secret"
+)
+
+// IssueToken creates an enrolment token with its audit row, in one transaction. The entry names the
+// actor.
+func (s *Service) IssueToken(ctx context.Context, by audit.Entry, node ids.Node) (token string, expires time.Time, err error) {
+	by.Action, by.Target = "node.enrolment_token", s.Naming.Name("", "", "node", node.String()).String()
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if token, expires, err = s.EnrolmentToken(ctx, tx, node); err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		audit.Queue(b, by)
+		return tx.SendBatch(ctx, b).Close()
+	})
+	return token, expires, err
+}
+
+// agentPlatforms lists the platforms of agent builds.
+var agentPlatforms = []string{"linux-amd64", "linux-arm64"}
+
+// Installer makes the command that installs the agent on a node. A server without agent builds has
+// none.
+type Installer struct {
+	URL       string // of the node API
+	Authority secret.Authority
+	// Digest returns the SHA-256 of the agent build for a platform.
+	Digest func(platform string) (string, error)
+}
+
+// AgentBuild is an agent build that the node API serves.
+type AgentBuild struct{ Platform, SHA256 string }
+
+// Install describes how to install an agent and to enrol its node.
+type Install struct {
+	Server        string
+	CAFingerprint string
+	Builds        []AgentBuild
+	Command       string
+}
+
+// Command returns how to install an agent that enrols with token, or nil if the server has no
+// agent build or no CA.
+func (i Installer) Command(token string) *Install {
+	in := &Install{Server: i.URL}
+	for _, platform := range agentPlatforms {
+		if digest, err := i.Digest(platform); err == nil {
+			in.Builds = append(in.Builds, AgentBuild{Platform: platform, SHA256: digest})
+		}
+	}
+	prints := pki.BundleFingerprints(i.Authority.Bundle())
+	if len(in.Builds) == 0 || len(prints) == 0 {
+		return nil
+	}
+	in.CAFingerprint = prints[0]
+	// The caller received the digest over a trusted channel, so the download may use -k.
+	in.Command = fmt.Sprintf("curl -fsSk %[1]s/agent/%[2]s -o gpuaas-agent && echo '%[3]s  gpuaas-agent' | sha256sum -c - && chmod +x gpuaas-agent && "+
+		"echo %[4]s | sudo ./gpuaas-agent install --server %[1]s --ca-fingerprint %[5]s", i.URL, in.Builds[0].Platform, in.Builds[0].SHA256, token, in.CAFingerprint)
+	return in
+}

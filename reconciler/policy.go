@@ -1,0 +1,52 @@
+package reconciler
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
+)
+
+// askAgain is the time after which the loop repeats an unanswered action. Five report periods of a
+// healthy fleet are shorter.
+const askAgain = 10 * time.Second
+
+// LimitsFrom returns a function that reads the limits of one pass from one policy revision.
+func LimitsFrom(client *policies.Client) func() Limits {
+	return func() Limits {
+		v := client.Latest().For()
+		return Limits{
+			Limits: plan.Limits{
+				ProvisionDeadline: time.Duration(v.Int(policies.AllocationProvisionDeadlineMinutes)) * time.Minute,
+				ReleaseDeadline:   time.Duration(v.Int(policies.AllocationReleaseDeadlineMinutes)) * time.Minute,
+				ProvisionAttempts: int(v.Int(policies.AllocationProvisionAttempts)),
+				ReleaseAttempts:   int(v.Int(policies.AllocationReleaseAttempts)),
+				AskAgain:          askAgain,
+				Drift:             driftRules(v),
+			},
+			Enabled:      v.Bool(policies.ReconcileEnabled),
+			SweepEvery:   time.Duration(v.Int(policies.ReconcileSweepSeconds)) * time.Second,
+			MassReleases: int(v.Int(policies.NodeMassReleaseLimit)),
+			MassNodes:    int(v.Int(policies.NodeMassActionMinimum)),
+			MassPercent:  int(v.Int(policies.NodeMassActionPercent)),
+		}
+	}
+}
+
+// DriftRulesFrom returns a function that reads the rule for drift of each kind.
+func DriftRulesFrom(client *policies.Client) func() map[desired.Kind]plan.Rule {
+	return func() map[desired.Kind]plan.Rule { return driftRules(client.Latest().For()) }
+}
+
+func driftRules(v policies.View) map[desired.Kind]plan.Rule {
+	rules := map[desired.Kind]plan.Rule{}
+	for kind, key := range map[desired.Kind]policies.TextKey{
+		desired.KindEnvironment: policies.GitOpsDriftPolicyEnvironment, desired.KindPolicy: policies.GitOpsDriftPolicyPolicy,
+		desired.KindRole: policies.GitOpsDriftPolicyRole, desired.KindSKU: policies.GitOpsDriftPolicySKU, desired.KindOSImage: policies.GitOpsDriftPolicyOSImage,
+		desired.KindNode: policies.GitOpsDriftPolicyNode, desired.KindAllocation: policies.GitOpsDriftPolicyAllocation,
+	} {
+		rules[kind] = plan.Rule(v.String(key))
+	}
+	return rules
+}

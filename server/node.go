@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// serveNodes serves the node API.
+func (s *Server) serveNodes(ctx context.Context) error {
+	n, tasks := s.services[RoleNode], s.tasks[RoleNode]
+	policy := func() policies.View { return s.policies.Latest().For() }
+	// A report is evidence for this long.
+	staleAfter := func() time.Duration {
+		v := policy()
+		return time.Duration(v.Int(policies.NodeReportSeconds)*v.Int(policies.NodeStaleAfterReports)) * time.Second
+	}
+	leases := &observed.Leases{DB: n.DB, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: staleAfter}
+	in := &nodeapi.Intake{
+		DB: n.DB, Tasks: tasks, Observed: &observed.Store{DB: n.DB, Leases: leases}, Inventory: n.NodeHealth,
+		Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: staleAfter,
+	}
+	api := &nodeapi.Server{
+		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: s.keys.Authority, Keys: s.keys.Signer,
+		Nodes: in, Tasks: in, Reports: in, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		CertificateFor: func() time.Duration { return time.Duration(policy().Int(policies.NodeCertificateTTLHours)) * time.Hour },
+		Binaries:       s.binaries, ReleaseKeys: s.releases.keys.Public, Builds: s.releases.files,
+		ReportEvery: func(ids.Node) time.Duration {
+			return time.Duration(policy().Int(policies.NodeReportSeconds)) * time.Second
+		},
+	}
+	// The leases outlive the node API: reports that arrive while it drains are stored, too.
+	renewed, end := context.WithCancel(context.WithoutCancel(ctx))
+	var writers sync.WaitGroup
+	defer writers.Wait()
+	defer end()
+	writers.Go(func() { leases.Run(renewed) })
+	return api.Serve(ctx, s.nodeListener)
+}
+
+// streamsEndAfter gives short responses the time to end by themselves. Event streams never would.
+const streamsEndAfter = 500 * time.Millisecond
+
+// serveHTTP serves until ctx ends, then waits for accepted requests and ends the streams.
+func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, endStreams func()) error {
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	timer := time.AfterFunc(streamsEndAfter, endStreams)
+	defer timer.Stop()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainFor)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		return fmt.Errorf("draining %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// keyBytes is the size of an HMAC-SHA256 key.
+const keyBytes = 32
+
+func newKey() ([]byte, error) {
+	key := make([]byte, keyBytes)
+	if _, err := rand.Read(key); err != nil {
+		return nil, fmt.Errorf("drawing a key: %w", err)
+	}
+	return key, nil
+}

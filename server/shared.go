@@ -1,0 +1,215 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/payment/stripe"
+	"github.com/gpuaas/gpuaas/platform/secret/keystore"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/services"
+)
+
+// Maximum connections of each role. Together they stay below the 60 of the private cluster. A
+// bigger database takes more replicas, not bigger pools.
+const (
+	apiConns       = 16
+	nodeConns      = 10
+	reconcileConns = 4
+	workConns      = 16
+	relayConns     = 4
+)
+
+// ownerConns: a migration holds a lock on one connection and works on others.
+const ownerConns = 4
+
+// shared contains what the roles of this process have in common, and the services of each.
+type shared struct {
+	pools    map[Role]*pgxpool.Pool
+	services map[Role]*services.Services
+	tasks    map[Role]*nodetask.Store
+	hints    *hint.Bus
+	policies *policies.Client
+
+	drift          *reconciler.Metrics
+	taskMetrics    *nodetask.Metrics
+	paymentMetrics *payment.Figures
+
+	jobs *river.Client[pgx.Tx] // runs the workers, or only inserts for the loop
+	// followPeriods schedules periodic jobs again when a policy changes their period.
+	followPeriods func(context.Context) error
+
+	keys     keystore.KeyStores
+	binaries *nodeapi.Binaries
+	releases releases
+	auth     *auth
+}
+
+func openPools(ctx context.Context, c Config) (map[Role]*pgxpool.Pool, error) {
+	sizes := map[Role]int32{RoleAPI: apiConns, RoleNode: nodeConns, RoleReconcile: reconcileConns, RoleWork: workConns, RoleRelay: relayConns}
+	pools := map[Role]*pgxpool.Pool{}
+	for _, r := range c.Roles {
+		url, own := c.DatabaseURLs[r]
+		if !own {
+			url = c.DatabaseURL
+		}
+		pool, err := pg.OpenAs(ctx, url, r.DatabaseRole(), "gpuaas-"+string(r), sizes[r])
+		if err == nil {
+			pools[r] = pool
+			err = pg.Examine(ctx, pool)
+		}
+		if err != nil {
+			closeAll(pools)
+			return nil, fmt.Errorf("connecting as %s: %w", r.DatabaseRole(), err)
+		}
+	}
+	return pools, nil
+}
+
+func closeAll(pools map[Role]*pgxpool.Pool) {
+	for _, p := range pools {
+		p.Close()
+	}
+}
+
+// pool returns the pool of a role, or of the first role that runs here. Use it for what every role
+// may read.
+func (s *shared) pool(role Role) *pgxpool.Pool {
+	if p, ok := s.pools[role]; ok {
+		return p
+	}
+	for _, other := range AllRoles() {
+		if p, ok := s.pools[other]; ok {
+			return p
+		}
+	}
+	return nil
+}
+
+// prepare brings schema and rights up to date before any role serves. The owner of the schema does
+// nothing else.
+func prepare(ctx context.Context, c Config) error {
+	owner, err := pg.Open(ctx, c.DatabaseURL, "gpuaas-migrate", ownerConns)
+	if err != nil {
+		return err
+	}
+	defer owner.Close()
+	if err := migrations.Up(ctx, owner); err != nil {
+		return err
+	}
+	return jobs.MakePartitions(ctx, owner)
+}
+
+func build(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL func() string) (*shared, error) {
+	s := &shared{
+		pools: pools, services: map[Role]*services.Services{}, tasks: map[Role]*nodetask.Store{}, hints: hints,
+		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), paymentMetrics: payment.NewFigures(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
+	}
+	var err error
+	if s.keys, err = keystore.Open(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
+		return nil, err
+	}
+	if s.releases, err = openReleases(c); err != nil {
+		return nil, err
+	}
+	if s.auth, err = openAuth(c); err != nil {
+		return nil, err
+	}
+	provider, err := c.Payments.provider()
+	if err != nil {
+		return nil, err
+	}
+	s.policies = &policies.Client{DB: s.pool(RoleReconcile), Hints: hints, Log: c.Log}
+	if _, err := s.policies.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	for role, pool := range pools {
+		if err := s.addRole(c, role, pool, provider, publicURL); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.addQueues(c)
+}
+
+// addRole builds the services with the rights of a role. Those of the API also have the scope of
+// each request.
+func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payment.Provider, publicURL func() string) (err error) {
+	var db pg.Pool = pool
+	if role == RoleAPI {
+		db = pg.Scoped{Pool: pool}
+	}
+	config := services.Config{
+		DB: db, Policies: s.policies, Hints: s.hints, Naming: c.naming(), Clock: c.Clock, Log: c.Log, Tokens: s.auth.tokens, Seal: s.auth.seal,
+		Users: s.keys.Users, Builders: s.releases.keys, Payments: provider, PaymentMetrics: s.paymentMetrics, PublicURL: publicURL,
+	}
+	if s.auth.provider != nil {
+		config.SignIn = s.auth.provider
+	}
+	s.tasks[role] = &nodetask.Store{DB: db, Signer: s.keys.Signer, Hints: s.hints, Clock: c.Clock, Figures: s.taskMetrics}
+	s.services[role], err = services.New(config)
+	return err
+}
+
+// addQueues makes the client that runs the workers, or, in a process without that role, one that
+// only inserts. The API inserts with its own rights in any case.
+func (s *shared) addQueues(c Config) (err error) {
+	if api := s.services[RoleAPI]; api != nil {
+		queue, err := jobs.NewClient(s.pools[RoleAPI], nil, c.Log)
+		if err != nil {
+			return err
+		}
+		api.Enqueue(queue)
+	}
+	w := s.services[RoleWork]
+	if w == nil {
+		s.jobs, err = jobs.NewClient(s.pool(RoleReconcile), nil, c.Log)
+		return err
+	}
+	deps := &jobs.Deps{
+		Services: w, Policy: jobs.PolicyFrom(s.policies), Tasks: s.tasks[RoleWork], UserCA: s.keys.Users.Public,
+		Development: c.Profile.Development, Began: c.Clock.Now(), Figures: s.drift, Log: c.Log,
+	}
+	if s.jobs, err = jobs.NewClient(s.pools[RoleWork], deps, c.Log); err != nil {
+		return fmt.Errorf("making the workers: %w", err)
+	}
+	s.followPeriods = jobs.FollowPeriods(s.jobs, deps)
+	w.Enqueue(s.jobs)
+	return nil
+}
+
+// collectors returns the metrics of all roles that run here.
+func (s *shared) collectors() []prometheus.Collector {
+	all := []prometheus.Collector{s.paymentMetrics, s.drift, s.taskMetrics}
+	if loop := s.services[RoleReconcile]; loop != nil {
+		all = append(all, services.LoopMetrics{Services: loop})
+	}
+	if worker := s.services[RoleWork]; worker != nil {
+		all = append(all, services.WorkerMetrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, worker.Billing.Figures)
+	}
+	return all
+}
+
+// provider opens the account at the payment provider, or returns nil without one.
+func (p Payments) provider() (payment.Provider, error) {
+	if p.SecretKey == "" {
+		return nil, nil //nolint:nilnil // top-ups are off
+	}
+	client, err := stripe.New(stripe.Config{Key: p.SecretKey, WebhookSecret: p.WebhookSecret, URL: p.APIURL})
+	if err != nil {
+		return nil, fmt.Errorf("opening the account at the payment provider: %w", err)
+	}
+	return client, nil
+}

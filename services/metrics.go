@@ -1,0 +1,143 @@
+package services
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuaas/gpuaas/product/agentrelease/rollout"
+)
+
+// scrapeTimeout bounds the queries of one scrape, so that a slow database does not block scrapes.
+const scrapeTimeout = 5 * time.Second
+
+// maxSources is more than any installation has.
+const maxSources = 1000
+
+const millisecond = 1e3
+
+var (
+	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must look at now.", []string{"kind"}, nil)
+	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
+	slotCount  = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
+	gpus       = prometheus.NewDesc("gpuaas_gpus", "Devices by health; missing ones are no longer in their node's report.", []string{"sku", "region", "state"}, nil)
+	breaker    = prometheus.NewDesc("gpuaas_mass_action_stopped", "1 while the breaker keeps the platform from holding more nodes by itself.", nil, nil)
+	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "For how long a source has named what is not applied, or has given no answer.", []string{"source"}, nil)
+	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than it may last: for drift, than whoever must act has.", []string{"kind", "state"}, nil)
+	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
+
+	accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)
+	rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes are to have, by how far they have come.", []string{"state"}, nil)
+	lastReport = prometheus.NewDesc("gpuaas_node_last_report_timestamp_seconds", "Time of the last report of a node.", []string{"node"}, nil)
+	expiry     = prometheus.NewDesc("gpuaas_certificate_expiry_seconds", "Remaining validity of node certificates: the shortest, and quantiles of the fleet.", []string{"quantile"}, nil)
+)
+
+// LoopMetrics collects what the role of the loop may read: due rows, drift, sources, slots and
+// GPUs. It queries at each scrape, so an idle server computes nothing. A value that cannot be read
+// is left out: a gap in a graph is true, a zero is not.
+type LoopMetrics struct{ *Services }
+
+// Describe sends the descriptions of all metrics.
+func (LoopMetrics) Describe(c chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slotCount, gpus, breaker, sourceLag, driftOpen, overdue} {
+		c <- d
+	}
+}
+
+// Collect queries the services.
+func (m LoopMetrics) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	if loads, err := m.History.Load(ctx); err == nil {
+		for _, l := range loads {
+			c <- prometheus.MustNewConstMetric(dueObjects, prometheus.GaugeValue, float64(l.Due), l.Kind)
+			c <- prometheus.MustNewConstMetric(dueAge, prometheus.GaugeValue, l.OldestFor.Seconds(), l.Kind)
+			c <- prometheus.MustNewConstMetric(driftOpen, prometheus.GaugeValue, float64(l.Drifting), l.Kind)
+			c <- prometheus.MustNewConstMetric(overdue, prometheus.GaugeValue, float64(l.Overdue), l.Kind, "drift")
+		}
+	}
+	sources, err := m.Desired.Sources(ctx, "", maxSources)
+	if err != nil {
+		return
+	}
+	for _, one := range sources {
+		if one.GoneAt == nil {
+			c <- prometheus.MustNewConstMetric(sourceLag, prometheus.GaugeValue, one.Lag(m.Clock.Now()).Seconds(), one.Name)
+		}
+	}
+	m.collectHealth(ctx, c)
+	capacity, err := m.Slots.Capacity(ctx)
+	if err != nil {
+		return
+	}
+	for _, o := range capacity {
+		for state, n := range map[string]int{"free": o.Free, "claimed": o.Claimed, "dirty": o.Dirty, "quarantined": o.Quarantined} {
+			c <- prometheus.MustNewConstMetric(slotCount, prometheus.GaugeValue, float64(n), o.SKU, o.Region, state)
+		}
+	}
+}
+
+func (m LoopMetrics) collectHealth(ctx context.Context, c chan<- prometheus.Metric) {
+	if devices, err := m.Fleet.GPUs(ctx); err == nil {
+		for _, d := range devices {
+			c <- prometheus.MustNewConstMetric(gpus, prometheus.GaugeValue, float64(d.N), d.SKU, d.Region, d.State)
+		}
+	}
+	if trip, ever, err := m.NodeHealth.Breaker(ctx); err == nil {
+		stopped := 0.0
+		if ever && trip.Standing() {
+			stopped = 1
+		}
+		c <- prometheus.MustNewConstMetric(breaker, prometheus.GaugeValue, stopped)
+	}
+}
+
+// WorkerMetrics collects what the role of the workers may read: charges, rollouts, reports and
+// certificates of nodes.
+type WorkerMetrics struct{ *Services }
+
+// Describe sends the descriptions of all metrics.
+func (WorkerMetrics) Describe(c chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{accrualLag, rolloutsBy, lastReport, expiry} {
+		c <- d
+	}
+}
+
+// Collect queries the services.
+func (m WorkerMetrics) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	if lag, err := m.Metering.Lag(ctx); err == nil {
+		c <- prometheus.MustNewConstMetric(accrualLag, prometheus.GaugeValue, lag.Seconds())
+	}
+	m.collectRollouts(ctx, c)
+	names, err := m.Fleet.NamesOf(ctx)
+	last, failed := m.Observed.LastReports(ctx)
+	if err == nil && failed == nil {
+		for id, at := range last {
+			if name, listed := names[id]; listed {
+				c <- prometheus.MustNewConstMetric(lastReport, prometheus.GaugeValue, float64(at.UnixMilli())/millisecond, name)
+			}
+		}
+	}
+	if quantiles, err := m.Certificates.Expiry(ctx); err == nil {
+		for quantile, seconds := range quantiles {
+			c <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, seconds, quantile)
+		}
+	}
+}
+
+func (m WorkerMetrics) collectRollouts(ctx context.Context, c chan<- prometheus.Metric) {
+	list, err := m.Releases.Rollouts(ctx, m.DB)
+	if err != nil {
+		return
+	}
+	count := map[rollout.State]int{rollout.Rolling: 0, rollout.Done: 0, rollout.Stopped: 0, rollout.Blocked: 0}
+	for _, one := range list {
+		count[one.Status]++
+	}
+	for state, n := range count {
+		c <- prometheus.MustNewConstMetric(rolloutsBy, prometheus.GaugeValue, float64(n), string(state))
+	}
+}

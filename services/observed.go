@@ -1,0 +1,48 @@
+package services
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// ObservedAllocations returns what the nodes last reported of these allocations, together with the
+// GPU faults that their holders may know. Conditions of allocations need both.
+func (s *Services) ObservedAllocations(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error) {
+	reports, err := s.Observed.Allocations(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[ids.Allocation]allocation.Seen, len(reports))
+	for id, o := range reports {
+		all[id] = allocation.Seen{Reported: true, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
+	}
+	return all, s.addFaults(ctx, of, all)
+}
+
+func (s *Services) addFaults(ctx context.Context, of []ids.Allocation, all map[ids.Allocation]allocation.Seen) error {
+	keys := make([]uuid.UUID, len(of))
+	for i, id := range of {
+		keys[i] = id.UUID
+	}
+	byAllocation, err := s.NodeHealth.TenantFaults(ctx, s.DB, keys)
+	if err != nil {
+		return err
+	}
+	for id, faults := range byAllocation {
+		key := ids.From[ids.Allocation](id)
+		one := all[key]
+		one.FaultSince = faults[0].Since
+		texts := make([]string, len(faults))
+		for i, f := range faults {
+			texts[i] = f.Text
+		}
+		one.Fault = strings.Join(texts, " ")
+		all[key] = one
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+// Package services builds the services of one role of the server. The API handlers and the workers
+// receive the value whole, so a new service is one field here and nothing between.
+package services
+
+import (
+	"context"
+	"crypto/cipher"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/gitops/change"
+	"github.com/gpuaas/gpuaas/gitops/forge"
+	gitopssync "github.com/gpuaas/gpuaas/gitops/sync"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/billing"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// Services contains every service of a role. All of them use the role's rights to the database.
+type Services struct {
+	DB       pg.Pool
+	Policies *policies.Client
+	Hints    *hint.Bus
+	Naming   ids.Naming
+	Clock    clock.Clock
+
+	Desired  *desired.Store
+	Observed *observed.Store
+	History  *reconciler.History
+
+	Identity     *identity.Service
+	Audit        *audit.Service
+	Events       *event.Store
+	Certificates *secret.Certificates
+	Catalog      *catalog.Service
+	Ledger       *ledger.Service
+	Payments     *payment.Service
+	Metering     *metering.Service
+	Billing      *billing.Service
+	Statements   *billing.Statements
+
+	Slots       *slots.Service
+	Fleet       *fleet.Service
+	NodeHealth  *nodehealth.Service
+	Releases    *agentrelease.Store
+	Allocations *allocation.Service
+
+	Changes  *change.Service
+	Reports  *forge.Reports
+	Webhooks *gitopssync.Webhooks
+
+	// Queue inserts jobs; Enqueue sets it.
+	Queue *river.Client[pgx.Tx]
+}
+
+// Config is what the services of a role need from the server.
+type Config struct {
+	DB       pg.Pool
+	Policies *policies.Client
+	Hints    *hint.Bus
+	Naming   ids.Naming
+	Clock    clock.Clock
+	Log      *slog.Logger
+
+	// Tokens signs the tokens of service accounts, and Seal encrypts stored secrets.
+	Tokens *identity.Tokens
+	Seal   cipher.AEAD
+	// SignIn is the OIDC provider; nil without one.
+	SignIn identity.Provider
+	// Users signs login certificates.
+	Users secret.UserCA
+	// Builders signs agent releases.
+	Builders agentrelease.Signer
+	// Payments is the payment provider; nil where top-ups are off.
+	Payments       payment.Provider
+	PaymentMetrics *payment.Figures
+	// PublicURL returns the address under which browsers reach the server.
+	PublicURL func() string
+}
+
+// New builds the services of a role. It returns an error that names a required field of c if the
+// field is missing.
+func New(c Config) (*Services, error) {
+	if err := required(c, "SignIn", "Payments", "Naming", "Clock"); err != nil {
+		return nil, err
+	}
+	schema := validate.NewLazy()
+	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock}
+	s.Desired = &desired.Store{DB: c.DB, Hints: c.Hints, Check: schema.Check}
+	s.Observed = &observed.Store{DB: c.DB}
+	s.History = &reconciler.History{DB: c.DB}
+	s.Audit = &audit.Service{DB: c.DB}
+	s.Events = &event.Store{DB: c.DB}
+	s.addPlatform(c)
+	s.addProduct(c)
+	s.addMoney(c)
+	s.addGitOps(c, schema)
+	return s, required(*s, "Naming", "Clock", "Queue")
+}
+
+func (s *Services) addPlatform(c Config) {
+	s.Identity = &identity.Service{
+		DB: c.DB, Clock: c.Clock, Naming: c.Naming, Hints: c.Hints, Seal: c.Seal, Tokens: c.Tokens, Provider: c.SignIn, Policy: identity.PolicyFrom(c.Policies),
+	}
+	s.Catalog = &catalog.Service{DB: c.DB, Clock: c.Clock, Hints: c.Hints}
+	s.Ledger = &ledger.Service{DB: c.DB}
+	s.Metering = &metering.Service{DB: c.DB}
+}
+
+func (s *Services) addProduct(c Config) {
+	s.Slots = &slots.Service{DB: c.DB, Hints: c.Hints}
+	s.Fleet = &fleet.Service{
+		Service: s.Slots, Identity: s.Identity, Naming: c.Naming, Clock: c.Clock,
+		TokenLife: fleet.TokenLifeFrom(c.Policies), Grace: fleet.DrainGraceFrom(c.Policies),
+	}
+	s.Certificates = &secret.Certificates{DB: c.DB, Barred: s.Fleet.Retired}
+	s.Fleet.Certificates = s.Certificates
+	s.NodeHealth = &nodehealth.Service{Service: s.Fleet, Rules: nodehealth.FaultRulesFrom(c.Policies)}
+	s.Releases = &agentrelease.Store{DB: c.DB, Signer: c.Builders, Naming: c.Naming, Clock: c.Clock}
+	s.Allocations = &allocation.Service{
+		DB: c.DB, Desired: s.Desired, Inventory: s.NodeHealth, Catalog: s.Catalog, Identity: s.Identity, Metering: s.Metering,
+		Limits: allocation.LimitsFrom(c.Policies), Signs: loginSigner(c.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
+		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
+	}
+}
+
+func (s *Services) addMoney(c Config) {
+	s.Payments = &payment.Service{
+		DB: c.DB, Provider: c.Payments, Identity: s.Identity, Ledger: s.Ledger, Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
+		Limits: payment.LimitsFrom(c.Policies), PublicURL: c.PublicURL, Figures: c.PaymentMetrics, Log: c.Log,
+	}
+	s.Billing = &billing.Service{
+		DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Running: s.Allocations, Desired: s.Desired,
+		Payments: s.Payments, Figures: billing.NewFigures(), Policy: billing.PolicyFrom(c.Policies), Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
+	}
+	s.Statements = &billing.Statements{DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Clock: c.Clock}
+}
+
+func (s *Services) addGitOps(c Config, schema validate.Lazy) {
+	facts := change.Gatherer{
+		Policies: c.Policies, Identity: s.Identity, Catalog: s.Catalog, Ledger: s.Ledger, Metering: s.Metering, Fleet: s.Fleet, Allocations: s.Allocations,
+	}
+	s.Changes = &change.Service{
+		DB: c.DB, Desired: s.Desired, Identity: s.Identity, Facts: facts.Facts, History: s.History, Rules: change.RulesFrom(c.Policies),
+		Normal: schema.Object, Validate: validate.Run, Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
+	}
+	s.Reports = &forge.Reports{DB: c.DB}
+	s.Webhooks = &gitopssync.Webhooks{DB: c.DB, Desired: s.Desired, Hints: c.Hints}
+}
+
+// Enqueue gives the services that insert jobs the client to insert them with.
+func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
+	s.Queue = with
+	s.Identity.Jobs, s.Billing.Jobs, s.Payments.Jobs = with, with, with
+}
+
+// loginSigner returns the function that signs a login certificate for one allocation, with a
+// terminal.
+func loginSigner(users secret.UserCA) func(context.Context, ssh.PublicKey, ids.Allocation, string, time.Duration) (allocation.Login, error) {
+	return func(ctx context.Context, key ssh.PublicKey, id ids.Allocation, user string, ttl time.Duration) (allocation.Login, error) {
+		c, err := users.Sign(ctx, secret.Login{Key: key, Allocation: id.String(), User: user, TTL: ttl, PTY: true})
+		return allocation.Login{Certificate: c.Text, Serial: c.Serial, ExpiresAt: c.NotAfter}, err
+	}
+}
+
+// required returns an error that names the first field of a struct that is nil. A service without
+// one of its parts would fail at its first use, long after the start.
+func required(of any, optional ...string) error {
+	v := reflect.ValueOf(of)
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if slices.Contains(optional, field.Name) {
+			continue
+		}
+		if v.Field(i).IsZero() {
+			return fmt.Errorf("services: %s.%s is missing", v.Type().Name(), field.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package services_test
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/keystore"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/services"
+)
+
+func configOf(t *testing.T) services.Config {
+	t.Helper()
+	db, hints, log := pgtest.Scoped(t, pgtest.Clone(t)), &hint.Bus{}, slog.New(slog.DiscardHandler)
+	dir := t.TempDir()
+	keys, err := keystore.Open(t.Context(), keystore.Config{}, dir, clock.Clock{})
+	must(t, err)
+	builders, err := secret.OpenSigner(filepath.Join(dir, "releases"))
+	must(t, err)
+	ring, err := pki.OpenKeyring(filepath.Join(dir, "tokens"))
+	must(t, err)
+	block, err := aes.NewCipher(make([]byte, 32))
+	must(t, err)
+	seal, err := cipher.NewGCM(block)
+	must(t, err)
+	return services.Config{
+		DB: db, Policies: &policies.Client{DB: db, Hints: hints, Log: log}, Hints: hints, Naming: ids.DefaultNaming, Log: log,
+		Tokens: &identity.Tokens{Issuer: "test", Audience: "test", Keys: ring}, Seal: seal, Users: keys.Users, Builders: builders,
+		PaymentMetrics: payment.NewFigures(), PublicURL: func() string { return "https://gpuaas.example" },
+	}
+}
+
+// TestNew builds all services without the optional parts.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	s, err := services.New(configOf(t))
+	must(t, err)
+	if s.Payments.Provider != nil || s.Identity.Provider != nil {
+		t.Error("the providers are optional, and one was made up")
+	}
+	if _, err := s.Catalog.List(t.Context(), "", 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNewRejectsMissingParts: a missing part is an error at start that names it.
+func TestNewRejectsMissingParts(t *testing.T) {
+	t.Parallel()
+	whole := configOf(t)
+	for name, remove := range map[string]func(*services.Config){
+		"DB":             func(c *services.Config) { c.DB = nil },
+		"Policies":       func(c *services.Config) { c.Policies = nil },
+		"Hints":          func(c *services.Config) { c.Hints = nil },
+		"Log":            func(c *services.Config) { c.Log = nil },
+		"Tokens":         func(c *services.Config) { c.Tokens = nil },
+		"Seal":           func(c *services.Config) { c.Seal = nil },
+		"Users":          func(c *services.Config) { c.Users = nil },
+		"Builders":       func(c *services.Config) { c.Builders = nil },
+		"PaymentMetrics": func(c *services.Config) { c.PaymentMetrics = nil },
+		"PublicURL":      func(c *services.Config) { c.PublicURL = nil },
+	} {
+		c := whole
+		remove(&c)
+		if _, err := services.New(c); err == nil || !strings.Contains(err.Error(), "Config."+name+" is missing") {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
