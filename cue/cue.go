@@ -10,8 +10,8 @@ import "embed"
 //go:embed schema/*.cue
 var Schema embed.FS
 
-// JSONSchema helps editors with YAML and JSON files. It is made from the schema by
-// a test of desired/validate, and says less.
+// JSONSchema is the schema of all kinds, generated from schema/*.cue by desired/validate/gen. Validation
+// and editors use it. It never accepts what the definitions reject.
 //
 //go:embed gpuaas.schema.json
 var JSONSchema []byte

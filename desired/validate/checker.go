@@ -11,6 +11,7 @@ import (
 	"cuelang.org/go/cue/ast"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/definition"
 )
 
 // contextLife is how many objects one evaluator context sees. Contexts keep
@@ -18,7 +19,7 @@ import (
 const contextLife = 500
 
 // Checker checks single objects against the definition of their kind. It may be
-// used by many goroutines. What the generated validators accept costs no turn;
+// used by many goroutines. An object that the JSON Schema accepts costs no turn;
 // the others take turns, because CUE's contexts are not safe to share.
 type Checker struct {
 	mu          sync.Mutex
@@ -26,7 +27,7 @@ type Checker struct {
 	ctx         *cue.Context
 	definitions map[desired.Kind]cue.Value
 	known       map[desired.Kind]known
-	scratch     []byte // of the generated validators, in a child
+	schemas     map[desired.Kind]kindSchema
 
 	slow bool // leaves everything to CUE, for comparison
 }
@@ -34,11 +35,15 @@ type Checker struct {
 // New compiles the schema. It fails only in a build whose schema is broken.
 func New() (*Checker, error) {
 	c := &Checker{}
+	var err error
+	if c.schemas, err = compileSchemas(); err != nil {
+		return nil, err
+	}
 	return c, c.renew()
 }
 
 func (c *Checker) renew() (err error) {
-	c.ctx, c.definitions, err = compile()
+	c.ctx, c.definitions, err = definition.Compile()
 	c.left = contextLife
 	if err == nil && c.known == nil {
 		c.known = map[desired.Kind]known{}
@@ -101,7 +106,7 @@ var crossFields = map[desired.Kind][]crossField{
 
 type crossField struct {
 	name  string
-	names []string
+	names []string // of name
 	path  cue.Path
 }
 
@@ -245,11 +250,5 @@ func canonical(raw []byte) (json.RawMessage, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(out.Bytes(), "\n"), nil
+	return encode(v)
 }

@@ -13,6 +13,7 @@ import (
 	"cuelang.org/go/cue/token"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/definition"
 )
 
 // explainer turns the evaluator's errors about one object into findings: one
@@ -59,7 +60,7 @@ func (e *explainer) unknownFields(at []string, v cue.Value) {
 			e.unknownFields(inner, it.Value())
 			continue
 		}
-		expected := oneOf(k.fields)
+		expected := definition.OneOf(k.fields)
 		code, message := desired.CodeUnknownField, "unknown field"
 		if len(at) == 0 && name == "status" {
 			code, message, expected = desired.CodeStatusDeclared, "status is observed, never declared", "no status"
@@ -250,14 +251,7 @@ func kindNames() string {
 			names = append(names, string(k))
 		}
 	}
-	return oneOf(names)
-}
-
-func oneOf(words []string) string {
-	if len(words) == 1 {
-		return words[0]
-	}
-	return "one of " + strings.Join(words, ", ")
+	return definition.OneOf(names)
 }
 
 func quoted(s string) string {

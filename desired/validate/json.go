@@ -2,13 +2,17 @@ package validate
 
 import (
 	"bytes"
-	stdjson "encoding/json"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"cuelang.org/go/cue/ast"
-	"cuelang.org/go/cue/errors"
-	"cuelang.org/go/encoding/json"
 
 	"github.com/gpuaas/gpuaas/desired"
 )
@@ -16,144 +20,184 @@ import (
 // jsonFile reads one document, or a list of them.
 func jsonFile(c *Checker, name string, src []byte) part {
 	p := part{}
-	at := place{name, 1, 1}
 	text := linesOf(name, src)
-	root, stopped, unread := scan(string(src))
-	switch {
-	case errors.Is(unread, errDeep):
-		return p.failAt(desired.CodeTooDeep, text.place(stopped), "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
-	case errors.Is(unread, errHalf):
-		return p.failAt(desired.CodeNotUTF8, text.place(stopped), "", "has half of a pair of surrogates", "whole characters")
-	case errors.Is(unread, errLong):
-		return p.failAt(desired.CodeAmbiguousValue, text.place(stopped), "", fmt.Sprintf("is a number of more than %d digits", mostDigits), "a number that readers can hold")
-	case unread == nil && c.quickJSON(&p, &root, text):
-		return p
-	}
-	if err := stdjson.Unmarshal(src, new(stdjson.RawMessage)); err != nil {
-		return p.failAt(desired.CodeJSONSyntax, offsetPlace(name, src, err), "", err.Error(), "JSON")
-	}
-	expr, err := json.Extract(name, src)
-	if err != nil {
-		return p.fail(evaluationFindings(desired.CodeJSONSyntax, errors.Promote(err, "syntax"), at))
-	}
-	if findings := repeatedKeys(expr); len(findings) > 0 {
+	root, findings := readJSON(text, src)
+	if len(findings) > 0 {
 		return p.fail(findings)
 	}
-	documents := []ast.Expr{expr}
-	if list, ok := expr.(*ast.ListLit); ok {
-		documents = list.Elts
+	documents := []node{root}
+	if list, ok := root.value.([]node); ok {
+		documents = list
 	}
-	for i, d := range documents {
+	for i := range documents {
 		if len(p.findings) >= mostFindings {
 			break
 		}
-		if unread == nil {
-			read := &root.documents()[i]
-			if f := read.unfit(text.place(int(read.at.a))); f != nil {
-				p.fail([]desired.Finding{*f})
-				continue
-			}
-		}
-		where := at
-		if begin, ok := placeAt(d.Pos()); ok {
-			where = begin
-		}
-		p.keep(c.data(d, where))
+		c.document(&p, &documents[i], text)
 	}
 	return p
 }
 
-// quickJSON keeps all documents of a file, or none: a refused one takes the whole
-// file to CUE, which has the words.
-func (c *Checker) quickJSON(p *part, root *node, at lines) bool {
-	documents := root.documents()
-	var kept []checked
-	for i := range documents {
-		// CUE places a name behind its quote.
-		o, ok := c.quickly(&documents[i], at.place(int(documents[i].at.a)), func(s spot) place { return at.place(int(s.a) + 1) })
-		if !ok {
-			return false
-		}
-		kept = append(kept, o)
-	}
-	for _, o := range kept {
+// document validates one document. The JSON Schema accepts it, or CUE finds out what is wrong with it.
+func (c *Checker) document(p *part, n *node, text lines) {
+	at := n.at.in(text.path)
+	if o, ok := c.accepted(n, at); ok {
 		p.keep(o)
+	} else if f := n.unfit(at); f != nil {
+		p.fail([]desired.Finding{*f})
+	} else {
+		p.keep(c.data(text.expr(n), at))
 	}
-	return true
 }
 
-// documents of a file: itself, or the elements of a list.
-func (n *node) documents() []node {
-	if n.kind == kindList {
-		return n.items
-	}
-	return []node{*n}
-}
+// mostDigits is more than any number needs. CUE reads a number in time by the square of its digits.
+const mostDigits = 400
 
-// lines turns offsets into places.
-type lines struct {
-	path   string
-	starts []int
-}
-
-func linesOf(path string, src []byte) lines {
-	l := lines{path, []int{0}}
-	for i, c := range src {
-		if c == '\n' {
-			l.starts = append(l.starts, i+1)
+// readJSON reads one document that takes all of src.
+func readJSON(text lines, src []byte) (node, []desired.Finding) {
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.UseNumber()
+	r := &jsonReader{d: d, src: src, lines: text}
+	root, err := r.value(0)
+	if err == nil {
+		if _, err = d.Token(); errors.Is(err, io.EOF) {
+			return root, r.findings
 		}
 	}
-	return l
-}
-
-func (l lines) place(offset int) place {
-	line, found := slices.BinarySearch(l.starts, offset)
-	if !found {
-		line--
+	if errors.Is(err, errRejected) {
+		return root, r.findings
 	}
-	return place{l.path, line + 1, offset - l.starts[line] + 1}
-}
-
-// offsetPlace is where the standard decoder stopped. It names the offset behind
-// the character it did not expect.
-func offsetPlace(name string, src []byte, err error) place {
-	at := place{name, 1, 1}
-	var syntax *stdjson.SyntaxError
-	if !errors.As(err, &syntax) {
-		return at
+	// The decoder of whole values has the better words, and names the offset behind the character that
+	// it did not expect.
+	offset := int(d.InputOffset())
+	if whole := json.Unmarshal(src, new(json.RawMessage)); whole != nil {
+		err = whole
 	}
-	before := src[:max(0, min(int(syntax.Offset)-1, len(src)))]
-	at.line += bytes.Count(before, []byte("\n"))
-	at.column = len(before) - bytes.LastIndexByte(before, '\n')
-	return at
+	if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
+		offset = int(syntax.Offset) - 1
+	}
+	at := text.place(max(0, min(offset, len(src))))
+	return root, []desired.Finding{at.finding(desired.CodeJSONSyntax, "", "", err.Error(), "JSON")}
 }
 
-// repeatedKeys finds keys that stand twice in one object. Readers of JSON
-// disagree about which one counts, and CUE would unify them.
-func repeatedKeys(expr ast.Expr) []desired.Finding {
-	var findings []desired.Finding
-	ast.Walk(expr, func(n ast.Node) bool {
-		s, ok := n.(*ast.StructLit)
-		if !ok {
-			return true
+// errRejected ends the reading of a document. The finding is there already.
+var errRejected = errors.New("rejected")
+
+// jsonReader adds places to the tokens of encoding/json, and rejects what readers of JSON take
+// differently: keys that stand twice, halves of characters, very long numbers.
+type jsonReader struct {
+	d        *json.Decoder
+	src      []byte
+	lines    lines
+	findings []desired.Finding
+}
+
+// token returns the next token and the offsets around it.
+func (r *jsonReader) token() (t json.Token, from, to int, err error) {
+	before := r.d.InputOffset()
+	t, err = r.d.Token()
+	to = int(r.d.InputOffset())
+	return t, to - len(bytes.TrimLeft(r.src[before:to], " \t\r\n,:")), to, err
+}
+
+func (r *jsonReader) reject(offset int, code, message, expected string) error {
+	r.findings = []desired.Finding{r.lines.place(offset).finding(code, "", "", message, expected)}
+	return errRejected
+}
+
+func (r *jsonReader) value(depth int) (node, error) {
+	t, from, to, err := r.token()
+	if err != nil {
+		return node{}, err
+	}
+	n := node{at: r.lines.spot(from), value: t}
+	switch t := t.(type) {
+	case json.Delim:
+		if depth == deepest {
+			return n, r.reject(from, desired.CodeTooDeep, fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
 		}
-		seen := map[string]bool{}
-		for _, d := range s.Elts {
-			f, ok := d.(*ast.Field)
-			if !ok {
+		if t == '{' {
+			n.value, err = r.object(depth + 1)
+		} else {
+			n.value, err = r.list(depth + 1)
+		}
+	case json.Number:
+		if len(t) > mostDigits {
+			return n, r.reject(from, desired.CodeAmbiguousValue, fmt.Sprintf("is a number of more than %d digits", mostDigits), "a number that readers can hold")
+		}
+		if t == "-0" {
+			n.value = json.Number("0")
+		}
+	case string:
+		err = r.whole(t, from, to)
+	}
+	return n, err
+}
+
+func (r *jsonReader) list(depth int) ([]node, error) {
+	items := []node{}
+	for r.d.More() {
+		item, err := r.value(depth)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	_, _, _, err := r.token()
+	return items, err
+}
+
+func (r *jsonReader) object(depth int) ([]member, error) {
+	members, seen := []member{}, map[string]bool{}
+	for r.d.More() {
+		key, from, to, err := r.token()
+		if err != nil {
+			return nil, err
+		}
+		m := member{at: r.lines.spot(from)}
+		m.name, _ = key.(string) // the decoder returns no other key
+		if err := r.whole(m.name, from, to); err != nil {
+			return nil, err
+		}
+		if !ast.StringLabelNeedsQuoting(m.name) {
+			m.at.column++ // behind the quote, where CUE places the name of a JSON file
+		}
+		if m.value, err = r.value(depth); err != nil {
+			return nil, err
+		}
+		if seen[m.name] {
+			r.findings = append(r.findings, m.at.in(r.lines.path).finding(desired.CodeDuplicateKey, "", m.name, "the key stands twice in one object", "each key once"))
+			continue
+		}
+		seen[m.name] = true
+		members = append(members, m)
+	}
+	_, _, _, err := r.token()
+	return members, err
+}
+
+// escape is an escaped character. A pair of surrogates stands for one.
+var escape = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|.)`)
+
+// whole rejects half of a pair of surrogates, which the decoder replaces without an error.
+func (r *jsonReader) whole(text string, from, to int) error {
+	if !strings.ContainsRune(text, utf8.RuneError) {
+		return nil
+	}
+	for _, e := range escape.FindAll(r.src[from:to], -1) {
+		if len(e) < len(`\u0000`) {
+			continue
+		}
+		high, _ := strconv.ParseUint(string(e[2:6]), 16, 32) // the pattern has four digits
+		if first := rune(high); len(e) > len(`\u0000`) && utf16.IsSurrogate(first) {
+			low, _ := strconv.ParseUint(string(e[8:]), 16, 32)
+			if utf16.DecodeRune(first, rune(low)) != utf8.RuneError {
 				continue
 			}
-			name, _, err := ast.LabelName(f.Label)
-			if err != nil {
-				continue
-			}
-			if seen[name] {
-				at, _ := placeAt(f.Label.Pos())
-				findings = append(findings, at.finding(desired.CodeDuplicateKey, "", name, "the key stands twice in one object", "each key once"))
-			}
-			seen[name] = true
+		} else if len(e) == len(`\u0000`) && !utf16.IsSurrogate(first) {
+			continue
 		}
-		return true
-	}, nil)
-	return findings
+		return r.reject(from, desired.CodeNotUTF8, "has half of a pair of surrogates", "whole characters")
+	}
+	return nil
 }

@@ -1,27 +1,26 @@
 package validate
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"unicode/utf8"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/literal"
+	"cuelang.org/go/cue/token"
 
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// node is one value of a document, as YAML and JSON have it in common. It is what
-// the generated validators read.
+// node is a value of a YAML or JSON document with its place. Both readers return nodes, because neither
+// encoding/json nor a decoded YAML value has places.
 type node struct {
-	kind    nodeKind
-	text    string   // a text, or the literal of a number
-	members []member // of an object
-	items   []node   // of a list
-	at      spot
+	at    spot
+	value any // nil, bool, string, json.Number, []member or []node
 }
 
-// spot is where something stands: an offset in JSON, line and column in YAML.
-type spot struct{ a, b int32 }
+// spot is a line and a column, which counts bytes as CUE does.
+type spot struct{ line, column int32 }
 
 type member struct {
 	name  string
@@ -29,59 +28,67 @@ type member struct {
 	value node
 }
 
-type nodeKind uint8
+func (s spot) in(path string) place { return place{path, int(s.line), int(s.column)} }
 
-const (
-	kindNull nodeKind = iota
-	kindTrue
-	kindFalse
-	kindInt
-	kindFloat
-	kindText
-	kindList
-	kindObject
-)
-
-// get finds a member; nil when there is none, or n is no object.
-func (n *node) get(name string) *node {
-	if n == nil {
-		return nil
-	}
-	if m := n.named(name); m != nil {
-		return &m.value
-	}
-	return nil
-}
-
-func (n *node) named(name string) *member {
-	for i := range n.members {
-		if n.members[i].name == name {
-			return &n.members[i]
-		}
-	}
-	return nil
-}
-
-// path follows names down from n.
-func (n *node) path(names ...string) *node {
+// member finds a member of an object by its path; nil when there is none.
+func (n *node) member(names ...string) (found *member) {
 	for _, name := range names {
-		n = n.get(name)
+		members, _ := n.value.([]member)
+		found = nil
+		for i := range members {
+			if members[i].name == name {
+				found = &members[i]
+			}
+		}
+		if found == nil {
+			return nil
+		}
+		n = &found.value
 	}
-	return n
+	return found
 }
 
-// mostValues of one document are far more than any kind has. Explaining a refusal
-// takes CUE time by the square of them.
+// plain returns the value as the JSON Schema library reads it. It reports false for a number with a
+// point or an exponent: JSON Schema takes 1.0 for an integer, CUE does not, and no kind has such a field.
+func (n *node) plain() (any, bool) {
+	switch v := n.value.(type) {
+	case json.Number:
+		return v, !strings.ContainsAny(string(v), ".eE")
+	case []node:
+		list := make([]any, len(v))
+		for i := range v {
+			item, ok := v[i].plain()
+			if !ok {
+				return nil, false
+			}
+			list[i] = item
+		}
+		return list, true
+	case []member:
+		object := make(map[string]any, len(v))
+		for i := range v {
+			value, ok := v[i].value.plain()
+			if !ok {
+				return nil, false
+			}
+			object[v[i].name] = value
+		}
+		return object, true
+	}
+	return n.value, true
+}
+
+// mostValues of one document are far more than any kind has. Explaining a finding takes CUE time by the
+// square of them.
 const mostValues = 5000
 
-// unfit says what need not be asked of CUE: a document that is no object, or that
-// is one of very many fields.
+// unfit finds what need not go to CUE: a document that is no object, or that has very many values.
 func (n *node) unfit(at place) *desired.Finding {
 	var f desired.Finding
-	switch {
-	case n.kind != kindObject:
+	switch _, ok := n.value.([]member); {
+	case !ok:
 		f = at.finding(desired.CodeNotAnObject, "", "", "is "+n.shown()+", not an object", "a document with apiVersion, kind, metadata and spec")
-	case n.values(mostValues) > mostValues:
+	case n.count(mostValues) > mostValues:
 		f = at.finding(desired.CodeEvaluationLimit, "", "", fmt.Sprintf("has more than %d values", mostValues), "objects as the kinds describe them")
 	default:
 		return nil
@@ -89,117 +96,78 @@ func (n *node) unfit(at place) *desired.Finding {
 	return &f
 }
 
-// values counts them, up to a limit.
-func (n *node) values(most int) int {
-	count := 1
-	for i := 0; i < len(n.members) && count <= most; i++ {
-		count += n.members[i].value.values(most - count)
+// count counts the values, up to a limit.
+func (n *node) count(most int) int {
+	total := 1
+	switch v := n.value.(type) {
+	case []member:
+		for i := 0; i < len(v) && total <= most; i++ {
+			total += v[i].value.count(most - total)
+		}
+	case []node:
+		for i := 0; i < len(v) && total <= most; i++ {
+			total += v[i].count(most - total)
+		}
 	}
-	for i := 0; i < len(n.items) && count <= most; i++ {
-		count += n.items[i].values(most - count)
-	}
-	return count
+	return total
 }
 
-// shown is the value, as findings speak of it.
+// shown returns the value as findings show it.
 func (n *node) shown() string {
-	switch n.kind {
-	case kindNull:
+	switch v := n.value.(type) {
+	case nil:
 		return "empty"
-	case kindTrue:
-		return "true"
-	case kindFalse:
-		return "false"
-	case kindInt, kindFloat:
-		return n.text
-	case kindText:
-		return shownText(n.text)
-	case kindList:
-		if len(n.items) == 0 {
+	case string:
+		return shownText(v)
+	case []node:
+		if len(v) == 0 {
 			return "an empty list"
 		}
 		return "a list"
-	case kindObject:
+	case []member:
+		return "an object"
 	}
-	return "an object"
+	return fmt.Sprint(n.value)
 }
 
-// texts reads an object of texts, such as labels; nil when there is none.
-func (n *node) texts() map[string]string {
-	if n == nil {
-		return nil
+// expr returns a document as CUE's syntax, with the places of the author's file.
+func (l lines) expr(n *node) ast.Expr {
+	basic := func(kind token.Token, text string) ast.Expr {
+		return &ast.BasicLit{ValuePos: l.pos(n.at), Kind: kind, Value: text}
 	}
-	m := make(map[string]string, len(n.members))
-	for i := range n.members {
-		m[n.members[i].name] = n.members[i].value.text
-	}
-	return m
-}
-
-// write appends the value as canonical does: keys sorted, nothing escaped that
-// need not be.
-func (n *node) write(out []byte) []byte {
-	switch n.kind {
-	case kindNull:
-		return append(out, "null"...)
-	case kindTrue:
-		return append(out, "true"...)
-	case kindFalse:
-		return append(out, "false"...)
-	case kindInt, kindFloat:
-		return append(out, n.text...)
-	case kindText:
-		return quote(out, n.text)
-	case kindList:
-		out = append(out, '[')
-		for i := range n.items {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = n.items[i].write(out)
+	switch v := n.value.(type) {
+	case bool:
+		if v {
+			return basic(token.TRUE, "true")
 		}
-		return append(out, ']')
-	case kindObject:
-		out = append(out, '{')
-		for i, m := range sorted(n.members) {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = append(quote(out, m.name), ':')
-			out = m.value.write(out)
+		return basic(token.FALSE, "false")
+	case string:
+		return basic(token.STRING, literal.String.Quote(v))
+	case json.Number:
+		kind := token.INT
+		if strings.ContainsAny(string(v), ".eE") {
+			kind = token.FLOAT
 		}
-		return append(out, '}')
-	}
-	return out
-}
-
-// sorted leaves the document's own order alone: places are found by it.
-func sorted(members []member) []member {
-	byName := func(a, b member) int { return bytes.Compare([]byte(a.name), []byte(b.name)) }
-	if slices.IsSortedFunc(members, byName) {
-		return members
-	}
-	members = slices.Clone(members)
-	slices.SortFunc(members, byName)
-	return members
-}
-
-// quote appends a text as JSON. What the encoder would escape, the encoder writes.
-func quote(out []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return encoded(out, text)
+		if positive, negative := strings.CutPrefix(string(v), "-"); negative {
+			// CUE has no negative literals, only the operator.
+			return &ast.UnaryExpr{OpPos: l.pos(n.at), Op: token.SUB, X: basic(kind, positive)}
 		}
+		return basic(kind, string(v))
+	case []node:
+		list := &ast.ListLit{Lbrack: l.pos(n.at)}
+		for i := range v {
+			list.Elts = append(list.Elts, l.expr(&v[i]))
+		}
+		return list
+	case []member:
+		s := &ast.StructLit{Lbrace: l.pos(n.at)}
+		for i := range v {
+			s.Elts = append(s.Elts, &ast.Field{
+				Label: &ast.BasicLit{ValuePos: l.pos(v[i].at), Kind: token.STRING, Value: literal.String.Quote(v[i].name)},
+				Value: l.expr(&v[i].value),
+			})
+		}
+		return s
 	}
-	out = append(out, '"')
-	out = append(out, text...)
-	return append(out, '"')
-}
-
-func encoded(out []byte, text string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text) //nolint:errchkjson // a text into memory
-	return append(out, bytes.TrimRight(b.Bytes(), "\n")...)
+	return basic(token.NULL, "null")
 }

@@ -1,11 +1,8 @@
 package validate
 
 import (
-	stdjson "encoding/json"
+	"encoding/json"
 	"fmt"
-	"unicode/utf8"
-
-	"cuelang.org/go/encoding/json"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -18,11 +15,7 @@ import (
 // A refusal is spec_invalid with the first finding's field and all findings
 // among its details.
 func (c *Checker) Object(o desired.Object) (desired.Object, error) {
-	if spec, ok := c.accepts(o); ok {
-		o.Spec, o.SpecHash = spec, desired.Hash(spec)
-		return o, nil
-	}
-	document, err := stdjson.Marshal(map[string]any{
+	document, err := json.Marshal(map[string]any{
 		"apiVersion": "gpuaas/v1alpha1",
 		"kind":       o.Kind,
 		"metadata":   metadata(o),
@@ -32,60 +25,26 @@ func (c *Checker) Object(o desired.Object) (desired.Object, error) {
 		return o, errs.New(errs.SpecInvalid, "the spec is no JSON").At("spec").Because(err)
 	}
 	const name = "spec.json"
-	expr, err := json.Extract(name, document)
-	if err != nil {
-		return o, errs.New(errs.SpecInvalid, "the spec cannot be read").At("spec").Because(err)
+	text := linesOf(name, document)
+	if at := firstInvalid(document); at >= 0 {
+		return o, refusal([]desired.Finding{text.place(at).finding(desired.CodeNotUTF8, "", "spec", "is not UTF-8", "UTF-8 text")})
 	}
-	findings := repeatedKeys(expr)
-	if len(findings) == 0 {
+	root, findings := readJSON(text, document)
+	if len(findings) > 0 {
+		return o, refusal(findings)
+	}
+	checked, ok := c.accepted(&root, place{name, 1, 1})
+	if !ok {
 		c.mu.Lock()
-		checked := c.data(expr, place{name, 1, 1})
+		checked = c.data(text.expr(&root), place{name, 1, 1})
 		c.mu.Unlock()
-		if findings = checked.findings; len(findings) == 0 {
-			o.Spec, o.SpecHash = checked.object.Spec, checked.object.SpecHash
-			return o, nil
-		}
 	}
-	return o, refusal(findings)
+	if len(checked.findings) > 0 {
+		return o, refusal(checked.findings)
+	}
+	o.Spec, o.SpecHash = checked.object.Spec, checked.object.SpecHash
+	return o, nil
 }
-
-// accepts asks the generated validators, which most objects pass.
-func (c *Checker) accepts(o desired.Object) (spec []byte, ok bool) {
-	if c.slow || !utf8.ValidString(o.Name) {
-		return nil, false
-	}
-	body, _, err := scan(string(o.Spec))
-	if err != nil {
-		return nil, false
-	}
-	about := []member{{name: "name", value: text(o.Name)}}
-	for _, more := range []struct {
-		name  string
-		texts map[string]string
-	}{{"labels", o.Labels}, {"annotations", o.Annotations}} {
-		if len(more.texts) == 0 {
-			continue
-		}
-		inner := node{kind: kindObject}
-		for name, value := range more.texts {
-			if !utf8.ValidString(name) || !utf8.ValidString(value) {
-				return nil, false
-			}
-			inner.members = append(inner.members, member{name: name, value: text(value)})
-		}
-		about = append(about, member{name: more.name, value: inner})
-	}
-	root := node{kind: kindObject, members: []member{
-		{name: "apiVersion", value: text("gpuaas/v1alpha1")},
-		{name: "kind", value: text(string(o.Kind))},
-		{name: "metadata", value: node{kind: kindObject, members: about}},
-		{name: "spec", value: body},
-	}}
-	found, ok := quick(&root, nil)
-	return found.spec, ok
-}
-
-func text(s string) node { return node{kind: kindText, text: s} }
 
 func metadata(o desired.Object) map[string]any {
 	m := map[string]any{"name": o.Name}

@@ -115,7 +115,7 @@ func TestObjectRefusals(t *testing.T) {
 func TestObjectFromManySides(t *testing.T) {
 	t.Parallel()
 	c := checker(t)
-	c.slow = true // what the generated validators accept takes no turn
+	c.slow = true // what the JSON Schema accepts takes no turn
 	raw, err := json.Marshal(specs()[desired.KindAllocation])
 	if err != nil {
 		t.Fatal(err)

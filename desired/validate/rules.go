@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/definition"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -232,7 +233,7 @@ func (r *rules) node(o *checked) {
 	slices.Sort(have)
 	expected := "an SKU declared in this tree; there is none"
 	if len(have) > 0 {
-		expected = oneOf(have)
+		expected = definition.OneOf(have)
 	}
 	r.report(desired.CodeUnresolvedReference, o, "spec.sku", fmt.Sprintf("no SKU is named %q", sku), expected)
 }

@@ -117,12 +117,37 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func BenchmarkRunDevSize(b *testing.B) {
+// A fleet of 1,000 objects is valid within a second, in a child as a server runs it. The machine may
+// have other work: of some runs the fastest counts.
+func TestThousandObjectsTakeASecond(t *testing.T) { //nolint:paralleltest // it measures
 	files := map[string][]byte{"fleet.yaml": []byte(fleet(1000))}
-	for b.Loop() {
-		if r, err := Run(b.Context(), files); err != nil || !r.OK() {
-			b.Fatal(err, r.Findings)
+	var best time.Duration
+	for range 5 {
+		began := time.Now()
+		if r, err := Run(t.Context(), files); err != nil || !r.OK() {
+			t.Fatal(err, r.Findings)
 		}
+		if took := time.Since(began); best == 0 || took < best {
+			best = took
+		}
+		if best <= time.Second {
+			t.Log(best)
+			return
+		}
+	}
+	t.Errorf("1,000 objects take %s", best)
+}
+
+func BenchmarkRun(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		files := map[string][]byte{"fleet.yaml": []byte(fleet(n))}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				if r, err := Run(b.Context(), files); err != nil || !r.OK() {
+					b.Fatal(err, r.Findings)
+				}
+			}
+		})
 	}
 }
 

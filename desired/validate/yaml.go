@@ -2,6 +2,7 @@ package validate
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"cuelang.org/go/cue/token"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaas/desired"
 )
@@ -19,14 +19,12 @@ import (
 // deepest is more than any kind needs. Deeper nesting is a trap for readers.
 const deepest = 32
 
-// yamlFile reads the documents of a stream. It translates the nodes itself,
-// because a decoder would already have guessed: 012 would be ten, an alias
-// would be expanded, a repeated key would win or lose.
+// yamlFile reads the documents of a stream. It translates the nodes of the parser itself, because a
+// decoder would already have guessed: 012 would be ten, an alias would be expanded, a repeated key
+// would win or lose.
 func yamlFile(c *Checker, name string, src []byte) part {
 	p := part{}
-	y := yamlReader{file: token.NewFile(name, -1, len(src)+1), src: src, name: name}
-	y.file.SetLinesForContent(src)
-	y.lines = y.file.Lines()
+	y := yamlReader{lines: linesOf(name, src), src: src}
 
 	d := yaml.NewDecoder(bytes.NewReader(src))
 	for len(p.findings) < mostFindings {
@@ -42,44 +40,31 @@ func yamlFile(c *Checker, name string, src []byte) part {
 		if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
 			continue // nothing between two separators
 		}
-		first := document.Content[0]
-		n := y.node(first, 0)
-		if len(y.faults) > 0 {
-			for _, f := range y.faults {
-				p.failAt(f.code, f.at, f.field, f.message, f.expected)
-			}
-			y.faults = nil
+		n := y.node(document.Content[0], 0)
+		if len(y.findings) > 0 {
+			p.fail(y.findings)
+			y.findings = nil
 			continue
 		}
-		o, ok := c.quickly(&n, y.place(first), y.located)
-		if f := n.unfit(y.place(first)); !ok && f != nil {
-			p.fail([]desired.Finding{*f})
-			continue
-		}
-		if !ok {
-			o = c.data(y.expr(&n), y.place(first))
-		}
-		p.keep(o)
+		c.document(&p, &n, y.lines)
 	}
 	return p
 }
 
 type yamlReader struct {
-	file   *token.File
-	lines  []int // offset of each line; the file would copy them at each call
-	src    []byte
-	name   string
-	faults []yamlFault
-}
+	lines    lines
+	src      []byte
+	findings []desired.Finding
 
-type yamlFault struct {
-	at                             place
-	code, field, message, expected string
+	// The node before, and its offset. The parser counts characters and goes forward, so that no line
+	// is walked twice.
+	last   yaml.Node
+	offset int
 }
 
 // node translates a node of the parser, or records why it cannot.
 func (y *yamlReader) node(n *yaml.Node, depth int) node {
-	to := node{at: spotOf(n)}
+	to := node{at: y.spot(n)}
 	switch {
 	case depth > deepest:
 		y.fault(desired.CodeTooDeep, n, "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
@@ -87,26 +72,41 @@ func (y *yamlReader) node(n *yaml.Node, depth int) node {
 		// A few lines of aliases can stand for gigabytes.
 		y.fault(desired.CodeAliasLimit, n, "", "uses an anchor or alias", "the value written out; repetition belongs in CUE files")
 	case n.Kind == yaml.MappingNode && n.ShortTag() == "!!map":
-		y.mapping(&to, n, depth)
+		to.value = y.mapping(n, depth)
 	case n.Kind == yaml.SequenceNode && n.ShortTag() == "!!seq":
-		to.kind = kindList
-		to.items = make([]node, len(n.Content))
+		items := make([]node, len(n.Content))
 		for i, item := range n.Content {
-			to.items[i] = y.node(item, depth+1)
+			items[i] = y.node(item, depth+1)
 		}
+		to.value = items
 	case n.Kind == yaml.ScalarNode:
-		y.scalar(&to, n)
+		to.value = y.scalar(n)
 	default:
 		y.fault(desired.CodeYAMLTag, n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
 	}
 	return to
 }
 
-func spotOf(n *yaml.Node) spot { return spot{int32(n.Line), int32(n.Column)} } //nolint:gosec // files are far below 2 GiB
+// spot counts bytes where the parser counts characters.
+func (y *yamlReader) spot(n *yaml.Node) spot {
+	at := spot{int32(n.Line), int32(n.Column)} //nolint:gosec // files are far below 2 GiB
+	if n.Line < 1 || n.Line > len(y.lines.starts) {
+		return at
+	}
+	begin := y.lines.starts[n.Line-1]
+	if n.Line != y.last.Line || n.Column < y.last.Column {
+		y.last.Line, y.last.Column, y.offset = n.Line, 1, begin
+	}
+	for ; y.last.Column < n.Column; y.last.Column++ {
+		_, size := utf8.DecodeRune(y.src[y.offset:])
+		y.offset += size
+	}
+	at.column = int32(y.offset - begin + 1) //nolint:gosec // files are far below 2 GiB
+	return at
+}
 
-func (y *yamlReader) mapping(to *node, n *yaml.Node, depth int) {
-	to.kind = kindObject
-	to.members = make([]member, 0, len(n.Content)/2)
+func (y *yamlReader) mapping(n *yaml.Node, depth int) []member {
+	members := make([]member, 0, len(n.Content)/2)
 	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -119,92 +119,64 @@ func (y *yamlReader) mapping(to *node, n *yaml.Node, depth int) {
 			continue
 		}
 		first[key.Value] = key.Line
-		to.members = append(to.members, member{key.Value, spotOf(key), y.node(value, depth+1)})
+		members = append(members, member{key.Value, y.spot(key), y.node(value, depth+1)})
 	}
+	return members
 }
 
 // octalLike is a number that YAML 1.1 reads in base eight and people read in base ten.
 var octalLike = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 
-func (y *yamlReader) scalar(to *node, n *yaml.Node) {
+func (y *yamlReader) scalar(n *yaml.Node) any {
 	switch n.ShortTag() {
 	case "!!str", "!!timestamp":
 		if !utf8.ValidString(n.Value) {
 			y.fault(desired.CodeNotUTF8, n, "", "is not UTF-8", "UTF-8 text")
 		}
-		to.kind, to.text = kindText, n.Value
+		return n.Value
 	case "!!null":
-		to.kind = kindNull
+		return nil
 	case "!!bool":
-		to.kind = kindFalse
-		if strings.EqualFold(n.Value, "true") {
-			to.kind = kindTrue
-		}
+		return strings.EqualFold(n.Value, "true")
 	case "!!int":
-		y.integer(to, n)
+		return y.integer(n)
 	case "!!float":
-		y.float(to, n)
-	default:
-		y.fault(desired.CodeYAMLTag, n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
+		return y.float(n)
 	}
+	y.fault(desired.CodeYAMLTag, n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
+	return nil
 }
 
-func (y *yamlReader) integer(to *node, n *yaml.Node) {
-	plain := strings.TrimLeft(strings.TrimLeft(n.Value, "+-"), "0_")
+func (y *yamlReader) integer(n *yaml.Node) any {
+	positive := strings.TrimLeft(strings.TrimLeft(n.Value, "+-"), "0_")
 	if octalLike.MatchString(n.Value) {
-		y.fault(desired.CodeAmbiguousValue, n, "", "begins with a zero: some read "+n.Value+" in base ten, some in base eight", plain+`, or "`+n.Value+`" for text`)
-		return
+		y.fault(desired.CodeAmbiguousValue, n, "", "begins with a zero: some read "+n.Value+" in base ten, some in base eight", positive+`, or "`+n.Value+`" for text`)
+		return nil
 	}
 	v, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 0, 64)
 	if err != nil {
 		y.fault(desired.CodeAmbiguousValue, n, "", n.Value+" is too large a number", "an integer of at most 64 bits")
-		return
 	}
-	to.kind, to.text = kindInt, strconv.FormatInt(v, 10)
+	return json.Number(strconv.FormatInt(v, 10))
 }
 
-func (y *yamlReader) float(to *node, n *yaml.Node) {
+func (y *yamlReader) float(n *yaml.Node) any {
 	v, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 	if err != nil || strings.ContainsAny(n.Value, "iInN") {
 		y.fault(desired.CodeAmbiguousValue, n, "", n.Value+" is no finite number", "a number")
-		return
 	}
-	to.kind, to.text = kindFloat, strconv.FormatFloat(v, 'e', -1, 64)
+	return json.Number(strconv.FormatFloat(v, 'e', -1, 64))
 }
 
 func (y *yamlReader) fault(code string, n *yaml.Node, field, message, expected string) {
-	y.faults = append(y.faults, yamlFault{y.place(n), code, field, message, expected})
-}
-
-func (y *yamlReader) place(n *yaml.Node) place { return place{y.name, n.Line, n.Column} }
-
-// located is where CUE would say that something stands: it counts bytes, and
-// the parser characters.
-func (y *yamlReader) located(at spot) place {
-	to := place{y.name, int(at.a), int(at.b)}
-	if offset, ok := y.offset(at); ok {
-		to.column = offset - y.lines[at.a-1] + 1
-	}
-	return to
-}
-
-func (y *yamlReader) offset(at spot) (int, bool) {
-	if at.a < 1 || int(at.a) > len(y.lines) {
-		return 0, false
-	}
-	offset := y.lines[at.a-1]
-	for range at.b - 1 {
-		_, size := utf8.DecodeRune(y.src[min(offset, len(y.src)):])
-		offset += size
-	}
-	return min(offset, len(y.src)), true
+	y.findings = append(y.findings, y.spot(n).in(y.lines.path).finding(code, "", field, message, expected))
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
 // syntax finds the place of a syntax error, of which the parser tells only a line.
 func (y *yamlReader) syntax(err error) (place, string) {
-	at := place{y.name, 1, 1}
+	at := place{y.lines.path, 1, 1}
 	m := yamlLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
 	if m == nil {
 		return at, err.Error()

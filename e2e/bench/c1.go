@@ -68,7 +68,7 @@ func validation(ctx context.Context, l *lab) ([]row, error) {
 	n := l.scaled(validations, 50)
 	var cue bare.CUE
 	p, err := l.alternate(ctx, leastPairs, nothing,
-		repeat(n, func() error { return c.Check(o) }), repeat(n, func() error { return cue.Check(string(o.Kind), document) }))
+		repeat(n, func() error { return c.Check(o) }), repeat(n, func() error { return cue.Check(o.Kind, document) }))
 	if err != nil {
 		return nil, err
 	}
@@ -103,38 +103,4 @@ func validation(ctx context.Context, l *lab) ([]row, error) {
 	growth = growth.atMost(5)
 	growth.Note = fmt.Sprintf("%d validations, one in %d refused", n, refusedEach)
 	return []row{r, growth}, nil
-}
-
-// generated compares the generated validators with decoding alone, and with CUE.
-func generated(ctx context.Context, l *lab) ([]row, error) {
-	o, document, err := offer()
-	if err != nil {
-		return nil, err
-	}
-	c, err := validate.New()
-	if err != nil {
-		return nil, err
-	}
-	n := l.scaled(20*validations, 500)
-	decode := func() error {
-		var v any
-		return json.Unmarshal(document, &v)
-	}
-	p, err := l.alternate(ctx, leastPairs, nothing, repeat(n, func() error { return c.Check(o) }), repeat(n, decode))
-	if err != nil {
-		return nil, err
-	}
-	r := p.row("C3", "validate an object / JSON decode of the same document", n).atMost(2)
-	var cue bare.CUE
-	n = l.scaled(validations, 50)
-	p, err = l.alternate(ctx, leastPairs, nothing,
-		repeat(n, func() error { return cue.Check(string(o.Kind), document) }), repeat(n, func() error { return c.Check(o) }))
-	if err != nil {
-		return nil, err
-	}
-	faster := p.row("C3-cue", "bare CUE / validate an object", n).atLeast(8)
-	faster.CPUOurs, faster.CPUPeer = faster.CPUPeer, faster.CPUOurs
-	faster.Ours, faster.Peer = faster.Peer, faster.Ours
-	faster.Note = "the disagreements are counted by TestValidatorsAgreeWithCUE (GPUAAS_VALIDATE_CASES)"
-	return []row{r, faster}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,25 +63,22 @@ func writeFleet(dir string, n int) (nodes []string, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("making the fleet: %w", err)
 	}
-	write := func(name, text string) (string, error) {
+	for name, text := range fleetFiles(n) {
 		path := filepath.Join(dir, name)
-		return path, os.WriteFile(path, []byte(text), 0o644) //nolint:gosec // read by the binaries
-	}
-	if _, err := write("skus.yaml", "apiVersion: gpuaas/v1alpha1\nkind: SKU\nmetadata: {name: h100}\nspec: {gpuModel: H100, memoryGiB: 80, price: {currency: EUR, amountMinor: 249}}\n"); err != nil {
-		return nil, err
-	}
-	for i := 0; i < n; {
-		var text strings.Builder
-		for ; i < n && text.Len() == 0 || i < n && i%checkedEach != 0; i++ {
-			fmt.Fprintf(&text, "---\napiVersion: gpuaas/v1alpha1\nkind: Node\nmetadata:\n  name: gpu-%d\n  labels: {rack: r%d, row: a}\nspec:\n  sku: h100\n  region: eu-1\n  onboarding: manual\n  gpus: 8\n  slicing: whole_gpu\n  cordoned: false\n", i, i%100)
+		if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // read by the binaries
+			return nil, fmt.Errorf("writing the fleet: %w", err)
 		}
-		path, err := write(fmt.Sprintf("nodes-%d.yaml", i), text.String())
-		if err != nil {
-			return nil, err
+		if strings.HasPrefix(name, "nodes-") {
+			nodes = append(nodes, path)
 		}
-		nodes = append(nodes, path)
 	}
+	slices.Sort(nodes)
 	return nodes, nil
+}
+
+// nodeText is a node as a person writes it.
+func nodeText(i int) string {
+	return fmt.Sprintf("---\napiVersion: gpuaas/v1alpha1\nkind: Node\nmetadata:\n  name: gpu-%d\n  labels: {rack: r%d, row: a}\nspec:\n  sku: h100\n  region: eu-1\n  onboarding: manual\n  gpus: 8\n  slicing: whole_gpu\n  cordoned: false\n", i, i%100)
 }
 
 func writeSchema(dir string) (paths []string, err error) {

@@ -113,7 +113,7 @@ func goals() []goal {
 		{"L6", limitedCreate},
 		{"C1", validation},
 		{"C2", wholeCheck},
-		{"C3", generated},
+		{"C3", wholeSource},
 		{"C4", incrementalReads},
 		{"C5", incrementalSync},
 		{"U1", warmStart},

@@ -6,12 +6,10 @@ import (
 	"fmt"
 
 	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/build"
-	"cuelang.org/go/cue/cuecontext"
-	"cuelang.org/go/cue/parser"
 	"cuelang.org/go/encoding/json"
 
-	schema "github.com/gpuaas/gpuaas/cue"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/definition"
 )
 
 // contextLife is how many objects a context sees: more cost more than a new one.
@@ -19,13 +17,13 @@ const contextLife = 500
 
 // CUE is an evaluator with the schema in it.
 type CUE struct {
-	ctx  *cue.Context
-	root cue.Value
-	left int
+	ctx         *cue.Context
+	definitions map[desired.Kind]cue.Value
+	left        int
 }
 
 // Check extracts, builds, unifies and validates one JSON document of a kind.
-func (c *CUE) Check(kind string, document []byte) error {
+func (c *CUE) Check(kind desired.Kind, document []byte) error {
 	if c.left == 0 {
 		if err := c.compile(); err != nil {
 			return err
@@ -36,30 +34,11 @@ func (c *CUE) Check(kind string, document []byte) error {
 	if err != nil {
 		return fmt.Errorf("extracting: %w", err)
 	}
-	definition := c.root.LookupPath(cue.MakePath(cue.Def(kind)))
-	return definition.Unify(c.ctx.BuildExpr(expr)).Validate(cue.Concrete(true))
+	return c.definitions[kind].Unify(c.ctx.BuildExpr(expr)).Validate(cue.Concrete(true))
 }
 
-func (c *CUE) compile() error {
-	inst := build.NewContext().NewInstance("schema", nil)
-	entries, err := schema.Schema.ReadDir("schema")
-	if err != nil {
-		return fmt.Errorf("reading embedded schema: %w", err)
-	}
-	for _, e := range entries {
-		src, err := schema.Schema.ReadFile("schema/" + e.Name())
-		if err != nil {
-			return fmt.Errorf("reading embedded schema: %w", err)
-		}
-		f, err := parser.ParseFile(e.Name(), src)
-		if err != nil {
-			return fmt.Errorf("parsing embedded schema: %w", err)
-		}
-		if err := inst.AddSyntax(f); err != nil {
-			return fmt.Errorf("compiling embedded schema: %w", err)
-		}
-	}
-	c.ctx = cuecontext.New()
-	c.root, c.left = c.ctx.BuildInstance(inst), contextLife
-	return c.root.Err()
+func (c *CUE) compile() (err error) {
+	c.ctx, c.definitions, err = definition.Compile()
+	c.left = contextLife
+	return err
 }

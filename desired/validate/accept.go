@@ -1,0 +1,207 @@
+package validate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	schema "github.com/gpuaas/gpuaas/cue"
+	"github.com/gpuaas/gpuaas/desired"
+)
+
+// kindSchema is the JSON Schema of one kind: compiled, and as it is written, for the defaults.
+type kindSchema struct {
+	compiled *jsonschema.Schema
+	written  map[string]any
+}
+
+// schemaURL is absolute, because the library would look for a relative one in the file system.
+const schemaURL = "urn:gpuaas:schema"
+
+// compileSchemas compiles the generated schema, kind by kind. It fails only in a build whose schema is
+// broken.
+func compileSchemas() (map[desired.Kind]kindSchema, error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.JSONSchema))
+	if err != nil {
+		return nil, fmt.Errorf("reading embedded JSON Schema: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	// Both read a time as CUE's time.Time does.
+	c.RegisterFormat(&jsonschema.Format{Name: "date-time", Validate: validTime})
+	// A pattern stands at many fields, and is compiled once.
+	patterns := map[string]jsonschema.Regexp{}
+	c.UseRegexpEngine(func(source string) (jsonschema.Regexp, error) {
+		if patterns[source] == nil {
+			compiled, err := regexp.Compile(source)
+			if err != nil {
+				return nil, fmt.Errorf("compiling a pattern: %w", err)
+			}
+			patterns[source] = compiled
+		}
+		return patterns[source], nil
+	})
+	if err := c.AddResource(schemaURL, document); err != nil {
+		return nil, fmt.Errorf("adding embedded JSON Schema: %w", err)
+	}
+	whole, _ := document.(map[string]any)
+	definitions, _ := whole["definitions"].(map[string]any)
+	schemas := map[desired.Kind]kindSchema{}
+	for _, kind := range desired.Kinds() {
+		written, ok := definitions[string(kind)].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the embedded JSON Schema has no definition of kind %s", kind)
+		}
+		compiled, err := c.Compile(schemaURL + "#/definitions/" + string(kind))
+		if err != nil {
+			return nil, fmt.Errorf("compiling the JSON Schema of kind %s: %w", kind, err)
+		}
+		schemas[kind] = kindSchema{compiled, written}
+	}
+	return schemas, nil
+}
+
+func validTime(v any) error {
+	if text, ok := v.(string); ok {
+		_, err := time.Parse(time.RFC3339Nano, text)
+		return err
+	}
+	return nil
+}
+
+// accepted validates a document with the JSON Schema of its kind. It returns what CUE would return,
+// places included. It reports false for a document that the schema does not accept: CUE then decides,
+// and has the words.
+func (c *Checker) accepted(n *node, at place) (checked, bool) {
+	kind := n.member("kind")
+	if c.slow || kind == nil {
+		return checked{}, false
+	}
+	text, _ := kind.value.value.(string)
+	s, known := c.schemas[desired.Kind(text)]
+	value, ok := n.plain()
+	if !known || !ok {
+		return checked{}, false
+	}
+	document, _ := value.(map[string]any)
+	fill(s.written, document, nameOfObject(document))
+	if s.compiled.Validate(value) != nil {
+		return checked{}, false
+	}
+	return c.acceptedObject(desired.Kind(text), n, document, at)
+}
+
+func nameOfObject(document map[string]any) any {
+	metadata, _ := document["metadata"].(map[string]any)
+	return metadata["name"]
+}
+
+func (c *Checker) acceptedObject(kind desired.Kind, n *node, document map[string]any, at place) (checked, bool) {
+	spec, err := encode(document["spec"])
+	if err != nil {
+		return checked{}, false
+	}
+	metadata, _ := document["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	o := checked{
+		at: at, kind: kind, name: string(kind) + "/" + name,
+		object: desired.Object{
+			Kind: kind, Name: name, Labels: texts(metadata["labels"]), Annotations: texts(metadata["annotations"]), Spec: spec, SpecHash: desired.Hash(spec),
+			Source: desired.Source{Owner: desired.OwnerGit, Path: at.path, Line: at.line, Column: at.column},
+		},
+	}
+	for _, f := range crossFields[kind] {
+		if m := n.member(f.names...); m != nil {
+			o.fields = append(o.fields, fieldPlace{f.name, m.at.in(at.path)})
+		}
+	}
+	if sources := n.member("spec", "sources"); kind == desired.KindEnvironment && sources != nil {
+		list, _ := sources.value.value.([]node)
+		for i := range list {
+			o.fields = append(o.fields, fieldPlace{sourceName(i), list[i].member("name").at.in(at.path)})
+		}
+	}
+	return o, true
+}
+
+// fill adds the defaults of a schema to a value. It only adds, so that an invalid value stays invalid.
+func fill(s map[string]any, v, name any) {
+	if list, ok := v.([]any); ok {
+		items, _ := s["items"].(map[string]any)
+		for _, item := range list {
+			fill(items, item, name)
+		}
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	fields, _ := s["properties"].(map[string]any)
+	for field, of := range fields {
+		of, _ := of.(map[string]any)
+		if _, there := object[field]; !there {
+			addDefault(of, object, field, name)
+		}
+		fill(of, object[field], name)
+	}
+	branches, _ := s["allOf"].([]any)
+	for _, b := range branches {
+		if branch, _ := b.(map[string]any); chosen(branch["if"], object) {
+			then, _ := branch["then"].(map[string]any)
+			fill(then, v, name)
+		}
+	}
+}
+
+func addDefault(s, object map[string]any, field string, name any) {
+	switch value := s["default"].(type) {
+	case nil:
+		if s["x-default-name"] == true && name != nil {
+			object[field] = name
+		}
+	case map[string]any:
+		object[field] = maps.Clone(value) // its own fields are filled in next
+	default:
+		object[field] = value // a list in a schema has no fields to fill in
+	}
+}
+
+// chosen reports whether the generated condition holds: one field, and the text that it holds.
+func chosen(condition any, object map[string]any) bool {
+	s, _ := condition.(map[string]any)
+	fields, _ := s["properties"].(map[string]any)
+	for field, of := range fields {
+		if of, ok := of.(map[string]any); ok && of["const"] == object[field] {
+			return true
+		}
+	}
+	return false
+}
+
+// texts reads an object of texts, such as labels; nil when there is none.
+func texts(v any) map[string]string {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	m := make(map[string]string, len(object))
+	for name, value := range object {
+		m[name], _ = value.(string)
+	}
+	return m
+}
+
+// encode writes a value with its keys sorted, so that equal specs are equal bytes.
+func encode(v any) (json.RawMessage, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
+}

@@ -1,0 +1,68 @@
+package validate
+
+import (
+	"cuelang.org/go/cue"
+
+	"github.com/gpuaas/gpuaas/desired/validate/definition"
+)
+
+// known is what the schema says about the fields of a kind, by dotted path: the
+// words that people read. An element of a list is the path with a star.
+type known map[string]knownField
+
+type knownField struct {
+	expected string
+	required bool
+	secret   bool     // only a reference may stand there
+	kind     cue.Kind // of its values
+	fields   []string // of a struct: what may stand in it
+	open     bool     // any name that a pattern accepts may stand in it
+	element  string   // of an open struct: what its values must be
+	elements cue.Kind // and of which kind
+}
+
+func describe(d cue.Value) known {
+	k := known{}
+	k.add("", d)
+	return k
+}
+
+func (k known) add(at string, v cue.Value) {
+	secret := v.Attribute("secret")
+	f := knownField{expected: definition.Expectation(v), kind: v.IncompleteKind(), secret: secret.Err() == nil}
+	if v.IncompleteKind() == cue.StructKind {
+		it, err := v.Fields(cue.Optional(true))
+		if err == nil {
+			for it.Next() {
+				name := it.Selector().Unquoted()
+				f.fields = append(f.fields, name)
+				k.add(join(at, name), it.Value())
+				if it.Selector().ConstraintType() == cue.RequiredConstraint {
+					inner := k[join(at, name)]
+					inner.required = true
+					k[join(at, name)] = inner
+				}
+			}
+		}
+		f.open = len(f.fields) == 0
+		if f.open {
+			f.element, f.elements = f.expected, cue.StringKind // labels and annotations
+			if e := v.LookupPath(cue.MakePath(cue.AnyString)); e.Exists() {
+				f.element = definition.Expectation(e)
+			}
+		}
+	}
+	if v.IncompleteKind() == cue.ListKind {
+		if e := v.LookupPath(cue.MakePath(cue.AnyIndex)); e.Exists() {
+			k.add(join(at, "*"), e)
+		}
+	}
+	k[at] = f
+}
+
+func join(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
