@@ -2,6 +2,7 @@ package validate
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -11,14 +12,15 @@ import (
 	"strings"
 	"testing"
 
+	"cuelang.org/go/cue/ast"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// casesVariable asks for more documents than a run of the tests has time for:
-// the nightly number is a million.
+// casesVariable sets how many documents are compared: a run of the tests has time for few.
 const casesVariable = "GPUAAS_VALIDATE_CASES"
 
 // The JSON Schema accepts what CUE accepts, with the same defaults, and nothing that CUE rejects.
@@ -265,4 +267,44 @@ func samePlaces(t *testing.T, archive, name string, src []byte) int {
 func hasFloat(n node) bool {
 	_, ok := n.plain()
 	return !ok
+}
+
+// YAML and JSON have the same places: both count bytes, and YAML's parser counts characters.
+func TestPlacesCountBytes(t *testing.T) {
+	t.Parallel()
+	const src = `{"é\u00fc": "ü", "a-b": {"c-d": ["é", {"e-f": 1}, "\ud83d\ude00"], "é": 2}}`
+	have, findings := readJSON(linesOf("a.json", []byte(src)), []byte(src))
+	if len(findings) > 0 {
+		t.Fatal(findings)
+	}
+	quoted := strings.ReplaceAll(src, `\ud83d\ude00`, `\U0001F600..`) // YAML has no pairs
+	y := yamlReader{lines: linesOf("a.yaml", []byte(quoted)), src: []byte(quoted)}
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(quoted), &document); err != nil {
+		t.Fatal(err)
+	}
+	want := y.node(document.Content[0], 0)
+	if diff := cmp.Diff(places(want), places(have)); diff != "" {
+		t.Errorf("(-YAML +JSON):\n%s", diff)
+	}
+}
+
+// places lists the lines and columns of all values and names.
+func places(n node) (all []string) {
+	all = append(all, fmt.Sprint(n.at))
+	switch v := n.value.(type) {
+	case []node:
+		for _, item := range v {
+			all = append(all, places(item)...)
+		}
+	case []member:
+		for _, m := range v {
+			at := m.at
+			if !ast.StringLabelNeedsQuoting(m.name) {
+				at.column = 0 // behind the quote, in JSON
+			}
+			all = append(append(all, fmt.Sprint(m.name, at)), places(m.value)...)
+		}
+	}
+	return all
 }
