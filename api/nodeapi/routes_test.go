@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestRoutesAreTheWires: the door answers what protocol names, and nothing else
+// TestRoutesAreTheProtocols: the door answers what protocol names, and nothing else
 // but that there is nothing.
-func TestRoutesAreTheWires(t *testing.T) {
+func TestRoutesAreTheProtocols(t *testing.T) {
 	t.Parallel()
 
 	served := map[string]bool{}
@@ -19,7 +19,7 @@ func TestRoutesAreTheWires(t *testing.T) {
 		_, path, _ := strings.Cut(pattern, " ")
 		served[strings.NewReplacer("{node}", "%s", "{task}", "%s", "{platform}", "%s", "{digest}", "%s").Replace(path)] = true
 	}
-	named := wirePaths(t)
+	named := protocolPaths(t)
 	for path := range named {
 		if !served[path] {
 			t.Errorf("%s is named in protocol and not served", path)
@@ -31,10 +31,10 @@ func TestRoutesAreTheWires(t *testing.T) {
 	}
 }
 
-// wirePaths are the values of the constants that agents call.
-func wirePaths(t *testing.T) map[string]bool {
+// protocolPaths are the values of the constants that agents call.
+func protocolPaths(t *testing.T) map[string]bool {
 	t.Helper()
-	syntax, err := parser.ParseFile(token.NewFileSet(), "../../protocol/wire.go", nil, parser.SkipObjectResolution)
+	syntax, err := parser.ParseFile(token.NewFileSet(), "../../protocol/protocol.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
