@@ -106,7 +106,7 @@ func audience(r *call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.
 	has := held(r.caller)
 	switch {
 	// A scope of a token is a tenant's, whoever's the token is.
-	case ofEveryone(p) && (has&operators == 0 || r.caller.Limited):
+	case ofEveryone(p) && (has&fleetRoles == 0 || r.caller.Limited):
 		return tenant, project, errs.New(errs.Forbidden, "only operators can read the events of all tenants").At("scope")
 	case ofEveryone(p):
 		return ids.Tenant{}, ids.Project{}, nil

@@ -36,7 +36,7 @@ func (s *Server) guardRiver(c *gin.Context) {
 	reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
 	switch {
 	// The jobs are no operation of the contract, so no key's scopes list them.
-	case held(caller)&operators == 0 || caller.Limited:
+	case held(caller)&fleetRoles == 0 || caller.Limited:
 		err = errs.New(errs.Forbidden, "only operators see the jobs")
 	case caller.Limited: // no scope is about jobs
 		err = errs.New(errs.Forbidden, "the scopes of this token do not allow this").Try("use a token without scopes")

@@ -26,7 +26,7 @@ func TestEveryRoleHasABitOfItsOwn(t *testing.T) {
 	}
 	for name, bit := range map[string]role{
 		"everyone": everyone, "signedIn": signedIn, "program": program, "platformAdmin": platformAdmin,
-		"fleet": operators &^ platformAdmin, "tenantWide": tenantWide &^ operators, "projectBound": projectBound &^ program,
+		"fleet": fleetRoles &^ platformAdmin, "tenantWide": tenantWide &^ fleetRoles, "projectBound": projectBound &^ program,
 		"owner": tenantRoles["owner"], "billing": tenantRoles["billing"], "viewer of a project": projectRoles["viewer"],
 	} {
 		if bit == 0 {
