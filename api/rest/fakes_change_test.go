@@ -89,8 +89,8 @@ func (*archive) Pointer(context.Context, string) (desired.Pointer, error) {
 	return desired.Pointer{Revision: 7, Commit: "good"}, nil
 }
 
-// operators is the one source. Its hooks are not signed by the word wrong.
-var operators = desired.SourceState{
+// fleetSource is the one source. Its hooks are not signed by the word wrong.
+var fleetSource = desired.SourceState{
 	SourceSpec: desired.SourceSpec{
 		Name: "fleet", Repository: "https://git.example/fleet.git", Ref: "main", Dirs: []string{"environments/production"},
 		Settings: json.RawMessage(`{"forge":{"kind":"github","project":"acme/fleet","url":"https://api.github.com","tokenRef":"env:TOKEN","webhookSecretRef":"file:/etc/hook"},
@@ -100,24 +100,24 @@ var operators = desired.SourceState{
 }
 
 func (*archive) Sources(_ context.Context, after string, _ int) ([]desired.SourceState, error) {
-	if after >= operators.Name {
+	if after >= fleetSource.Name {
 		return nil, nil
 	}
-	return []desired.SourceState{operators}, nil
+	return []desired.SourceState{fleetSource}, nil
 }
 
 func (*archive) SourceByName(_ context.Context, _ pg.Queryer, name string) (desired.SourceState, error) {
-	if name != operators.Name {
+	if name != fleetSource.Name {
 		return desired.SourceState{}, errs.New(errs.NotFound, "no source is named %q", name)
 	}
-	return operators, nil
+	return fleetSource, nil
 }
 
 func (d *archive) Hook(_ context.Context, source string, h http.Header, body []byte) error {
 	switch {
 	case source == "offline":
 		return errs.New(errs.NotFound, "no forge speaks for this source")
-	case source != operators.Name, h.Get("X-Hub-Signature-256") == "wrong":
+	case source != fleetSource.Name, h.Get("X-Hub-Signature-256") == "wrong":
 		return errs.New(errs.SignatureInvalid, "the signature is not of this body")
 	}
 	d.note(string(body))

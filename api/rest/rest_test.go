@@ -138,7 +138,7 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		account, credential := b.program(t)
 		return strings.NewReplacer("{service_account_id}", account.String(), "{credential_id}", credential.String()).Replace(path)
 	case strings.Contains(path, "/git-sources/{name}"):
-		return strings.Replace(path, "{name}", operators.Name, 1)
+		return strings.Replace(path, "{name}", fleetSource.Name, 1)
 	case strings.Contains(path, "/nodes/{name}"):
 		return strings.Replace(path, "{name}", node1.Name, 1)
 	case strings.Contains(path, "/slots/{id}"):
@@ -171,7 +171,7 @@ func (b *bundle) pathOf(t *testing.T, op openapi.Operation) string {
 		{"{name}", func() string { return declared.Name }},
 		{"{revision}", func() string { return "7" }},
 		{"{key}", func() string { return windowKey }},
-		{"{source}", func() string { return operators.Name }},
+		{"{source}", func() string { return fleetSource.Name }},
 	} {
 		if before, rest, has := strings.Cut(path, v.name); has {
 			path = before + v.make() + rest
