@@ -10,13 +10,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/gpuaas/gpuaas/cli/change"
+	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/desired"
 )
 
 // hostile is what authors can put into names and values.
-func hostile() change.FindingsReport {
-	r := change.FindingsReport{Files: []string{"a.yaml", "b b.yaml"}}
+func hostile() output.FindingsReport {
+	r := output.FindingsReport{Files: []string{"a.yaml", "b b.yaml"}}
 	for i, text := range []string{"plain", "a\n::error::forged", "100%,x:y", "<b>&\"'|`", "\x00\x1b[2J\u202e", "\ufffe", "é😀"} {
 		r.Findings = append(r.Findings, desired.Finding{
 			Code: desired.CodeInvalidValue, Path: "b b.yaml", Line: i, Column: 1, Object: "SKU/" + text, Field: "spec.x", Message: text, Expected: "y",
@@ -164,9 +164,9 @@ func TestReportsHaveTheirShape(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range []change.FindingsReport{{}, hostile()} {
+		for _, r := range []output.FindingsReport{{}, hostile()} {
 			var out bytes.Buffer
-			if err := change.Reports[name](&out, r); err != nil {
+			if err := output.Reports[name](&out, r); err != nil {
 				t.Fatal(err)
 			}
 			v, err := jsonschema.UnmarshalJSON(&out)
@@ -185,7 +185,7 @@ func TestGitLabFingerprintsAreUnique(t *testing.T) {
 	r := hostile()
 	r.Findings = append(r.Findings, r.Findings...)
 	var out bytes.Buffer
-	if err := change.WriteGitLab(&out, r); err != nil {
+	if err := output.WriteGitLab(&out, r); err != nil {
 		t.Fatal(err)
 	}
 	var issues []struct{ Fingerprint string }
@@ -204,7 +204,7 @@ func TestGitLabFingerprintsAreUnique(t *testing.T) {
 func TestJUnitIsXML(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := change.WriteJUnit(&out, hostile()); err != nil {
+	if err := output.WriteJUnit(&out, hostile()); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -231,7 +231,7 @@ func TestGitHubCommandsCannotBeForged(t *testing.T) {
 		r.Findings = append(r.Findings, desired.Finding{Path: "x", Line: i, Message: fmt.Sprintf("n\n::set-output name=a::%d", i)})
 	}
 	var out bytes.Buffer
-	if err := change.WriteGitHub(&out, r); err != nil {
+	if err := output.WriteGitHub(&out, r); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -239,11 +239,11 @@ func TestGitHubCommandsCannotBeForged(t *testing.T) {
 		t.Fatalf("%d lines for %d findings", len(lines), len(r.Findings))
 	}
 	for i, line := range lines {
-		if forged := strings.HasPrefix(line, "::") && !strings.HasPrefix(line, "::error file="); forged || strings.HasPrefix(line, "::") != (i < change.Inlined) {
+		if forged := strings.HasPrefix(line, "::") && !strings.HasPrefix(line, "::error file="); forged || strings.HasPrefix(line, "::") != (i < output.Inlined) {
 			t.Errorf("line %d is %q", i, line)
 		}
 	}
-	if change.TableCell("a|b\n<img>[x](y)@all") != "a&#124;b &lt;img&gt;&#91;x](y)&#64;all" {
-		t.Error(change.TableCell("a|b\n<img>[x](y)@all"))
+	if output.TableCell("a|b\n<img>[x](y)@all") != "a&#124;b &lt;img&gt;&#91;x](y)&#64;all" {
+		t.Error(output.TableCell("a|b\n<img>[x](y)@all"))
 	}
 }

@@ -23,10 +23,10 @@ func NewValidate(a *output.Console) *cobra.Command {
 sizes, syntax, each object against its schema, and the rules between objects. Every finding names
 the place in the file and the rule; docs/reference/findings.md lists the rules.
 
-For CI, -o ` + strings.Join(reportNames()[1:], " write the formats of the forges:\nannotations of GitHub, SARIF 2.1.0, Code Quality of GitLab, and JUnit.") + ` write what the forges show:
+For CI, -o ` + strings.Join(output.ReportNames()[1:], " write the formats of the forges:\nannotations of GitHub, SARIF 2.1.0, Code Quality of GitLab, and JUnit.") + ` write what the forges show:
 annotations of GitHub, SARIF 2.1.0, Code Quality of GitLab, and JUnit.`,
 		Example:     "  gpuaas validate environments/dev\n  gpuaas validate environments/production -o sarif > findings.sarif",
-		Annotations: map[string]string{output.MoreOutputs: strings.Join(reportNames(), ",")},
+		Annotations: map[string]string{output.MoreOutputs: strings.Join(output.ReportNames(), ",")},
 		RunE:        func(cmd *cobra.Command, args []string) error { return validateFiles(cmd.Context(), a, args[0]) },
 	}
 	return c
@@ -90,11 +90,11 @@ func showValidated(a *output.Console, dir string, v validated, files []string) e
 			kinds = append(kinds, fmt.Sprintf("%d %s", n, kind))
 		}
 	}
-	write := Reports[a.Format()]
+	write := output.Reports[a.Format()]
 	if write == nil {
-		write = writeText
+		write = output.WriteText
 	}
-	return write(a.Out, FindingsReport{
+	return write(a.Out, output.FindingsReport{
 		Files: files, Findings: v.Findings, Page: a.Env("GITHUB_STEP_SUMMARY"),
 		Summary: fmt.Sprintf("%s ok: %s in %s: %s", output.SymbolGood, dir, output.CountOf(v.Files, "file"), strings.Join(kinds, ", ")),
 	})

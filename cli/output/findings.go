@@ -1,4 +1,4 @@
-package change
+package output
 
 import (
 	"crypto/sha256"
@@ -19,11 +19,11 @@ import (
 // Reports are the forms in which findings go to a forge's CI, beside those of
 // every command.
 var Reports = map[string]func(io.Writer, FindingsReport) error{
-	"text": writeText, "github": WriteGitHub, "sarif": writeSARIF, "gitlab": WriteGitLab, "junit": WriteJUnit,
+	"text": WriteText, "github": WriteGitHub, "sarif": writeSARIF, "gitlab": WriteGitLab, "junit": WriteJUnit,
 }
 
-// reportNames are in the order in which help prints them.
-func reportNames() []string { return []string{"text", "github", "sarif", "gitlab", "junit"} }
+// ReportNames are in the order in which help prints them.
+func ReportNames() []string { return []string{"text", "github", "sarif", "gitlab", "junit"} }
 
 // FindingsReport is what was checked and found.
 type FindingsReport struct {
@@ -33,7 +33,7 @@ type FindingsReport struct {
 	Page     string // of a run, which GitHub shows; empty elsewhere
 }
 
-func writeText(w io.Writer, r FindingsReport) error {
+func WriteText(w io.Writer, r FindingsReport) error {
 	for _, f := range r.Findings {
 		fmt.Fprintln(w, f)
 	}
