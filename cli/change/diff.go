@@ -161,7 +161,7 @@ func writeSides(ctx context.Context, c *client.Client, dir string, s preview.Ste
 		if err != nil {
 			return err
 		}
-		raw, err := declaration(now.Value)
+		raw, err := client.Declaration(now.Value)
 		if err != nil {
 			return err
 		}

@@ -155,7 +155,7 @@ func Rendered(form, pack string, all ...oapi.DesiredObject) ([]byte, error) {
 		fmt.Fprintf(&b, "package %s\n\n", pack)
 	}
 	for i, o := range all {
-		raw, err := declaration(o)
+		raw, err := client.Declaration(o)
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +163,7 @@ func Rendered(form, pack string, all ...oapi.DesiredObject) ([]byte, error) {
 		case "json":
 			list = append(list, raw)
 		case "cue":
-			text, err := toCUE(fieldOf(o), raw)
+			text, err := client.ToCUE(fieldOf(o), raw)
 			if err != nil {
 				return nil, err
 			}

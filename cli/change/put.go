@@ -30,7 +30,7 @@ func NewPut(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := documents(file, text)
+			all, err := client.Documents(file, text)
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func readFile(a *output.Console, path string) ([]byte, error) {
 	return text, nil
 }
 
-func put(ctx context.Context, a *output.Console, c *client.Client, all []document, dry bool) error {
+func put(ctx context.Context, a *output.Console, c *client.Client, all []client.Document, dry bool) error {
 	made := client.Page{}
 	var objects []oapi.DesiredObject
 	for _, one := range all {
@@ -101,7 +101,7 @@ func put(ctx context.Context, a *output.Console, c *client.Client, all []documen
 	return a.Show(raw, client.ObjectTable(a, objects...))
 }
 
-func write(d document) oapi.DesiredWrite {
+func write(d client.Document) oapi.DesiredWrite {
 	w := oapi.DesiredWrite{Spec: d.Spec}
 	if d.Metadata.Labels != nil {
 		w.Labels = &d.Metadata.Labels

@@ -1,4 +1,4 @@
-package change
+package client
 
 import (
 	"bytes"
@@ -13,12 +13,11 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
-	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-// document is an object as files declare it: what the API adds to it is not in there.
-type document struct {
+// Document is an object as files declare it: what the API adds to it is not in there.
+type Document struct {
 	APIVersion string         `json:"apiVersion" yaml:"apiVersion"`
 	Kind       string         `json:"kind" yaml:"kind"`
 	Metadata   documentHead   `json:"metadata" yaml:"metadata"`
@@ -31,17 +30,17 @@ type documentHead struct {
 	Annotations map[string]string `json:"annotations,omitempty" yaml:"annotations"`
 }
 
-// declaration is the document that declares an object as it is.
-func declaration(o oapi.DesiredObject) (json.RawMessage, error) {
-	return output.Encode(document{
+// Declaration is the document that declares an object as it is.
+func Declaration(o oapi.DesiredObject) (json.RawMessage, error) {
+	return output.Encode(Document{
 		APIVersion: o.ApiVersion, Kind: string(o.Kind), Spec: o.Spec,
 		Metadata: documentHead{Name: o.Metadata.Name, Labels: o.Metadata.Labels, Annotations: o.Metadata.Annotations},
 	})
 }
 
-// documents reads a stream of them. JSON is YAML, too; a list of documents is a
+// Documents reads a stream of them. JSON is YAML, too; a list of documents is a
 // stream of them.
-func documents(name string, text []byte) (all []document, err error) {
+func Documents(name string, text []byte) (all []Document, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var node yaml.Node
@@ -73,7 +72,7 @@ func documents(name string, text []byte) (all []document, err error) {
 	return all, nil
 }
 
-func documentAt(name string, node *yaml.Node) (one document, err error) {
+func documentAt(name string, node *yaml.Node) (one Document, err error) {
 	var text bytes.Buffer
 	if err := yaml.NewEncoder(&text).Encode(node); err != nil {
 		return one, output.UsageError("%s:%d: %v", name, node.Line, err)
@@ -83,7 +82,7 @@ func documentAt(name string, node *yaml.Node) (one document, err error) {
 	if err := strict.Decode(&one); err != nil {
 		return one, output.UsageError("%s:%d: %v", name, node.Line, err)
 	}
-	kind, err := client.KindNamed(one.Kind)
+	kind, err := KindNamed(one.Kind)
 	if err != nil || string(kind) != one.Kind || one.Metadata.Name == "" {
 		return one, output.UsageError("%s:%d: kind and metadata.name are needed, like kind: Node", name, node.Line)
 	}
@@ -96,9 +95,9 @@ var plainLabel = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 // cueWords mean something else at the beginning of a field.
 var cueWords = []string{"package", "import", "for", "in", "if", "let", "true", "false", "null"}
 
-// toCUE writes a document as the value of one ordinary field, which is how CUE files
+// ToCUE writes a document as the value of one ordinary field, which is how CUE files
 // declare objects.
-func toCUE(field string, raw json.RawMessage) (string, error) {
+func ToCUE(field string, raw json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	n, err := output.YamlNode(d)
