@@ -76,13 +76,14 @@ test-step-ca: $(STEP_CA) ## Test the step-ca driver with a real step-ca
 	GPUAAS_TEST_STEP_CA=$(CURDIR)/$(STEP_CA) $(GO) test -count=1 -tags $(TAGS) ./platform/secret/stepca
 
 # A test that fails is run once more by itself: FLAKY names one that passes then.
-# Most of these tests wait for processes, so more of them run than there are cores.
+# Most of these tests wait for processes, so more of them run than there are cores,
+# of one package at a time.
 E2E := $(GO) run ./scripts/testline -ends -again
 
 e2e: ## Run the end-to-end tests against the built binaries
 	@scripts/install-deps.sh --browser --rig
 	@$(E2E) -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync -- \
-		-count=1 -timeout 20m -parallel 4 -tags 'e2e $(TAGS)' ./e2e/...
+		-count=1 -timeout 15m -p 1 -parallel 4 -tags 'e2e $(TAGS)' ./e2e/...
 
 e2e-host: ## Run only the tests on booted Debian systems (needs root; skips if none can boot)
 	@scripts/install-deps.sh --rig

@@ -90,7 +90,7 @@ func crashes() (list []crash) {
 }
 
 // lanes are installations beside each other; each takes the next crash.
-const lanes = 4
+const lanes = 3
 
 // TestINV05EveryFailpoint kills the process that reaches a point, starts it
 // again, and demands the end that an undisturbed installation comes to. Each crash

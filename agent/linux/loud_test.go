@@ -17,8 +17,8 @@ var loud = []struct {
 }{
 	{
 		plant: plant{name: "process that waits for a driver", root: `mkdir -p /mnt/stuck; PLANT=stuck PLANT_UID=0 setsid /run/rig/host.test -test.run='^TestPlanted$' >/dev/null 2>&1 &
-			for i in $(seq 100); do grep -q /mnt/stuck /proc/mounts && break; sleep 0.05; done
-			su -s /bin/sh $N -c 'setsid ls /mnt/stuck/x >/dev/null 2>&1 &'; for i in $(seq 100); do grep -qE "answer|fuse" /proc/$(pgrep -u $U -x ls)/wchan && exit 0; sleep 0.05; done; exit 1`},
+			for i in $(seq 400); do grep -q /mnt/stuck /proc/mounts && break; sleep 0.05; done
+			su -s /bin/sh $N -c 'setsid ls /mnt/stuck/x >/dev/null 2>&1 &'; for i in $(seq 400); do grep -qE "answer|fuse" /proc/$(pgrep -u $U -x ls)/wchan && exit 0; sleep 0.05; done; exit 1`},
 		// It waits for an answer that was asked for, and after SIGKILL for nothing else.
 		errs: "(ls) in state D", mends: `pkill -KILL -f TestPlante[d]; while pgrep -u $U; do sleep 0.05; done`,
 	},

@@ -78,7 +78,7 @@ var plants = []plant{
 	{name: "file below a mount", root: `mkdir -p /mnt/over; install -o $U /dev/null /mnt/over/below; mount -t tmpfs none /mnt/over`, says: ""},
 	{name: "file system in a file", login: `truncate -s 2M ~/disk.img; /usr/sbin/mkfs.ext4 -q ~/disk.img`, root: `mkdir -p /mnt/loop; mount -o loop /home/$N/disk.img /mnt/loop; install -o $U /dev/null /mnt/loop/x`, says: "loop device"},
 	{name: "loop device", login: `truncate -s 1M ~/raw.img`, root: `losetup -f /home/$N/raw.img`, says: "raw.img"},
-	{name: "FUSE", root: `mkdir -p /mnt/fuse; PLANT=fuse PLANT_UID=$U setsid /run/rig/host.test -test.run='^TestPlanted$' >/dev/null 2>&1 & for i in $(seq 100); do grep -q /mnt/fuse /proc/mounts && exit 0; sleep 0.05; done; exit 1`, says: "mount on /mnt/fuse"},
+	{name: "FUSE", root: `mkdir -p /mnt/fuse; PLANT=fuse PLANT_UID=$U setsid /run/rig/host.test -test.run='^TestPlanted$' >/dev/null 2>&1 & for i in $(seq 400); do grep -q /mnt/fuse /proc/mounts && exit 0; sleep 0.05; done; exit 1`, says: "mount on /mnt/fuse"},
 }
 
 // Everything that a tenant can leave is seen by the scan, removed by the release,

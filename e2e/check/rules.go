@@ -50,11 +50,12 @@ var rules = []rule{
 		SELECT format('task %s of %s is %s', type, coalesce(a.name, t.allocation_id::text, 'its node'), t.status)
 		FROM node_tasks t LEFT JOIN allocations a ON a.id = t.allocation_id WHERE t.status IN ('queued', 'delivered', 'running')`},
 	// A killed worker's job stays running until it is rescued, after 90 s and up to
-	// 30 more.
+	// 30 more. One that may be tried once is discarded then: it has a successor.
 	{promise: "INV-21 no job is stuck", broken: `
 		SELECT format('%s %s is %s since %s, attempt %s: %s', kind, id, state, now() - coalesce(attempted_at, created_at), attempt, args)
 		FROM river.river_job WHERE state IN ('available', 'retryable', 'pending') AND scheduled_at < now() - interval '3 seconds'
-			OR state = 'running' AND attempted_at < now() - interval '130 seconds' OR state = 'discarded'`},
+			OR state = 'running' AND attempted_at < now() - interval '130 seconds'
+			OR state = 'discarded' AND NOT (max_attempts = 1 AND errors[1]->>'error' LIKE 'Stuck job rescued%')`},
 	{promise: "INV-23 one fact for one change", broken: `
 		SELECT format('%s has %s facts at sequence %s', aggregate, count(*), sequence) FROM outbox_events GROUP BY aggregate, sequence HAVING count(*) > 1
 		UNION ALL
