@@ -323,7 +323,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Tx(t))
 	h := &History{DB: s.db}
-	s.lines("node n1\ndeclare a\nstate a active\nseen a phase=broken message=keys:_2,_ordered_1\ndue a\ndeclare x kind=SKU")
+	s.lines("node n1\ndeclare a\nstate a active\nseen a phase=broken message=keys:_2,_expected_1\ndue a\ndeclare x kind=SKU")
 	s.pass()
 	s.line("due x kind=SKU")
 	s.pass()
@@ -362,9 +362,9 @@ func TestINV16IdleWithDrift(t *testing.T) {
 	s := newScene(t, pgtest.Clone(t))
 	s.lines("node n1\nrule SKU warn\nnode bare shows=H100:a\ndeclare bare kind=Node gpus=2\ncarried bare kind=Node\ndue bare kind=Node")
 	for name, words := range map[string]string{"warned": "drift=warn", "ignored": "drift=ignore", "field": "ignore=/,owner=ada,until=1h", "suspended": "suspended=1h", "forever": "suspended="} {
-		s.lines("declare " + name + " " + words + "\nstate " + name + " active expires=1h price=5\nseen " + name + " phase=broken message=keys:_2,_ordered_1\ndue " + name)
+		s.lines("declare " + name + " " + words + "\nstate " + name + " active expires=1h price=5\nseen " + name + " phase=broken message=keys:_2,_expected_1\ndue " + name)
 	}
-	s.lines("declare person\nstate person active\nseen person phase=broken message=keys:_2,_ordered_1\ndrift person ignored=user:ada until=1h\ndue person")
+	s.lines("declare person\nstate person active\nseen person phase=broken message=keys:_2,_expected_1\ndrift person ignored=user:ada until=1h\ndue person")
 	s.lines("declare sku kind=SKU\ncarried sku kind=SKU\ndrift sku kind=SKU field=spec.active\ndue sku kind=SKU\ndeclare halted kind=SKU generation=2 suspended=1h\ncarried halted kind=SKU\ndue halted kind=SKU")
 	s.pass()
 	if plans, open := s.count(`SELECT count(*) FROM plans`), s.count(`SELECT count(*) FROM drift WHERE status <> 'healed'`); plans != 0 || open != 8 {

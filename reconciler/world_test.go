@@ -86,7 +86,7 @@ func (w words) or(key, otherwise string) string {
 //	        by=git source=fleet commit=c1 sku=h100 gpus=2 serials=a,b cordoned model=H100 price=299
 //	carried NAME kind=SKU generation=1 epoch=1 gone
 //	node    NAME stale silent partial shows=H100:a,H100:b cordoned
-//	seen    NAME node=n1 phase=ready fence=1 failures=2 failed=1 message=keys:_2,_ordered_1 unproven
+//	seen    NAME node=n1 phase=ready fence=1 failures=2 failed=1 message=keys:_2,_expected_1 unproven
 //	state   NAME active since=1h expires=-1s price=500
 //	due     NAME kind=Allocation asked=ensure
 //	drift   NAME field=keys kind=Allocation desired=1 observed=2 ignored=user:ada until=1h
