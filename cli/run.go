@@ -12,7 +12,7 @@ import (
 
 // Run runs the command line of the process and returns its exit code.
 func Run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // main calls Run alone
 	defer stop()
 	defer local.Logged.Flush()
 	// The second Ctrl-C kills: the first may be waiting for something that hangs.

@@ -1,10 +1,5 @@
-// Package wire is what the control plane and a node say to each other over the
-// node door: JSON over HTTP/1.1, mTLS with TLS 1.3. It is a leaf: both sides
-// import it, and it imports nothing of ours but ids.
-//
-// Compatibility: Capability rises by one with every change and each number is
-// explained beside its constant. A field once shipped keeps its meaning. An
-// unknown field, type, version or key is refused with a code, never ignored.
+// Package protocol contains the messages between server and node: tasks, envelopes, reports, proofs,
+// their limits and their signatures. Both sides link it, so it imports no other package of ours.
 package protocol
 
 import (

@@ -276,7 +276,7 @@ func (s *Server) publicURL() string {
 
 // Services returns the services with the rights of a role that runs here, or nil. An installation
 // for development uses them to create its first objects.
-func (s *Server) Services(r Role) *services.Services { return s.shared.services[r] }
+func (s *Server) Services(r Role) *services.Services { return s.services[r] }
 
 // Sync applies the present tree of the configured source and returns its revision.
 func (s *Server) Sync(ctx context.Context) (desired.Revision, error) { return s.sync.Sync(ctx) }

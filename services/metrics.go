@@ -47,7 +47,7 @@ func (LoopMetrics) Describe(c chan<- *prometheus.Desc) {
 
 // Collect queries the services.
 func (m LoopMetrics) Collect(c chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) //nolint:forbidigo // Prometheus hands no context to a collector
 	defer cancel()
 	if loads, err := m.History.Load(ctx); err == nil {
 		for _, l := range loads {
@@ -106,7 +106,7 @@ func (WorkerMetrics) Describe(c chan<- *prometheus.Desc) {
 
 // Collect queries the services.
 func (m WorkerMetrics) Collect(c chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) //nolint:forbidigo // Prometheus hands no context to a collector
 	defer cancel()
 	if lag, err := m.Metering.Lag(ctx); err == nil {
 		c <- prometheus.MustNewConstMetric(accrualLag, prometheus.GaugeValue, lag.Seconds())

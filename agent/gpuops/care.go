@@ -1,7 +1,6 @@
-// Package care is a machine with NVIDIA devices as the agent looks after it: it reads
-// the devices and the bus, watches over what may break, checks and resets. Whatever
-// may hang runs in a child of its own, and what does not answer reads unknown. It
-// gives nothing to tenants; that is agent/linux's.
+// Package gpuops operates the NVIDIA GPUs of a node for the agent. It reads the devices and the bus,
+// watches their health, checks them and resets them. A call that may block runs in a child process; a
+// value that no driver returns in time is unknown. The package grants tenants nothing: agent/linux does.
 package gpuops
 
 import (

@@ -1,11 +1,10 @@
-// Package host is a Linux host with systemd, sshd and cgroup v2, as the steps of
-// agent/step look at it and change it.
+// Package linux is a Linux host with systemd, sshd and cgroup v2, as the steps of agent/step read and
+// change it.
 //
-// It owns what stands in its constants, and nothing else of the host: accounts with
-// uids of tenants, their files below /etc/gpuaas, /run/gpuaas and
-// /var/lib/gpuaas/homes, drop-ins of its own name, the nftables table "gpuaas", and
-// one marked block of /etc/pam.d/sshd. It runs no shell, and no program that is not
-// in the list of command.go.
+// The package owns the paths in its constants and nothing else of the host: accounts with uids of
+// tenants, their files below /etc/gpuaas, /run/gpuaas and /var/lib/gpuaas/homes, drop-ins with its own
+// name, the nftables table "gpuaas", and one marked block of /etc/pam.d/sshd. It runs no shell and only
+// the programs that command.go lists.
 package linux
 
 import (

@@ -1,9 +1,9 @@
-// Package hook holds the steps of a node's work, one file each. A step looks
-// whether its effect is there, makes it, looks again, and can take it back. All
-// are levels: done twice equals once, undone twice too.
+// Package step contains the steps of a node task, one file each. A step checks whether its effect is
+// present, makes it, checks it again, and can undo it. Each is idempotent: running or undoing it twice
+// has the same effect as once.
 //
-// It refuses to believe a step because it returned: verify probes the effect, and
-// the scan at the end of a release knows nothing of the steps before it.
+// A step that returned is no evidence. Verify probes the effect, and the leftover scan at the end of a
+// release shares no code with the steps before it.
 package step
 
 import (

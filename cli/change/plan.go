@@ -41,7 +41,7 @@ func (p *proposal) record(cmd *cobra.Command) {
 
 // plan asks what the files under the paths would do.
 func (p *proposal) plan(ctx context.Context, a *output.Console, c *client.Client, paths []string) (planned, error) {
-	files, err := planFiles(ctx, a, paths)
+	files, err := planFiles(ctx, paths)
 	if err != nil {
 		return planned{}, err
 	}
@@ -79,7 +79,7 @@ func plannedFrom(got client.Response[oapi.PlanDetail]) (planned, error) {
 }
 
 // planFiles reads files as a server would, by their path within the repository.
-func planFiles(ctx context.Context, a *output.Console, paths []string) (map[string]string, error) {
+func planFiles(ctx context.Context, paths []string) (map[string]string, error) {
 	files := map[string][]byte{}
 	for _, name := range paths {
 		tree, err := source.ReadPath(ctx, name, source.DefaultLimits())

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaas/api/oapi"

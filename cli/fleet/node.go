@@ -57,18 +57,18 @@ func nodeNamed(ref string) string { return strings.TrimPrefix(ref, "node/") }
 // heldTable is a node as a verb leaves it: how it stands, and what holds it. Of
 // several holds the oldest is named and the others are counted.
 func heldTable(a *output.Console, all ...oapi.Node) output.Table {
-	return nodesHeld(a, all, func(oapi.Hold) bool { return true })
+	return nodesHeld(all, func(oapi.Hold) bool { return true })
 }
 
 // heldFor is heldTable for a verb that has set a hold: of several the table names
 // that one. The API lists the oldest first, which may be somebody else's.
 func heldFor(kind oapi.HoldKind, reason *string) nodeView {
 	return func(a *output.Console, all ...oapi.Node) output.Table {
-		return nodesHeld(a, all, func(h oapi.Hold) bool { return h.Kind == kind && h.Reason == *reason })
+		return nodesHeld(all, func(h oapi.Hold) bool { return h.Kind == kind && h.Reason == *reason })
 	}
 }
 
-func nodesHeld(a *output.Console, all []oapi.Node, named func(oapi.Hold) bool) output.Table {
+func nodesHeld(all []oapi.Node, named func(oapi.Hold) bool) output.Table {
 	t := output.Table{Head: []string{"NAME", "STATUS", "HEALTH", "REACHABLE", "FREE", "HOLD", "UNTIL", "REASON"}}
 	for _, n := range all {
 		by, until, why := "-", "-", "-"

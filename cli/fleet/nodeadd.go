@@ -44,7 +44,7 @@ func newNodeAdd(a *output.Console) *cobra.Command {
 				return err
 			}
 			a.Notify("%s %s is created", output.SymbolGood, body.Name)
-			token, err := tokenOf(cmd.Context(), a, c, body.Name)
+			token, err := tokenOf(cmd.Context(), c, body.Name)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func newNodeEnrol(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			token, err := tokenOf(cmd.Context(), a, c, nodeNamed(args[0]))
+			token, err := tokenOf(cmd.Context(), c, nodeNamed(args[0]))
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ const (
 )
 
 // tokenOf asks for a token as soon as the declaration was carried out.
-func tokenOf(ctx context.Context, a *output.Console, c *client.Client, name string) (client.Response[oapi.EnrolmentToken], error) {
+func tokenOf(ctx context.Context, c *client.Client, name string) (client.Response[oapi.EnrolmentToken], error) {
 	within, cancel := context.WithTimeout(ctx, carriedWithin)
 	defer cancel()
 	for {

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgcluster"
 )
 
-func examineMachine(ctx context.Context, a *output.Console) []examination {
+func examineMachine(ctx context.Context) []examination {
 	pg := examination{Name: "postgresql", Status: statusOK}
 	found, err := pgcluster.Find(ctx)
 	if err != nil {

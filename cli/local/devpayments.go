@@ -74,13 +74,13 @@ func newDevPaymentsStatus(a *output.Console) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.Show(document, statusTable(a, s))
+				return a.Show(document, statusTable(s))
 			})
 		},
 	}
 }
 
-func statusTable(a *output.Console, s stripe.Status) output.Table {
+func statusTable(s stripe.Status) output.Table {
 	t := output.Table{Head: []string{"WHAT", "STATUS", "DETAIL"}, Wide: []string{"URL"}}
 	t.Add("provider/"+s.URL, "provider", fmt.Sprintf("%s, %s, %s", output.CountOf(s.Charges, "charge"), output.CountOf(s.Refunds, "refund"), output.CountOf(s.Events, "event")), "webhooks to "+output.OrDash(s.Webhook), s.URL)
 	for _, f := range s.Faults {

@@ -32,7 +32,7 @@ const (
 )
 
 func doctor(ctx context.Context, a *output.Console) error {
-	all := examineMachine(ctx, a)
+	all := examineMachine(ctx)
 	profiles, usable := examineProfile(ctx, a)
 	all = append(all, profiles...)
 	reachable := false

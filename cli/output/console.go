@@ -1,3 +1,5 @@
+// Package output is the console of one run of the command line: flags, tables, formats, prompts,
+// failures and exit codes.
 package output
 
 import (

@@ -188,9 +188,9 @@ func (r *jsonReader) whole(text string, from, to int) error {
 		if len(e) < len(`\u0000`) {
 			continue
 		}
-		high, _ := strconv.ParseUint(string(e[2:6]), 16, 32) // the pattern has four digits
+		high, _ := strconv.ParseInt(string(e[2:6]), 16, 32) // the pattern has four digits
 		if first := rune(high); len(e) > len(`\u0000`) && utf16.IsSurrogate(first) {
-			low, _ := strconv.ParseUint(string(e[8:]), 16, 32)
+			low, _ := strconv.ParseInt(string(e[8:]), 16, 32)
 			if utf16.DecodeRune(first, rune(low)) != utf8.RuneError {
 				continue
 			}

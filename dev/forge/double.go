@@ -1,8 +1,6 @@
-// Package forgedouble plays GitHub, GitLab and Gitea for tests: one project with a
-// real bare repository behind it, its pull requests, statuses, comments and hooks.
-// It behaves as their documentation says, limits and refusals included, and knows
-// nothing of our adapters. What it was modelled on, and where it is simpler, is in
-// README.md.
+// Package forge is the development double of GitHub, GitLab and Gitea. It serves one project with a
+// real bare repository: pull requests, statuses, comments and webhooks. It follows the published
+// documentation of each forge, limits and error responses included.
 package forge
 
 import (

@@ -1,7 +1,5 @@
-// Package issuer is an OpenID provider for development and tests: authorization
-// code with PKCE, device flow, rotating refresh tokens, revocation, and keys that
-// can be changed. It asks nobody for a password, so it serves loopback names
-// alone, and it keeps everything in memory: whoever restarts it signs in again.
+// Package oidc is the development OIDC provider: a real provider in process with a few known users and
+// a page to choose one. It is never part of a production server.
 package oidc
 
 import (

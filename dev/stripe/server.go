@@ -1,9 +1,5 @@
-// Package checkout is a payment provider for development and tests. It speaks the
-// part of Stripe's API, version 2023-10-16, that top-ups and refunds need, shows
-// the pages that people pay on, and sends signed webhooks until they are taken. It
-// has customers, charges and refunds, which outlive a restart, and it makes trouble
-// on demand. No money moves and no card is asked, so it serves loopback names alone
-// and refuses live keys.
+// Package stripe is the development double of Stripe: the API methods that the product calls, a checkout
+// page, signed webhooks, and faults on demand.
 package stripe
 
 import (

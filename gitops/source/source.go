@@ -1,11 +1,6 @@
-// Package git reads declarations out of a Git repository: the tree of one
-// commit, or what lies uncommitted in a checkout of it. All that it keeps is a
-// bounded copy of what it fetched, which it may throw away at any time.
-//
-// It refuses before it reads. Git itself accepts symlinks, submodules, a blob of
-// a gigabyte in a pack of a megabyte, and names that no other system would take,
-// so packs, signatures, modes, names and sizes are judged first, and only then are
-// contents opened. It never makes a work tree.
+// Package source clones and fetches Git repositories within limits, verifies the signatures of commits,
+// and reads the tree of one commit. A repository is hostile input: names, modes, sizes and depths are
+// checked before any content is opened.
 package source
 
 import (

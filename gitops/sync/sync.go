@@ -1,11 +1,5 @@
-// Package follow makes commits desired: it looks at each Git source again and
-// again, reads what the branch names, has it validated in a child process, and
-// has the difference judged and applied, or kept as refused or waiting. It also
-// says what open pull requests would do. It owns no table, evaluates nothing, and
-// decides nothing about a change: the gate does.
-//
-// Each source has its own goroutine, child and deadline. One that is away, slow
-// or hostile holds up no other.
+// Package sync fetches each Git source, validates its commits and applies them through gitops/change.
+// It also previews open pull requests and reports the results to the forge.
 package sync
 
 import (

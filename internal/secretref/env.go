@@ -13,7 +13,7 @@ func FromEnv(getenv func(string) string, name string) (string, error) {
 	if value := getenv(name); value != "" || path == "" {
 		return value, nil
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("reading %s_FILE: %w", name, err)
 	}

@@ -197,7 +197,7 @@ func TestLimitsRefused(t *testing.T) {
 func TestLimitsOfATenantInGit(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
-	tenant, err := l.Service.Identity.Tenant(l.ctx, l.Caller)
+	tenant, err := l.Identity.Tenant(l.ctx, l.Caller)
 	must(t, err)
 	l.git(t, "billing.hourly_spend_limit_minor", "tenant:"+tenant.Name, 600)
 	if _, err := l.set(ids.Project{}, 0, new(money.Minor(1)), nil); errs.CodeOf(err) != errs.ManagedByGit {

@@ -1,9 +1,5 @@
-// Package release owns the builds of the agent that nodes may run, and how far
-// each has come: what was promised of them, signed, and what each node was asked.
-// Which node is asked when is decided in rollout.
-//
-// It refuses another build under a version that is published, and holds no private
-// key: signing is a port.
+// Package agentrelease owns the published builds of the agent and their rollout in rings. A build is
+// accepted with a valid signature only.
 package agentrelease
 
 import (

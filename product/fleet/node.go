@@ -1,6 +1,5 @@
-// Package inventory owns the fleet as it is sold: nodes with their axes, GPUs,
-// slots and the claims on them. A slot becomes clean only by proof, never by a
-// state; placement is a pure function in place.
+// Package fleet owns nodes: their lifecycle and GPUs, operator holds, drains and enrolment tokens. It
+// changes the slots of a node through package slots.
 package fleet
 
 import (

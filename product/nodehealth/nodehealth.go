@@ -1,3 +1,5 @@
+// Package nodehealth owns the health reports of nodes and GPUs. It merges the values of all sources,
+// quarantines slots and cordons nodes by them, and limits how many at once.
 package nodehealth
 
 import (

@@ -1,3 +1,5 @@
+// Package slots owns slots and the claims on them. A slot becomes clean by a proof only, never by a
+// state. Placement is a pure function in place.
 package slots
 
 import (

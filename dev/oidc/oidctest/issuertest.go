@@ -1,5 +1,4 @@
-// Package issuertest runs an issuer for a test and plays the people who sign in
-// at it: it fetches the pages and sends their forms, as a browser would.
+// Package oidctest signs in the users of the development OIDC provider in tests.
 package oidctest
 
 import (

@@ -1,5 +1,4 @@
-// Package checkouttest runs a payment provider for a test, with a webhook that the
-// test gives.
+// Package stripetest starts the development double of Stripe for tests.
 package stripetest
 
 import (

@@ -1,3 +1,5 @@
+// Package keystore opens the stores of private keys: files of the state directory, Vault or step-ca.
+// Servers and commands open them by the same environment variables.
 package keystore
 
 import (
