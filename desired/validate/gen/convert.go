@@ -83,6 +83,9 @@ func (c *converter) all(at string, args []cue.Value) (object, error) {
 			return nil, err
 		}
 		if conflict(joined, s) {
+			if hasFields(s) {
+				return nil, unknown(at, a, "the conjunction with the struct")
+			}
 			rest = append(rest, s)
 			continue
 		}
@@ -115,6 +118,9 @@ func (c *converter) any(at string, args []cue.Value) (object, error) {
 		if err != nil {
 			return nil, err
 		}
+		if hasFields(s) {
+			return nil, unknown(at, a, "the alternative with the struct")
+		}
 		if word, ok := s["const"]; ok && len(s) == 1 {
 			s = nil
 			if !contains(words, word) {
@@ -139,6 +145,13 @@ func (c *converter) any(at string, args []cue.Value) (object, error) {
 		return choices[0].(object), nil //nolint:forcetypeassert // made above
 	}
 	return object{"anyOf": choices}, nil
+}
+
+// hasFields reports whether a schema has fields. Validation fills in defaults on one path only, so that
+// fields cannot be among alternatives.
+func hasFields(s object) bool {
+	items, _ := s["items"].(object)
+	return s["type"] == "object" || items != nil && hasFields(items)
 }
 
 func contains(list []any, v any) bool {

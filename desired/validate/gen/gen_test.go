@@ -34,7 +34,7 @@ func TestUnknownExpressionsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`strings.MinRunes(3)`, `string & >"a"`, `>1`, `>=1.5`, `!=1`, `len(y)`, `number`, `1.5 | float`, `bytes`,
-		`{[string]: int, a: 1}`, `{...}`, `[1, ...int]`, `{a: int}`, `list.UniqueItems()`, `time.Duration`, `string + "b"`, `"\(y)"`,
+		`{[string]: int, a: 1}`, `{...}`, `{a: 1} | {b: 2}`, `string | [...{a: *1 | int}]`, `[1, ...int]`, `{a: int}`, `list.UniqueItems()`, `time.Duration`, `string + "b"`, `"\(y)"`,
 	} {
 		v := cuecontext.New().CompileString("import (\"strings\", \"time\", \"list\")\n_s: strings.ToUpper(\"\")\n_t: time.Second\n_l: list.Max([1])\ny: string\n#D: x: " + text)
 		c := &converter{}
