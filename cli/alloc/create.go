@@ -115,7 +115,7 @@ func quote(ctx context.Context, c *client.Client, f creation, ttl time.Duration)
 	sku, err := client.Send[oapi.Sku](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.GetSku(ctx, f.sku) })
 	if err != nil {
 		if client.CodeOf(err) == errs.NotFound {
-			return Quote{}, &output.Failure{
+			return Quote{}, &output.CommandError{
 				Message: fmt.Sprintf("SKU %q does not exist", f.sku), Code: string(errs.SKUUnknown), Try: "gpuaas get skus",
 				Correlation: c.Correlation, Exit: output.ExitOf(errs.SKUUnknown),
 			}

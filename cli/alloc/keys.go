@@ -168,7 +168,7 @@ func keyIDs(ctx context.Context, c *client.Client, names []string) ([]uuid.UUID,
 	for _, name := range names {
 		id, ok := known[name]
 		if !ok {
-			return nil, &output.Failure{
+			return nil, &output.CommandError{
 				Message: fmt.Sprintf("you have no key %q", name), Code: string(errs.NotFound), Try: "gpuaas keys list",
 				Correlation: c.Correlation, Exit: output.ExitNotFound,
 			}

@@ -55,7 +55,7 @@ func Queued(one oapi.Allocation) bool {
 
 // orQueue names the way out that only whoever asked without it has.
 func (f creation) orQueue(err error) error {
-	refused, ok := errors.AsType[*output.Failure](err)
+	refused, ok := errors.AsType[*output.CommandError](err)
 	if !ok || f.queue || client.CodeOf(err) != errs.SKUUnavailable {
 		return err
 	}

@@ -48,7 +48,7 @@ func NewSSH(a *output.Console) *cobra.Command {
 func login(ctx context.Context, a *output.Console, c *client.Client, one oapi.Allocation, command []string) (err error) {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
-		return &output.Failure{Message: "ssh is not installed", Code: string(errs.Unavailable), Try: "install OpenSSH's client", Exit: output.ExitFailure}
+		return &output.CommandError{Message: "ssh is not installed", Code: string(errs.Unavailable), Try: "install OpenSSH's client", Exit: output.ExitFailure}
 	}
 	dir, err := os.MkdirTemp("", "gpuaas-ssh-") // 0700
 	if err != nil {
@@ -72,7 +72,7 @@ func login(ctx context.Context, a *output.Console, c *client.Client, one oapi.Al
 	run.Stdin, run.Stdout, run.Stderr = a.In, a.Out, a.Err
 	err = run.Run()
 	if ended := (&exec.ExitError{}); errors.As(err, &ended) {
-		return &output.Failure{Silent: true, Exit: max(ended.ExitCode(), output.ExitFailure)}
+		return &output.CommandError{Silent: true, Exit: max(ended.ExitCode(), output.ExitFailure)}
 	}
 	return err
 }

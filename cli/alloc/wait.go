@@ -61,12 +61,12 @@ func await(ctx context.Context, a *output.Console, c *client.Client, from client
 	case err == nil:
 		return showAllocation(a, w.now)
 	case ctx.Err() != nil:
-		return &output.Failure{
+		return &output.CommandError{
 			Message: name + " continues; only the waiting was stopped", Code: output.CodeInterrupted,
 			Try: "gpuaas alloc get " + name, Correlation: c.Correlation, Exit: output.ExitInterrupted,
 		}
 	case within.Err() != nil:
-		err = &output.Failure{
+		err = &output.CommandError{
 			Message: fmt.Sprintf("%s is still %s after %s; it continues", name, w.now.Value.Status, timeout), Code: output.CodeTimeout,
 			Try: "gpuaas describe alloc " + name, Correlation: c.Correlation, Exit: output.ExitTimeout,
 		}
@@ -128,7 +128,7 @@ func (w *Watch) stall(c *client.Client) error {
 		why, _ = output.Condition(one.Conditions, "Ready")
 	}
 	text := cmp.Or(output.ValueOrZero(one.Message), why.Message, "no reason was given")
-	return &output.Failure{
+	return &output.CommandError{
 		Message: fmt.Sprintf("%s is %s: %s", one.Name, one.Status, text), Code: cmp.Or(output.ValueOrZero(one.Reason), string(why.Reason), output.CodeStalled),
 		Try: "gpuaas describe alloc " + one.Name, Correlation: c.Correlation, Exit: output.ExitFailure,
 	}

@@ -104,7 +104,7 @@ func showDecided(a *output.Console, got client.Response[oapi.PlanDetail]) error 
 
 // moved says what is no longer as the plan found it.
 func moved(a *output.Console, err error, p planned) error {
-	f, ok := errors.AsType[*output.Failure](err)
+	f, ok := errors.AsType[*output.CommandError](err)
 	if !ok {
 		return err
 	}

@@ -80,7 +80,7 @@ func diff(ctx context.Context, a *output.Console, p proposal, args []string) err
 	case got.change.Empty():
 		return nil
 	}
-	return &output.Failure{Exit: output.ExitDiffers, Silent: true}
+	return &output.CommandError{Exit: output.ExitDiffers, Silent: true}
 }
 
 func stepNames(p preview.Plan) (t output.Table) {

@@ -75,11 +75,11 @@ func envDiff(ctx context.Context, a *output.Console, nameA, nameB string) error 
 		a.Notify("A server reads these fields when it starts: %s.", strings.Join(fields, ", "))
 	}
 	// 1 is an answer here, and no failure.
-	return &output.Failure{Exit: output.ExitFailure, Silent: true}
+	return &output.CommandError{Exit: output.ExitFailure, Silent: true}
 }
 
 // unreadable keeps 1 for environments that differ.
-func unreadable(f *output.Failure) error {
+func unreadable(f *output.CommandError) error {
 	if f.Exit == output.ExitFailure {
 		f.Exit = output.ExitUsage
 	}
@@ -112,7 +112,7 @@ func readEnvironment(ctx context.Context, name string) ([]desired.Object, error)
 }
 
 func invalid(name string, findings []desired.Finding) error {
-	return &output.Failure{
+	return &output.CommandError{
 		Message: fmt.Sprintf("%s has %s; the first is %s", name, output.CountOf(len(findings), "finding"), findings[0]), Code: output.CodeFindings,
 		Try: "gpuaas validate " + name, Exit: output.ExitUsage,
 	}

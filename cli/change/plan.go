@@ -125,7 +125,7 @@ func inRepository(name string) string {
 // refused says that files cannot be applied, and where they are wrong.
 type refused struct {
 	findings []desired.Finding
-	cause    *output.Failure // what the server said, where it was the one to refuse
+	cause    *output.CommandError // what the server said, where it was the one to refuse
 }
 
 func (r *refused) Error() string {
@@ -134,7 +134,7 @@ func (r *refused) Error() string {
 
 // refusedFiles finds the places in what the server refused.
 func refusedFiles(err error) error {
-	f, ok := errors.AsType[*output.Failure](err)
+	f, ok := errors.AsType[*output.CommandError](err)
 	if !ok || errs.Code(f.Code) != errs.SpecInvalid {
 		return err
 	}
@@ -153,7 +153,7 @@ func places(a *output.Console, r *refused) error {
 			return fmt.Errorf("writing result: %w", err)
 		}
 	}
-	f := &output.Failure{Message: r.Error(), Code: output.CodeFindings, Try: "correct the places above; gpuaas validate DIR finds them without a server", Exit: output.ExitFailure}
+	f := &output.CommandError{Message: r.Error(), Code: output.CodeFindings, Try: "correct the places above; gpuaas validate DIR finds them without a server", Exit: output.ExitFailure}
 	if r.cause != nil {
 		f.Correlation = r.cause.Correlation
 	}
@@ -215,13 +215,13 @@ func showProposed(a *output.Console, got planned, detailed bool) error {
 	case len(got.change.Findings) > 0:
 		return inapplicable(got.change)
 	case detailed && !got.change.Empty():
-		return &output.Failure{Exit: output.ExitChanges, Silent: true}
+		return &output.CommandError{Exit: output.ExitChanges, Silent: true}
 	}
 	return nil
 }
 
 func inapplicable(p preview.Plan) error {
-	return &output.Failure{Message: "the change cannot be applied: " + p.Findings[0].String(), Code: output.CodeFindings, Try: "correct the places above", Exit: output.ExitFailure}
+	return &output.CommandError{Message: "the change cannot be applied: " + p.Findings[0].String(), Code: output.CodeFindings, Try: "correct the places above", Exit: output.ExitFailure}
 }
 
 // refusedPlan tells of files from which no plan could be made, also in the comment.
@@ -232,7 +232,7 @@ func refusedPlan(a *output.Console, p proposal, wrong *refused, file string) err
 	}
 	if a.Format() == "markdown" {
 		_, err := io.WriteString(a.Out, comment(told))
-		return errors.Join(&output.Failure{Message: wrong.Error(), Code: output.CodeFindings, Try: "correct the places above", Exit: output.ExitFailure}, err)
+		return errors.Join(&output.CommandError{Message: wrong.Error(), Code: output.CodeFindings, Try: "correct the places above", Exit: output.ExitFailure}, err)
 	}
 	return places(a, wrong)
 }

@@ -70,7 +70,7 @@ func validateFiles(ctx context.Context, a *output.Console, dir string) error {
 	if v.Valid {
 		return nil
 	}
-	return &output.Failure{
+	return &output.CommandError{
 		Message: fmt.Sprintf("%s has %s", dir, output.CountOf(len(v.Findings), "finding")), Code: output.CodeFindings,
 		Try: "correct the places above", Exit: output.ExitFailure,
 	}

@@ -27,7 +27,7 @@ func (c *Client) Find(ctx context.Context, ref string) (Response[oapi.Allocation
 		return Response[oapi.Allocation]{}, err
 	}
 	if len(all.Items) == 0 {
-		return Response[oapi.Allocation]{}, &output.Failure{
+		return Response[oapi.Allocation]{}, &output.CommandError{
 			Message: "allocation " + strconv.Quote(ref) + " does not exist", Code: string(errs.NotFound),
 			Try: "gpuaas alloc list", Correlation: c.Correlation, Exit: output.ExitNotFound,
 		}

@@ -213,7 +213,7 @@ func sendOnce[T any](ctx context.Context, c *Client, send Sender) (got Response[
 
 // hasCode says that the error has its words already.
 func hasCode(err error) bool {
-	_, ours := errors.AsType[*output.Failure](err)
+	_, ours := errors.AsType[*output.CommandError](err)
 	_, coded := errors.AsType[*errs.Error](err)
 	return ours || coded
 }
@@ -239,7 +239,7 @@ func again(resp *http.Response) time.Duration {
 }
 
 func (c *Client) Unreachable(err error) error {
-	f := &output.Failure{
+	f := &output.CommandError{
 		Message: fmt.Sprintf("%s is not reachable: %v", c.Settings.URL, err), Code: string(errs.Unavailable),
 		Try: "gpuaas doctor, or start it with gpuaas up", Correlation: c.Correlation, Exit: output.ExitFailure,
 	}
@@ -254,7 +254,7 @@ func (c *Client) Unreachable(err error) error {
 func (c *Client) Problem(resp *http.Response, body []byte) error {
 	var p oapi.Problem
 	if json.Unmarshal(body, &p) != nil || p.Code == "" {
-		return &output.Failure{
+		return &output.CommandError{
 			Message: fmt.Sprintf("%s responded %s, which is not a response of GPUaaS", c.Settings.URL, resp.Status), Code: string(errs.Unavailable),
 			Try: "check the address: --url, GPUAAS_URL or the profile", Correlation: c.Correlation, Exit: output.ExitFailure,
 		}
@@ -265,14 +265,14 @@ func (c *Client) Problem(resp *http.Response, body []byte) error {
 	}
 	suggestion, _ := p.Details["suggestion"].(string)
 	code := errs.Code(p.Code)
-	return &output.Failure{
+	return &output.CommandError{
 		Message: text, Code: string(code), Try: cmp.Or(suggestion, output.Remedy(code, output.ExitOf(code))),
 		Correlation: cmp.Or(p.CorrelationId, c.Correlation), Exit: output.ExitOf(code), Details: p.Details,
 	}
 }
 
 func CodeOf(err error) errs.Code {
-	if f, ok := errors.AsType[*output.Failure](err); ok {
+	if f, ok := errors.AsType[*output.CommandError](err); ok {
 		return errs.Code(f.Code)
 	}
 	return errs.CodeOf(err)
@@ -292,7 +292,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // IsForbidden says that an answer is for operators, which is no reason to fail
 // what can be told without it.
 func IsForbidden(err error) bool {
-	var f *output.Failure
+	var f *output.CommandError
 	return errors.As(err, &f) && f.Exit == output.ExitDenied
 }
 

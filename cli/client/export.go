@@ -72,7 +72,7 @@ func (c *Client) export(ctx context.Context, mime string, open Sender, to io.Wri
 	defer silent.Stop()
 	n, err := io.Copy(to, deadlineReader{resp.Body, func() { silent.Reset(exportSilence) }})
 	if err != nil {
-		return n, &output.Failure{
+		return n, &output.CommandError{
 			Message: fmt.Sprintf("the export broke off after %d bytes: %v", n, err), Code: string(errs.Unavailable),
 			Try: "the same command again, or for a shorter time", Correlation: c.Correlation, Exit: output.ExitFailure,
 		}

@@ -153,7 +153,7 @@ func Pick[T any](c *Client, all []T, kind, ref, try string, names func(T) []stri
 }
 
 func (c *Client) Unknown(kind, ref, try string) error {
-	return &output.Failure{
+	return &output.CommandError{
 		Message: fmt.Sprintf("no %s has the name %q", kind, ref), Code: string(errs.NotFound), Try: try, Correlation: c.Correlation, Exit: output.ExitNotFound,
 	}
 }

@@ -202,9 +202,9 @@ func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name
 		got, err := client.Send[oapi.Node](within, c, func(ctx context.Context) (*http.Response, error) { return c.GetAdminNode(ctx, name) })
 		switch {
 		case ctx.Err() != nil:
-			return &output.Failure{Message: name + " drains on; only the waiting was stopped", Code: output.CodeInterrupted, Try: "gpuaas describe node/" + name, Correlation: c.Correlation, Exit: output.ExitInterrupted}
+			return &output.CommandError{Message: name + " drains on; only the waiting was stopped", Code: output.CodeInterrupted, Try: "gpuaas describe node/" + name, Correlation: c.Correlation, Exit: output.ExitInterrupted}
 		case within.Err() != nil:
-			return &output.Failure{Message: fmt.Sprintf("%s is not drained after %s", name, timeout), Code: output.CodeTimeout, Try: "gpuaas describe node/" + name, Correlation: c.Correlation, Exit: output.ExitTimeout}
+			return &output.CommandError{Message: fmt.Sprintf("%s is not drained after %s", name, timeout), Code: output.CodeTimeout, Try: "gpuaas describe node/" + name, Correlation: c.Correlation, Exit: output.ExitTimeout}
 		case err != nil:
 			return err
 		}
@@ -214,7 +214,7 @@ func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name
 			return a.Show(got.Raw, heldTable(a, n))
 		}
 		if n.EvictsAt == nil {
-			return &output.Failure{Message: name + " is no longer draining: the drain was cancelled", Code: output.CodeDeclined, Try: "gpuaas describe node/" + name, Exit: output.ExitFailure}
+			return &output.CommandError{Message: name + " is no longer draining: the drain was cancelled", Code: output.CodeDeclined, Try: "gpuaas describe node/" + name, Exit: output.ExitFailure}
 		}
 		if now := DrainWaits(a, n); now != last {
 			a.Notify("%s %s", output.SymbolBusy, now)

@@ -136,7 +136,7 @@ func followEvents(ctx context.Context, a *output.Console, c *client.Client, f li
 			}
 			return showFact(a, one, false)
 		})
-		var known *output.Failure
+		var known *output.CommandError
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

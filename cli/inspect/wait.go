@@ -124,11 +124,11 @@ func awaitCondition(ctx context.Context, a *output.Console, c *client.Client, t 
 		now, err := look(within)
 		switch {
 		case ctx.Err() != nil:
-			return &output.Failure{
+			return &output.CommandError{
 				Message: t.String() + " continues; only the waiting was stopped", Code: output.CodeInterrupted, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitInterrupted,
 			}
 		case within.Err() != nil:
-			return &output.Failure{
+			return &output.CommandError{
 				Message: fmt.Sprintf("%s has not reached the condition after %s; it continues", t, timeout), Code: output.CodeTimeout, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitTimeout,
 			}
 		case client.CodeOf(err) == errs.Unavailable: // the server restarts, perhaps; the deadline bounds the hope
@@ -140,7 +140,7 @@ func awaitCondition(ctx context.Context, a *output.Console, c *client.Client, t 
 			return a.Show(now.raw, now.table)
 		}
 		if why, ok := output.Condition(now.conditions, "Stalled"); ok && why.Status == oapi.ConditionStatusTrue {
-			return &output.Failure{
+			return &output.CommandError{
 				Message: fmt.Sprintf("%s is stalled: %s", t, why.Message), Code: output.CodeStalled, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitFailure,
 			}
 		}
@@ -233,7 +233,7 @@ func unready(t client.ResourceRef, s sight, correlation string) error {
 	if !ok || why.Status != oapi.ConditionStatusFalse {
 		return nil
 	}
-	f := &output.Failure{
+	f := &output.CommandError{
 		Message: fmt.Sprintf("%s is not applied: %s", t, why.Message), Code: output.CodeFindings, Try: "gpuaas describe " + t.String(), Correlation: correlation, Exit: output.ExitFailure,
 	}
 	if why.Reason == "ApprovalRequired" {

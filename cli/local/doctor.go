@@ -55,7 +55,7 @@ func doctor(ctx context.Context, a *output.Console) error {
 	if failed == 0 {
 		return nil
 	}
-	return &output.Failure{
+	return &output.CommandError{
 		Message: output.CountOf(failed, "check") + " failed", Code: output.CodeFindings, Try: "follow the suggestion of the first of them",
 		Correlation: a.Correlation, Exit: output.ExitFailure,
 	}

@@ -110,7 +110,7 @@ func (t *tour) broke(ctx context.Context, where string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	f := &output.Failure{
+	f := &output.CommandError{
 		Message: where + ": " + err.Error(), Code: output.CodeTour, Try: "gpuaas events and gpuaas get plans list the details",
 		Correlation: t.app.Correlation, Exit: output.ExitFailure,
 	}

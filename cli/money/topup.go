@@ -85,11 +85,11 @@ func awaitPayment(ctx context.Context, a *output.Console, c *client.Client, from
 	look := "gpuaas payment get " + p.Id.String()
 	switch {
 	case ctx.Err() != nil:
-		return &output.Failure{Message: "the checkout stays open; only the waiting was stopped", Code: output.CodeInterrupted, Try: look, Correlation: c.Correlation, Exit: output.ExitInterrupted}
+		return &output.CommandError{Message: "the checkout stays open; only the waiting was stopped", Code: output.CodeInterrupted, Try: look, Correlation: c.Correlation, Exit: output.ExitInterrupted}
 	case within.Err() != nil:
-		err = &output.Failure{Message: fmt.Sprintf("it is still %s after %s; the checkout stays open", p.Status, timeout), Code: output.CodeTimeout, Try: look, Correlation: c.Correlation, Exit: output.ExitTimeout}
+		err = &output.CommandError{Message: fmt.Sprintf("it is still %s after %s; the checkout stays open", p.Status, timeout), Code: output.CodeTimeout, Try: look, Correlation: c.Correlation, Exit: output.ExitTimeout}
 	case err == nil && p.Status != oapi.PaymentStatusCredited:
-		err = &output.Failure{
+		err = &output.CommandError{
 			Message: fmt.Sprintf("nothing was credited: the payment is %s (%s)", p.Status, cmp.Or(output.ValueOrZero(p.Reason), "no reason was given")), Code: string(p.Status),
 			Try: "run gpuaas balance top-up again, or send this id to an operator: " + p.Id.String(), Correlation: c.Correlation, Exit: output.ExitFailure,
 		}

@@ -155,7 +155,7 @@ func misfits(a *output.Console, all []Misfit) error {
 	if len(all) > 1 {
 		a.Notify("%s %d faults; -o json lists them.", output.SymbolBad, len(all))
 	}
-	return &output.Failure{
+	return &output.CommandError{
 		Message: whose + ": " + f.Message, Code: output.CodeFindings,
 		Try: "do not change the database; follow docs/runbooks/ledger-mismatch.md", Correlation: a.Correlation, Exit: output.ExitFailure,
 	}

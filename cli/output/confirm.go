@@ -29,7 +29,7 @@ func (a *Console) Confirm(ctx context.Context, question, declined string) error 
 	case "y", "yes":
 		return nil
 	}
-	return &Failure{Message: declined, Code: CodeDeclined, Try: "confirm with y, or use --yes", Exit: ExitFailure}
+	return &CommandError{Message: declined, Code: CodeDeclined, Try: "confirm with y, or use --yes", Exit: ExitFailure}
 }
 
 // ConfirmName asks for the name of what is about to end: a yes is typed too fast.
@@ -39,7 +39,7 @@ func (a *Console) ConfirmName(ctx context.Context, name, what, declined string) 
 	if err != nil || said == name {
 		return err
 	}
-	return &Failure{Message: declined, Code: CodeDeclined, Try: "type " + name + ", or --yes", Exit: ExitFailure}
+	return &CommandError{Message: declined, Code: CodeDeclined, Try: "type " + name + ", or --yes", Exit: ExitFailure}
 }
 
 // line reads an answer; the end of input is an empty one. Nothing interrupts a

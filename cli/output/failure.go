@@ -22,9 +22,9 @@ const (
 	CodeTour        = "tour_failed"
 )
 
-// Failure is an error as a person reads it: four lines, and an exit code for
+// CommandError is an error as a person reads it: four lines, and an exit code for
 // whoever does not read.
-type Failure struct {
+type CommandError struct {
 	Message, Code, Try, Correlation string
 	Exit                            int
 	// Details are what the server said besides.
@@ -33,22 +33,22 @@ type Failure struct {
 	Silent bool
 }
 
-func (f *Failure) Error() string { return f.Message }
+func (f *CommandError) Error() string { return f.Message }
 
-func (f *Failure) Print(w io.Writer) {
+func (f *CommandError) Print(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "Error: %s\nCode: %s\nTry: %s\nCorrelation: %s\n",
 		OneLine(f.Message), f.Code, OneLine(f.Try), cmp.Or(f.Correlation, "-"))
 }
 
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func UsageError(format string, args ...any) *Failure {
-	return &Failure{Message: fmt.Sprintf(format, args...), Code: codeUsage, Exit: ExitUsage}
+func UsageError(format string, args ...any) *CommandError {
+	return &CommandError{Message: fmt.Sprintf(format, args...), Code: codeUsage, Exit: ExitUsage}
 }
 
 // Explain finds the words for an error.
-func (a *Console) Explain(ctx context.Context, err error) *Failure {
-	var known *Failure
+func (a *Console) Explain(ctx context.Context, err error) *CommandError {
+	var known *CommandError
 	var coded *errs.Error
 	switch {
 	case errors.As(err, &known):
@@ -56,18 +56,18 @@ func (a *Console) Explain(ctx context.Context, err error) *Failure {
 		f.Try = cmp.Or(f.Try, Remedy(errs.Code(f.Code), f.Exit))
 		return &f
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return &Failure{Message: "interrupted", Code: CodeInterrupted, Try: "the same command again", Exit: ExitInterrupted}
+		return &CommandError{Message: "interrupted", Code: CodeInterrupted, Try: "the same command again", Exit: ExitInterrupted}
 	// Cobra checks these only after it has called the hook.
 	case !a.Started || strings.HasPrefix(err.Error(), "required flag(s)") || strings.Contains(err.Error(), "flags in the group ["):
-		return &Failure{Message: err.Error(), Code: codeUsage, Try: "gpuaas --help", Exit: ExitUsage}
+		return &CommandError{Message: err.Error(), Code: codeUsage, Try: "gpuaas --help", Exit: ExitUsage}
 	case errors.As(err, &coded):
 		// With its cause: this failed on the person's own machine.
-		return &Failure{
+		return &CommandError{
 			Message: err.Error(), Code: string(coded.Code),
 			Try: cmp.Or(coded.Suggestion, Remedy(coded.Code, ExitOf(coded.Code))), Exit: ExitOf(coded.Code),
 		}
 	default:
-		return &Failure{Message: err.Error(), Code: string(errs.Internal), Try: Remedy(errs.Internal, ExitFailure), Exit: ExitFailure}
+		return &CommandError{Message: err.Error(), Code: string(errs.Internal), Try: Remedy(errs.Internal, ExitFailure), Exit: ExitFailure}
 	}
 }
 

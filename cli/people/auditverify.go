@@ -109,7 +109,7 @@ func showChains(a *output.Console, c Chains) error {
 	if broken == nil {
 		return nil
 	}
-	return &output.Failure{
+	return &output.CommandError{
 		Message: fmt.Sprintf("tenant %s: %s", cmp.Or(broken.Name, broken.Tenant.String()), faultWords(*broken.Fault)), Code: output.CodeFindings,
 		Try: "do not change the database; follow docs/runbooks/audit-broken.md", Correlation: a.Correlation, Exit: output.ExitFailure,
 	}

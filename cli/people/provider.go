@@ -37,7 +37,7 @@ func (l *loginFlow) atProvider(ctx context.Context, c *client.Client) (tokens, o
 		return none, oapi.UserSummary{}, err
 	}
 	if options.Value.Oidc == nil {
-		f := &output.Failure{Message: c.Settings.URL + " has no OpenID provider", Code: string(errs.LoginFailed), Try: "set GPUAAS_TOKEN to an API key", Exit: output.ExitSignIn}
+		f := &output.CommandError{Message: c.Settings.URL + " has no OpenID provider", Code: string(errs.LoginFailed), Try: "set GPUAAS_TOKEN to an API key", Exit: output.ExitSignIn}
 		if options.Value.PersonalLogin {
 			f.Try = "gpuaas login --email YOU"
 		}
@@ -137,7 +137,7 @@ func (l *loginFlow) refused(ctx context.Context, err error) error {
 	var answer *oauth2.RetrieveError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &output.Failure{Message: "no sign-in within " + l.timeout.String(), Code: output.CodeTimeout, Try: "gpuaas login", Exit: output.ExitTimeout}
+		return &output.CommandError{Message: "no sign-in within " + l.timeout.String(), Code: output.CodeTimeout, Try: "gpuaas login", Exit: output.ExitTimeout}
 	case errors.As(err, &answer) && answer.ErrorCode != "":
 		text := answer.ErrorCode
 		if answer.ErrorDescription != "" {
