@@ -221,7 +221,7 @@ func TestFirstAdministratorInABrowser(t *testing.T) {
 	b.shows("/", "(root@example.org), admin on the platform")
 	b.must("DELETE", "/cookie", nil, nil)
 	b.open(link)
-	b.shows("/first-admin", "this code is used")
+	b.shows("/first-admin", "the code is used")
 	var history string
 	if b.script("return location.href + document.documentElement.outerHTML", &history); strings.Contains(history, "gpa_") {
 		t.Errorf("the page still shows the code")

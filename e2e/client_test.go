@@ -104,7 +104,7 @@ func (h *house) queue(t testing.TB, sku string, gpus int) allocation {
 		Pending struct {
 			Position int
 			Filters  []struct{ Filter string }
-			Fits     []struct{ Text string }
+			Fits     []struct{ Text string } `json:"suggestions"`
 		}
 	}
 	if _, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &shown); err != nil || shown.Pending.Position != 1 || len(shown.Pending.Filters) != 1 || len(shown.Pending.Fits) != 1 {

@@ -30,7 +30,7 @@ func (b *browser) paysBy(page, card string) {
 
 type purse struct {
 	Amount     int64      `json:"amount_minor"`
-	Burn       int64      `json:"burn_minor_per_hour"`
+	Burn       int64      `json:"burn_per_hour_minor"`
 	Low        bool       `json:"low"`
 	ReleasesAt *time.Time `json:"releases_at"`
 }
@@ -194,7 +194,7 @@ func follows(t *testing.T, h *house, a allocation, credited int64) {
 				Minor int64 `json:"amount_minor"`
 			}
 			Seconds    int64
-			OpenedSeen map[string]any `json:"opened_seen"`
+			OpenedSeen map[string]any `json:"opened_observation"`
 			ClosedBy   string         `json:"closed_by"`
 		}
 	}
