@@ -1,3 +1,5 @@
+// Package cli is the command line: the root command with the groups of its subpackages. A command decodes
+// its flags, calls the API through client, and prints through output.
 package cli
 
 import (

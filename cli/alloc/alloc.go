@@ -1,3 +1,4 @@
+// Package alloc contains the commands of allocations, SSH keys and SSH sessions.
 package alloc
 
 import (

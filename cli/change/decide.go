@@ -55,7 +55,7 @@ func proposed(ctx context.Context, a *output.Console, c *client.Client, args []s
 		}
 		return plannedFrom(got)
 	}
-	p, err := (&proposal{}).plan(ctx, a, c, args)
+	p, err := (&proposal{}).plan(ctx, c, args)
 	if wrong, ok := errors.AsType[*refused](err); ok {
 		return planned{}, places(a, wrong)
 	}

@@ -56,7 +56,7 @@ func diff(ctx context.Context, a *output.Console, p proposal, args []string) err
 	if err != nil {
 		return err
 	}
-	got, err := p.plan(ctx, a, c, args)
+	got, err := p.plan(ctx, c, args)
 	if wrong, ok := errors.AsType[*refused](err); ok {
 		return places(a, wrong)
 	}

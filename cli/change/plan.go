@@ -1,3 +1,5 @@
+// Package change contains the commands that change desired state: validate, plan, apply, approve, put,
+// delete, adopt, suspend, policies and environments.
 package change
 
 import (
@@ -40,7 +42,7 @@ func (p *proposal) record(cmd *cobra.Command) {
 }
 
 // plan asks what the files under the paths would do.
-func (p *proposal) plan(ctx context.Context, a *output.Console, c *client.Client, paths []string) (planned, error) {
+func (p *proposal) plan(ctx context.Context, c *client.Client, paths []string) (planned, error) {
 	files, err := planFiles(ctx, paths)
 	if err != nil {
 		return planned{}, err
@@ -183,7 +185,7 @@ func NewPlan(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			got, err := p.plan(cmd.Context(), a, c, args)
+			got, err := p.plan(cmd.Context(), c, args)
 			if wrong, ok := errors.AsType[*refused](err); ok {
 				return refusedPlan(a, p, wrong, file)
 			}

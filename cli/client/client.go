@@ -1,3 +1,5 @@
+// Package client is the signed-in client of the API: requests with retries, pages, tokens, and names of
+// resources.
 package client
 
 import (

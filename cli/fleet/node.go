@@ -1,3 +1,4 @@
+// Package fleet contains the commands of nodes, agent releases, and rotations of keys.
 package fleet
 
 import (

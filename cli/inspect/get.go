@@ -1,3 +1,4 @@
+// Package inspect contains the commands that show resources: get, describe, drift, events, trace, wait.
 package inspect
 
 import (

@@ -1,3 +1,4 @@
+// Package local contains the commands that run on the local machine: up, server, doctor, init, tour, dev.
 package local
 
 import (

@@ -1,3 +1,4 @@
+// Package money contains the commands of billing and payment.
 package money
 
 import (

@@ -1,3 +1,4 @@
+// Package people contains the commands of sign-in, tenants, projects, service accounts and audit logs.
 package people
 
 import (

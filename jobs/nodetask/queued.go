@@ -20,7 +20,7 @@ func (QueuedMetrics) Describe(c chan<- *prometheus.Desc) { c <- tasksQueued }
 
 // Collect counts the tasks by type. A count that cannot be read is left out.
 func (m QueuedMetrics) Collect(c chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) //nolint:forbidigo // Prometheus hands no context to a collector
 	defer cancel()
 	queued, err := m.Queued(ctx)
 	if err != nil {
