@@ -25,11 +25,11 @@ func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
 	}
 	scrubs := &scrubCounter{Host: h}
 	for _, c := range []struct{ way, script, says string }{
-		{"a foreign key", `echo "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl x" >>/run/gpuaas/keys/$N`, "keys: 2 login keys open $N and 1 of them are others'"},
-		{"a key with an option", `sed -i 's/^/command="id" /' /run/gpuaas/keys/$N`, "keys: 1 login keys open $N and 1 of them are others'"},
-		{"another principal", `echo somebody >>/run/gpuaas/principals/$N`, "principals: certificates for 2 names open $N and 1 of them are others'"},
-		{"a widened slice", `systemctl set-property user-$U.slice "DeviceAllow=/dev/nvidia0 rw"`, "is bound by /etc/systemd/system.control"},
-		{"a slice that is widened until the next start", `systemctl set-property --runtime user-$U.slice MemoryMax=infinity`, "is bound by /run/systemd/system.control"},
+		{"a foreign key", `echo "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl x" >>/run/gpuaas/keys/$N`, "keys: 2 login keys open $N and 1 of them are unknown"},
+		{"a key with an option", `sed -i 's/^/command="id" /' /run/gpuaas/keys/$N`, "keys: 1 login keys open $N and 1 of them are unknown"},
+		{"another principal", `echo somebody >>/run/gpuaas/principals/$N`, "principals: certificates for 2 names open $N and 1 of them are unknown"},
+		{"a widened slice", `systemctl set-property user-$U.slice "DeviceAllow=/dev/nvidia0 rw"`, "is also limited by /etc/systemd/system.control"},
+		{"a slice that is widened until the next start", `systemctl set-property --runtime user-$U.slice MemoryMax=infinity`, "is also limited by /run/systemd/system.control"},
 		{"a slice without a policy", `sed -i s/DevicePolicy=closed/DevicePolicy=auto/ /etc/systemd/system/user-$U.slice.d/50-gpu.conf; systemctl daemon-reload`, "device policy auto, expected closed"},
 		{"a slice that is written and not loaded yet", `echo "DeviceAllow=/dev/nvidia3 rw" >>/etc/systemd/system/user-$U.slice.d/50-gpu.conf`, "access: $N opens 2 GPUs"},
 		{"a device of another kind", `echo "DeviceAllow=/dev/kvm rw" >>/etc/systemd/system/user-$U.slice.d/50-gpu.conf; systemctl daemon-reload`, "may open /dev/kvm rw, expected not"},
@@ -42,8 +42,8 @@ func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
 		{"no network rules", `nft delete table inet gpuaas`, "network: $N"},
 		{"a network rule less", `nft flush chain inet gpuaas output`, "network: $N"},
 		{"shared /tmp", `echo >/etc/security/namespace.d/gpuaas.conf`, "namespace.d/gpuaas.conf is not as this agent writes it"},
-		{"a home that is not there", `systemctl stop var-lib-gpuaas-homes-$N.mount`, "home: the key of $N died"},
-		{"no account", `userdel $N`, "account: $N is gone"},
+		{"a home that is not there", `systemctl stop var-lib-gpuaas-homes-$N.mount`, "home: the key of $N was lost"},
+		{"no account", `userdel $N`, "account: $N is missing"},
 	} {
 		fill := strings.NewReplacer("$N", o.User, "$U", fmt.Sprint(o.UID)).Replace
 		if out, err := exec.Command("bash", "-euc", fill(c.script)).CombinedOutput(); err != nil {
@@ -90,7 +90,7 @@ func TestSSHDKeepsWhatItHas(t *testing.T) { //nolint:paralleltest // one host
 		}
 	}
 	err := h.PutSettings(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "sshd refuses its configuration") {
+	if err == nil || !strings.Contains(err.Error(), "sshd rejects its configuration") {
 		t.Errorf("%v", err)
 	}
 	if text, _ := os.ReadFile(linux.SSHDFile); string(text) != old {

@@ -47,7 +47,7 @@ func newLeaver(t *testing.T) departingTenant {
 }
 
 func (l departingTenant) fill(script string) string {
-	return strings.NewReplacer("$U", fmt.Sprint(l.uid), "$N", l.name).Replace(script)
+	return strings.NewReplacer("$U", fmt.Sprint(l.uid), "$N", l.name, "$SELF", os.Args[0]).Replace(script)
 }
 
 func (l departingTenant) root(script string) {

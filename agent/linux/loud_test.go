@@ -16,7 +16,7 @@ var loud = []struct {
 	mends string // what a person does about it
 }{
 	{
-		plant: plant{name: "process that waits for a driver", root: `mkdir -p /mnt/stuck; PLANT=stuck PLANT_UID=0 setsid /run/rig/host.test -test.run='^TestPlanted$' >/dev/null 2>&1 &
+		plant: plant{name: "process that waits for a driver", root: `mkdir -p /mnt/stuck; PLANT=stuck PLANT_UID=0 setsid $SELF -test.run='^TestPlanted$' >/dev/null 2>&1 &
 			for i in $(seq 400); do grep -q /mnt/stuck /proc/mounts && break; sleep 0.05; done
 			su -s /bin/sh $N -c 'setsid ls /mnt/stuck/x >/dev/null 2>&1 &'; for i in $(seq 400); do grep -qE "answer|fuse" /proc/$(pgrep -u $U -x ls)/wchan && exit 0; sleep 0.05; done; exit 1`},
 		// It waits for an answer that was asked for, and after SIGKILL for nothing else.
@@ -24,7 +24,7 @@ var loud = []struct {
 	},
 	{
 		plant: plant{name: "deleted file that root holds open", login: `echo secret >/var/tmp/held`, root: `setsid tail -f /var/tmp/held >/dev/null 2>&1 &
-			for i in $(seq 100); do ls -l /proc/$!/fd 2>/dev/null | grep -q held && exit 0; sleep 0.05; done; exit 1`, says: "(tail) holds /var/tmp/held (deleted) of the tenant"},
+			for i in $(seq 100); do ls -l /proc/$!/fd 2>/dev/null | grep -q held && exit 0; sleep 0.05; done; exit 1`, says: "(tail) uses /var/tmp/held (deleted) of the tenant"},
 		mends: `pkill -KILL -x tail`,
 	},
 	{

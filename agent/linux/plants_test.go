@@ -27,11 +27,11 @@ var plants = []plant{
 	{name: "in another control group", root: `su $N -c 'setsid sleep 1006 >/dev/null 2>&1 &'; pgrep -u $U -f 'sleep 1006' >/sys/fs/cgroup/system.slice/cron.service/cgroup.procs`, says: "(sleep)"},
 	{name: "in a control group of its own", root: `mkdir /sys/fs/cgroup/escaped-$N; su $N -c 'setsid sleep 1007 >/dev/null 2>&1 &'; pgrep -u $U -f 'sleep 1007' >/sys/fs/cgroup/escaped-$N/cgroup.procs; chown $U /sys/fs/cgroup/escaped-$N`, says: "control group /sys/fs/cgroup/escaped-"},
 	{name: "in a frozen control group", root: `mkdir /sys/fs/cgroup/frozen-$N; su $N -c 'setsid sleep 1008 >/dev/null 2>&1 &'; pgrep -u $U -f 'sleep 1008' >/sys/fs/cgroup/frozen-$N/cgroup.procs; echo 1 >/sys/fs/cgroup/frozen-$N/cgroup.freeze; chown -R $U /sys/fs/cgroup/frozen-$N`, says: "control group /sys/fs/cgroup/frozen-"},
-	{name: "user namespace", login: `setsid unshare -Ur sleep 1009 >/dev/null 2>&1 &`, says: "lives in a user namespace of the tenant"},
+	{name: "user namespace", login: `setsid unshare -Ur sleep 1009 >/dev/null 2>&1 &`, says: "is in a user namespace of the tenant"},
 	{name: "mount and network namespaces", login: `setsid unshare -Urmn bash -c 'mount -t tmpfs none /mnt; touch /mnt/hidden; exec sleep 1010' >/dev/null 2>&1 &`, says: "(sleep)"},
 	{name: "terminal", login: `setsid script -qc 'sleep 1011' /dev/null >/dev/null 2>&1 &`, says: "(script)"},
 	{name: "root's process in the tenant's slice", root: `systemd-run --quiet --slice=user-$U.slice --unit=roots-$N sleep 1012`, says: "runs in the tenant's slice"},
-	{name: "ptrace, inotify, abstract and TCP sockets", login: `PLANT=sockets setsid /run/rig/host.test -test.run='^TestPlanted$' >/dev/null 2>&1 &`, says: "tcp socket on"},
+	{name: "ptrace, inotify, abstract and TCP sockets", login: `PLANT=sockets setsid $SELF -test.run='^TestPlanted$' >/dev/null 2>&1 &`, says: "tcp socket on"},
 
 	// What starts something again.
 	{name: "crontab", login: `echo '* * * * * sleep 1013' | crontab -`, says: "file /var/spool/cron/crontabs/"},
@@ -78,7 +78,7 @@ var plants = []plant{
 	{name: "file below a mount", root: `mkdir -p /mnt/over; install -o $U /dev/null /mnt/over/below; mount -t tmpfs none /mnt/over`, says: ""},
 	{name: "file system in a file", login: `truncate -s 2M ~/disk.img; /usr/sbin/mkfs.ext4 -q ~/disk.img`, root: `mkdir -p /mnt/loop; mount -o loop /home/$N/disk.img /mnt/loop; install -o $U /dev/null /mnt/loop/x`, says: "loop device"},
 	{name: "loop device", login: `truncate -s 1M ~/raw.img`, root: `losetup -f /home/$N/raw.img`, says: "raw.img"},
-	{name: "FUSE", root: `mkdir -p /mnt/fuse; PLANT=fuse PLANT_UID=$U setsid /run/rig/host.test -test.run='^TestPlanted$' >/dev/null 2>&1 & for i in $(seq 400); do grep -q /mnt/fuse /proc/mounts && exit 0; sleep 0.05; done; exit 1`, says: "mount on /mnt/fuse"},
+	{name: "FUSE", root: `mkdir -p /mnt/fuse; PLANT=fuse PLANT_UID=$U setsid $SELF -test.run='^TestPlanted$' >/dev/null 2>&1 & for i in $(seq 400); do grep -q /mnt/fuse /proc/mounts && exit 0; sleep 0.05; done; exit 1`, says: "mount on /mnt/fuse"},
 }
 
 // Everything that a tenant can leave is seen by the scan, removed by the release,

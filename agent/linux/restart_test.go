@@ -55,7 +55,7 @@ func TestAfterRestart(t *testing.T) { //nolint:paralleltest // one host
 		t.Fatal(err)
 	}
 	wrong := strings.Join(step.Differences(s, o), "\n")
-	for _, says := range []string{"keys: 0 login keys", "principals: certificates for 0", "home: the key of " + o.User + " died when the host started", "network: no rules stand"} {
+	for _, says := range []string{"keys: 0 login keys", "principals: certificates for 0", "home: the key of " + o.User + " was lost with the restart of the node", "network: " + o.User + " has no rules"} {
 		if !strings.Contains(wrong, says) {
 			t.Errorf("%q is not among\n%s", says, wrong)
 		}

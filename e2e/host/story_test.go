@@ -105,6 +105,21 @@ func (s *story) login(a allocation) (*ssh.Client, error) {
 	})
 }
 
+// awaitLogin waits until the tenant can log in after the host has booted. An allocation that was active
+// before stays active while the agent restores the login keys, which a boot removes.
+func (s *story) awaitLogin(a allocation) {
+	s.t.Helper()
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		var c *ssh.Client
+		if c, err = s.login(a); err == nil {
+			_ = c.Close()
+			return
+		}
+	}
+	s.t.Fatalf("logging in as %s after the boot: %v", a.Login, err)
+}
+
 func (s *story) as(a allocation, command string) string {
 	s.t.Helper()
 	c, err := s.login(a)
@@ -257,6 +272,7 @@ func (s *story) plugs() {
 		s.becomes(a, "active")
 		a, err := s.now(a)
 		must(s.t, err)
+		s.awaitLogin(a)
 		if out := s.as(a, `id -un`); out != a.Login {
 			s.t.Errorf("after the plug was pulled %s is %s", a.Login, out)
 		}
