@@ -63,3 +63,9 @@ func upsertAll(ctx context.Context, tx pgx.Tx, objects []Object) error {
 	}
 	return nil
 }
+
+// Last reads an object by name as it is declared, or as it was last while what
+// is left of it disappears: how that goes is what somebody then asks.
+func (s *Store) Last(ctx context.Context, kind Kind, scope, name string) (Object, error) {
+	return scanOne(s.DB.Query(ctx, selectLast, kind, scope, name))
+}

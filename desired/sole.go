@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
@@ -63,22 +62,11 @@ func (r rival) refusal() error {
 	return errs.New(errs.SpecInvalid, "%s", r.message()).At(r.field).Try("change that one, or remove it first")
 }
 
-// WithRivals is what stands against a difference: the names that belong to others,
-// and what it would declare a second time.
-func (s *Store) WithRivals(ctx context.Context, q pg.Queryer, d Difference) ([]Finding, error) {
-	return withRivals(ctx, q, d)
-}
-
-func withRivals(ctx context.Context, q pg.Queryer, d Difference) ([]Finding, error) {
-	gone := map[ids.Object]bool{} // or written anew, and then judged as what they become
-	for _, o := range d.Deleted {
-		gone[o.UID] = true
-	}
-	for _, p := range slices.Concat(d.Changed, d.Adopted) {
-		gone[p.Old.UID] = true
-	}
-	found, err := rivals(ctx, q, d.written(), func(o Object) bool { return gone[o.UID] })
-	list := slices.Clone(d.Foreign)
+// Duplicates returns a finding for each object that would define what another object already defines. Objects that
+// except returns true for are ignored.
+func Duplicates(ctx context.Context, q pg.Queryer, objects []Object, except func(Object) bool) ([]Finding, error) {
+	found, err := rivals(ctx, q, objects, except)
+	list := make([]Finding, 0, len(found))
 	for _, r := range found {
 		list = append(list, r.finding())
 	}
@@ -87,7 +75,7 @@ func withRivals(ctx context.Context, q pg.Queryer, d Difference) ([]Finding, err
 
 // sole refuses objects of the API that would say what another one says already.
 func sole(ctx context.Context, tx pgx.Tx, objects ...Object) error {
-	if err := lockClaims(ctx, tx, objects); err != nil {
+	if err := LockUnique(ctx, tx, objects); err != nil {
 		return err
 	}
 	own := map[Name]bool{}
@@ -101,9 +89,9 @@ func sole(ctx context.Context, tx pgx.Tx, objects ...Object) error {
 	return err
 }
 
-// lockClaims lets one transaction at a time claim anything, after it has locked the
-// objects that it writes: what is not there yet cannot be locked itself.
-func lockClaims(ctx context.Context, tx pgx.Tx, objects []Object) error {
+// LockUnique lets one transaction at a time write objects of which only one may exist. The caller first locks the
+// objects that it writes. An object that does not exist yet cannot be locked itself.
+func LockUnique(ctx context.Context, tx pgx.Tx, objects []Object) error {
 	if !slices.ContainsFunc(objects, func(o Object) bool { _, claims := o.claim(); return claims }) {
 		return nil
 	}

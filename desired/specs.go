@@ -1,9 +1,6 @@
 package desired
 
-import (
-	"maps"
-	"time"
-)
+import "time"
 
 // The specs below mirror cue/schema, which is the contract: a test validates
 // each of them against its definition. Field names are lowerCamelCase, as in
@@ -61,35 +58,6 @@ type GitVerify struct {
 	SSH      []string `json:"ssh"`     // lines of allowed_signers
 }
 
-// NeedsRestart names the fields that differ and that a server reads once, when
-// it starts. Everything else of a profile takes effect while it runs.
-func NeedsRestart(before, after Environment) []string {
-	var fields []string
-	for _, f := range []struct {
-		name   string
-		differ bool
-	}{
-		{"vendor", before.Vendor != after.Vendor},
-		{"service", before.Service != after.Service},
-		{"region", before.Region != after.Region},
-		{"trustDomain", before.TrustDomain != after.TrustDomain},
-		{"development", before.Development != after.Development},
-		{"signIn", !before.SignIn.equal(after.SignIn)},
-		{"payments", before.Payments != after.Payments},
-	} {
-		if f.differ {
-			fields = append(fields, f.name)
-		}
-	}
-	return fields
-}
-
-// equal takes no roles and an empty map of them for the same.
-func (s SignIn) equal(other SignIn) bool {
-	return maps.Equal(s.Roles, other.Roles) && s.Issuer == other.Issuer && s.ClientID == other.ClientID &&
-		s.CLIClientID == other.CLIClientID && s.Audience == other.Audience && s.RolesClaim == other.RolesClaim
-}
-
 // SignIn names the OpenID provider that people sign in with.
 type SignIn struct {
 	Issuer      string `json:"issuer"`      // empty: the server's environment names it, or there is none
@@ -107,9 +75,6 @@ type Payments struct {
 	Provider string `json:"provider"` // none | stripe
 	Livemode bool   `json:"livemode"` // real money; the keys must be of this mode
 }
-
-// ProviderStripe is the payment provider that there is.
-const ProviderStripe = "stripe"
 
 // Policy sets one key at one scope.
 type Policy struct {

@@ -17,15 +17,12 @@ import (
 // HintDue is the topic that wakes the loop.
 const HintDue = "due"
 
-// Store is the door. Check, where set, validates an object against its kind's
-// schema before it is written.
+// Store reads and writes desired objects. Check validates an object against the schema of its kind before Put writes
+// it; nil means that the caller has validated it.
 type Store struct {
 	DB    pg.Pool
 	Hints *hint.Bus
 	Check func(Object) error
-	// Record, where set, tells what became of a commit, in the transaction that
-	// says so.
-	Record func(ctx context.Context, tx pgx.Tx, r Revision) error
 }
 
 // Hint wakes the loop after a commit; a lost one costs a sweep.

@@ -108,27 +108,6 @@ func TestPutGenerations(t *testing.T) {
 	}
 }
 
-// INV-14: what Git owns is refused here with the file and line to edit, and what
-// the schema refuses is refused before the database is asked.
-func TestINV14PutRefused(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.apply(snapshot("c1", at(sku("h100", `{}`), "sku.cue", 12, 5)))
-	diff := pgtest.Diff(t, b.db)
-	_, err := b.put(sku("h100", `{"a":1}`))
-	var coded *errs.Error
-	if !errors.As(err, &coded) || coded.Code != errs.ManagedByGit || !strings.Contains(coded.Message, "sku.cue:12:5") {
-		t.Errorf("%v", err)
-	}
-	b.Check = func(desired.Object) error { return errs.New(errs.SpecInvalid, "no") }
-	if _, err := b.put(sku("x", `{}`)); errs.CodeOf(err) != errs.SpecInvalid {
-		t.Error(err)
-	}
-	if left := diff(); left != "" {
-		t.Error(left)
-	}
-}
-
 // The earlier time wins, in whichever order marks are made.
 func TestMarkEarlierWins(t *testing.T) {
 	t.Parallel()

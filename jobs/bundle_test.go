@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
@@ -62,7 +63,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	quiet := slog.New(slog.DiscardHandler)
 	b := &bundle{World: w, t: t, deps: &jobs.Deps{
 		Services: &services.Services{
-			DB: w.DB, Desired: w.Desired, Observed: &observed.Store{DB: w.DB}, Allocations: w.Allocations, NodeHealth: w.Inventory, Catalog: w.Catalog,
+			DB: w.DB, Desired: &revision.Store{Store: w.Desired}, Observed: &observed.Store{DB: w.DB}, Allocations: w.Allocations, NodeHealth: w.Inventory, Catalog: w.Catalog,
 			Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet}, Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB},
 			Reports: &forge.Reports{DB: w.DB}, Hints: w.Hints, Naming: ids.DefaultNaming,
 		},

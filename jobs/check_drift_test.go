@@ -22,7 +22,7 @@ func (b *bundle) loop() *reconciler.Loop {
 		Enabled: true, SweepEvery: time.Hour, MassReleases: 10, MassNodes: 2, MassPercent: 5,
 	}
 	return &reconciler.Loop{
-		DB: b.DB, Jobs: b.client, Desired: b.deps.Desired, Hints: b.deps.Hints, Limits: func() reconciler.Limits { return limits }, Naming: ids.DefaultNaming,
+		DB: b.DB, Jobs: b.client, Desired: b.deps.Desired.Store, Hints: b.deps.Hints, Limits: func() reconciler.Limits { return limits }, Naming: ids.DefaultNaming,
 		Log: slog.New(slog.DiscardHandler),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -55,7 +56,7 @@ func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.E
 }
 
 // lockDeclared reads an allocation's declaration and holds it.
-func lockDeclared(ctx context.Context, tx pgx.Tx, store *desired.Store, id ids.Allocation) (desired.Object, desired.Allocation, error) {
+func lockDeclared(ctx context.Context, tx pgx.Tx, store *revision.Store, id ids.Allocation) (desired.Object, desired.Allocation, error) {
 	want, err := store.LockUID(ctx, tx, desired.KindAllocation, ids.Object(id))
 	if err != nil {
 		return desired.Object{}, desired.Allocation{}, err

@@ -15,7 +15,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/dev/forge"
 	gitopsforge "github.com/gpuaas/gpuaas/gitops/forge"
 )
@@ -50,8 +50,8 @@ func setupTeller(t *testing.T) *teller {
 
 func (b *teller) declareSource(settings []byte) {
 	b.t.Helper()
-	spec := desired.SourceSpec{Name: "fleet", Repository: "file:///srv/fleet.git", Ref: "main", Dirs: []string{"."}, Settings: settings}
-	if err := b.Desired.DeclareSources(b.t.Context(), desired.DeclaredByServer, []desired.SourceSpec{spec}); err != nil {
+	spec := revision.SourceSpec{Name: "fleet", Repository: "file:///srv/fleet.git", Ref: "main", Dirs: []string{"."}, Settings: settings}
+	if err := b.deps.Desired.DeclareSources(b.t.Context(), revision.DeclaredByServer, []revision.SourceSpec{spec}); err != nil {
 		b.t.Fatal(err)
 	}
 }

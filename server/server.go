@@ -16,7 +16,7 @@ import (
 	"github.com/riverqueue/river"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -169,7 +169,7 @@ func (s *Server) run(ctx context.Context) error {
 func (s *Server) startLoop(ctx context.Context) {
 	r := s.services[RoleReconcile]
 	loop := &reconciler.Loop{
-		DB: s.pools[RoleReconcile], Jobs: s.jobs, Desired: r.Desired, Hints: s.hints, Limits: reconciler.LimitsFrom(s.policies),
+		DB: s.pools[RoleReconcile], Jobs: s.jobs, Desired: r.Desired.Store, Hints: s.hints, Limits: reconciler.LimitsFrom(s.policies),
 		Naming: s.cfg.naming(), Figures: s.drift, Log: s.cfg.Log,
 	}
 	s.group.Go(func() error { return loop.Run(ctx) })
@@ -279,4 +279,4 @@ func (s *Server) publicURL() string {
 func (s *Server) Services(r Role) *services.Services { return s.services[r] }
 
 // Sync applies the present tree of the configured source and returns its revision.
-func (s *Server) Sync(ctx context.Context) (desired.Revision, error) { return s.sync.Sync(ctx) }
+func (s *Server) Sync(ctx context.Context) (revision.Revision, error) { return s.sync.Sync(ctx) }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/forge"
@@ -51,7 +52,7 @@ type Services struct {
 	Naming   ids.Naming
 	Clock    clock.Clock
 
-	Desired  *desired.Store
+	Desired  *revision.Store
 	Observed *observed.Store
 	History  *reconciler.History
 
@@ -113,7 +114,7 @@ func New(c Config) (*Services, error) {
 	}
 	schema := validate.NewLazy()
 	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock}
-	s.Desired = &desired.Store{DB: c.DB, Hints: c.Hints, Check: schema.Check}
+	s.Desired = &revision.Store{Store: &desired.Store{DB: c.DB, Hints: c.Hints, Check: schema.Check}}
 	s.Observed = &observed.Store{DB: c.DB}
 	s.History = &reconciler.History{DB: c.DB}
 	s.Audit = &audit.Service{DB: c.DB}
@@ -145,7 +146,7 @@ func (s *Services) addProduct(c Config) {
 	s.NodeHealth = &nodehealth.Service{Service: s.Fleet, Rules: nodehealth.FaultRulesFrom(c.Policies)}
 	s.Releases = &agentrelease.Store{DB: c.DB, Signer: c.Builders, Naming: c.Naming, Clock: c.Clock}
 	s.Allocations = &allocation.Service{
-		DB: c.DB, Desired: s.Desired, Inventory: s.NodeHealth, Catalog: s.Catalog, Identity: s.Identity, Metering: s.Metering,
+		DB: c.DB, Desired: s.Desired.Store, Inventory: s.NodeHealth, Catalog: s.Catalog, Identity: s.Identity, Metering: s.Metering,
 		Limits: allocation.LimitsFrom(c.Policies), Signs: loginSigner(c.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
 		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
@@ -157,7 +158,7 @@ func (s *Services) addMoney(c Config) {
 		Limits: payment.LimitsFrom(c.Policies), PublicURL: c.PublicURL, Figures: c.PaymentMetrics, Log: c.Log,
 	}
 	s.Billing = &billing.Service{
-		DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Running: s.Allocations, Desired: s.Desired,
+		DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Running: s.Allocations, Desired: s.Desired.Store,
 		Payments: s.Payments, Figures: billing.NewFigures(), Policy: billing.PolicyFrom(c.Policies), Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Statements = &billing.Statements{DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Clock: c.Clock}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -185,7 +186,7 @@ func TestListsAreFiltered(t *testing.T) {
 	for path, want := range map[string]any{
 		plansPath + "?origin=change&source=fleet&status=proposed":   change.Filter{Source: "fleet", Status: "proposed", Limit: 51},
 		plansPath + "?origin=loop&status=applied":                   "applied",
-		"/api/v1/admin/revisions?source=fleet&status=invalid":       desired.RevisionFilter{Source: "fleet", Status: "invalid"},
+		"/api/v1/admin/revisions?source=fleet&status=invalid":       revision.RevisionFilter{Source: "fleet", Status: "invalid"},
 		"/api/v1/admin/drift?status=open&kind=Allocation&limit=200": reconciler.DriftFilter{Status: "open", Kind: "Allocation", Limit: 201},
 	} {
 		b := setup(t)

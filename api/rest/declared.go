@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
@@ -61,12 +62,12 @@ func (s *Server) ListRevisions(ctx context.Context, req oapi.ListRevisionsReques
 		return nil, err
 	}
 	limit := limitOf(req.Params.Limit)
-	f := desired.RevisionFilter{Source: or(req.Params.Source, ""), Status: string(or(req.Params.Status, ""))}
+	f := revision.RevisionFilter{Source: or(req.Params.Source, ""), Status: string(or(req.Params.Status, ""))}
 	revisions, err := s.Desired.Revisions(ctx, f, below, limit+1)
 	if err != nil {
 		return nil, err
 	}
-	revisions, next, link, err := page(s, r, limit, revisions, func(v desired.Revision) any { return v.Revision })
+	revisions, next, link, err := page(s, r, limit, revisions, func(v revision.Revision) any { return v.Revision })
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (s *Server) GetRevision(ctx context.Context, req oapi.GetRevisionRequestObj
 }
 
 // withCurrent marks the revisions that their sources stand at.
-func (s *Server) withCurrent(ctx context.Context, revisions ...desired.Revision) ([]oapi.Revision, error) {
+func (s *Server) withCurrent(ctx context.Context, revisions ...revision.Revision) ([]oapi.Revision, error) {
 	current, err := s.current(ctx, revisions)
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (s *Server) withCurrent(ctx context.Context, revisions ...desired.Revision)
 }
 
 // current is where each source stands; one without an applied revision nowhere.
-func (s *Server) current(ctx context.Context, of []desired.Revision) (map[string]int64, error) {
+func (s *Server) current(ctx context.Context, of []revision.Revision) (map[string]int64, error) {
 	at := map[string]int64{}
 	for _, v := range of {
 		if _, known := at[v.Source]; known {
@@ -198,7 +199,7 @@ func objectConditions(list []desired.Condition) []oapi.ObjectCondition {
 	return shown
 }
 
-func toRevision(v desired.Revision, current bool) oapi.Revision {
+func toRevision(v revision.Revision, current bool) oapi.Revision {
 	findings := make([]oapi.Finding, len(v.Findings))
 	for i, f := range v.Findings {
 		findings[i] = oapi.Finding{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -66,49 +67,49 @@ func (*archive) List(context.Context, desired.Kind, string, int) ([]desired.Obje
 	return []desired.Object{declared}, nil
 }
 
-var revisions = []desired.Revision{
+var revisions = []revision.Revision{
 	{Revision: 8, Source: "fleet", Commit: "bad", Status: "invalid", Findings: []desired.Finding{{Path: "nodes.cue", Line: 3, Column: 1, Message: "negative price"}}, At: t0},
 	{Revision: 7, Source: "fleet", Commit: "good", Status: "applied", At: t0},
 }
 
-func (d *archive) Revisions(_ context.Context, f desired.RevisionFilter, _ int64, _ int) ([]desired.Revision, error) {
+func (d *archive) Revisions(_ context.Context, f revision.RevisionFilter, _ int64, _ int) ([]revision.Revision, error) {
 	d.note(f)
 	return revisions, nil
 }
 
-func (*archive) RevisionAt(_ context.Context, _ pg.Queryer, number int64) (desired.Revision, error) {
+func (*archive) RevisionAt(_ context.Context, _ pg.Queryer, number int64) (revision.Revision, error) {
 	for _, r := range revisions {
 		if r.Revision == number {
 			return r, nil
 		}
 	}
-	return desired.Revision{}, errs.New(errs.NotFound, "there is no revision %d", number)
+	return revision.Revision{}, errs.New(errs.NotFound, "there is no revision %d", number)
 }
 
-func (*archive) Pointer(context.Context, string) (desired.Pointer, error) {
-	return desired.Pointer{Revision: 7, Commit: "good"}, nil
+func (*archive) Pointer(context.Context, string) (revision.Pointer, error) {
+	return revision.Pointer{Revision: 7, Commit: "good"}, nil
 }
 
 // fleetSource is the one source. Its hooks are not signed by the word wrong.
-var fleetSource = desired.SourceState{
-	SourceSpec: desired.SourceSpec{
+var fleetSource = revision.SourceState{
+	SourceSpec: revision.SourceSpec{
 		Name: "fleet", Repository: "https://git.example/fleet.git", Ref: "main", Dirs: []string{"environments/production"},
 		Settings: json.RawMessage(`{"forge":{"kind":"github","project":"acme/fleet","url":"https://api.github.com","tokenRef":"env:TOKEN","webhookSecretRef":"file:/etc/hook"},
 			"verify":{"required":true,"openPGP":["a","b"],"ssh":["c"]}}`),
 	},
-	DeclaredBy: "server", Head: "good", CheckedAt: &t0, Applied: desired.Pointer{Revision: 7, Commit: "good", AppliedAt: t0}, Version: 3,
+	DeclaredBy: "server", Head: "good", CheckedAt: &t0, Applied: revision.Pointer{Revision: 7, Commit: "good", AppliedAt: t0}, Version: 3,
 }
 
-func (*archive) Sources(_ context.Context, after string, _ int) ([]desired.SourceState, error) {
+func (*archive) Sources(_ context.Context, after string, _ int) ([]revision.SourceState, error) {
 	if after >= fleetSource.Name {
 		return nil, nil
 	}
-	return []desired.SourceState{fleetSource}, nil
+	return []revision.SourceState{fleetSource}, nil
 }
 
-func (*archive) SourceByName(_ context.Context, _ pg.Queryer, name string) (desired.SourceState, error) {
+func (*archive) SourceByName(_ context.Context, _ pg.Queryer, name string) (revision.SourceState, error) {
 	if name != fleetSource.Name {
-		return desired.SourceState{}, errs.New(errs.NotFound, "no source is named %q", name)
+		return revision.SourceState{}, errs.New(errs.NotFound, "no source is named %q", name)
 	}
 	return fleetSource, nil
 }
@@ -180,22 +181,22 @@ func (c changes) Reconcile(_ context.Context, ch identity.Change[desired.Object]
 	return c.object(ch, reason, n.Name, declared)
 }
 
-func (c changes) source(ch identity.Change[desired.SourceState], what any, name string) (desired.SourceState, error) {
-	return effectOf(c.people, ch, func() (desired.SourceState, error) {
+func (c changes) source(ch identity.Change[revision.SourceState], what any, name string) (revision.SourceState, error) {
+	return effectOf(c.people, ch, func() (revision.SourceState, error) {
 		c.note(what)
 		return c.SourceByName(context.Background(), nil, name)
 	})
 }
 
-func (c changes) AskSource(_ context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error) {
+func (c changes) AskSource(_ context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error) {
 	return c.source(ch, "ask", name)
 }
 
-func (c changes) SuspendSource(_ context.Context, ch identity.Change[desired.SourceState], name, reason string, until *time.Time) (desired.SourceState, error) {
+func (c changes) SuspendSource(_ context.Context, ch identity.Change[revision.SourceState], name, reason string, until *time.Time) (revision.SourceState, error) {
 	return c.source(ch, held{reason, until}, name)
 }
 
-func (c changes) ResumeSource(_ context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error) {
+func (c changes) ResumeSource(_ context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error) {
 	return c.source(ch, "resume", name)
 }
 

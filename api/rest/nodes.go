@@ -21,11 +21,7 @@ import (
 // CreateNode handles POST /api/v1/admin/nodes.
 func (s *Server) CreateNode(ctx context.Context, req oapi.CreateNodeRequestObject) (oapi.CreateNodeResponseObject, error) {
 	ctx, r := of(ctx)
-	n := desired.Node{
-		SKU: req.Body.Sku, Region: req.Body.Region, GPUs: req.Body.Gpus, Onboarding: "manual", Slicing: "whole_gpu",
-		Serials: or(req.Body.Serials, nil), Address: or(req.Body.Address, ""),
-	}
-	spec, err := json.Marshal(n)
+	spec, err := change.SpecOf(req.Body)
 	if err != nil {
 		return nil, fmt.Errorf("encoding node %s: %w", req.Body.Name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -28,14 +29,14 @@ type (
 	}
 	// Revisions reads what became of commits.
 	Revisions interface {
-		Revisions(ctx context.Context, f desired.RevisionFilter, below int64, limit int) ([]desired.Revision, error)
-		RevisionAt(ctx context.Context, q pg.Queryer, number int64) (desired.Revision, error)
-		Pointer(ctx context.Context, source string) (desired.Pointer, error)
+		Revisions(ctx context.Context, f revision.RevisionFilter, below int64, limit int) ([]revision.Revision, error)
+		RevisionAt(ctx context.Context, q pg.Queryer, number int64) (revision.Revision, error)
+		Pointer(ctx context.Context, source string) (revision.Pointer, error)
 	}
 	// Sources reads where declarations are kept.
 	Sources interface {
-		Sources(ctx context.Context, after string, limit int) ([]desired.SourceState, error)
-		SourceByName(ctx context.Context, q pg.Queryer, name string) (desired.SourceState, error)
+		Sources(ctx context.Context, after string, limit int) ([]revision.SourceState, error)
+		SourceByName(ctx context.Context, q pg.Queryer, name string) (revision.SourceState, error)
 	}
 	// Desired is all that this door reads of that room.
 	Desired interface {
@@ -63,9 +64,9 @@ type (
 	}
 	// Following changes how sources are treated.
 	Following interface {
-		AskSource(ctx context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error)
-		SuspendSource(ctx context.Context, ch identity.Change[desired.SourceState], name, reason string, until *time.Time) (desired.SourceState, error)
-		ResumeSource(ctx context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error)
+		AskSource(ctx context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error)
+		SuspendSource(ctx context.Context, ch identity.Change[revision.SourceState], name, reason string, until *time.Time) (revision.SourceState, error)
+		ResumeSource(ctx context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error)
 	}
 	// Settings are the values of policy keys.
 	Settings interface {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
@@ -14,9 +15,9 @@ import (
 // ListGitSources handles GET /api/v1/admin/git-sources.
 func (s *Server) ListGitSources(ctx context.Context, req oapi.ListGitSourcesRequestObject) (oapi.ListGitSourcesResponseObject, error) {
 	ctx, r := of(ctx)
-	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]desired.SourceState, error) {
+	l, err := pageOf(s, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]revision.SourceState, error) {
 		return s.Desired.Sources(ctx, after, n)
-	}, func(g desired.SourceState) string { return g.Name }, s.toGitSource)
+	}, func(g revision.SourceState) string { return g.Name }, s.toGitSource)
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +91,12 @@ func (s *Server) ReceiveGitHook(ctx context.Context, req oapi.ReceiveGitHookRequ
 	return oapi.ReceiveGitHook202JSONResponse{Received: true}, nil
 }
 
-func (s *Server) keepSource(r *call, status int) identity.Change[desired.SourceState] {
-	return keep(r, func(g desired.SourceState) identity.Reply { return reply(status, s.toGitSource(g), "", "") })
+func (s *Server) keepSource(r *call, status int) identity.Change[revision.SourceState] {
+	return keep(r, func(g revision.SourceState) identity.Reply { return reply(status, s.toGitSource(g), "", "") })
 }
 
 // toGitSource shows a source without what it is read with.
-func (s *Server) toGitSource(g desired.SourceState) oapi.GitSource {
+func (s *Server) toGitSource(g revision.SourceState) oapi.GitSource {
 	var settings desired.GitSource
 	_ = json.Unmarshal(g.Settings, &settings) // as an older release wrote them: the rest still shows
 	now := s.Clock.Now()

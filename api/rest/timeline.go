@@ -28,7 +28,7 @@ type Timeline struct {
 // Trace returns the object and the steps that led to its present state, oldest first.
 func (t Timeline) Trace(ctx context.Context, kind desired.Kind, scope, name string) (desired.Object, []reconciler.TraceStep, error) {
 	tracer := &reconciler.Tracer{
-		History: t.History, Desired: t.Desired,
+		History: t.History, Desired: t.Desired.Store,
 		Others: []reconciler.Teller{t.requests, t.lastWrite, t.jobs, t.tasks, t.reports},
 	}
 	return tracer.Trace(ctx, kind, scope, name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
@@ -26,7 +27,7 @@ import (
 // timelineOf is the timeline with the rights of the API.
 func timelineOf(w *allocationtest.World, db pg.Pool, queue *river.Client[pgx.Tx]) rest.Timeline {
 	return rest.Timeline{Tasks: &nodetask.Store{DB: db}, Services: &services.Services{
-		DB: db, Queue: queue, Desired: &desired.Store{DB: db, Hints: w.Hints}, Observed: &observed.Store{DB: db}, Audit: &audit.Service{DB: db},
+		DB: db, Queue: queue, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: w.Hints}}, Observed: &observed.Store{DB: db}, Audit: &audit.Service{DB: db},
 		History: &reconciler.History{DB: db},
 	}}
 }
@@ -107,7 +108,7 @@ func TestTraceOfANode(t *testing.T) {
 	db := pgtest.Scoped(t, w.DB)
 	queue, err := jobs.NewClient(db.Pool, nil, slog.New(slog.DiscardHandler))
 	must(t, err)
-	_, err = w.Desired.Apply(t.Context(), desired.Snapshot{Source: "fleet", Repository: "r", Commit: "c1", TreeHash: "t", Meta: desired.Meta{Author: "Ada", Message: "add n7"}, Objects: []desired.Object{{
+	_, err = (&revision.Store{Store: w.Desired}).Apply(t.Context(), revision.Snapshot{Source: "fleet", Repository: "r", Commit: "c1", TreeHash: "t", Meta: revision.Meta{Author: "Ada", Message: "add n7"}, Objects: []desired.Object{{
 		Kind: desired.KindNode, Name: "n7", Spec: []byte(`{"gpus":2}`), Source: desired.Source{Owner: desired.OwnerGit, Repository: "r", Commit: "c1", Path: "nodes.cue", Line: 7, Column: 2},
 	}}}, nil)
 	must(t, err)

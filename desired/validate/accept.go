@@ -12,6 +12,7 @@ import (
 
 	schema "github.com/gpuaas/gpuaas/cue"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
 // kindSchema is the JSON Schema of one kind: compiled, and as it is written, for the defaults.
@@ -26,7 +27,7 @@ const schemaURL = "urn:gpuaas:schema"
 // compileSchemas compiles the generated schema, kind by kind. It fails only in a build whose schema is
 // broken.
 func compileSchemas() (map[desired.Kind]kindSchema, error) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.JSONSchema))
+	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.JSONSchema))
 	if err != nil {
 		return nil, fmt.Errorf("reading embedded JSON Schema: %w", err)
 	}
@@ -45,10 +46,10 @@ func compileSchemas() (map[desired.Kind]kindSchema, error) {
 		}
 		return patterns[source], nil
 	})
-	if err := c.AddResource(schemaURL, document); err != nil {
+	if err := c.AddResource(schemaURL, body); err != nil {
 		return nil, fmt.Errorf("adding embedded JSON Schema: %w", err)
 	}
-	whole, _ := document.(map[string]any)
+	whole, _ := body.(map[string]any)
 	definitions, _ := whole["definitions"].(map[string]any)
 	schemas := map[desired.Kind]kindSchema{}
 	for _, kind := range desired.Kinds() {
@@ -76,53 +77,53 @@ func validTime(v any) error {
 // accepted validates a document with the JSON Schema of its kind. It returns what CUE would return,
 // places included. It reports false for a document that the schema does not accept: CUE then decides,
 // and has the words.
-func (c *Checker) accepted(n *node, at place) (checked, bool) {
-	kind := n.member("kind")
+func (c *Checker) accepted(n *document.Node, at document.Place) (checked, bool) {
+	kind := n.Member("kind")
 	if c.slow || kind == nil {
 		return checked{}, false
 	}
-	text, _ := kind.value.value.(string)
+	text, _ := kind.Value.Value.(string)
 	s, known := c.schemas[desired.Kind(text)]
-	value, ok := n.plain()
+	value, ok := n.Plain()
 	if !known || !ok {
 		return checked{}, false
 	}
-	document, _ := value.(map[string]any)
-	fill(s.written, document, nameOfObject(document))
+	body, _ := value.(map[string]any)
+	fill(s.written, body, nameOfObject(body))
 	if s.compiled.Validate(value) != nil {
 		return checked{}, false
 	}
-	return c.acceptedObject(desired.Kind(text), n, document, at)
+	return c.acceptedObject(desired.Kind(text), n, body, at)
 }
 
-func nameOfObject(document map[string]any) any {
-	metadata, _ := document["metadata"].(map[string]any)
+func nameOfObject(body map[string]any) any {
+	metadata, _ := body["metadata"].(map[string]any)
 	return metadata["name"]
 }
 
-func (c *Checker) acceptedObject(kind desired.Kind, n *node, document map[string]any, at place) (checked, bool) {
-	spec, err := encode(document["spec"])
+func (c *Checker) acceptedObject(kind desired.Kind, n *document.Node, body map[string]any, at document.Place) (checked, bool) {
+	spec, err := encode(body["spec"])
 	if err != nil {
 		return checked{}, false
 	}
-	metadata, _ := document["metadata"].(map[string]any)
+	metadata, _ := body["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	o := checked{
 		at: at, kind: kind, name: string(kind) + "/" + name,
 		object: desired.Object{
 			Kind: kind, Name: name, Labels: texts(metadata["labels"]), Annotations: texts(metadata["annotations"]), Spec: spec, SpecHash: desired.Hash(spec),
-			Source: desired.Source{Owner: desired.OwnerGit, Path: at.path, Line: at.line, Column: at.column},
+			Source: desired.Source{Owner: desired.OwnerGit, Path: at.Path, Line: at.Line, Column: at.Column},
 		},
 	}
 	for _, f := range crossFields[kind] {
-		if m := n.member(f.names...); m != nil {
-			o.fields = append(o.fields, fieldPlace{f.name, m.at.in(at.path)})
+		if m := n.Member(f.names...); m != nil {
+			o.fields = append(o.fields, fieldPlace{f.name, m.At.In(at.Path)})
 		}
 	}
-	if sources := n.member("spec", "sources"); kind == desired.KindEnvironment && sources != nil {
-		list, _ := sources.value.value.([]node)
+	if sources := n.Member("spec", "sources"); kind == desired.KindEnvironment && sources != nil {
+		list, _ := sources.Value.Value.([]document.Node)
 		for i := range list {
-			o.fields = append(o.fields, fieldPlace{sourceName(i), list[i].member("name").at.in(at.path)})
+			o.fields = append(o.fields, fieldPlace{sourceName(i), list[i].Member("name").At.In(at.Path)})
 		}
 	}
 	return o, true

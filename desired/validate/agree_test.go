@@ -15,9 +15,9 @@ import (
 	"cuelang.org/go/cue/ast"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
 // casesVariable sets how many documents are compared: a run of the tests has time for few.
@@ -45,21 +45,21 @@ func TestSchemaAgreesWithCUE(t *testing.T) {
 	c := checker(t)
 	accepted, disagreements := 0, 0
 	for range cases {
-		document := g.document()
-		text := linesOf("a.json", []byte(document))
-		root, findings := readJSON(text, []byte(document))
+		source := g.document()
+		text := document.LinesOf("a.json", []byte(source))
+		root, findings := document.ReadJSON(text, []byte(source))
 		if len(findings) > 0 {
-			t.Fatalf("the reader rejects %s: %v", document, findings)
+			t.Fatalf("the reader rejects %s: %v", source, findings)
 		}
-		have, quick := c.accepted(&root, root.at.in("a.json"))
-		want := c.data(text.expr(&root), root.at.in("a.json"))
+		have, quick := c.accepted(&root, root.At.In("a.json"))
+		want := c.data(text.Expr(&root), root.At.In("a.json"))
 		switch {
 		case quick && len(want.findings) > 0, !quick && len(want.findings) == 0 && !hasFloat(root):
 			disagreements++
-			t.Errorf("accepted: %v, by CUE: %v %v\n%s", quick, !quick, want.findings, document)
+			t.Errorf("accepted: %v, by CUE: %v %v\n%s", quick, !quick, want.findings, source)
 		case quick && cmp.Diff(want.object, have.object) != "":
 			disagreements++
-			t.Errorf("%s (-CUE +JSON Schema):\n%s", document, cmp.Diff(want.object, have.object))
+			t.Errorf("%s (-CUE +JSON Schema):\n%s", source, cmp.Diff(want.object, have.object))
 		case quick:
 			accepted++
 		}
@@ -86,20 +86,20 @@ func (g generator) document() string {
 	if err := json.Unmarshal(raw, &spec); err != nil {
 		panic(err)
 	}
-	document := map[string]any{
+	source := map[string]any{
 		"apiVersion": "gpuaas/v1alpha1", "kind": string(kind), "spec": spec,
 		"metadata": map[string]any{"name": "x"},
 	}
 	if g.IntN(4) == 0 {
-		document["metadata"].(map[string]any)["labels"] = map[string]any{g.text(): g.text(), "a": "b"}
+		source["metadata"].(map[string]any)["labels"] = map[string]any{g.text(): g.text(), "a": "b"}
 	}
 	if g.IntN(6) == 0 {
-		document["metadata"].(map[string]any)["annotations"] = map[string]any{g.text(): g.text()}
+		source["metadata"].(map[string]any)["annotations"] = map[string]any{g.text(): g.text()}
 	}
 	for range g.IntN(4) {
-		g.spoil(document)
+		g.spoil(source)
 	}
-	out, err := json.Marshal(document)
+	out, err := json.Marshal(source)
 	if err != nil {
 		panic(err)
 	}
@@ -249,14 +249,14 @@ func TestPlacesAgreeWithCUE(t *testing.T) {
 func samePlaces(t *testing.T, archive, name string, src []byte) int {
 	t.Helper()
 	u := unit{name, []string{name}}
-	if !Readable(name) || strings.HasSuffix(name, ".cue") {
+	if !document.Readable(name) || strings.HasSuffix(name, ".cue") {
 		return 0
 	}
 	fast, slow := checker(t), checker(t)
 	slow.slow = true
 	have := u.evaluate(fast, map[string][]byte{name: src})
 	want := u.evaluate(slow, map[string][]byte{name: src})
-	opt := cmp.AllowUnexported(part{}, checked{}, place{}, fieldPlace{})
+	opt := cmp.AllowUnexported(part{}, checked{}, document.Place{}, fieldPlace{})
 	if diff := cmp.Diff(want, have, opt); diff != "" {
 		t.Errorf("%s: %s (-CUE +JSON Schema):\n%s", archive, name, diff)
 	}
@@ -264,8 +264,8 @@ func samePlaces(t *testing.T, archive, name string, src []byte) int {
 }
 
 // hasFloat reports whether a document goes to CUE for one of its numbers.
-func hasFloat(n node) bool {
-	_, ok := n.plain()
+func hasFloat(n document.Node) bool {
+	_, ok := n.Plain()
 	return !ok
 }
 
@@ -273,37 +273,36 @@ func hasFloat(n node) bool {
 func TestPlacesCountBytes(t *testing.T) {
 	t.Parallel()
 	const src = `{"é\u00fc": "ü", "a-b": {"c-d": ["é", {"e-f": 1}, "\ud83d\ude00"], "é": 2}}`
-	have, findings := readJSON(linesOf("a.json", []byte(src)), []byte(src))
+	have, findings := document.ReadJSON(document.LinesOf("a.json", []byte(src)), []byte(src))
 	if len(findings) > 0 {
 		t.Fatal(findings)
 	}
 	quoted := strings.ReplaceAll(src, `\ud83d\ude00`, `\U0001F600..`) // YAML has no pairs
-	y := yamlReader{lines: linesOf("a.yaml", []byte(quoted)), src: []byte(quoted)}
-	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(quoted), &document); err != nil {
-		t.Fatal(err)
-	}
-	want := y.node(document.Content[0], 0)
-	if diff := cmp.Diff(places(want), places(have)); diff != "" {
-		t.Errorf("(-YAML +JSON):\n%s", diff)
+	for want, findings := range document.ReadYAML(document.LinesOf("a.yaml", []byte(quoted)), []byte(quoted)) {
+		if len(findings) > 0 {
+			t.Fatal(findings)
+		}
+		if diff := cmp.Diff(places(*want), places(have)); diff != "" {
+			t.Errorf("(-YAML +JSON):\n%s", diff)
+		}
 	}
 }
 
 // places lists the lines and columns of all values and names.
-func places(n node) (all []string) {
-	all = append(all, fmt.Sprint(n.at))
-	switch v := n.value.(type) {
-	case []node:
+func places(n document.Node) (all []string) {
+	all = append(all, fmt.Sprint(n.At))
+	switch v := n.Value.(type) {
+	case []document.Node:
 		for _, item := range v {
 			all = append(all, places(item)...)
 		}
-	case []member:
+	case []document.Member:
 		for _, m := range v {
-			at := m.at
-			if !ast.StringLabelNeedsQuoting(m.name) {
-				at.column = 0 // behind the quote, in JSON
+			at := m.At
+			if !ast.StringLabelNeedsQuoting(m.Name) {
+				at.Column = 0 // behind the quote, in JSON
 			}
-			all = append(append(all, fmt.Sprint(m.name, at)), places(m.value)...)
+			all = append(append(all, fmt.Sprint(m.Name, at)), places(m.Value)...)
 		}
 	}
 	return all

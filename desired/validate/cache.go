@@ -12,6 +12,7 @@ import (
 
 	schema "github.com/gpuaas/gpuaas/cue"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -141,7 +142,7 @@ func (c *Cache) compare(in Input) (*change, map[string]source) {
 	dirs := map[string]bool{}
 	for _, name := range changed {
 		switch {
-		case !Readable(name):
+		case !document.Readable(name):
 		case path.Ext(name) == ".cue":
 			c.folder(ch, path.Dir(name))[name] = in.Files[name]
 			dirs[path.Dir(name)] = true

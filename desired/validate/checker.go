@@ -12,6 +12,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate/definition"
+	validatedocument "github.com/gpuaas/gpuaas/desired/validate/document"
+	"github.com/gpuaas/gpuaas/desired/validate/explain"
 )
 
 // contextLife is how many objects one evaluator context sees. Contexts keep
@@ -26,7 +28,7 @@ type Checker struct {
 	left        int
 	ctx         *cue.Context
 	definitions map[desired.Kind]cue.Value
-	known       map[desired.Kind]known
+	known       map[desired.Kind]explain.Known
 	schemas     map[desired.Kind]kindSchema
 
 	slow bool // leaves everything to CUE, for comparison
@@ -46,9 +48,9 @@ func (c *Checker) renew() (err error) {
 	c.ctx, c.definitions, err = definition.Compile()
 	c.left = contextLife
 	if err == nil && c.known == nil {
-		c.known = map[desired.Kind]known{}
+		c.known = map[desired.Kind]explain.Known{}
 		for kind, d := range c.definitions {
-			c.known[kind] = describe(d)
+			c.known[kind] = explain.Describe(d)
 		}
 	}
 	return err
@@ -59,7 +61,7 @@ type checked struct {
 	object   desired.Object // meaningful only without findings
 	kind     desired.Kind
 	name     string // Kind/name, empty when it has no name that can be read
-	at       place
+	at       validatedocument.Place
 	fields   []fieldPlace // of the fields that rules between objects speak about
 	findings []desired.Finding
 	refused  bool // a child has its findings
@@ -72,11 +74,11 @@ func (o checked) faulty() bool { return o.refused || len(o.findings) > 0 }
 
 type fieldPlace struct {
 	field string
-	at    place
+	at    validatedocument.Place
 }
 
 // place of a field, or of the object where the author did not write it.
-func (o checked) place(field string) place {
+func (o checked) place(field string) validatedocument.Place {
 	for _, f := range o.fields {
 		if f.field == field {
 			return f.at
@@ -90,7 +92,7 @@ func (o checked) label() string {
 	if o.name == "" {
 		return string(o.kind)
 	}
-	return printable(o.name)
+	return validatedocument.Printable(o.name)
 }
 
 // crossFields are the fields that rules between objects speak about.
@@ -120,10 +122,10 @@ func crossed(more ...string) []crossField {
 
 // data checks a YAML or JSON document. Its syntax is built as an expression:
 // that path alone leaves nothing behind in the context.
-func (c *Checker) data(document ast.Expr, at place) checked {
+func (c *Checker) data(document ast.Expr, at validatedocument.Place) checked {
 	if c.left == 0 {
 		if err := c.renew(); err != nil {
-			return checked{at: at, findings: []desired.Finding{at.finding(desired.CodeEvaluatorFailed, "", "", err.Error(), "")}}
+			return checked{at: at, findings: []desired.Finding{at.Finding(desired.CodeEvaluatorFailed, "", "", err.Error(), "")}}
 		}
 	}
 	c.left--
@@ -131,16 +133,16 @@ func (c *Checker) data(document ast.Expr, at place) checked {
 }
 
 // check compares one value with the definition that its kind names.
-func (c *Checker) check(v cue.Value, at place) checked {
+func (c *Checker) check(v cue.Value, at validatedocument.Place) checked {
 	o := checked{at: at}
 	if v.IncompleteKind() != cue.StructKind {
-		o.findings = []desired.Finding{at.finding(desired.CodeNotAnObject, "", "", "is "+shown(v)+", not an object", "a document with apiVersion, kind, metadata and spec")}
+		o.findings = []desired.Finding{at.Finding(desired.CodeNotAnObject, "", "", "is "+explain.Shown(v)+", not an object", "a document with apiVersion, kind, metadata and spec")}
 		return o
 	}
 	kind, finding := kindOf(v, at)
 	if finding != nil {
 		if o.findings = []desired.Finding{*finding}; v.Validate() != nil {
-			o.findings = evaluationFindings(desired.CodeCUEEvaluation, v.Validate(), at)
+			o.findings = explain.EvaluationFindings(desired.CodeCUEEvaluation, v.Validate(), at)
 		}
 		return o
 	}
@@ -148,22 +150,19 @@ func (c *Checker) check(v cue.Value, at place) checked {
 	refused := u.Validate(cue.Concrete(true))
 	if refused != nil {
 		if err := v.Validate(); err != nil {
-			o.findings = evaluationFindings(desired.CodeCUEEvaluation, err, at)
+			o.findings = explain.EvaluationFindings(desired.CodeCUEEvaluation, err, at)
 			return o
 		}
 	}
 	o.kind = kind
 	c.locate(&o, v)
 	if refused != nil {
-		e := explainer{at: at, object: o.label(), value: v, definition: c.definitions[kind], known: c.known[kind]}
-		e.unknownFields(nil, v)
-		e.explain(refused)
-		o.findings = e.findings
+		o.findings = explain.Explain(at, o.label(), v, c.definitions[kind], c.known[kind], refused)
 		return o
 	}
 	var err error
 	if o.object, err = objectOf(kind, u, at); err != nil {
-		o.findings = []desired.Finding{at.finding(desired.CodeEvaluatorFailed, o.label(), "", err.Error(), "")}
+		o.findings = []desired.Finding{at.Finding(desired.CodeEvaluatorFailed, o.label(), "", err.Error(), "")}
 	}
 	return o
 }
@@ -177,7 +176,7 @@ func (c *Checker) locate(o *checked, v cue.Value) {
 				o.name = string(o.kind) + "/" + name
 			}
 		}
-		if at, ok := placeAt(field.Pos()); ok {
+		if at, ok := validatedocument.PlaceAt(field.Pos()); ok {
 			o.fields = append(o.fields, fieldPlace{f.name, at})
 		}
 	}
@@ -186,7 +185,7 @@ func (c *Checker) locate(o *checked, v cue.Value) {
 	}
 	sources, err := v.LookupPath(sourcesPath).List()
 	for i := 0; err == nil && sources.Next(); i++ {
-		if at, ok := placeAt(sources.Value().LookupPath(namePath).Pos()); ok {
+		if at, ok := validatedocument.PlaceAt(sources.Value().LookupPath(namePath).Pos()); ok {
 			o.fields = append(o.fields, fieldPlace{sourceName(i), at})
 		}
 	}
@@ -199,13 +198,13 @@ func sourceName(i int) string { return fmt.Sprintf("spec.sources.%d.name", i) }
 
 // kindOf reads the kind, which chooses the definition. Choosing it by hand keeps
 // errors exact: against a disjunction of all kinds they would vanish.
-func kindOf(v cue.Value, at place) (desired.Kind, *desired.Finding) {
+func kindOf(v cue.Value, at validatedocument.Place) (desired.Kind, *desired.Finding) {
 	field := v.LookupPath(cue.ParsePath("kind"))
 	text, err := field.String()
 	if err != nil {
-		f := at.finding(desired.CodeMissingField, "", "kind", "is missing", kindNames())
+		f := at.Finding(desired.CodeMissingField, "", "kind", "is missing", explain.KindNames())
 		if field.Exists() {
-			f = placeOf(field, at).finding(desired.CodeWrongType, "", "kind", "is "+shown(field), kindNames())
+			f = validatedocument.PlaceOf(field, at).Finding(desired.CodeWrongType, "", "kind", "is "+explain.Shown(field), explain.KindNames())
 		}
 		return "", &f
 	}
@@ -214,13 +213,13 @@ func kindOf(v cue.Value, at place) (desired.Kind, *desired.Finding) {
 			return kind, nil
 		}
 	}
-	f := placeOf(field, at).finding(desired.CodeUnknownKind, "", "kind", fmt.Sprintf("unknown kind %q", text), kindNames())
+	f := validatedocument.PlaceOf(field, at).Finding(desired.CodeUnknownKind, "", "kind", fmt.Sprintf("unknown kind %q", text), explain.KindNames())
 	return "", &f
 }
 
 // objectOf reads the unified value, so that defaults are filled in.
-func objectOf(kind desired.Kind, u cue.Value, at place) (desired.Object, error) {
-	o := desired.Object{Kind: kind, Source: desired.Source{Owner: desired.OwnerGit, Path: at.path, Line: at.line, Column: at.column}}
+func objectOf(kind desired.Kind, u cue.Value, at validatedocument.Place) (desired.Object, error) {
+	o := desired.Object{Kind: kind, Source: desired.Source{Owner: desired.OwnerGit, Path: at.Path, Line: at.Line, Column: at.Column}}
 	var metadata struct {
 		Name        string            `json:"name"`
 		Labels      map[string]string `json:"labels"`

@@ -13,6 +13,8 @@ import (
 	"cuelang.org/go/cue/parser"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
+	"github.com/gpuaas/gpuaas/desired/validate/explain"
 )
 
 // cueFolder evaluates the CUE files of one folder as one instance, and reads
@@ -30,18 +32,18 @@ func cueFolder(c *Checker, paths []string, files map[string][]byte) part {
 	inst := build.NewContext().NewInstance(path.Dir(paths[0]), nil)
 	for _, f := range parsed {
 		if err := inst.AddSyntax(f); err != nil {
-			return p.fail(evaluationFindings(desired.CodeCUEEvaluation, err, place{f.Filename, 1, 1}))
+			return p.fail(explain.EvaluationFindings(desired.CodeCUEEvaluation, err, document.Place{Path: f.Filename, Line: 1, Column: 1}))
 		}
 	}
-	at := place{paths[0], 1, 1}
+	at := document.Place{Path: paths[0], Line: 1, Column: 1}
 	// A context of its own: what a folder leaves behind goes with it.
 	if err := c.renew(); err != nil {
-		return p.fail(evaluationFindings(desired.CodeEvaluatorFailed, errors.Promote(err, "schema"), at))
+		return p.fail(explain.EvaluationFindings(desired.CodeEvaluatorFailed, errors.Promote(err, "schema"), at))
 	}
 	c.left = 0
 	root := c.ctx.BuildInstance(inst)
 	if err := root.Validate(); err != nil {
-		return p.fail(evaluationFindings(desired.CodeCUEEvaluation, err, at))
+		return p.fail(explain.EvaluationFindings(desired.CodeCUEEvaluation, err, at))
 	}
 	p.walk(c, root, at)
 	return p
@@ -52,7 +54,7 @@ func cueFolder(c *Checker, paths []string, files map[string][]byte) part {
 func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 	var parsed []*ast.File
 	for _, name := range paths {
-		at := place{name, 1, 1}
+		at := document.Place{Path: name, Line: 1, Column: 1}
 		if strings.HasSuffix(name, "_tool.cue") || strings.HasSuffix(name, "_test.cue") {
 			p.failAt(desired.CodeToolFile, at, "", "is a file for CUE's own tools", "declarations only")
 			continue
@@ -63,7 +65,7 @@ func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 			if strings.Contains(err.Error(), "maximum nesting depth") {
 				code = desired.CodeTooDeep
 			}
-			p.fail(evaluationFindings(code, errors.Promote(err, "syntax"), at))
+			p.fail(explain.EvaluationFindings(code, errors.Promote(err, "syntax"), at))
 			continue
 		}
 		if where, deep := tooDeep(f); deep {
@@ -85,13 +87,13 @@ func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 const deepestSyntax = 256
 
 // tooDeep finds the first place that is.
-func tooDeep(f *ast.File) (at place, deep bool) {
+func tooDeep(f *ast.File) (at document.Place, deep bool) {
 	depth := 0
 	ast.Walk(f, func(n ast.Node) bool {
 		if depth++; depth > deepestSyntax && !deep {
 			deep = true
-			if at, deep = placeAt(n.Pos()); !deep {
-				at, deep = place{f.Filename, 1, 1}, true
+			if at, deep = document.PlaceAt(n.Pos()); !deep {
+				at, deep = document.Place{Path: f.Filename, Line: 1, Column: 1}, true
 			}
 		}
 		return !deep
@@ -104,8 +106,8 @@ func (p *part) refuseImports(f *ast.File) {
 		ast.Walk(d, func(n ast.Node) bool {
 			// Without an effect here, and with one wherever else the file is evaluated.
 			if a, ok := n.(*ast.Attribute); ok && (strings.HasPrefix(a.Text, "@embed") || strings.HasPrefix(a.Text, "@extern")) {
-				at, _ := placeAt(a.Pos())
-				p.failAt(desired.CodeImportRefused, at, "", "asks for other files with "+printable(a.Text), "the value written out: nothing else is read")
+				at, _ := document.PlaceAt(a.Pos())
+				p.failAt(desired.CodeImportRefused, at, "", "asks for other files with "+document.Printable(a.Text), "the value written out: nothing else is read")
 			}
 			return true
 		}, nil)
@@ -115,7 +117,7 @@ func (p *part) refuseImports(f *ast.File) {
 		// those under tool run programs.
 		name := strings.Trim(spec.Path.Value, `"`)
 		if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") || first == "tool" {
-			at, _ := placeAt(spec.Pos())
+			at, _ := document.PlaceAt(spec.Pos())
 			p.failAt(desired.CodeImportRefused, at, "", fmt.Sprintf("imports %q", name), "packages that come with CUE: nothing else is read, here or from the network")
 		}
 	}
@@ -124,7 +126,7 @@ func (p *part) refuseImports(f *ast.File) {
 // repeats refuses an object, or a list of them, that is declared in two places.
 // CUE would unify the two, and two nodes of one name would become one.
 func (p *part) repeats(files []*ast.File) {
-	seen := map[string]place{}
+	seen := map[string]document.Place{}
 	for _, f := range files {
 		for _, top := range fieldsOf(f.Decls) {
 			inner, ok := top.field.Value.(*ast.StructLit)
@@ -139,13 +141,13 @@ func (p *part) repeats(files []*ast.File) {
 	}
 }
 
-func (p *part) once(seen map[string]place, name string, f labelled) {
-	at, ok := placeAt(f.field.Pos())
+func (p *part) once(seen map[string]document.Place, name string, f labelled) {
+	at, ok := document.PlaceAt(f.field.Pos())
 	if !ok {
 		return
 	}
 	if first, again := seen[name]; again {
-		p.findings = append(p.findings, at.finding(desired.CodeDuplicateName, "", name, fmt.Sprintf("is declared a second time; the first is at %s:%d:%d", first.path, first.line, first.column), "one place for each object"))
+		p.findings = append(p.findings, at.Finding(desired.CodeDuplicateName, "", name, fmt.Sprintf("is declared a second time; the first is at %s:%d:%d", first.Path, first.Line, first.Column), "one place for each object"))
 		return
 	}
 	seen[name] = at
@@ -173,42 +175,42 @@ func fieldsOf(decls []ast.Decl) []labelled {
 }
 
 // walk finds the objects of an instance.
-func (p *part) walk(c *Checker, root cue.Value, at place) {
+func (p *part) walk(c *Checker, root cue.Value, at document.Place) {
 	if isObject(root) {
 		p.take(c, root, firstPlace(root, at))
 		return
 	}
-	for name, v := range fields(root) {
+	for name, v := range explain.EachField(root) {
 		switch {
 		case len(p.findings) >= mostFindings:
 			return
 		case v.IncompleteKind() == cue.ListKind:
 			p.takeList(c, v, at)
 		case v.IncompleteKind() == cue.StructKind && isObject(v):
-			p.take(c, v, placeOf(v, at))
+			p.take(c, v, document.PlaceOf(v, at))
 		case v.IncompleteKind() == cue.StructKind:
-			p.takeStruct(c, name, v, placeOf(v, at))
+			p.takeStruct(c, name, v, document.PlaceOf(v, at))
 		default:
-			p.failAt(desired.CodeLooseValue, placeOf(v, at), name, "is "+kindName(v)+", which declares nothing", "an object, a list or a struct of objects; helpers begin with _ or #")
+			p.failAt(desired.CodeLooseValue, document.PlaceOf(v, at), name, "is "+explain.KindName(v)+", which declares nothing", "an object, a list or a struct of objects; helpers begin with _ or #")
 		}
 	}
 }
 
-func (p *part) takeList(c *Checker, v cue.Value, at place) {
+func (p *part) takeList(c *Checker, v cue.Value, at document.Place) {
 	it, err := v.List()
 	if err != nil {
-		p.fail(evaluationFindings(desired.CodeCUEEvaluation, err, placeOf(v, at)))
+		p.fail(explain.EvaluationFindings(desired.CodeCUEEvaluation, err, document.PlaceOf(v, at)))
 		return
 	}
 	for it.Next() && len(p.findings) < mostFindings {
-		p.take(c, it.Value(), placeOf(it.Value(), placeOf(v, at)))
+		p.take(c, it.Value(), document.PlaceOf(it.Value(), document.PlaceOf(v, at)))
 	}
 }
 
-func (p *part) takeStruct(c *Checker, name string, v cue.Value, at place) {
+func (p *part) takeStruct(c *Checker, name string, v cue.Value, at document.Place) {
 	found := 0
-	for _, inner := range fields(v) {
-		p.take(c, inner, placeOf(inner, at))
+	for _, inner := range explain.EachField(v) {
+		p.take(c, inner, document.PlaceOf(inner, at))
 		found++
 	}
 	// A choice that is not made has no fields, and must not look like none.
@@ -217,7 +219,7 @@ func (p *part) takeStruct(c *Checker, name string, v cue.Value, at place) {
 	}
 }
 
-func (p *part) take(c *Checker, v cue.Value, at place) {
+func (p *part) take(c *Checker, v cue.Value, at document.Place) {
 	p.keep(c.check(v, at))
 }
 
@@ -232,36 +234,21 @@ func isObject(v cue.Value) bool {
 	return false
 }
 
-// fields lists the ordinary fields in the order of the files.
-func fields(v cue.Value) func(yield func(string, cue.Value) bool) {
-	return func(yield func(string, cue.Value) bool) {
-		it, err := v.Fields()
-		if err != nil {
-			return
-		}
-		for it.Next() {
-			if !yield(it.Selector().Unquoted(), it.Value()) {
-				return
-			}
-		}
-	}
-}
-
 // firstPlace is where a file that is one whole object begins.
-func firstPlace(root cue.Value, at place) place {
-	var places []place
-	for _, v := range fields(root) {
-		if p, ok := placeAt(v.Pos()); ok {
+func firstPlace(root cue.Value, at document.Place) document.Place {
+	var places []document.Place
+	for _, v := range explain.EachField(root) {
+		if p, ok := document.PlaceAt(v.Pos()); ok {
 			places = append(places, p)
 		}
 	}
 	if len(places) == 0 {
 		return at
 	}
-	return slices.MinFunc(places, func(a, b place) int {
-		if a.path != b.path {
-			return strings.Compare(a.path, b.path)
+	return slices.MinFunc(places, func(a, b document.Place) int {
+		if a.Path != b.Path {
+			return strings.Compare(a.Path, b.Path)
 		}
-		return a.line - b.line
+		return a.Line - b.Line
 	})
 }

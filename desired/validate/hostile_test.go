@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
 // hostileCase is what an author may do to us. Its code is the finding that refuses
@@ -202,7 +203,7 @@ func TestINV15HostileDeclarations(t *testing.T) {
 				t.Errorf("want %s, have %s: %.300s", c.code, r.Findings[0].Code, r.Findings[0])
 			}
 			for _, f := range r.Findings {
-				if len(f.String()) > 3000 || printable(f.String()) != f.String() || strings.Contains(f.String(), "hunter2") {
+				if len(f.String()) > 3000 || document.Printable(f.String()) != f.String() || strings.Contains(f.String(), "hunter2") {
 					t.Errorf("a finding of %d bytes: %.200q", len(f.String()), f)
 				}
 				if f.Path != "fleet/"+c.file && f.Path != "." || f.Line < 1 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -15,7 +16,7 @@ import (
 // A refusal is spec_invalid with the first finding's field and all findings
 // among its details.
 func (c *Checker) Object(o desired.Object) (desired.Object, error) {
-	document, err := json.Marshal(map[string]any{
+	written, err := json.Marshal(map[string]any{
 		"apiVersion": "gpuaas/v1alpha1",
 		"kind":       o.Kind,
 		"metadata":   metadata(o),
@@ -25,18 +26,18 @@ func (c *Checker) Object(o desired.Object) (desired.Object, error) {
 		return o, errs.New(errs.SpecInvalid, "the spec is no JSON").At("spec").Because(err)
 	}
 	const name = "spec.json"
-	text := linesOf(name, document)
-	if at := firstInvalid(document); at >= 0 {
-		return o, refusal([]desired.Finding{text.place(at).finding(desired.CodeNotUTF8, "", "spec", "is not UTF-8", "UTF-8 text")})
+	text := document.LinesOf(name, written)
+	if at := document.FirstInvalid(written); at >= 0 {
+		return o, refusal([]desired.Finding{text.Place(at).Finding(desired.CodeNotUTF8, "", "spec", "is not UTF-8", "UTF-8 text")})
 	}
-	root, findings := readJSON(text, document)
+	root, findings := document.ReadJSON(text, written)
 	if len(findings) > 0 {
 		return o, refusal(findings)
 	}
-	checked, ok := c.accepted(&root, place{name, 1, 1})
+	checked, ok := c.accepted(&root, document.Place{Path: name, Line: 1, Column: 1})
 	if !ok {
 		c.mu.Lock()
-		checked = c.data(text.expr(&root), place{name, 1, 1})
+		checked = c.data(text.Expr(&root), document.Place{Path: name, Line: 1, Column: 1})
 		c.mu.Unlock()
 	}
 	if len(checked.findings) > 0 {

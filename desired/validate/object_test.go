@@ -78,7 +78,7 @@ func TestSpecsMirrorTheSchema(t *testing.T) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			inGo = append(inGo, name)
 		}
-		inSchema := slices.Clone(c.known[kind]["spec"].fields)
+		inSchema := slices.Clone(c.known[kind]["spec"].Fields)
 		slices.Sort(inGo)
 		slices.Sort(inSchema)
 		if diff := cmp.Diff(inGo, inSchema); diff != "" {

@@ -1,6 +1,9 @@
 package validate
 
-import "github.com/gpuaas/gpuaas/desired"
+import (
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
+)
 
 // part is what one unit brought.
 type part struct {
@@ -13,7 +16,7 @@ type part struct {
 func (p *part) keep(o checked) {
 	if o.kind == desired.KindAllocation {
 		// Its other faults do not matter, and mending them would not help.
-		f := o.place("kind").finding(desired.CodeManagedByAPI, o.label(), "kind", "an allocation cannot be kept in files", "allocations made through the API or gpuaas alloc create")
+		f := o.place("kind").Finding(desired.CodeManagedByAPI, o.label(), "kind", "an allocation cannot be kept in files", "allocations made through the API or gpuaas alloc create")
 		o.findings = []desired.Finding{f}
 	}
 	p.objects = append(p.objects, o)
@@ -28,6 +31,6 @@ func (p *part) fail(findings []desired.Finding) part {
 	return *p
 }
 
-func (p *part) failAt(code string, at place, field, message, expected string) part {
-	return p.fail([]desired.Finding{at.finding(code, "", field, message, expected)})
+func (p *part) failAt(code string, at document.Place, field, message, expected string) {
+	p.fail([]desired.Finding{at.Finding(code, "", field, message, expected)})
 }

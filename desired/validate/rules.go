@@ -240,7 +240,7 @@ func (r *rules) node(o *checked) {
 
 func (r *rules) report(code string, o *checked, field, message, expected string) {
 	if len(r.findings) <= 2*mostFindings { // beyond, they are only counted as more
-		r.findings = append(r.findings, o.place(field).finding(code, o.name, field, message, expected))
+		r.findings = append(r.findings, o.place(field).Finding(code, o.name, field, message, expected))
 	}
 }
 

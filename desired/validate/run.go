@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
 // Run validates files, by their path in the repository, in a child process of
@@ -81,7 +82,7 @@ func runUnits(ctx context.Context, limits Limits, files map[string][]byte) (map[
 	}
 	f := verdict(limits, said.unit, cmd.ProcessState, within.Err() != nil, stderr.Bytes())
 	if failure == nil {
-		f = place{said.unit, 1, 1}.finding(desired.CodeEvaluationLimit, "", "", fmt.Sprintf("declares more than %d MiB", stdout.limit>>20), "fewer objects")
+		f = document.Place{Path: said.unit, Line: 1, Column: 1}.Finding(desired.CodeEvaluationLimit, "", "", fmt.Sprintf("declares more than %d MiB", stdout.limit>>20), "fewer objects")
 	}
 	return nil, []desired.Finding{f}, nil
 }

@@ -10,14 +10,12 @@
 package validate
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"sort"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
 //go:generate go run ./gen
@@ -35,22 +33,6 @@ type Result struct {
 
 // OK says that the tree may be applied.
 func (r Result) OK() bool { return len(r.Findings) == 0 }
-
-// Readable says whether a file of this name holds declarations. Others, such as
-// a README beside them, are left alone, and so is whatever begins with a dot or
-// belongs to CUE's own module folder.
-func Readable(name string) bool {
-	for element := range strings.SplitSeq(name, "/") {
-		if element == "cue.mod" || strings.HasPrefix(element, ".") && element != "." && element != ".." {
-			return false
-		}
-	}
-	switch path.Ext(name) {
-	case ".cue", ".yaml", ".yml", ".json":
-		return true
-	}
-	return false
-}
 
 // evaluate does the work in this process, whatever it costs. progress hears the
 // name of each unit before it is touched: when the process is killed, that is
@@ -99,7 +81,7 @@ func unitsOf(files map[string][]byte) []unit {
 	var units []unit
 	for name := range files {
 		switch {
-		case !Readable(name):
+		case !document.Readable(name):
 		case path.Ext(name) == ".cue":
 			folders[path.Dir(name)] = append(folders[path.Dir(name)], name)
 		default:
@@ -117,8 +99,8 @@ func unitsOf(files map[string][]byte) []unit {
 func (u unit) evaluate(c *Checker, files map[string][]byte) part {
 	p := part{}
 	for _, name := range u.paths {
-		if at := firstInvalid(files[name]); at >= 0 {
-			p.failAt(desired.CodeNotUTF8, linesOf(name, files[name]).place(at), "", "is not UTF-8", "a file in UTF-8")
+		if at := document.FirstInvalid(files[name]); at >= 0 {
+			p.failAt(desired.CodeNotUTF8, document.LinesOf(name, files[name]).Place(at), "", "is not UTF-8", "a file in UTF-8")
 		}
 	}
 	if p.broken {
@@ -131,50 +113,5 @@ func (u unit) evaluate(c *Checker, files map[string][]byte) part {
 		return jsonFile(c, u.name, files[u.name])
 	default:
 		return yamlFile(c, u.name, files[u.name])
-	}
-}
-
-// firstInvalid is the offset of the first byte that is not UTF-8; -1 without one.
-func firstInvalid(src []byte) int {
-	if utf8.Valid(src) {
-		return -1
-	}
-	at := 0
-	for {
-		r, size := utf8.DecodeRune(src[at:])
-		if r == utf8.RuneError && size < 2 {
-			return at
-		}
-		at += size
-	}
-}
-
-// place is where something stands in a file that a person wrote.
-type place struct {
-	path         string
-	line, column int
-}
-
-func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.path, p.line, p.column) }
-
-// longest is what a person reads of one sentence.
-const longest = 800
-
-// short cuts what an author has made too long to be shown.
-func short(text string) string {
-	if len(text) <= longest {
-		return text
-	}
-	cut := longest
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
-}
-
-func (p place) finding(code, object, field, message, expected string) desired.Finding {
-	return desired.Finding{
-		Code: code, Path: p.path, Line: p.line, Column: p.column,
-		Object: short(object), Field: short(field), Message: short(message), Expected: short(expected),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
 // What the child tells of a unit. Hashes and sources follow from the rest, and
@@ -42,10 +43,10 @@ func (p part) wire(unit string) partWire {
 	for _, o := range p.objects {
 		to := objectWire{
 			Kind: o.kind, Label: o.name, Name: o.object.Name, Labels: o.object.Labels, Annotations: o.object.Annotations,
-			Spec: o.object.Spec, At: o.at.wire(unit), Faulty: o.faulty(),
+			Spec: o.object.Spec, At: wireOf(o.at, unit), Faulty: o.faulty(),
 		}
 		for _, f := range o.fields {
-			to.Fields = append(to.Fields, fieldWire{f.field, f.at.wire(unit)})
+			to.Fields = append(to.Fields, fieldWire{f.field, wireOf(f.at, unit)})
 		}
 		w.Objects = append(w.Objects, to)
 	}
@@ -62,7 +63,7 @@ func (w partWire) part(unit string) *part {
 		if !o.refused {
 			o.object = desired.Object{
 				Kind: from.Kind, Name: from.Name, Labels: from.Labels, Annotations: from.Annotations, Spec: from.Spec, SpecHash: desired.Hash(from.Spec),
-				Source: desired.Source{Owner: desired.OwnerGit, Path: o.at.path, Line: o.at.line, Column: o.at.column},
+				Source: desired.Source{Owner: desired.OwnerGit, Path: o.at.Path, Line: o.at.Line, Column: o.at.Column},
 			}
 		}
 		p.objects[i] = o
@@ -70,17 +71,17 @@ func (w partWire) part(unit string) *part {
 	return p
 }
 
-func (p place) wire(unit string) placeWire {
-	w := placeWire{Path: p.path, Line: p.line, Column: p.column}
+func wireOf(p document.Place, unit string) placeWire {
+	w := placeWire{Path: p.Path, Line: p.Line, Column: p.Column}
 	if w.Path == unit {
 		w.Path = ""
 	}
 	return w
 }
 
-func (w placeWire) place(unit string) place {
+func (w placeWire) place(unit string) document.Place {
 	if w.Path == "" {
 		w.Path = unit
 	}
-	return place{w.Path, w.Line, w.Column}
+	return document.Place{Path: w.Path, Line: w.Line, Column: w.Column}
 }

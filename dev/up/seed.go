@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -33,14 +34,14 @@ const (
 // simulate applies simulated nodes in addition to those of the source. Another number at the next
 // start adds or removes the difference, except nodes in use.
 func (i *installation) simulate(ctx context.Context, nodes []desired.Object) error {
-	snap := desired.Snapshot{Source: simulation, Repository: simulation, Commit: simulation, Objects: nodes, Generated: true}
+	snap := revision.Snapshot{Source: simulation, Repository: simulation, Commit: simulation, Objects: nodes, Generated: true}
 	for n := range snap.Objects {
 		o := &snap.Objects[n].Source
 		o.Name, o.Repository, o.Commit = simulation, simulation, simulation
 	}
 	loop := i.server.Services(server.RoleReconcile)
 	rev, err := loop.Desired.Apply(ctx, snap, nodesInUse{loop.Slots}.wait)
-	if err == nil && rev.Status != desired.StatusApplied {
+	if err == nil && rev.Status != revision.StatusApplied {
 		return fmt.Errorf("declaring simulated nodes: %s", sync.Reason(rev))
 	}
 	return err
@@ -50,7 +51,7 @@ func (i *installation) simulate(ctx context.Context, nodes []desired.Object) err
 // nodes, so no operator could approve the removal.
 type nodesInUse struct{ slots *slots.Service }
 
-func (u nodesInUse) wait(ctx context.Context, tx pgx.Tx, d desired.Difference) (v desired.Verdict, err error) {
+func (u nodesInUse) wait(ctx context.Context, tx pgx.Tx, d revision.Difference) (v revision.Verdict, err error) {
 	byNode := map[ids.Node]desired.Object{}
 	var nodes []ids.Node
 	for _, o := range d.Deleted {
@@ -66,7 +67,7 @@ func (u nodesInUse) wait(ctx context.Context, tx pgx.Tx, d desired.Difference) (
 	for _, node := range nodes {
 		if n := used[node]; n > 0 {
 			name := byNode[node].Key().String()
-			v.Waits = append(v.Waits, desired.Wait{
+			v.Waits = append(v.Waits, revision.Wait{
 				Reason: preview.WaitUnderAllocations, Message: fmt.Sprintf("%s is removed, but %d of its slots are in use", name, n), Objects: []string{name},
 			})
 		}

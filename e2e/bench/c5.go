@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/source"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -69,7 +70,7 @@ func incrementalSync(ctx context.Context, l *lab) ([]row, error) {
 type synced struct {
 	*origin
 	pool  *pgxpool.Pool
-	store *desired.Store
+	store *revision.Store
 	cache *validate.Cache
 	spent [3][]float64 // seconds of fetching, validating and applying
 }
@@ -86,18 +87,16 @@ func (l *lab) follow(ctx context.Context, o *origin) (*synced, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &synced{origin: o, pool: pool, store: &desired.Store{DB: pool, Hints: &hint.Bus{}}, cache: &validate.Cache{}}
-	if err := s.store.DeclareSources(ctx, "server", []desired.SourceSpec{{Name: syncedSource, Repository: o.dir, Ref: "main", Dirs: []string{"fleet"}, Settings: []byte("{}")}}); err != nil {
+	s := &synced{origin: o, pool: pool, store: &revision.Store{Store: &desired.Store{DB: pool, Hints: &hint.Bus{}}}, cache: &validate.Cache{}}
+	if err := s.store.DeclareSources(ctx, "server", []revision.SourceSpec{{Name: syncedSource, Repository: o.dir, Ref: "main", Dirs: []string{"fleet"}, Settings: []byte("{}")}}); err != nil {
 		return nil, err
 	}
 	tree, err := o.source.Snapshot(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.judge(ctx, tree); err != nil {
-		return nil, err
-	}
-	return s, nil
+	_, err = s.judge(ctx, tree)
+	return s, err
 }
 
 // sync commits, and then times everything that follows from it.
@@ -132,7 +131,7 @@ func (s *synced) judge(ctx context.Context, tree source.Tree) (time.Time, error)
 		return time.Time{}, fmt.Errorf("the tree has findings: %s", result.Findings[0])
 	}
 	checked := clock.Clock{}.Now()
-	snap := desired.Snapshot{Source: syncedSource, Repository: s.dir, Commit: tree.Commit, TreeHash: tree.TreeHash, Objects: result.Objects, Total: len(result.Objects)}
+	snap := revision.Snapshot{Source: syncedSource, Repository: s.dir, Commit: tree.Commit, TreeHash: tree.TreeHash, Objects: result.Objects, Total: len(result.Objects)}
 	if tree.Base != "" {
 		snap.Base, snap.Objects, snap.Removed, snap.Total = tree.Base, result.Delta.Objects, result.Delta.Removed, result.Delta.Total
 	}
@@ -144,7 +143,7 @@ func (s *synced) judge(ctx context.Context, tree source.Tree) (time.Time, error)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if rev.Status != desired.StatusApplied {
+	if rev.Status != revision.StatusApplied {
 		return time.Time{}, fmt.Errorf("the revision is %s", rev.Status)
 	}
 	s.cache.Keep(tree.TreeHash)

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/enrol"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -129,7 +130,7 @@ func (h *house) furnish(ctx context.Context, l *lab, url string) (err error) {
 	certificates := &secret.Certificates{DB: node}
 	h.jobs, err = jobs.NewClient(work, &jobs.Deps{
 		Services: &services.Services{
-			DB: work, Desired: store, Observed: &observed.Store{DB: work}, Allocations: allocations, NodeHealth: slots, Catalog: offers,
+			DB: work, Desired: &revision.Store{Store: store}, Observed: &observed.Store{DB: work}, Allocations: allocations, NodeHealth: slots, Catalog: offers,
 			Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.log}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
 			Audit: &audit.Service{DB: work}, Hints: h.hints,
 		},

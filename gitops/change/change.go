@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -31,7 +32,7 @@ import (
 // platform: the doors have made sure of that.
 type Service struct {
 	DB       pg.Pool
-	Desired  *desired.Store
+	Desired  *revision.Store
 	Identity *identity.Service // whose idempotency keys are used; nil where no request is answered
 	// Facts reads what a preview needs to know; services.New sets Gatherer.Facts.
 	Facts   func(ctx context.Context, q pg.Queryer, touched preview.Touched) (preview.Facts, error)
@@ -112,7 +113,7 @@ func (s *Service) about(action string, o desired.Object, before, after any) reco
 }
 
 // affectedFacts are those of a difference.
-func (s *Service) affectedFacts(ctx context.Context, q pg.Queryer, d desired.Difference) (preview.Facts, error) {
+func (s *Service) affectedFacts(ctx context.Context, q pg.Queryer, d revision.Difference) (preview.Facts, error) {
 	f, err := s.Facts(ctx, q, preview.Touch(d))
 	if err != nil {
 		return preview.Facts{}, fmt.Errorf("reading what a change touches: %w", err)

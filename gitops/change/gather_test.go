@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -144,7 +145,7 @@ func TestThePlanOfAPriceComesTrue(t *testing.T) {
 		return desired.Object{Kind: desired.KindSKU, Name: allocationtest.SKU, Spec: spec, SpecHash: desired.Hash(spec)}
 	}
 	const price = 333
-	p := preview.Make(preview.Change{Diff: desired.Difference{Changed: []desired.Pair{{Old: object(allocationtest.Price), New: object(price)}}}}, facts(), preview.Rules{})
+	p := preview.Make(preview.Change{Diff: revision.Difference{Changed: []revision.Pair{{Old: object(allocationtest.Price), New: object(price)}}}}, facts(), preview.Rules{})
 	w.Do(t, func(tx pgx.Tx) error { return w.Allocations.Reprice(t.Context(), tx, allocationtest.SKU, "EUR", price) })
 	if now := facts(); len(p.Money) != 1 || p.Money[0].BurnAfter != now.Burn["EUR"] || p.Money[0].Tenants[0].BurnAfter != now.Tenants[0].Burn || now.Burn["EUR"] != money.Minor(2*price) {
 		t.Errorf("planned %+v, and it is %v", p.Money, now.Burn)

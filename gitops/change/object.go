@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/event"
@@ -91,9 +92,25 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 	}
 	made, err = s.Desired.PutVersion(ctx, tx, w.Object, w.Version)
 	if err == nil && len(have) == 1 {
-		err = s.free(ctx, tx, desired.Difference{Changed: []desired.Pair{{Old: have[0], New: made}}})
+		err = s.free(ctx, tx, revision.Difference{Changed: []revision.Pair{{Old: have[0], New: made}}})
 	}
 	return made, before, err
+}
+
+// SpecOf returns the spec of a request: its fields without those of the metadata. The names of the others are those of
+// the kind. The schema adds the defaults of absent fields.
+func SpecOf(body any) (json.RawMessage, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	var spec map[string]json.RawMessage
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return nil, err
+	}
+	delete(spec, "name")
+	delete(spec, "labels")
+	return json.Marshal(spec)
 }
 
 // normal: what is left out has its default here as in a file, for whoever carries it
@@ -142,7 +159,7 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 
 // free refuses to take the ground from under anybody: that is a plan's to show,
 // and another person's to approve.
-func (s *Service) free(ctx context.Context, tx pgx.Tx, d desired.Difference) error {
+func (s *Service) free(ctx context.Context, tx pgx.Tx, d revision.Difference) error {
 	p, err := s.Make(ctx, tx, preview.Change{Owner: desired.OwnerAPI, Diff: d})
 	if err != nil {
 		return err
@@ -163,7 +180,7 @@ func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object]
 		}
 		o, err := s.Desired.Delete(ctx, tx, n, version)
 		if err == nil {
-			err = s.free(ctx, tx, desired.Difference{Deleted: []desired.Object{o}})
+			err = s.free(ctx, tx, revision.Difference{Deleted: []desired.Object{o}})
 		}
 		return o, nil, err
 	})
@@ -174,10 +191,10 @@ func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object]
 func (s *Service) Adopt(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, to desired.Owner, source string, version int64) (desired.Object, error) {
 	return s.touch(ctx, ch, "adopt", "", func(tx pgx.Tx) (desired.Object, any, error) {
 		if to == desired.OwnerAPI {
-			o, err := s.Desired.Take(ctx, tx, n, version)
+			o, err := s.Desired.AdoptToAPI(ctx, tx, n, version)
 			return o, map[string]any{"owner": to}, err
 		}
-		o, err := s.Desired.Offer(ctx, tx, n, source, version)
+		o, err := s.Desired.OfferAdoption(ctx, tx, n, source, version)
 		return o, map[string]any{"owner": to, "source": source}, err
 	})
 }
@@ -244,33 +261,33 @@ func declared(o desired.Object) map[string]any {
 }
 
 // SuspendSource has commits read and judged, and none applied.
-func (s *Service) SuspendSource(ctx context.Context, ch identity.Change[desired.SourceState], name, reason string, until *time.Time) (desired.SourceState, error) {
+func (s *Service) SuspendSource(ctx context.Context, ch identity.Change[revision.SourceState], name, reason string, until *time.Time) (revision.SourceState, error) {
 	by, err := s.suspension(ch.Caller, reason, until)
 	if err != nil {
-		return desired.SourceState{}, err
+		return revision.SourceState{}, err
 	}
-	return s.turn(ctx, ch, "source.suspend", map[string]any{"reason": reason, "until": until}, func(tx pgx.Tx) (desired.SourceState, error) {
+	return s.turn(ctx, ch, "source.suspend", map[string]any{"reason": reason, "until": until}, func(tx pgx.Tx) (revision.SourceState, error) {
 		return s.Desired.SuspendSource(ctx, tx, name, by)
 	})
 }
 
 // ResumeSource applies the branch again, as it is then.
-func (s *Service) ResumeSource(ctx context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error) {
-	return s.turn(ctx, ch, "source.resume", nil, func(tx pgx.Tx) (desired.SourceState, error) { return s.Desired.ResumeSource(ctx, tx, name) })
+func (s *Service) ResumeSource(ctx context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error) {
+	return s.turn(ctx, ch, "source.resume", nil, func(tx pgx.Tx) (revision.SourceState, error) { return s.Desired.ResumeSource(ctx, tx, name) })
 }
 
 // AskSource makes the next look at a source come now.
-func (s *Service) AskSource(ctx context.Context, ch identity.Change[desired.SourceState], name string) (desired.SourceState, error) {
-	return s.turn(ctx, ch, "source.ask", nil, func(tx pgx.Tx) (desired.SourceState, error) { return s.Desired.AskSource(ctx, tx, name) })
+func (s *Service) AskSource(ctx context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error) {
+	return s.turn(ctx, ch, "source.ask", nil, func(tx pgx.Tx) (revision.SourceState, error) { return s.Desired.AskSource(ctx, tx, name) })
 }
 
-func (s *Service) turn(ctx context.Context, ch identity.Change[desired.SourceState], action string, after any, work func(pgx.Tx) (desired.SourceState, error)) (desired.SourceState, error) {
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.SourceState, record, error) {
+func (s *Service) turn(ctx context.Context, ch identity.Change[revision.SourceState], action string, after any, work func(pgx.Tx) (revision.SourceState, error)) (revision.SourceState, error) {
+	made, err := do(ctx, s, ch, func(tx pgx.Tx) (revision.SourceState, record, error) {
 		state, err := work(tx)
 		return state, s.entry(action, "source", state.Name, nil, after), err
 	})
 	if err == nil {
-		s.Hints.Send(desired.HintSources)
+		s.Hints.Send(revision.HintSources)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", action, err)

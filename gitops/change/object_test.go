@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -217,7 +218,7 @@ func TestINV14PeopleAndGit(t *testing.T) {
 	}
 	wantCode(t, "taken twice", adopt(desired.OwnerAPI, ""), errs.Conflict)
 	wantCode(t, "to a source that is nowhere", adopt(desired.OwnerGit, "nowhere"), errs.NotFound)
-	if rev, err := b.apply("c2", nil, skuObject("h100", 249)); err != nil || rev.Status != desired.StatusInvalid {
+	if rev, err := b.apply("c2", nil, skuObject("h100", 249)); err != nil || rev.Status != revision.StatusInvalid {
 		t.Errorf("Git took it: %+v, %v", rev, err)
 	}
 	if err := adopt(desired.OwnerGit, "fleet"); err != nil {
@@ -274,8 +275,8 @@ func TestSources(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.source()
-	ch := by[desired.SourceState](b.ada)
-	woken, end := b.Hints.Listen(desired.HintSources)
+	ch := by[revision.SourceState](b.ada)
+	woken, end := b.Hints.Listen(revision.HintSources)
 	defer end()
 	if s, err := b.AskSource(b.ctx, ch, "fleet"); err != nil || s.AskedAt == nil {
 		t.Errorf("%+v, %v", s, err)

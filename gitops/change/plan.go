@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -119,16 +120,16 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 
 // Gate is what a gate says of a difference: the plan is kept, and what must be
 // approved waits until somebody has approved this very plan.
-func (s *Service) Gate(ctx context.Context, tx pgx.Tx, c preview.Change, from Origin) (desired.Verdict, error) {
+func (s *Service) Gate(ctx context.Context, tx pgx.Tx, c preview.Change, from Origin) (revision.Verdict, error) {
 	p, err := s.Make(ctx, tx, c)
 	if err != nil || p.Plan.Empty() {
-		return desired.Verdict{Findings: p.Plan.Findings}, err
+		return revision.Verdict{Findings: p.Plan.Findings}, err
 	}
 	kept, err := s.Store(ctx, tx, p, from)
 	if err != nil {
-		return desired.Verdict{}, err
+		return revision.Verdict{}, err
 	}
-	v := desired.Verdict{Findings: p.Plan.Findings, Waits: p.Plan.Waits, Plan: kept.ID}
+	v := revision.Verdict{Findings: p.Plan.Findings, Waits: p.Plan.Waits, Plan: kept.ID}
 	switch kept.Status {
 	case StatusApproved:
 		v.Waits = nil
@@ -328,7 +329,7 @@ func (s *Service) decide(ctx context.Context, tx pgx.Tx, p *Stored, status strin
 func (s *Service) forgeReport(ctx context.Context, made Stored, id ids.Plan, err error) (Stored, error) {
 	switch {
 	case err == nil:
-		s.Hints.Send(desired.HintSources)
+		s.Hints.Send(revision.HintSources)
 		s.Hints.Send(event.Topic)
 		s.Desired.Hint()
 	case errs.CodeOf(err) == errs.PlanStale:

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -328,7 +329,7 @@ func TestOneDecisionWins(t *testing.T) {
 func TestOnePlanForOneChange(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	c := preview.Change{Commit: "c", Diff: desired.Difference{Created: []desired.Object{skuObject("h100", 1)}}}
+	c := preview.Change{Commit: "c", Diff: revision.Difference{Created: []desired.Object{skuObject("h100", 1)}}}
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -403,14 +404,14 @@ func TestARevisionWaits(t *testing.T) {
 	b.source()
 	b.rules.PruneObjects, b.rules.PrunePercent = 0, 0
 	reconciling := b.as(pgtest.As(t, b.db, "gpuaas_reconcile"), nil)
-	gate := func(commit string) desired.Gate {
-		return func(ctx context.Context, tx pgx.Tx, d desired.Difference) (desired.Verdict, error) {
+	gate := func(commit string) revision.Gate {
+		return func(ctx context.Context, tx pgx.Tx, d revision.Difference) (revision.Verdict, error) {
 			return reconciling.Gate(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: commit, Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com"})
 		}
 	}
 	b.git(skuObject("h100", 249), skuObject("a100", 99))
 	rev, err := b.apply("c2", gate("c2"), skuObject("h100", 249))
-	if err != nil || rev.Status != desired.StatusWaiting || len(rev.Waits) != 1 || rev.Waits[0].Reason != preview.WaitPruneCap {
+	if err != nil || rev.Status != revision.StatusWaiting || len(rev.Waits) != 1 || rev.Waits[0].Reason != preview.WaitPruneCap {
 		t.Fatalf("%+v, %v", rev, err)
 	}
 	wantCode(t, "the author", second(b.Approve(b.ctx, by[change.Stored](b.ada), rev.Plan, "", "")), errs.PolicyDenied)
@@ -422,21 +423,21 @@ func TestARevisionWaits(t *testing.T) {
 	}
 	// The approval is of this plan: with one more to go it waits again.
 	b.exec(`UPDATE desired_objects SET resource_version = 7 WHERE name = 'a100'`)
-	if rev, err = b.apply("c2", gate("c2"), skuObject("h100", 249)); err != nil || rev.Status != desired.StatusWaiting {
+	if rev, err = b.apply("c2", gate("c2"), skuObject("h100", 249)); err != nil || rev.Status != revision.StatusWaiting {
 		t.Errorf("%+v, %v", rev, err)
 	}
 	b.exec(`UPDATE desired_objects SET resource_version = 1 WHERE name = 'a100'`)
-	if rev, err = b.apply("c2", gate("c2"), skuObject("h100", 249)); err != nil || rev.Status != desired.StatusApplied {
+	if rev, err = b.apply("c2", gate("c2"), skuObject("h100", 249)); err != nil || rev.Status != revision.StatusApplied {
 		t.Fatalf("%+v, %v", rev, err)
 	}
 	rev, err = b.apply("c3", gate("c3"))
-	if err != nil || rev.Status != desired.StatusWaiting {
+	if err != nil || rev.Status != revision.StatusWaiting {
 		t.Fatalf("%+v, %v", rev, err)
 	}
 	if _, err := b.Reject(b.ctx, by[change.Stored](b.bob), rev.Plan, "", "no"); err != nil {
 		t.Fatal(err)
 	}
-	if rev, err = b.apply("c3", gate("c3")); err != nil || rev.Status != desired.StatusRejected {
+	if rev, err = b.apply("c3", gate("c3")); err != nil || rev.Status != revision.StatusRejected {
 		t.Errorf("%+v, %v", rev, err)
 	}
 }
@@ -454,7 +455,7 @@ func TestTheAuthorIsGits(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, "whoever asked for it", second(b.Approve(b.ctx, by[change.Stored](b.bob), p.ID, "", "")), errs.PolicyDenied)
-	rev, err := b.apply("c2", func(ctx context.Context, tx pgx.Tx, d desired.Difference) (desired.Verdict, error) {
+	rev, err := b.apply("c2", func(ctx context.Context, tx pgx.Tx, d revision.Difference) (revision.Verdict, error) {
 		return b.as(nil, nil).Gate(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: "c2", Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com", Pull: 7})
 	}, skuObject("h100", 249))
 	if err != nil || rev.Plan != p.ID {

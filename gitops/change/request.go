@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/gitops/source"
@@ -57,7 +58,7 @@ func requestOf(p Proposal, from Origin) storedRequest {
 }
 
 // wanted are the objects that a difference writes.
-func wanted(d desired.Difference) []desired.Object {
+func wanted(d revision.Difference) []desired.Object {
 	list := slices.Clone(d.Created)
 	for _, p := range slices.Concat(d.Changed, d.Adopted) {
 		list = append(list, p.New)
@@ -77,8 +78,8 @@ func (a storedRequest) objects() []desired.Object {
 }
 
 // snapshot evaluates what is asked for.
-func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, error) {
-	snap := desired.Snapshot{Source: r.Source, Commit: r.Commit}
+func (s *Service) snapshot(ctx context.Context, r Request) (revision.Snapshot, error) {
+	snap := revision.Snapshot{Source: r.Source, Commit: r.Commit}
 	if unsafe := source.Names(r.Files); len(unsafe) > 0 {
 		return snap, invalid(unsafe)
 	}
@@ -86,7 +87,7 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 	if r.Source != "" {
 		state, err := s.Desired.SourceByName(ctx, s.DB, r.Source)
 		if err != nil {
-			return desired.Snapshot{}, err
+			return revision.Snapshot{}, err
 		}
 		snap.Repository, files = state.Repository, within(r.Files, state.Dirs)
 		if len(files) == 0 {
@@ -100,11 +101,11 @@ func (s *Service) snapshot(ctx context.Context, r Request) (desired.Snapshot, er
 	}
 	switch {
 	case err != nil:
-		return desired.Snapshot{}, fmt.Errorf("validating files: %w", err)
+		return revision.Snapshot{}, fmt.Errorf("validating files: %w", err)
 	case len(result.Findings) > 0:
-		return desired.Snapshot{}, invalid(result.Findings)
+		return revision.Snapshot{}, invalid(result.Findings)
 	case len(result.Objects) == 0:
-		return desired.Snapshot{}, errs.New(errs.SpecInvalid, "the files contain no object").At("files")
+		return revision.Snapshot{}, errs.New(errs.SpecInvalid, "the files contain no object").At("files")
 	}
 	for i := range result.Objects {
 		o := &result.Objects[i]
@@ -169,7 +170,7 @@ func within(files map[string][]byte, dirs []string) map[string][]byte {
 }
 
 // compare is what a snapshot would change now.
-func (s *Service) compare(ctx context.Context, q pg.Queryer, snap desired.Snapshot) (preview.Change, error) {
+func (s *Service) compare(ctx context.Context, q pg.Queryer, snap revision.Snapshot) (preview.Change, error) {
 	c := preview.Change{Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Owner: desired.OwnerGit}
 	if snap.Source == "" {
 		have, err := s.Desired.Named(ctx, q, names(snap.Objects))
@@ -190,7 +191,7 @@ func (s *Service) compare(ctx context.Context, q pg.Queryer, snap desired.Snapsh
 // compareLocked is what a kept plan would change now. The objects that the API
 // owns are held until the transaction ends: it may write them.
 func (s *Service) compareLocked(ctx context.Context, tx pgx.Tx, p Stored) (preview.Change, error) {
-	snap := desired.Snapshot{
+	snap := revision.Snapshot{
 		Source: p.Source, Repository: p.Plan.Repository, Commit: p.Commit, Objects: p.asked.objects(), Removed: p.asked.Removed,
 		Base: p.Plan.Base, Total: p.Plan.Objects,
 	}
@@ -211,7 +212,7 @@ func (s *Service) compareLocked(ctx context.Context, tx pgx.Tx, p Stored) (previ
 
 func (s *Service) owned(ctx context.Context, q pg.Queryer, commit string, have, want []desired.Object) (c preview.Change, err error) {
 	c = preview.Change{Commit: commit, Owner: desired.OwnerAPI, Diff: owned(have, want)}
-	c.Diff.Foreign, err = s.Desired.WithRivals(ctx, q, c.Diff)
+	c.Diff.Foreign, err = s.Desired.Conflicts(ctx, q, c.Diff)
 	return c, err
 }
 
@@ -224,7 +225,7 @@ func names(objects []desired.Object) []desired.Name {
 }
 
 // owned is what objects change that the API would own; what they do not name stays.
-func owned(have, want []desired.Object) (d desired.Difference) {
+func owned(have, want []desired.Object) (d revision.Difference) {
 	there := make(map[desired.Name]desired.Object, len(have))
 	for _, o := range have {
 		there[o.Key()] = o
@@ -245,7 +246,7 @@ func owned(have, want []desired.Object) (d desired.Difference) {
 			d.Kept++
 		default:
 			o.UID = old.UID
-			d.Changed = append(d.Changed, desired.Pair{Old: old, New: o})
+			d.Changed = append(d.Changed, revision.Pair{Old: old, New: o})
 			d.Kept++
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
@@ -85,7 +86,7 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) as(db pg.Pool, check func(desired.Object) error) *change.Service {
 	hints := &hint.Bus{}
 	return &change.Service{
-		DB: db, Desired: &desired.Store{DB: db, Hints: hints, Check: check}, Identity: &identity.Service{DB: db}, Facts: b.Facts,
+		DB: db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints, Check: check}}, Identity: &identity.Service{DB: db}, Facts: b.Facts,
 		Rules: func() preview.Rules { return b.rules }, Validate: validate.Run, Naming: ids.DefaultNaming, Hints: hints, Clock: clock.Clock{},
 	}
 }
@@ -144,17 +145,17 @@ func (b *bundle) proposed(c identity.Caller, files string) change.Stored {
 // git applies objects as a source does, at commit c1.
 func (b *bundle) git(objects ...desired.Object) {
 	b.t.Helper()
-	if rev, err := b.apply("c1", nil, objects...); err != nil || rev.Status != desired.StatusApplied {
+	if rev, err := b.apply("c1", nil, objects...); err != nil || rev.Status != revision.StatusApplied {
 		b.t.Fatalf("%+v, %v", rev, err)
 	}
 }
 
-func (b *bundle) apply(commit string, gate desired.Gate, objects ...desired.Object) (desired.Revision, error) {
-	store := &desired.Store{DB: pgtest.As(b.t, b.db, "gpuaas_reconcile"), Hints: &hint.Bus{}}
+func (b *bundle) apply(commit string, gate revision.Gate, objects ...desired.Object) (revision.Revision, error) {
+	store := &revision.Store{Store: &desired.Store{DB: pgtest.As(b.t, b.db, "gpuaas_reconcile"), Hints: &hint.Bus{}}}
 	for i := range objects {
 		objects[i].Source = desired.Source{Owner: desired.OwnerGit, Name: "fleet", Repository: "git://fleet", Commit: commit, Path: "fleet.yaml", Line: i + 1, Column: 1}
 	}
-	snap := desired.Snapshot{Source: "fleet", Repository: "git://fleet", Commit: commit, TreeHash: "tree-" + commit, Objects: objects, Generated: true}
+	snap := revision.Snapshot{Source: "fleet", Repository: "git://fleet", Commit: commit, TreeHash: "tree-" + commit, Objects: objects, Generated: true}
 	return store.Apply(b.t.Context(), snap, gate)
 }
 

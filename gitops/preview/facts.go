@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/policies"
@@ -89,7 +90,7 @@ type Touched struct {
 }
 
 // Touch says what a difference touches.
-func Touch(d desired.Difference) Touched {
+func Touch(d revision.Difference) Touched {
 	var t Touched
 	all := slices.Clone(d.Deleted)
 	for _, pair := range slices.Concat(d.Changed, d.Adopted) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 )
 
 // fields lists what differs between two forms of one object, by JSON pointer and
@@ -130,7 +131,7 @@ func displayValue(v any) string {
 }
 
 // same says that nothing differs but the place in the file.
-func same(p desired.Pair) bool {
+func same(p revision.Pair) bool {
 	if p.Old.SpecHash == desired.Hash(p.New.Spec) {
 		return maps.Equal(p.Old.Labels, p.New.Labels) && maps.Equal(p.Old.Annotations, p.New.Annotations)
 	}

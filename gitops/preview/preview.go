@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
@@ -21,7 +22,7 @@ type Change struct {
 	Generated  bool // no person wrote this
 	// Diverged says that Commit does not descend from Base, or that nobody can tell.
 	Diverged bool
-	Diff     desired.Difference
+	Diff     revision.Difference
 }
 
 // Rules are the policies that a change is held against.
@@ -75,7 +76,7 @@ type Plan struct {
 	Adopts     int               `json:"adopts"`
 	Blast      Blast             `json:"blast_radius"`
 	Money      []MoneyChange     `json:"money"`
-	Waits      []desired.Wait    `json:"approval_reasons"`
+	Waits      []revision.Wait   `json:"approval_reasons"`
 	Findings   []desired.Finding `json:"findings"` // why it cannot be applied at all
 	Summary    string            `json:"summary"`
 

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
 func TestAnEmptyDifferenceIsAnEmptyPlan(t *testing.T) {
 	t.Parallel()
-	p := preview.Make(change(desired.Difference{Kept: 3}), preview.Facts{}, rules())
+	p := preview.Make(change(revision.Difference{Kept: 3}), preview.Facts{}, rules())
 	var text strings.Builder
 	if err := p.Text(&text); err != nil || !p.Empty() || p.Objects != 3 || len(p.Steps)+len(p.Waits)+len(p.Findings) != 0 {
 		t.Errorf("%+v, %v", p, err)
@@ -30,12 +31,12 @@ func TestAnEmptyDifferenceIsAnEmptyPlan(t *testing.T) {
 
 // story is the issue's: a price changes, a node is cordoned, a cap is lowered; and
 // one node goes from under two allocations.
-func story() desired.Difference {
+func story() revision.Difference {
 	labelled := node("n9", 9, nil)
 	labelled.Annotations, labelled.Labels = map[string]string{"gpuaas/prune": "confirm"}, map[string]string{"rack": "b/2"}
-	return desired.Difference{
+	return revision.Difference{
 		Created: []desired.Object{node("n10", 10, nil)},
-		Changed: []desired.Pair{
+		Changed: []revision.Pair{
 			pair(sku("h100", 1, 249), sku("h100", 1, 259)),
 			pair(node("n8", 8, nil), node("n8", 8, cordon)),
 			pair(policy("cap", 3, "allocation.max_concurrent_per_tenant", "tenant:acme", 64), policy("cap", 3, "allocation.max_concurrent_per_tenant", "tenant:acme", 1)),
@@ -96,32 +97,32 @@ func TestWaitsAndFindings(t *testing.T) {
 	}
 	smaller := func(n *desired.Node) { n.GPUs = 4 }
 	for name, c := range map[string]struct {
-		d        desired.Difference
+		d        revision.Difference
 		rules    func(*preview.Rules)
 		diverged bool
 		want     string
 		findings int
 	}{
 		"nothing":                                {},
-		"as many as the cap go":                  {d: desired.Difference{Deleted: many(5)}},
-		"one more than the cap goes":             {d: desired.Difference{Deleted: many(6)}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
-		"a share of many goes":                   {d: desired.Difference{Deleted: many(6), Kept: 114}},
-		"a bit more than the share":              {d: desired.Difference{Deleted: many(6), Kept: 113}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
-		"a cap of none":                          {d: desired.Difference{Deleted: many(1)}, rules: func(r *preview.Rules) { r.PruneObjects = 0 }, want: "prune_cap Role/r0"},
-		"the author wants to be asked":           {d: desired.Difference{Deleted: annotated("confirm")}, want: "confirm Role/r"},
-		"the author forbade it":                  {d: desired.Difference{Deleted: annotated("disabled")}, findings: 1},
-		"another owner's":                        {d: desired.Difference{Foreign: []desired.Finding{{Message: "is managed by the API"}}}, findings: 1},
-		"a node under allocations goes":          {d: desired.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, want: "under_allocations Node/n7"},
-		"a free node goes":                       {d: desired.Difference{Deleted: []desired.Object{node("n9", 9, nil)}}},
-		"a node is cut anew under allocations":   {d: desired.Difference{Changed: []desired.Pair{pair(node("n8", 8, nil), node("n8", 8, smaller))}}, want: "under_allocations Node/n8"},
-		"a free node is cut anew":                {d: desired.Difference{Changed: []desired.Pair{pair(node("n9", 9, nil), node("n9", 9, smaller))}}},
-		"a SKU under allocations goes":           {d: desired.Difference{Deleted: []desired.Object{sku("h100", 1, 249)}}, want: "under_allocations SKU/h100"},
-		"a cordon under allocations is no drain": {d: desired.Difference{Changed: []desired.Pair{pair(node("n8", 8, nil), node("n8", 8, cordon))}}},
-		"more nodes than the breaker lets": {d: desired.Difference{
-			Changed: []desired.Pair{pair(node("n8", 8, nil), node("n8", 8, cordon)), pair(node("n10", 10, nil), node("n10", 10, cordon))},
+		"as many as the cap go":                  {d: revision.Difference{Deleted: many(5)}},
+		"one more than the cap goes":             {d: revision.Difference{Deleted: many(6)}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
+		"a share of many goes":                   {d: revision.Difference{Deleted: many(6), Kept: 114}},
+		"a bit more than the share":              {d: revision.Difference{Deleted: many(6), Kept: 113}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
+		"a cap of none":                          {d: revision.Difference{Deleted: many(1)}, rules: func(r *preview.Rules) { r.PruneObjects = 0 }, want: "prune_cap Role/r0"},
+		"the author wants to be asked":           {d: revision.Difference{Deleted: annotated("confirm")}, want: "confirm Role/r"},
+		"the author forbade it":                  {d: revision.Difference{Deleted: annotated("disabled")}, findings: 1},
+		"another owner's":                        {d: revision.Difference{Foreign: []desired.Finding{{Message: "is managed by the API"}}}, findings: 1},
+		"a node under allocations goes":          {d: revision.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, want: "under_allocations Node/n7"},
+		"a free node goes":                       {d: revision.Difference{Deleted: []desired.Object{node("n9", 9, nil)}}},
+		"a node is cut anew under allocations":   {d: revision.Difference{Changed: []revision.Pair{pair(node("n8", 8, nil), node("n8", 8, smaller))}}, want: "under_allocations Node/n8"},
+		"a free node is cut anew":                {d: revision.Difference{Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, smaller))}}},
+		"a SKU under allocations goes":           {d: revision.Difference{Deleted: []desired.Object{sku("h100", 1, 249)}}, want: "under_allocations SKU/h100"},
+		"a cordon under allocations is no drain": {d: revision.Difference{Changed: []revision.Pair{pair(node("n8", 8, nil), node("n8", 8, cordon))}}},
+		"more nodes than the breaker lets": {d: revision.Difference{
+			Changed: []revision.Pair{pair(node("n8", 8, nil), node("n8", 8, cordon)), pair(node("n10", 10, nil), node("n10", 10, cordon))},
 			Deleted: []desired.Object{node("n9", 9, nil)},
 		}, want: "mass_action Node/n10,Node/n8,Node/n9"},
-		"cordoned before": {d: desired.Difference{Changed: []desired.Pair{
+		"cordoned before": {d: revision.Difference{Changed: []revision.Pair{
 			pair(node("n8", 8, cordon), node("n8", 8, func(n *desired.Node) { n.Cordoned, n.Region = true, "eu-2" })),
 			pair(node("n9", 9, cordon), node("n9", 9, func(n *desired.Node) { n.Cordoned, n.Region = true, "eu-2" })),
 			pair(node("n10", 10, cordon), node("n10", 10, func(n *desired.Node) { n.Cordoned, n.Region = true, "eu-2" })),
@@ -154,7 +155,7 @@ func TestWaitsForProof(t *testing.T) {
 	t.Parallel()
 	f := facts()
 	f.Nodes[2].Held = 1
-	p := preview.Make(change(desired.Difference{Deleted: []desired.Object{node("n9", 9, nil)}}), f, rules())
+	p := preview.Make(change(revision.Difference{Deleted: []desired.Object{node("n9", 9, nil)}}), f, rules())
 	if len(p.Waits) != 1 || p.Waits[0].Reason != preview.WaitUnderAllocations || len(p.Blast.Drains) != 1 {
 		t.Errorf("%+v, %+v", p.Waits, p.Blast.Drains)
 	}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/policies"
@@ -61,8 +62,8 @@ func tree(t *rapid.T, name string) []desired.Object {
 	return list
 }
 
-func compared(have, want []desired.Object) desired.Difference {
-	return desired.Compare(have, desired.Snapshot{Source: "fleet", Objects: want})
+func compared(have, want []desired.Object) revision.Difference {
+	return revision.Compare(have, revision.Snapshot{Source: "fleet", Objects: want})
 }
 
 // INV-16: what is declared already is an empty plan, always with one hash.
@@ -259,7 +260,7 @@ func TestINV37MoneyIsExactOrRefused(t *testing.T) {
 		f.Tenants[0].Burn, f.Tenants[1].Burn = money.Minor(near.Draw(t, "burn of acme")), 0
 		f.Allocations = f.Allocations[:1]
 		f.Allocations[0].Price, f.Allocations[0].GPUs = money.Minor(old), rapid.IntRange(1, 8).Draw(t, "gpus")
-		p := preview.Make(change(desired.Difference{Changed: []desired.Pair{pair(sku("h100", 1, old), sku("h100", 1, now))}}), f, rules())
+		p := preview.Make(change(revision.Difference{Changed: []revision.Pair{pair(sku("h100", 1, old), sku("h100", 1, now))}}), f, rules())
 
 		slots := int64(f.Stock["h100"].Sold + f.Stock["h100"].Open)
 		times := func(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewInt(b)) }
@@ -313,7 +314,7 @@ func TestPricesFollow(t *testing.T) {
 		if c.now != nil {
 			c.now(&spec)
 		}
-		p := preview.Make(change(desired.Difference{Changed: []desired.Pair{pair(sku("h100", 1, 249), object(desired.KindSKU, "h100", 1, spec))}}), f, rules())
+		p := preview.Make(change(revision.Difference{Changed: []revision.Pair{pair(sku("h100", 1, 249), object(desired.KindSKU, "h100", 1, spec))}}), f, rules())
 		i := slices.IndexFunc(p.Money, func(m preview.MoneyChange) bool { return m.Currency == "EUR" })
 		if got := p.Money[i].BurnAfter; got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -328,17 +329,17 @@ func TestCapacity(t *testing.T) {
 	other := func(n *desired.Node) { n.SKU = "a100" }
 	off := object(desired.KindSKU, "h100", 1, desired.SKU{DisplayName: "h100", MaxGPUs: 8, Price: desired.Price{Currency: "EUR", AmountMinor: 249}})
 	for name, c := range map[string]struct {
-		d    desired.Difference
+		d    revision.Difference
 		want money.Minor
 	}{
-		"a node comes":         {desired.Difference{Created: []desired.Object{node("n10", 10, nil)}}, before + 8*249},
-		"a cordoned one comes": {desired.Difference{Created: []desired.Object{node("n10", 10, cordon)}}, before},
-		"a node goes":          {desired.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, before - 8*249},
-		"a node is cordoned and keeps what it has sold": {desired.Difference{Changed: []desired.Pair{pair(node("n7", 7, nil), node("n7", 7, cordon))}}, before - 5*249},
-		"a node is sold as something dearer":            {desired.Difference{Created: []desired.Object{sku("a100", 2, 300)}, Changed: []desired.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249 + 8*300},
-		"or as what has no price":                       {desired.Difference{Changed: []desired.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249},
-		"a SKU is taken off the market":                 {desired.Difference{Changed: []desired.Pair{pair(sku("h100", 1, 249), off)}}, 5 * 249},
-		"a SKU goes":                                    {desired.Difference{Deleted: []desired.Object{sku("h100", 1, 249)}}, 5 * 249},
+		"a node comes":         {revision.Difference{Created: []desired.Object{node("n10", 10, nil)}}, before + 8*249},
+		"a cordoned one comes": {revision.Difference{Created: []desired.Object{node("n10", 10, cordon)}}, before},
+		"a node goes":          {revision.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, before - 8*249},
+		"a node is cordoned and keeps what it has sold": {revision.Difference{Changed: []revision.Pair{pair(node("n7", 7, nil), node("n7", 7, cordon))}}, before - 5*249},
+		"a node is sold as something dearer":            {revision.Difference{Created: []desired.Object{sku("a100", 2, 300)}, Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249 + 8*300},
+		"or as what has no price":                       {revision.Difference{Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249},
+		"a SKU is taken off the market":                 {revision.Difference{Changed: []revision.Pair{pair(sku("h100", 1, 249), off)}}, 5 * 249},
+		"a SKU goes":                                    {revision.Difference{Deleted: []desired.Object{sku("h100", 1, 249)}}, 5 * 249},
 	} {
 		p := made(c.d)
 		if got := p.Money[0]; got.CapacityBefore != before || got.CapacityAfter != c.want {
@@ -352,25 +353,25 @@ func TestOverCaps(t *testing.T) {
 	const perTenant, perProject, perUser = "allocation.max_concurrent_per_tenant", "allocation.max_concurrent_per_project", "allocation.max_concurrent_per_user"
 	for name, c := range map[string]struct {
 		set  policies.Snapshot
-		d    desired.Difference
+		d    revision.Difference
 		want string
 	}{
-		"raised":                {d: desired.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 100)}}},
-		"lowered, and room":     {d: desired.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 2)}}},
-		"lowered for all":       {d: desired.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 1)}}, want: "tenant acme 2 of 1"},
-		"for nobody":            {d: desired.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 0)}}, want: "tenant acme 2 of 0, tenant umbrella 1 of 0"},
-		"by the tenant's id":    {d: desired.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:"+acme.String(), 1)}}, want: "tenant acme 2 of 1"},
-		"for a project":         {d: desired.Difference{Created: []desired.Object{policy("p", 1, perProject, "project:"+serve.String(), 0)}}, want: "project serve 1 of 0"},
-		"for people":            {d: desired.Difference{Created: []desired.Object{policy("p", 1, perUser, "tenant:acme", 1)}}, want: "user:" + ada.String() + " 2 of 1"},
-		"for another tenant":    {d: desired.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:umbrella", 1)}}},
-		"unset, so the default": {set: policies.Snapshot{}.With(perUser, "platform", int64(9)), d: desired.Difference{Deleted: []desired.Object{policy("p", 1, perUser, "platform", 9)}}},
+		"raised":                {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 100)}}},
+		"lowered, and room":     {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 2)}}},
+		"lowered for all":       {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 1)}}, want: "tenant acme 2 of 1"},
+		"for nobody":            {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 0)}}, want: "tenant acme 2 of 0, tenant umbrella 1 of 0"},
+		"by the tenant's id":    {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:"+acme.String(), 1)}}, want: "tenant acme 2 of 1"},
+		"for a project":         {d: revision.Difference{Created: []desired.Object{policy("p", 1, perProject, "project:"+serve.String(), 0)}}, want: "project serve 1 of 0"},
+		"for people":            {d: revision.Difference{Created: []desired.Object{policy("p", 1, perUser, "tenant:acme", 1)}}, want: "user:" + ada.String() + " 2 of 1"},
+		"for another tenant":    {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:umbrella", 1)}}},
+		"unset, so the default": {set: policies.Snapshot{}.With(perUser, "platform", int64(9)), d: revision.Difference{Deleted: []desired.Object{policy("p", 1, perUser, "platform", 9)}}},
 		"moved to another": {
 			set: policies.Snapshot{}.With(perTenant, "tenant:umbrella", int64(0)),
-			d:   desired.Difference{Changed: []desired.Pair{pair(policy("p", 1, perTenant, "tenant:umbrella", 0), policy("p", 1, perTenant, "tenant:acme", 0))}}, want: "tenant acme 2 of 0",
+			d:   revision.Difference{Changed: []revision.Pair{pair(policy("p", 1, perTenant, "tenant:umbrella", 0), policy("p", 1, perTenant, "tenant:acme", 0))}}, want: "tenant acme 2 of 0",
 		},
-		"over before, and lowered again": {set: policies.Snapshot{}.With(perTenant, "platform", int64(1)), d: desired.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:acme", 0)}}, want: "tenant acme 2 of 0"},
-		"over before, and left":          {set: policies.Snapshot{}.With(perTenant, "platform", int64(1)), d: desired.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:acme", 1)}}},
-		"another key":                    {d: desired.Difference{Created: []desired.Object{policy("p", 1, "allocation.max_gpus", "platform", 1)}}},
+		"over before, and lowered again": {set: policies.Snapshot{}.With(perTenant, "platform", int64(1)), d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:acme", 0)}}, want: "tenant acme 2 of 0"},
+		"over before, and left":          {set: policies.Snapshot{}.With(perTenant, "platform", int64(1)), d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:acme", 1)}}},
+		"another key":                    {d: revision.Difference{Created: []desired.Object{policy("p", 1, "allocation.max_gpus", "platform", 1)}}},
 	} {
 		f := facts()
 		f.Policies = c.set
@@ -444,7 +445,7 @@ func TestTouch(t *testing.T) {
 	if len(touched.Nodes) != 4 || !slices.Equal(touched.SKUs, []string{"h100"}) || !touched.Caps {
 		t.Errorf("%+v", touched)
 	}
-	if none := preview.Touch(desired.Difference{Created: []desired.Object{policy("p", 1, "billing.window_seconds", "platform", 60)}}); none.Caps || len(none.Nodes) != 0 {
+	if none := preview.Touch(revision.Difference{Created: []desired.Object{policy("p", 1, "billing.window_seconds", "platform", 60)}}); none.Caps || len(none.Nodes) != 0 {
 		t.Errorf("%+v", none)
 	}
 }

@@ -4,16 +4,17 @@ import (
 	"slices"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 )
 
 // meant is a difference as people mean it: in order, and without objects that
 // have only moved within their files.
 type meant struct {
 	created, deleted []desired.Object
-	changed, adopted []desired.Pair
+	changed, adopted []revision.Pair
 }
 
-func meantBy(d desired.Difference) (m meant) {
+func meantBy(d revision.Difference) (m meant) {
 	m.created = slices.SortedFunc(slices.Values(d.Created), byKey)
 	m.deleted = slices.SortedFunc(slices.Values(d.Deleted), func(a, b desired.Object) int { return byKey(b, a) })
 	m.adopted = slices.SortedFunc(slices.Values(d.Adopted), byPair)
@@ -21,7 +22,7 @@ func meantBy(d desired.Difference) (m meant) {
 	return m
 }
 
-func byPair(a, b desired.Pair) int { return byKey(a.New, b.New) }
+func byPair(a, b revision.Pair) int { return byKey(a.New, b.New) }
 
 // steps are in the order of applying: by kind, and what goes comes last, in reverse.
 func (m meant) steps() []Step {

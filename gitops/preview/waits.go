@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 )
 
 // annotationPrune says what may take an object away: allow, confirm, disabled.
@@ -25,15 +26,15 @@ func findings(c Change) []desired.Finding {
 }
 
 // waits are why a change needs a person's word.
-func waits(c Change, e effect, r Rules) []desired.Wait {
-	list := []desired.Wait{}
+func waits(c Change, e effect, r Rules) []revision.Wait {
+	list := []revision.Wait{}
 	add := func(reason string, objects []desired.Object, format string, args ...any) {
 		if len(objects) > 0 {
-			list = append(list, desired.Wait{Reason: reason, Message: fmt.Sprintf(format, args...), Objects: labels(objects)})
+			list = append(list, revision.Wait{Reason: reason, Message: fmt.Sprintf(format, args...), Objects: labels(objects)})
 		}
 	}
 	if slices.Contains(r.Requires, RequiresUndiverged) && c.Diverged {
-		list = append(list, desired.Wait{Reason: WaitDiverged, Message: fmt.Sprintf("%s does not descend from %s, which is applied", short(c.Commit), short(c.Base)), Objects: []string{}})
+		list = append(list, revision.Wait{Reason: WaitDiverged, Message: fmt.Sprintf("%s does not descend from %s, which is applied", short(c.Commit), short(c.Base)), Objects: []string{}})
 	}
 	total := c.Diff.Kept + len(e.deleted)
 	if most := max(r.PruneObjects, total*r.PrunePercent/100); len(e.deleted) > most {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -69,9 +70,9 @@ func policy(name string, n byte, key, scope string, value any) desired.Object {
 	return object(desired.KindPolicy, name, n, desired.Policy{Key: key, Scope: scope, Value: value})
 }
 
-func pair(old, now desired.Object) desired.Pair {
+func pair(old, now desired.Object) revision.Pair {
 	now.UID = old.UID
-	return desired.Pair{Old: old, New: now}
+	return revision.Pair{Old: old, New: now}
 }
 
 var (
@@ -118,8 +119,8 @@ func rules() preview.Rules {
 	return preview.Rules{PruneObjects: 5, PrunePercent: 5, Requires: []string{preview.RequiresApproved}, MassPercent: 5, MassMinimum: 2}
 }
 
-func change(d desired.Difference) preview.Change {
+func change(d revision.Difference) preview.Change {
 	return preview.Change{Source: "fleet", Repository: "git://fleet", Commit: "9f3c2d1e9f3c2d1e", Base: "8e2b1c0d8e2b1c0d", Owner: desired.OwnerGit, Diff: d}
 }
 
-func made(d desired.Difference) preview.Plan { return preview.Make(change(d), facts(), rules()) }
+func made(d revision.Difference) preview.Plan { return preview.Make(change(d), facts(), rules()) }

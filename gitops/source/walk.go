@@ -13,7 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"github.com/gpuaas/gpuaas/desired"
-	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
 // walker goes through the trees of one commit, beside those of an older one. It
@@ -136,7 +136,7 @@ func (w *walker) entry(full string, e, was entry, depth int) error {
 			return err
 		}
 	}
-	if !w.judge.mode(full, e.mode) || !validate.Readable(full) {
+	if !w.judge.mode(full, e.mode) || !document.Readable(full) {
 		return nil
 	}
 	size, err := w.size(e.hash)
@@ -167,7 +167,7 @@ func (w *walker) lost(full string, e entry, depth int) error {
 	switch {
 	case e.mode == filemode.Dir:
 		return w.isGone(full, e.hash, depth+1)
-	case e.mode == filemode.Regular && validate.Readable(full):
+	case e.mode == filemode.Regular && document.Readable(full):
 		w.removed = append(w.removed, full)
 	}
 	return nil

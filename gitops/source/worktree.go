@@ -17,7 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"github.com/gpuaas/gpuaas/desired"
-	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -152,7 +152,7 @@ func (r *folderReader) visit(name string, d fs.DirEntry, err error) error {
 		return skip(d)
 	case d.IsDir():
 		return nil
-	case !r.judge.mode(name, modeOf(d)) || !validate.Readable(name):
+	case !r.judge.mode(name, modeOf(d)) || !document.Readable(name):
 		return nil
 	}
 	return r.file(name)

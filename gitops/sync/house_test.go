@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
@@ -164,7 +165,7 @@ func setup(t *testing.T) *house {
 
 func (h *house) changes(db pg.Pool) *change.Service {
 	return &change.Service{
-		DB: db, Desired: &desired.Store{DB: db, Hints: h.hints}, Identity: &identity.Service{DB: db}, Facts: h.world.Facts, Naming: ids.DefaultNaming, Hints: h.hints,
+		DB: db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: h.hints}}, Identity: &identity.Service{DB: db}, Facts: h.world.Facts, Naming: ids.DefaultNaming, Hints: h.hints,
 		Validate: validate.Run, Rules: func() preview.Rules { h.mu.Lock(); defer h.mu.Unlock(); return h.limit },
 	}
 }
@@ -193,7 +194,7 @@ func (h *house) decide(change func(r *gitopssync.Rules, l *preview.Rules)) {
 }
 
 // sync looks at the root once.
-func (h *house) sync() desired.Revision {
+func (h *house) sync() revision.Revision {
 	h.t.Helper()
 	rev, err := h.Sync(h.t.Context())
 	if err != nil {
@@ -240,7 +241,7 @@ func (h *house) text(sql string, args ...any) (text string) {
 	return text
 }
 
-func (h *house) source(name string) desired.SourceState {
+func (h *house) source(name string) revision.SourceState {
 	h.t.Helper()
 	s, err := h.Desired.SourceByName(h.t.Context(), h.db, name)
 	if err != nil && errs.CodeOf(err) != errs.NotFound {
@@ -261,7 +262,7 @@ func as(email string) identity.Change[change.Stored] {
 	return identity.Change[change.Stored]{Caller: identity.Caller{User: ids.New[ids.User](), Email: email}}
 }
 
-func statusOf(rev desired.Revision) string {
+func statusOf(rev revision.Revision) string {
 	text := fmt.Sprintf("%s +%d ~%d -%d", rev.Status, rev.Created, rev.Changed, rev.Deleted)
 	if rev.Adopted > 0 {
 		text += fmt.Sprintf(" adopted %d", rev.Adopted)
@@ -272,7 +273,7 @@ func statusOf(rev desired.Revision) string {
 	return text
 }
 
-func codes(rev desired.Revision) string {
+func codes(rev revision.Revision) string {
 	list := make([]string, len(rev.Findings))
 	for i, f := range rev.Findings {
 		list[i] = f.Code
@@ -297,7 +298,7 @@ func (h *house) put(o desired.Object) {
 func (h *house) offer(sku, source string) {
 	h.t.Helper()
 	h.tx(func(tx pgx.Tx) error {
-		_, err := h.people.Desired.Offer(h.t.Context(), tx, desired.Name{Kind: desired.KindSKU, Name: sku}, source, 0)
+		_, err := h.people.Desired.OfferAdoption(h.t.Context(), tx, desired.Name{Kind: desired.KindSKU, Name: sku}, source, 0)
 		return err
 	})
 }
@@ -322,7 +323,7 @@ func (h *house) ask(source string) {
 	if _, err := h.people.Desired.AskSource(h.t.Context(), h.db, source); err != nil {
 		h.t.Fatal(err)
 	}
-	h.hints.Send(desired.HintSources)
+	h.hints.Send(revision.HintSources)
 }
 
 // point follows another repository under the same name.

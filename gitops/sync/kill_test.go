@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
@@ -41,7 +42,7 @@ func lookOnce(ctx context.Context) error {
 		return err
 	}
 	hints := &hint.Bus{}
-	store := &desired.Store{DB: db, Hints: hints}
+	store := &revision.Store{Store: &desired.Store{DB: db, Hints: hints}}
 	changes := &change.Service{
 		DB: db, Desired: store, Facts: (&world{}).Facts, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
 		Rules: func() preview.Rules { return preview.Rules{PruneObjects: 100, PrunePercent: 100} },

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/gitops/source"
@@ -24,7 +25,7 @@ type validatedTree struct {
 }
 
 // once reads the source and makes it desired, if it is not so already.
-func (w *watcher) once(ctx context.Context) (seen desired.Seen, rev desired.Revision, err error) {
+func (w *watcher) once(ctx context.Context) (seen revision.Seen, rev revision.Revision, err error) {
 	state, err := w.Desired.SourceByName(ctx, w.Desired.DB, w.spec.Name)
 	if err != nil {
 		return seen, rev, err
@@ -38,17 +39,17 @@ func (w *watcher) once(ctx context.Context) (seen desired.Seen, rev desired.Revi
 	if err != nil {
 		return seen, rev, err
 	}
-	seen = desired.Seen{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
+	seen = revision.Seen{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
 	failpoint.Hit("git.apply.fetched")
 	if upToDate(state, tree) {
 		w.held = nil
 	} else if rev, err = w.validateAndApply(ctx, reader, state, tree); err != nil {
 		return seen, rev, err
 	}
-	if rev.Status == desired.StatusApplied {
+	if rev.Status == revision.StatusApplied {
 		w.Log.InfoContext(ctx, "revision applied", "component", "git", "source", rev.Source, "commit", rev.Commit, "revision", rev.Revision,
 			"created", rev.Created, "changed", rev.Changed, "deleted", rev.Deleted, "adopted", rev.Adopted)
-		w.Hints.Send(desired.HintSources) // it may have named other sources
+		w.Hints.Send(revision.HintSources) // it may have named other sources
 	}
 	if rev.Revision > 0 {
 		failpoint.Hit("git.apply.reported")
@@ -142,23 +143,23 @@ func (w *watcher) secret(ctx context.Context, ref string) ([]byte, error) {
 }
 
 // upToDate: the tree is applied, and nobody has taken anything of it away since.
-func upToDate(state desired.SourceState, tree source.Tree) bool {
+func upToDate(state revision.SourceState, tree source.Tree) bool {
 	return state.Applied.Revision > 0 && tree.TreeHash == state.Applied.TreeHash && !torn(state)
 }
 
 // torn: an object has changed its owner since the last look, so that what is applied
 // may not be what the tree declares.
-func torn(state desired.SourceState) bool { return state.TreeHash == "" && state.CheckedAt != nil }
+func torn(state revision.SourceState) bool { return state.TreeHash == "" && state.CheckedAt != nil }
 
 // read reads the tree, and no file of one about which everything has been said.
-func (w *watcher) read(ctx context.Context, r reader, state desired.SourceState) (source.Tree, error) {
+func (w *watcher) read(ctx context.Context, r reader, state revision.SourceState) (source.Tree, error) {
 	if torn(state) {
 		w.held = nil
 		return r.tree(ctx, "")
 	}
 	if w.isUpToDate(state) {
 		tree, err := r.tree(ctx, state.Latest.TreeHash)
-		if err != nil || tree.Unchanged && (state.Latest.Status != desired.StatusRejected || tree.Commit == state.Latest.Commit) {
+		if err != nil || tree.Unchanged && (state.Latest.Status != revision.StatusRejected || tree.Commit == state.Latest.Commit) {
 			return tree, err
 		}
 	}
@@ -171,24 +172,24 @@ func (w *watcher) read(ctx context.Context, r reader, state desired.SourceState)
 
 // isUpToDate: the last tree that was judged would be judged the same, or is still in
 // memory. One that the gate refused may be let through by now.
-func (w *watcher) isUpToDate(state desired.SourceState) bool {
+func (w *watcher) isUpToDate(state revision.SourceState) bool {
 	l := state.Latest
 	switch {
 	case l.TreeHash == "":
 		return false
 	case w.held != nil && w.held.tree.TreeHash == l.TreeHash:
 		return true
-	case l.Status == desired.StatusRejected:
+	case l.Status == revision.StatusRejected:
 		return true
 	}
 	return faulty(l)
 }
 
 // faulty: what it holds was refused, and not what it would do.
-func faulty(r desired.Revision) bool { return r.Status == desired.StatusInvalid && r.Objects == 0 }
+func faulty(r revision.Revision) bool { return r.Status == revision.StatusInvalid && r.Objects == 0 }
 
 // validateAndApply validates a tree that is not applied, and has it judged.
-func (w *watcher) validateAndApply(ctx context.Context, r reader, state desired.SourceState, tree source.Tree) (desired.Revision, error) {
+func (w *watcher) validateAndApply(ctx context.Context, r reader, state revision.SourceState, tree source.Tree) (revision.Revision, error) {
 	latest := state.Latest
 	snap := w.snapshot(state, tree)
 	switch {
@@ -196,12 +197,12 @@ func (w *watcher) validateAndApply(ctx context.Context, r reader, state desired.
 		return w.Desired.Refuse(ctx, snap, tree.Findings)
 	case tree.TreeHash == latest.TreeHash && faulty(latest):
 		return w.Desired.Refuse(ctx, snap, latest.Findings)
-	case tree.TreeHash == latest.TreeHash && tree.Commit == latest.Commit && latest.Status == desired.StatusRejected:
+	case tree.TreeHash == latest.TreeHash && tree.Commit == latest.Commit && latest.Status == revision.StatusRejected:
 		return latest, nil
 	case !w.ownsSource(state, tree):
 		v, findings, err := w.validate(ctx, tree)
 		if err != nil {
-			return desired.Revision{}, err
+			return revision.Revision{}, err
 		}
 		failpoint.Hit("git.apply.validated")
 		if len(findings) > 0 {
@@ -214,43 +215,43 @@ func (w *watcher) validateAndApply(ctx context.Context, r reader, state desired.
 }
 
 // ownsSource: the tree was validated by the last look, against what is applied still.
-func (w *watcher) ownsSource(state desired.SourceState, tree source.Tree) bool {
+func (w *watcher) ownsSource(state revision.SourceState, tree source.Tree) bool {
 	return w.held != nil && w.held.tree.TreeHash == tree.TreeHash && (w.held.objects != nil || w.held.delta.Base == state.Applied.TreeHash)
 }
 
-func (w *watcher) snapshot(state desired.SourceState, tree source.Tree) desired.Snapshot {
-	return desired.Snapshot{
+func (w *watcher) snapshot(state revision.SourceState, tree source.Tree) revision.Snapshot {
+	return revision.Snapshot{
 		Source: w.spec.Name, Repository: w.spec.Repository, Commit: tree.Commit, TreeHash: tree.TreeHash, Since: &state.Applied.Revision,
-		Meta: desired.Meta{
+		Meta: revision.Meta{
 			Author: tree.Meta.Author, AuthorEmail: tree.Meta.AuthorEmail, Message: tree.Meta.Message, At: tree.Meta.At, Signer: tree.Meta.Signer,
 		},
 	}
 }
 
-func (w *watcher) apply(ctx context.Context, r reader, state desired.SourceState, snap desired.Snapshot) (desired.Revision, error) {
+func (w *watcher) apply(ctx context.Context, r reader, state revision.SourceState, snap revision.Snapshot) (revision.Revision, error) {
 	diverged, err := w.diverged(ctx, r, state, snap.Commit)
 	if err != nil {
-		return desired.Revision{}, err
+		return revision.Revision{}, err
 	}
 	c := w.change(state, snap)
 	c.Diverged = diverged
 	rev, err := w.Desired.Apply(ctx, snap, w.gate(c, authorOf(snap.Meta)))
-	if err == nil && (rev.Status == desired.StatusApplied || rev.Status == desired.StatusRejected) {
+	if err == nil && (rev.Status == revision.StatusApplied || rev.Status == revision.StatusRejected) {
 		w.held = nil
 	}
-	if err == nil && rev.Status == desired.StatusApplied {
+	if err == nil && rev.Status == revision.StatusApplied {
 		w.storeTree(snap.TreeHash)
 	}
 	return rev, err
 }
 
-func (w *watcher) change(state desired.SourceState, snap desired.Snapshot) preview.Change {
+func (w *watcher) change(state revision.SourceState, snap revision.Snapshot) preview.Change {
 	return preview.Change{Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Base: state.Applied.Commit, Owner: desired.OwnerGit}
 }
 
 // diverged: somebody may have rewritten the branch. Asked only where it matters: it
 // may cost a fetch.
-func (w *watcher) diverged(ctx context.Context, r reader, state desired.SourceState, commit string) (bool, error) {
+func (w *watcher) diverged(ctx context.Context, r reader, state revision.SourceState, commit string) (bool, error) {
 	repo := repository(r)
 	before := state.Applied.Commit
 	if !w.Rules().Undiverged || repo == nil || before == "" || before == commit || before == source.WorkTreeCommit || commit == source.WorkTreeCommit {
@@ -260,7 +261,7 @@ func (w *watcher) diverged(ctx context.Context, r reader, state desired.SourceSt
 	return !descends, err
 }
 
-func authorOf(m desired.Meta) string {
+func authorOf(m revision.Meta) string {
 	if m.AuthorEmail != "" {
 		return m.AuthorEmail
 	}
@@ -268,8 +269,8 @@ func authorOf(m desired.Meta) string {
 }
 
 // gate has the difference planned, and holds it back while the source is suspended.
-func (w *watcher) gate(c preview.Change, author string) desired.Gate {
-	return func(ctx context.Context, tx pgx.Tx, d desired.Difference) (desired.Verdict, error) {
+func (w *watcher) gate(c preview.Change, author string) revision.Gate {
+	return func(ctx context.Context, tx pgx.Tx, d revision.Difference) (revision.Verdict, error) {
 		c.Diff = d
 		v, err := w.Change.Gate(ctx, tx, c, change.Origin{Author: author})
 		if err != nil {
@@ -278,8 +279,8 @@ func (w *watcher) gate(c preview.Change, author string) desired.Gate {
 		failpoint.Hit("git.apply.planned")
 		state, err := w.Desired.SourceByName(ctx, tx, w.spec.Name)
 		if err == nil && state.Suspended != nil {
-			v.Waits = append(v.Waits, desired.Wait{
-				Reason: desired.WaitSuspended, Message: "the source is suspended by " + state.Suspended.By + ": " + state.Suspended.Reason,
+			v.Waits = append(v.Waits, revision.Wait{
+				Reason: revision.WaitSuspended, Message: "the source is suspended by " + state.Suspended.By + ": " + state.Suspended.Reason,
 			})
 		}
 		return v, err

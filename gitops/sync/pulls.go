@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/gitops/preview"
@@ -89,7 +90,7 @@ func branchOf(ref string) string { return strings.TrimPrefix(ref, "refs/heads/")
 
 // preview validates a pull request's head, plans it, and leaves word for its
 // readers. Nothing of it is applied, whatever it says.
-func (w *watcher) preview(ctx context.Context, repo *source.Source, state desired.SourceState, pull forge.Pull) error {
+func (w *watcher) preview(ctx context.Context, repo *source.Source, state revision.SourceState, pull forge.Pull) error {
 	tree, err := repo.At(ctx, pull.Ref, w.kept)
 	if err == nil && (tree.Unchanged || tree.Base != "" && tree.Base != w.kept) {
 		tree, err = repo.At(ctx, pull.Ref, "")
@@ -166,7 +167,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func resultOf(rev desired.Revision, err error) string {
+func resultOf(rev revision.Revision, err error) string {
 	switch {
 	case errs.CodeOf(err) == errs.Unavailable || errs.CodeOf(err) == errs.NotFound:
 		return "unreachable"

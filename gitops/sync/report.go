@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/audit"
@@ -23,11 +23,11 @@ const (
 
 // outcomes are what becomes of a commit: the fact, and how an audit row calls it.
 var outcomes = map[string]struct{ subject, action string }{
-	desired.StatusApplied:  {SubjectApplied, "revision.apply"},
-	desired.StatusWaiting:  {SubjectWaiting, "revision.wait"},
-	desired.StatusPlanned:  {SubjectWaiting, "revision.wait"},
-	desired.StatusInvalid:  {SubjectRejected, "revision.refuse"},
-	desired.StatusRejected: {SubjectRejected, "revision.refuse"},
+	revision.StatusApplied:  {SubjectApplied, "revision.apply"},
+	revision.StatusWaiting:  {SubjectWaiting, "revision.wait"},
+	revision.StatusPlanned:  {SubjectWaiting, "revision.wait"},
+	revision.StatusInvalid:  {SubjectRejected, "revision.refuse"},
+	revision.StatusRejected: {SubjectRejected, "revision.refuse"},
 }
 
 // Revised is the fact of a commit, as the contract has it.
@@ -50,7 +50,7 @@ type Revised struct {
 const maxFindings = 10
 
 // RevisedOf is the fact of a revision.
-func RevisedOf(r desired.Revision) Revised {
+func RevisedOf(r revision.Revision) Revised {
 	fact := Revised{
 		Revision: r.Revision, Source: r.Source, Commit: r.Commit, Status: r.Status, Author: author(r), Created: r.Created, Changed: r.Changed,
 		Deleted: r.Deleted, Adopted: r.Adopted, Findings: []string{}, Waits: []string{},
@@ -67,13 +67,13 @@ func RevisedOf(r desired.Revision) Revised {
 	return fact
 }
 
-func author(r desired.Revision) string {
-	return authorOf(desired.Meta{Author: r.Author, AuthorEmail: r.AuthorEmail})
+func author(r revision.Revision) string {
+	return authorOf(revision.Meta{Author: r.Author, AuthorEmail: r.AuthorEmail})
 }
 
 // Record says what became of a commit, in the transaction in which it became so: a
 // fact, an audit row, and what the forge should show.
-func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r desired.Revision) error {
+func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r revision.Revision) error {
 	word := outcomes[r.Status]
 	target := f.Naming.Name("", "", "revision", fmt.Sprint(r.Revision)).String()
 	b := &pgx.Batch{}
@@ -84,7 +84,7 @@ func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r desired.Revision) erro
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("telling what became of %s: %w", r.Commit, err)
 	}
-	if r.Status == desired.StatusApplied && r.Plan != (ids.Plan{}) {
+	if r.Status == revision.StatusApplied && r.Plan != (ids.Plan{}) {
 		if err := f.Change.Applied(ctx, tx, r.Plan); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r desired.Revision) erro
 
 // actor is who wrote the commit. Files that nobody has committed are the
 // platform's own.
-func actor(r desired.Revision) string {
+func actor(r revision.Revision) string {
 	if by := author(r); by != "" {
 		return "git:" + by
 	}
@@ -113,7 +113,7 @@ func (f *Syncer) forgeReports(source string) bool {
 }
 
 // statuses are what a commit of the tracked branch shows.
-func statuses(r desired.Revision) []forge.Report {
+func statuses(r revision.Revision) []forge.Report {
 	of := func(context string, state forge.State, text string) forge.Report {
 		return forge.OfCommit(r.Source, r.Commit, forge.Status{Context: context, State: state, Text: text})
 	}
@@ -121,15 +121,15 @@ func statuses(r desired.Revision) []forge.Report {
 	counts := fmt.Sprintf("%d to create, %d to change, %d to delete", r.Created+r.Adopted, r.Changed, r.Deleted)
 	plan := of(forge.ContextPlan, forge.Success, counts)
 	switch r.Status {
-	case desired.StatusApplied:
+	case revision.StatusApplied:
 		return []forge.Report{
 			valid, plan, of(forge.ContextPolicy, forge.Success, "no objections"),
 			of(forge.ContextSync, forge.Success, fmt.Sprintf("applied as revision %d", r.Revision)),
 		}
-	case desired.StatusWaiting, desired.StatusPlanned:
+	case revision.StatusWaiting, revision.StatusPlanned:
 		waits := of(forge.ContextPolicy, forge.Pending, Reason(r))
 		return []forge.Report{valid, plan, waits, of(forge.ContextSync, forge.Pending, Reason(r))}
-	case desired.StatusInvalid:
+	case revision.StatusInvalid:
 		if faulty(r) {
 			valid = of(forge.ContextValidate, forge.Failure, Reason(r))
 			return []forge.Report{valid, of(forge.ContextSync, forge.Failure, "invalid; the last applied revision stays in effect")}

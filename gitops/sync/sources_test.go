@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/dev/forge"
 	gitopsforge "github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/gitops/preview"
@@ -42,7 +43,7 @@ func TestSourcesComeAndGo(t *testing.T) {
 	h.repo.commit(with(skus(1, 35), "env.yaml", names(other("team", team))))
 	h.run(h.Syncer)
 	h.until("the second source is applied", func() bool { return h.source("team").Applied.Revision > 0 && h.source("team").CheckedAt != nil })
-	if s := h.source("team"); s.DeclaredBy != desired.DeclaredByEnvironment || s.Conditions(time.Now())[0].Status != "True" {
+	if s := h.source("team"); s.DeclaredBy != revision.DeclaredByEnvironment || s.Conditions(time.Now())[0].Status != "True" {
 		t.Errorf("%+v", s)
 	}
 	team.commit(map[string]string{"a.yaml": sku("team-a", 6)})
@@ -51,7 +52,7 @@ func TestSourcesComeAndGo(t *testing.T) {
 	team.commit(map[string]string{"a.yaml": sku("team-a", 6), "env.yaml": fmt.Sprintf(environment, "")})
 	h.until("its environment is refused", func() bool {
 		l := h.source("team").Latest
-		return l.Status == desired.StatusInvalid && codes(l) == desired.CodeKindNotAllowed
+		return l.Status == revision.StatusInvalid && codes(l) == desired.CodeKindNotAllowed
 	})
 	team.commit(map[string]string{"a.yaml": sku("s000", 6)})
 	h.until("another source's name is refused", func() bool { return codes(h.source("team").Latest) == desired.CodeManagedByGit })
@@ -123,7 +124,7 @@ func TestINV15HostileSourceSlowsNobody(t *testing.T) {
 		h.repo.commit(with(skus(1, price), "env.yaml", names(other("bomb", bomb), hang)))
 		h.until("the first source goes on", func() bool { return strings.Contains(h.declared(), fmt.Sprintf("SKU/s000 %d", price-34)) })
 	}
-	h.until("the bomb is refused", func() bool { return h.source("bomb").Latest.Status == desired.StatusInvalid })
+	h.until("the bomb is refused", func() bool { return h.source("bomb").Latest.Status == revision.StatusInvalid })
 	if c := codes(h.source("bomb").Latest); strings.Contains(h.declared(), "bomb") || c == "" {
 		t.Errorf("%s refused as %q", h.declared(), c)
 	}
@@ -158,7 +159,7 @@ func TestINV10ReplicasRace(t *testing.T) {
 	last := ""
 	for price := 2; price < 12; price++ {
 		last = h.repo.commit(skus(10, price))
-		h.hints.Send(desired.HintSources)
+		h.hints.Send(revision.HintSources)
 	}
 	h.until("the last commit is applied", func() bool { return h.source("fleet").Applied.Commit == last })
 	close(stop)
@@ -204,7 +205,7 @@ func TestINV18UnsignedIsRefused(t *testing.T) {
 	h.decide(func(r *gitopssync.Rules, _ *preview.Rules) { r.Signed = true })
 	h.repo.commit(with(skus(2, 36), "broken.yaml", "{"))
 	rev := h.sync()
-	if rev.Status != desired.StatusInvalid || codes(rev) != desired.CodeSignatureRequired || h.declared() != before {
+	if rev.Status != revision.StatusInvalid || codes(rev) != desired.CodeSignatureRequired || h.declared() != before {
 		t.Errorf("%s %v", statusOf(rev), rev.Findings)
 	}
 	h.decide(func(r *gitopssync.Rules, _ *preview.Rules) { r.Signed = false })
@@ -306,13 +307,13 @@ func TestAdoptRoundTrip(t *testing.T) {
 	h.sync()
 	generation := h.text(`SELECT string_agg(uid::text || generation, ' ' ORDER BY name) FROM desired_objects`)
 	h.tx(func(tx pgx.Tx) error {
-		o, err := h.people.Desired.Take(t.Context(), tx, desired.Name{Kind: desired.KindSKU, Name: "s001"}, 0)
+		o, err := h.people.Desired.AdoptToAPI(t.Context(), tx, desired.Name{Kind: desired.KindSKU, Name: "s001"}, 0)
 		if err == nil && (o.Source.Owner != desired.OwnerAPI || o.Source.Path != "") {
 			t.Errorf("%+v", o.Source)
 		}
 		return err
 	})
-	if rev := h.sync(); rev.Status != desired.StatusInvalid || codes(rev) != desired.CodeManagedByAPI || h.source("fleet").Conditions(time.Now())[0].Reason != "ValidationFailed" {
+	if rev := h.sync(); rev.Status != revision.StatusInvalid || codes(rev) != desired.CodeManagedByAPI || h.source("fleet").Conditions(time.Now())[0].Reason != "ValidationFailed" {
 		t.Errorf("declared still: %s %v", statusOf(rev), rev.Findings)
 	}
 	h.repo.commit(without(files, "s001.yaml"))

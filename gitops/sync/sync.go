@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/gitops/source"
@@ -24,7 +25,7 @@ import (
 // Syncer follows the source that the server was started with, and those that
 // the profile declared there names.
 type Syncer struct {
-	Desired *desired.Store
+	Desired *revision.Store
 	Change  *change.Service
 	Reports *forge.Reports // nil: no forge is told anything
 	Root    Root
@@ -62,7 +63,7 @@ type Rules struct {
 
 // Run follows the sources until ctx ends.
 func (f *Syncer) Run(ctx context.Context) error {
-	hints, stop := f.Hints.Listen(desired.HintSources)
+	hints, stop := f.Hints.Listen(revision.HintSources)
 	defer stop()
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -154,11 +155,11 @@ func (f *Syncer) declare(ctx context.Context, root desired.GitSource, others []d
 	for _, one := range []struct {
 		by      string
 		sources []desired.GitSource
-	}{{desired.DeclaredByServer, []desired.GitSource{root}}, {desired.DeclaredByEnvironment, others}} {
-		specs := make([]desired.SourceSpec, len(one.sources))
+	}{{revision.DeclaredByServer, []desired.GitSource{root}}, {revision.DeclaredByEnvironment, others}} {
+		specs := make([]revision.SourceSpec, len(one.sources))
 		for i, s := range one.sources {
 			var err error
-			if specs[i], err = s.Spec(); err != nil {
+			if specs[i], err = revision.SpecOf(s); err != nil {
 				return err
 			}
 		}
@@ -179,10 +180,10 @@ func find(specs []desired.GitSource, name string) (desired.GitSource, bool) {
 }
 
 // Sync looks at the root source now, and says what came of it.
-func (f *Syncer) Sync(ctx context.Context) (desired.Revision, error) {
+func (f *Syncer) Sync(ctx context.Context) (revision.Revision, error) {
 	specs, err := f.declared(ctx)
 	if err != nil {
-		return desired.Revision{}, err
+		return revision.Revision{}, err
 	}
 	spec, _ := find(specs, f.Root.Name)
 	f.mu.Lock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/gitops/sync"
@@ -49,7 +50,7 @@ func TestINV11OneBadFileOf500(t *testing.T) {
 	diff := pgtest.Diff(t, h.db, pgtest.Without("git_sources"), pgtest.Without("desired_revisions"), pgtest.Without("audit_logs"), pgtest.Without("outbox_events"))
 	h.repo.commit(with(skus(499, 99), "s250.yaml", strings.Replace(sku("s250", 99), "memoryGiB", "memoryGb", 1)))
 	rev := h.sync()
-	if rev.Status != desired.StatusInvalid || !strings.HasPrefix(rev.Findings[0].String(), "fleet/s250.yaml:4:") || diff() != "" {
+	if rev.Status != revision.StatusInvalid || !strings.HasPrefix(rev.Findings[0].String(), "fleet/s250.yaml:4:") || diff() != "" {
 		t.Errorf("%s %v\n%s", rev.Status, rev.Findings, diff())
 	}
 	all := pgtest.Diff(t, h.db, pgtest.Without("git_sources"))
@@ -80,7 +81,7 @@ func TestINV13EmptyTree(t *testing.T) {
 	before := h.declared()
 	for name, files := range map[string]map[string]string{"empty": {"README.md": "nothing"}, "gone": {}, "renamed": {"../elsewhere/s.yaml": sku("s", 1)}} {
 		h.repo.commit(files)
-		if rev := h.sync(); rev.Status != desired.StatusInvalid || codes(rev) != desired.CodeSourceEmpty || h.declared() != before {
+		if rev := h.sync(); rev.Status != revision.StatusInvalid || codes(rev) != desired.CodeSourceEmpty || h.declared() != before {
 			t.Errorf("%s: %s %v, %s", name, rev.Status, rev.Findings, h.declared())
 		}
 	}
@@ -98,7 +99,7 @@ func TestINV14ForeignThenAdopted(t *testing.T) {
 	h.repo.commit(with(skus(2, 35), "zz.yaml", sku("mine", 35)))
 	before := h.declared()
 	for range 2 {
-		if rev := h.sync(); rev.Status != desired.StatusInvalid || codes(rev) != desired.CodeManagedByAPI || rev.Findings[0].Path != "fleet/zz.yaml" || h.declared() != before {
+		if rev := h.sync(); rev.Status != revision.StatusInvalid || codes(rev) != desired.CodeManagedByAPI || rev.Findings[0].Path != "fleet/zz.yaml" || h.declared() != before {
 			t.Errorf("%s %v", statusOf(rev), rev.Findings)
 		}
 	}
@@ -180,12 +181,12 @@ func TestRejected(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := h.sync()
-	if got.Status != desired.StatusRejected || got.Revision != rev.Revision || !strings.Contains(got.Findings[0].Message, "we need them") {
+	if got.Status != revision.StatusRejected || got.Revision != rev.Revision || !strings.Contains(got.Findings[0].Message, "we need them") {
 		t.Fatalf("%s %v", statusOf(got), got.Findings)
 	}
 	diff := pgtest.Diff(t, h.db, pgtest.Without("git_sources"))
 	for _, f := range []*sync.Syncer{h.Syncer, h.replica()} {
-		if again, err := f.Sync(t.Context()); err != nil || again.Status != desired.StatusRejected || diff() != "" {
+		if again, err := f.Sync(t.Context()); err != nil || again.Status != revision.StatusRejected || diff() != "" {
 			t.Errorf("%s, %v\n%s", statusOf(again), err, diff())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/source"
 )
@@ -39,7 +40,7 @@ func (w *watcher) validate(ctx context.Context, t source.Tree) (v validated, fin
 
 // within puts it into a snapshot: the difference, where it is one from what is
 // applied and nobody has taken anything of that away.
-func (v validated) within(snap desired.Snapshot, state desired.SourceState) desired.Snapshot {
+func (v validated) within(snap revision.Snapshot, state revision.SourceState) revision.Snapshot {
 	snap.Total = v.delta.Total
 	if base := v.delta.Base; base != "" && base == state.Applied.TreeHash && !torn(state) {
 		snap.Base, snap.Objects, snap.Removed = base, v.delta.Objects, v.delta.Removed

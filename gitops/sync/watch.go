@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/gitops/source"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -56,7 +57,7 @@ func (w *watcher) start(ctx context.Context, all *sync.WaitGroup) {
 
 // run looks at the source again and again. Losing it costs nothing but news.
 func (w *watcher) run(ctx context.Context) {
-	hints, stop := w.Hints.Listen(desired.HintSources)
+	hints, stop := w.Hints.Listen(revision.HintSources)
 	defer stop()
 	for failures := 0; ctx.Err() == nil; {
 		if _, err := w.pollSource(ctx); err != nil {
@@ -101,7 +102,7 @@ func (w *watcher) syncRequested(ctx context.Context) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	answered := state.AskedAt == nil || w.answered != nil && !state.AskedAt.After(*w.answered)
-	return !answered || state.Latest.Status == desired.StatusPlanned && state.Suspended == nil
+	return !answered || state.Latest.Status == revision.StatusPlanned && state.Suspended == nil
 }
 
 func (w *watcher) answer(asked *time.Time) {
@@ -111,7 +112,7 @@ func (w *watcher) answer(asked *time.Time) {
 }
 
 // pollSource is one look, within its time, and leaves word of what it found.
-func (w *watcher) pollSource(ctx context.Context) (rev desired.Revision, err error) {
+func (w *watcher) pollSource(ctx context.Context) (rev revision.Revision, err error) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	within, cancel := context.WithTimeout(ctx, pollTimeout)
@@ -132,7 +133,7 @@ func (w *watcher) pollSource(ctx context.Context) (rev desired.Revision, err err
 
 // guarded: what a repository holds is written by strangers, and a reader that
 // breaks over it must not take the server along.
-func (w *watcher) guarded(ctx context.Context) (seen desired.Seen, rev desired.Revision, err error) {
+func (w *watcher) guarded(ctx context.Context) (seen revision.Seen, rev revision.Revision, err error) {
 	defer w.unbroken(ctx, &err)
 	// Whoever was faster has moved the source; then what it says now is looked at.
 	for range tries {
@@ -154,12 +155,12 @@ func (w *watcher) unbroken(ctx context.Context, err *error) {
 const tries = 3
 
 // report logs a change of the source's condition, once.
-func (w *watcher) report(ctx context.Context, rev desired.Revision, err error) {
+func (w *watcher) report(ctx context.Context, rev revision.Revision, err error) {
 	fault := ""
 	switch {
 	case err != nil:
 		fault = err.Error()
-	case rev.Status != "" && rev.Status != desired.StatusApplied:
+	case rev.Status != "" && rev.Status != revision.StatusApplied:
 		fault = Reason(rev)
 	}
 	w.mu.Lock()
@@ -179,7 +180,7 @@ func (w *watcher) fault() string {
 }
 
 // Reason is why a revision is not applied.
-func Reason(rev desired.Revision) string {
+func Reason(rev revision.Revision) string {
 	for _, f := range rev.Findings {
 		return f.String()
 	}

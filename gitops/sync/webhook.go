@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -19,7 +20,7 @@ import (
 // sooner, so a lost one costs one poll interval.
 type Webhooks struct {
 	DB      pg.Pool
-	Desired *desired.Store
+	Desired *revision.Store
 	Hints   *hint.Bus
 }
 
@@ -59,7 +60,7 @@ func (w *Webhooks) Receive(ctx context.Context, source string, h http.Header, bo
 	if _, err := w.Desired.AskSource(ctx, w.DB, source); err != nil {
 		return err
 	}
-	w.Hints.Send(desired.HintSources)
+	w.Hints.Send(revision.HintSources)
 	return nil
 }
 

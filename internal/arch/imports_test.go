@@ -119,6 +119,9 @@ func TestViolations(t *testing.T) {
 		"Git sources are validated":             {"gitops/source", "desired/validate", true},
 		"a source knows no sync":                {"gitops/source", "gitops/sync", false},
 		"desired does not validate":             {"desired", "desired/validate", false},
+		"a revision writes desired objects":     {"desired/revision", "desired", true},
+		"objects know no revision":              {"desired", "desired/revision", false},
+		"product applies no revision":           {"product/allocation", "desired/revision", false},
 		"an unknown folder":                     {"util/strings", "internal/errs", false},
 	} {
 		t.Run(name, func(t *testing.T) {

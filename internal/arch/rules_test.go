@@ -33,6 +33,7 @@ var importRules = map[string][]string{
 	"agent": {"agent", "protocol"},
 
 	"desired":          {},
+	"desired/revision": {"desired"},
 	"desired/validate": {"cue", "desired", "policies"}, // the values of a Policy have the types of its keys
 	"observed":         {"protocol"},
 
@@ -40,12 +41,12 @@ var importRules = map[string][]string{
 	"reconciler/plan":  {"desired", "observed", "protocol"},
 	"reconciler/check": {"desired", "observed", "reconciler/plan", "protocol"},
 
-	"gitops/source":  {"desired", "desired/validate"},
-	"gitops/preview": {"desired", "policies"},
+	"gitops/source":  {"desired", "desired/revision", "desired/validate"},
+	"gitops/preview": {"desired", "desired/revision", "policies"},
 	"gitops/forge":   {},
-	"gitops/change":  {"gitops/source", "gitops/preview", "desired", "desired/validate", "observed", "reconciler", "platform", "product", "policies"},
+	"gitops/change":  {"gitops/source", "gitops/preview", "desired", "desired/revision", "desired/validate", "observed", "reconciler", "platform", "product", "policies"},
 	"gitops/sync": {
-		"gitops/source", "gitops/preview", "gitops/change", "gitops/forge", "desired", "desired/validate", "platform", "policies",
+		"gitops/source", "gitops/preview", "gitops/change", "gitops/forge", "desired", "desired/revision", "desired/validate", "platform", "policies",
 	},
 
 	"platform": {"policies"}, // and lower layers
@@ -53,11 +54,11 @@ var importRules = map[string][]string{
 	"platform/billing": {"policies", "desired"},
 	"product":          {"platform", "policies", "desired", "protocol"}, // and lower layers
 
-	"services": {"gitops", "reconciler", "product", "platform", "policies", "desired", "desired/validate", "observed"},
+	"services": {"gitops", "reconciler", "product", "platform", "policies", "desired", "desired/revision", "desired/validate", "observed"},
 
 	// migrations: the schema of River's tables has its name there.
 	"jobs": {
-		"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired", "observed", "protocol", "migrations",
+		"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
 	},
 	"jobs/nodetask": {"protocol"},
 
@@ -65,7 +66,7 @@ var importRules = map[string][]string{
 	"api/asyncapi": {},
 	"api/oapi":     {},
 	"api/rest": {
-		"services", "api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "observed", "reconciler", "gitops",
+		"services", "api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "desired/revision", "observed", "reconciler", "gitops",
 		"jobs/nodetask", "web", "docs",
 	},
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
@@ -74,20 +75,20 @@ var importRules = map[string][]string{
 	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/slots", "product/fleet", "product/nodehealth", "product/agentrelease", "desired", "platform/secret"},
 
 	"server": {
-		"services", "api", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies", "cue", "protocol",
+		"services", "api", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/revision", "desired/validate", "observed", "policies", "cue", "protocol",
 		"migrations", "environments", "web", "docs",
 	},
 	"dev": {
-		"server", "services", "api", "agent", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/validate", "observed", "policies",
+		"server", "services", "api", "agent", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/revision", "desired/validate", "observed", "policies",
 		"cue", "protocol", "migrations", "environments", "web", "docs",
 	},
 
 	// Offline commands use the logic of these packages without a server.
 	"cli": {
-		"cli", "api/oapi", "desired", "desired/validate", "gitops", "platform", "product", "policies", "cue", "environments", "deploy", "docs",
+		"cli", "api/oapi", "desired", "desired/revision", "desired/validate", "gitops", "platform", "product", "policies", "cue", "environments", "deploy", "docs",
 	},
 	"cli/local": {
-		"cli", "api/oapi", "server", "dev", "agent", "desired", "desired/validate", "gitops", "platform", "product", "policies", "cue",
+		"cli", "api/oapi", "server", "dev", "agent", "desired", "desired/revision", "desired/validate", "gitops", "platform", "product", "policies", "cue",
 		"environments", "deploy", "docs",
 	},
 

@@ -19,8 +19,6 @@ const (
 var oversized = map[string]int{
 	"agent/linux":       5043,
 	"api/rest":          8833,
-	"desired":           2723,
-	"desired/validate":  3191,
 	"dev/stripe":        2947,
 	"e2e/bench":         5409,
 	"gitops/source":     3877,

@@ -19,7 +19,7 @@ var (
 // tableOwners are the folders of owners that are not in layers.
 var tableOwners = map[string]string{
 	"migrations": "migrations", "policies": "policies",
-	"desired": "desired", "revision": "desired", "observed": "observed",
+	"desired": "desired", "revision": "desired/revision", "observed": "observed",
 	"reconciler": "reconciler", "forge": "gitops/forge", "nodetask": "jobs/nodetask",
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -74,7 +75,7 @@ func (l limited) git(t *testing.T, key, scope string, value int64) {
 	t.Helper()
 	spec, err := json.Marshal(desired.Policy{Key: key, Scope: scope, Value: value})
 	must(t, err)
-	_, err = l.World.Desired.Apply(t.Context(), desired.Snapshot{Source: "r", Repository: "r", Commit: "c", TreeHash: "t", Objects: []desired.Object{{
+	_, err = (&revision.Store{Store: l.World.Desired}).Apply(t.Context(), revision.Snapshot{Source: "r", Repository: "r", Commit: "c", TreeHash: "t", Objects: []desired.Object{{
 		Kind: desired.KindPolicy, Name: "theirs", Spec: spec, Source: desired.Source{Owner: desired.OwnerGit, Repository: "r", Commit: "c", Path: "policies.cue", Line: 7, Column: 2},
 	}}}, nil)
 	must(t, err)

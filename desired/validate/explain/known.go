@@ -1,4 +1,4 @@
-package validate
+package explain
 
 import (
 	"cuelang.org/go/cue"
@@ -6,28 +6,29 @@ import (
 	"github.com/gpuaas/gpuaas/desired/validate/definition"
 )
 
-// known is what the schema says about the fields of a kind, by dotted path: the
-// words that people read. An element of a list is the path with a star.
-type known map[string]knownField
+// Known describes the fields of a kind by dotted path, in the words of findings. An element of a list has the path with
+// a star.
+type Known map[string]knownField
 
 type knownField struct {
 	expected string
 	required bool
 	secret   bool     // only a reference may stand there
 	kind     cue.Kind // of its values
-	fields   []string // of a struct: what may stand in it
+	Fields   []string // of a struct: what may stand in it
 	open     bool     // any name that a pattern accepts may stand in it
 	element  string   // of an open struct: what its values must be
 	elements cue.Kind // and of which kind
 }
 
-func describe(d cue.Value) known {
-	k := known{}
+// Describe reads the fields of a definition.
+func Describe(d cue.Value) Known {
+	k := Known{}
 	k.add("", d)
 	return k
 }
 
-func (k known) add(at string, v cue.Value) {
+func (k Known) add(at string, v cue.Value) {
 	secret := v.Attribute("secret")
 	f := knownField{expected: definition.Expectation(v), kind: v.IncompleteKind(), secret: secret.Err() == nil}
 	if v.IncompleteKind() == cue.StructKind {
@@ -35,7 +36,7 @@ func (k known) add(at string, v cue.Value) {
 		if err == nil {
 			for it.Next() {
 				name := it.Selector().Unquoted()
-				f.fields = append(f.fields, name)
+				f.Fields = append(f.Fields, name)
 				k.add(join(at, name), it.Value())
 				if it.Selector().ConstraintType() == cue.RequiredConstraint {
 					inner := k[join(at, name)]
@@ -44,7 +45,7 @@ func (k known) add(at string, v cue.Value) {
 				}
 			}
 		}
-		f.open = len(f.fields) == 0
+		f.open = len(f.Fields) == 0
 		if f.open {
 			f.element, f.elements = f.expected, cue.StringKind // labels and annotations
 			if e := v.LookupPath(cue.MakePath(cue.AnyString)); e.Exists() {

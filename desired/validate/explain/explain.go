@@ -1,4 +1,4 @@
-package validate
+package explain
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/errors"
@@ -14,16 +13,17 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate/definition"
+	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
 // explainer turns the evaluator's errors about one object into findings: one
 // for each field, in words of the schema, at the place of the author's value.
 type explainer struct {
-	at         place
+	at         document.Place
 	object     string
 	value      cue.Value // as the author wrote it, before the schema
 	definition cue.Value
-	known      known
+	known      Known
 	findings   []desired.Finding
 }
 
@@ -56,16 +56,16 @@ func (e *explainer) unknownFields(at []string, v cue.Value) {
 	for it.Next() {
 		name := it.Selector().Unquoted()
 		inner := append(slices.Clone(at), name)
-		if slices.Contains(k.fields, name) {
+		if slices.Contains(k.Fields, name) {
 			e.unknownFields(inner, it.Value())
 			continue
 		}
-		expected := definition.OneOf(k.fields)
+		expected := definition.OneOf(k.Fields)
 		code, message := desired.CodeUnknownField, "unknown field"
 		if len(at) == 0 && name == "status" {
 			code, message, expected = desired.CodeStatusDeclared, "status is observed, never declared", "no status"
 		}
-		e.add(code, placeOf(it.Value(), e.at), strings.Join(inner, "."), message, expected)
+		e.add(code, document.PlaceOf(it.Value(), e.at), strings.Join(inner, "."), message, expected)
 	}
 }
 
@@ -76,16 +76,24 @@ func (e *explainer) freeNames(at []string, v cue.Value) {
 		path[i] = cue.Str(p).Optional()
 	}
 	free := e.definition.LookupPath(cue.MakePath(path...))
-	for name, inner := range fields(v) {
+	for name, inner := range EachField(v) {
 		if free.Exists() && !free.Allows(cue.Str(name)) {
-			e.add(desired.CodeInvalidName, placeOf(inner, e.at), strings.Join(append(slices.Clone(at), name), "."), "the name "+quoted(name)+" is not allowed", e.known[pattern(at)].expected)
+			e.add(desired.CodeInvalidName, document.PlaceOf(inner, e.at), strings.Join(append(slices.Clone(at), name), "."), "the name "+document.Quoted(name)+" is not allowed", e.known[pattern(at)].expected)
 		}
 	}
 }
 
-// explain reads the evaluator's errors. Several may be about one field: a
+// Explain returns a finding for each fault of an object that the evaluator rejected with err.
+func Explain(at document.Place, object string, v, definition cue.Value, fields Known, err error) []desired.Finding {
+	e := explainer{at: at, object: object, value: v, definition: definition, known: fields}
+	e.unknownFields(nil, v)
+	e.read(err)
+	return e.findings
+}
+
+// read reads the evaluator's errors. Several may be about one field: a
 // disjunction reports each of its branches.
-func (e *explainer) explain(err error) {
+func (e *explainer) read(err error) {
 	var computed [][]string
 	for _, one := range errors.Errors(err) {
 		path := fieldOf(one.Path())
@@ -105,7 +113,7 @@ func (e *explainer) explain(err error) {
 			around := e.known[pattern(path[:len(path)-1])]
 			e.refused(field, v, knownField{expected: around.element, kind: around.elements})
 		case !v.IsConcrete() && v.IncompleteKind() != cue.StructKind && v.IncompleteKind() != cue.ListKind:
-			e.add(desired.CodeNotConcrete, placeOf(v, e.at), field, "has no value yet", k.expected)
+			e.add(desired.CodeNotConcrete, document.PlaceOf(v, e.at), field, "has no value yet", k.expected)
 		default:
 			e.refused(field, v, k)
 		}
@@ -121,7 +129,7 @@ func (e *explainer) explain(err error) {
 
 // refused says what a value is and should be, and never repeats a secret.
 func (e *explainer) refused(field string, v cue.Value, k knownField) {
-	code, message := desired.CodeInvalidValue, "is "+shown(v)
+	code, message := desired.CodeInvalidValue, "is "+Shown(v)
 	text, err := v.String()
 	switch {
 	case k.secret || err == nil && password.MatchString(text):
@@ -131,14 +139,14 @@ func (e *explainer) refused(field string, v cue.Value, k knownField) {
 	case k.kind&cue.NumberKind != 0 && v.IncompleteKind()&cue.NumberKind != 0:
 		code = desired.CodeOutOfRange
 	}
-	e.add(code, placeOf(v, e.at), field, message, k.expected)
+	e.add(code, document.PlaceOf(v, e.at), field, message, k.expected)
 }
 
 // password finds one in a URL.
 var password = regexp.MustCompile(`://[^/]*@`)
 
-func (e *explainer) add(code string, at place, field, message, expected string) {
-	e.findings = append(e.findings, at.finding(code, e.object, field, message, expected))
+func (e *explainer) add(code string, at document.Place, field, message, expected string) {
+	e.findings = append(e.findings, at.Finding(code, e.object, field, message, expected))
 }
 
 // reported says whether this field, or one inside it or around it, already is.
@@ -152,10 +160,10 @@ func (e *explainer) reported(field string) bool {
 }
 
 // nearest is the place of the innermost struct that exists around a missing field.
-func (e *explainer) nearest(path []string) place {
+func (e *explainer) nearest(path []string) document.Place {
 	for n := len(path) - 1; n > 0; n-- {
 		if v := e.value.LookupPath(pathOf(path[:n])); v.Exists() {
-			return placeOf(v, e.at)
+			return document.PlaceOf(v, e.at)
 		}
 	}
 	return e.at
@@ -200,35 +208,26 @@ func pathOf(path []string) cue.Path {
 	return cue.MakePath(selectors...)
 }
 
-// shownRunes keeps a finding on one line of a terminal.
-const shownRunes = 60
-
-// shown is the author's value, short and safe to print.
-func shown(v cue.Value) string {
+// Shown returns the author's value, short and safe to print.
+func Shown(v cue.Value) string {
 	switch v.IncompleteKind() {
 	case cue.StringKind:
 		s, err := v.String()
 		if err != nil {
 			return "text"
 		}
-		return shownText(s)
+		return document.ShownText(s)
 	case cue.IntKind, cue.FloatKind, cue.NumberKind, cue.BoolKind:
 		return fmt.Sprint(v)
 	}
 	if n, err := v.Len().Int64(); err == nil && n == 0 && v.IncompleteKind() == cue.ListKind {
 		return "an empty list"
 	}
-	return kindName(v)
+	return KindName(v)
 }
 
-func shownText(s string) string {
-	if r := []rune(s); len(r) > shownRunes {
-		s = string(r[:shownRunes]) + "…"
-	}
-	return "the text " + quoted(s)
-}
-
-func kindName(v cue.Value) string {
+// KindName returns the type of a value, as findings name it.
+func KindName(v cue.Value) string {
 	switch v.IncompleteKind() {
 	case cue.StructKind:
 		return "an object"
@@ -244,7 +243,8 @@ func kindName(v cue.Value) string {
 	return "a " + v.IncompleteKind().String()
 }
 
-func kindNames() string {
+// KindNames returns the kinds that files may contain.
+func KindNames() string {
 	var names []string
 	for _, k := range desired.Kinds() {
 		if k != desired.KindAllocation {
@@ -254,24 +254,8 @@ func kindNames() string {
 	return definition.OneOf(names)
 }
 
-func quoted(s string) string {
-	if q := strconv.Quote(s); printable(q) == q {
-		return q
-	}
-	return strconv.QuoteToASCII(s)
-}
-
-// printable quotes what could repaint the terminal of whoever reads it.
-func printable(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.Is(unicode.Bidi_Control, r) }) {
-		return strconv.QuoteToASCII(s)
-	}
-	return s
-}
-
-// evaluationFindings reports what CUE itself found wrong: a conflict, a name
-// that is nowhere declared, a cycle.
-func evaluationFindings(code string, err error, at place) []desired.Finding {
+// EvaluationFindings returns the findings of CUE itself: a conflict, a name that is nowhere defined, a cycle.
+func EvaluationFindings(code string, err error, at document.Place) []desired.Finding {
 	var findings []desired.Finding
 	for _, one := range errors.Errors(err) {
 		where := at
@@ -280,15 +264,15 @@ func evaluationFindings(code string, err error, at place) []desired.Finding {
 		if len(places) > 0 {
 			where = places[0]
 			for _, p := range places[1:] {
-				also = append(also, fmt.Sprintf("%s:%d:%d", p.path, p.line, p.column))
+				also = append(also, fmt.Sprintf("%s:%d:%d", p.Path, p.Line, p.Column))
 			}
 		}
 		format, args := one.Msg()
-		message := printable(fmt.Sprintf(format, args...))
+		message := document.Printable(fmt.Sprintf(format, args...))
 		if len(also) > 0 {
 			message += "; see also " + strings.Join(also, ", ")
 		}
-		f := where.finding(code, "", strings.Join(one.Path(), "."), message, "")
+		f := where.Finding(code, "", strings.Join(one.Path(), "."), message, "")
 		if !slices.Contains(findings, f) {
 			findings = append(findings, f)
 		}
@@ -298,10 +282,10 @@ func evaluationFindings(code string, err error, at place) []desired.Finding {
 
 // authored lists the places of an error in files that people wrote, in order
 // and without repeats. The error's own position may be the schema's.
-func authored(err errors.Error) []place {
-	var places []place
+func authored(err errors.Error) []document.Place {
+	var places []document.Place
 	for _, p := range append([]token.Pos{err.Position()}, err.InputPositions()...) {
-		at, ok := placeAt(p)
+		at, ok := document.PlaceAt(p)
 		if ok && !slices.Contains(places, at) {
 			places = append(places, at)
 		}
@@ -309,20 +293,17 @@ func authored(err errors.Error) []place {
 	return places
 }
 
-func placeAt(p token.Pos) (place, bool) {
-	pos := p.Position()
-	// The schema and CUE's own library have no such names.
-	if !p.IsValid() || !Readable(pos.Filename) {
-		return place{}, false
+// EachField returns the ordinary fields in the order of the files.
+func EachField(v cue.Value) func(yield func(string, cue.Value) bool) {
+	return func(yield func(string, cue.Value) bool) {
+		it, err := v.Fields()
+		if err != nil {
+			return
+		}
+		for it.Next() {
+			if !yield(it.Selector().Unquoted(), it.Value()) {
+				return
+			}
+		}
 	}
-	return place{pos.Filename, pos.Line, pos.Column}, true
-}
-
-// placeOf is where a value is written, or a place around it when the value was
-// computed and stands nowhere.
-func placeOf(v cue.Value, around place) place {
-	if at, ok := placeAt(v.Pos()); ok {
-		return at
-	}
-	return around
 }

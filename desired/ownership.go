@@ -2,7 +2,6 @@ package desired
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,12 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/pg"
 )
-
-// adoptWithin is how long a source has to declare what it may adopt: a pull
-// request is reviewed and merged in that time, or the offer is made again.
-const adoptWithin = 24 * time.Hour
 
 // PutVersion writes an object that the API owns, with its labels and annotations:
 // a new one, or the next of the version that was read (0: of any). What is the same
@@ -51,10 +45,12 @@ func (o Object) writable(expected int64) error {
 	if o.Source.Owner == OwnerGit {
 		return errs.New(errs.ManagedByGit, "%s %s is managed in Git; edit %s", o.Kind, o.Name, o.Source).With("source", o.Source)
 	}
-	return o.is(expected)
+	return o.CheckVersion(expected)
 }
 
-func (o Object) is(expected int64) error {
+// CheckVersion returns version_mismatch if the caller has read another version of the object. Zero matches every
+// version.
+func (o Object) CheckVersion(expected int64) error {
 	if expected != 0 && expected != o.ResourceVersion {
 		return errs.New(errs.VersionMismatch, "%s %s is at version %d", o.Kind, o.Name, o.ResourceVersion).With("version", o.ResourceVersion)
 	}
@@ -77,63 +73,14 @@ func (s *Store) Delete(ctx context.Context, tx pgx.Tx, n Name, expected int64) (
 	return s.LockUID(ctx, tx, o.Kind, o.UID)
 }
 
-// Offer lets the next revision of a source take an object over, for a day. The
-// source may be the one that has it already: then an offer is taken back.
-func (s *Store) Offer(ctx context.Context, tx pgx.Tx, n Name, source string, expected int64) (Object, error) {
-	if _, err := s.SourceByName(ctx, tx, source); err != nil {
-		return Object{}, err
-	}
-	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
-	if err != nil {
-		return Object{}, err
-	}
-	if err := o.is(expected); err != nil {
-		return Object{}, err
-	}
-	if o.Source.Owner == OwnerGit && o.Source.Name == source {
-		return Object{}, errs.New(errs.Conflict, "%s is already managed by %s", n, source)
-	}
-	if _, err := tx.Exec(ctx, tearSource, source); err != nil {
-		return Object{}, fmt.Errorf("having %s looked at: %w", source, err)
-	}
-	return s.touch(ctx, tx, o, offerObject, source, adoptWithin.String())
+// SetAdoption lets a source adopt an object until the offer ends. The caller has locked the object.
+func (s *Store) SetAdoption(ctx context.Context, tx pgx.Tx, o Object, source string, within time.Duration) (Object, error) {
+	return s.touch(ctx, tx, o, offerObject, source, within.String())
 }
 
-// Take gives an object to the API at once. The files must stop to declare it:
-// until then the source's next revision is refused.
-func (s *Store) Take(ctx context.Context, tx pgx.Tx, n Name, expected int64) (Object, error) {
-	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
-	if err != nil {
-		return Object{}, err
-	}
-	if err := o.is(expected); err != nil {
-		return Object{}, err
-	}
-	if o.Source.Owner == OwnerAPI {
-		return Object{}, errs.New(errs.Conflict, "%s is managed by the API already", n)
-	}
-	if _, err := tx.Exec(ctx, tearSource, o.Source.Name); err != nil {
-		return Object{}, fmt.Errorf("having %s looked at: %w", o.Source.Name, err)
-	}
+// SetOwnerAPI moves an object to the API. The caller has locked the object.
+func (s *Store) SetOwnerAPI(ctx context.Context, tx pgx.Tx, o Object) (Object, error) {
 	return s.touch(ctx, tx, o, takeObject)
-}
-
-// Suspend makes the loop ask nothing new of an object.
-func (s *Store) Suspend(ctx context.Context, tx pgx.Tx, n Name, by Suspension) (Object, error) {
-	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
-	if err != nil {
-		return Object{}, err
-	}
-	return s.touch(ctx, tx, o, suspendObject, by.By, by.Reason, by.Until)
-}
-
-// Resume ends that.
-func (s *Store) Resume(ctx context.Context, tx pgx.Tx, n Name) (Object, error) {
-	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
-	if err != nil {
-		return Object{}, err
-	}
-	return s.touch(ctx, tx, o, resumeObject)
 }
 
 func (s *Store) touch(ctx context.Context, tx pgx.Tx, o Object, sql string, args ...any) (Object, error) {
@@ -158,16 +105,4 @@ func (s *Store) Export(ctx context.Context, kinds []Kind, owner Owner, source st
 		return nil, fmt.Errorf("exporting declarations: %w", err)
 	}
 	return list, nil
-}
-
-// Profile reads the environment's profile; not_found where none is declared.
-func (s *Store) Profile(ctx context.Context, q pg.Queryer) (o Object, p Environment, err error) {
-	o, err = scanOne(q.Query(ctx, selectObject+` WHERE kind = 'Environment' AND deleted_at IS NULL ORDER BY name LIMIT 1`))
-	if err == nil {
-		err = json.Unmarshal(o.Spec, &p)
-	}
-	if err != nil {
-		return Object{}, Environment{}, err
-	}
-	return o, p, nil
 }

@@ -1,20 +1,11 @@
-package desired
+package revision
 
 import (
 	"fmt"
-	"strings"
 	"time"
-)
 
-// Condition is a named yes, no or unknown.
-type Condition struct {
-	Type               string    `json:"type"`
-	Status             string    `json:"status"` // True | False | Unknown
-	Reason             string    `json:"reason"` // CamelCase
-	Message            string    `json:"message"`
-	ObservedGeneration int64     `json:"observed_generation"` // of a source: the revision that it stands at
-	LastTransitionTime time.Time `json:"last_transition_time"`
-}
+	"github.com/gpuaas/gpuaas/desired"
+)
 
 const (
 	isTrue  = "True"
@@ -22,16 +13,16 @@ const (
 	unclear = "Unknown"
 )
 
-// Conditions says where a source stands, Ready first, then the steps to it. It is pure.
-func (s SourceState) Conditions(now time.Time) []Condition {
-	list := []Condition{s.ready(now), s.fetched(now), s.validated(now), s.applied(now)}
-	if s.moves() {
+// Conditions returns the conditions of a source: Ready first, then the steps to it. It is pure.
+func (s SourceState) Conditions(now time.Time) []desired.Condition {
+	list := []desired.Condition{s.ready(now), s.fetched(now), s.validated(now), s.applied(now)}
+	if s.headPending() {
 		list = append(list, s.condition("Reconciling", isTrue, "Progressing", "the commit of the branch is not validated yet", *s.CheckedAt))
 	}
 	if s.FaultSince != nil {
 		list = append(list, s.condition("Stalled", isTrue, "Unreachable", s.Fault, *s.FaultSince))
 	}
-	if r := s.Latest; s.judgesHead() && r.Status == StatusWaiting {
+	if r := s.Latest; s.headEvaluated() && r.Status == StatusWaiting {
 		list = append(list, s.condition("AwaitingApproval", isTrue, "ApprovalRequired", waitsFor(r), r.UpdatedAt))
 	}
 	if s.Suspended != nil {
@@ -40,8 +31,8 @@ func (s SourceState) Conditions(now time.Time) []Condition {
 	return list
 }
 
-// fetched: the last look got an answer.
-func (s SourceState) fetched(now time.Time) Condition {
+// fetched reports whether the last fetch succeeded.
+func (s SourceState) fetched(now time.Time) desired.Condition {
 	switch {
 	case s.FaultSince != nil:
 		return s.condition("SourceFetched", isFalse, "Unreachable", s.Fault, *s.FaultSince)
@@ -51,23 +42,23 @@ func (s SourceState) fetched(now time.Time) Condition {
 	return s.condition("SourceFetched", isTrue, "Succeeded", "the branch names "+s.Head, *s.FetchedAt)
 }
 
-// validated: what the branch names can be applied, whether or not it may be.
-func (s SourceState) validated(now time.Time) Condition {
+// validated reports whether the commit of the branch is valid. It may still wait for an approval.
+func (s SourceState) validated(now time.Time) desired.Condition {
 	switch r := s.Latest; {
-	case s.judgesHead() && r.Status == StatusInvalid:
+	case s.headEvaluated() && r.Status == StatusInvalid:
 		return s.condition("Validated", isFalse, refusedAs(r), firstOf(r), r.UpdatedAt)
-	case s.judgesHead():
+	case s.headEvaluated():
 		return s.condition("Validated", isTrue, "Succeeded", "no findings", r.UpdatedAt)
-	case s.stands():
+	case s.upToDate():
 		return s.condition("Validated", isTrue, "Succeeded", "no findings", s.Applied.AppliedAt)
 	}
-	return s.condition("Validated", unclear, "Progressing", "the commit of the branch is not validated yet", s.lookedAt(now))
+	return s.condition("Validated", unclear, "Progressing", "the commit of the branch is not validated yet", s.checkedAt(now))
 }
 
-// applied: what the branch names is what is declared.
-func (s SourceState) applied(now time.Time) Condition {
+// applied reports whether the commit of the branch is the applied one.
+func (s SourceState) applied(now time.Time) desired.Condition {
 	r := s.Latest
-	if s.judgesHead() {
+	if s.headEvaluated() {
 		switch r.Status {
 		case StatusInvalid:
 			return s.condition("Applied", isFalse, refusedAs(r), firstOf(r), r.UpdatedAt)
@@ -79,39 +70,39 @@ func (s SourceState) applied(now time.Time) Condition {
 			return s.condition("Applied", isFalse, "Suspended", waitsFor(r), r.UpdatedAt)
 		}
 	}
-	if s.stands() {
+	if s.upToDate() {
 		return s.condition("Applied", isTrue, "Succeeded", fmt.Sprintf("revision %d", s.Applied.Revision), s.Applied.AppliedAt)
 	}
-	return s.condition("Applied", unclear, "Progressing", "the commit of the branch is not validated yet", s.lookedAt(now))
+	return s.condition("Applied", unclear, "Progressing", "the commit of the branch is not validated yet", s.checkedAt(now))
 }
 
-// refusedAs is the reason of a refusal: an empty tree is more likely a wrong folder
-// than a wrong file.
+// refusedAs returns the reason of an invalid revision. An empty tree has its own: its cause is a wrong folder and not a
+// wrong file.
 func refusedAs(r Revision) string {
-	if len(r.Findings) > 0 && r.Findings[0].Code == CodeSourceEmpty {
+	if len(r.Findings) > 0 && r.Findings[0].Code == desired.CodeSourceEmpty {
 		return "SourceEmpty"
 	}
 	return "ValidationFailed"
 }
 
-// stands: the tree that the branch names is applied.
-func (s SourceState) stands() bool {
+// upToDate reports whether the tree of the branch is applied.
+func (s SourceState) upToDate() bool {
 	return s.Applied.Revision > 0 && (s.Applied.TreeHash == s.TreeHash || s.TreeHash == "")
 }
 
-// moves: a commit was seen about which nothing is said yet.
-func (s SourceState) moves() bool {
-	return s.CheckedAt != nil && s.FaultSince == nil && s.GoneAt == nil && s.Head != "" && !s.judgesHead() && !s.stands()
+// headPending reports whether the commit of the branch has no revision yet.
+func (s SourceState) headPending() bool {
+	return s.CheckedAt != nil && s.FaultSince == nil && s.GoneAt == nil && s.Head != "" && !s.headEvaluated() && !s.upToDate()
 }
 
-func (s SourceState) lookedAt(now time.Time) time.Time {
+func (s SourceState) checkedAt(now time.Time) time.Time {
 	if s.CheckedAt == nil {
 		return now
 	}
 	return *s.CheckedAt
 }
 
-func (s SourceState) ready(now time.Time) Condition {
+func (s SourceState) ready(now time.Time) desired.Condition {
 	r := s.Latest
 	switch {
 	case s.GoneAt != nil:
@@ -120,13 +111,13 @@ func (s SourceState) ready(now time.Time) Condition {
 		return s.condition("Ready", isFalse, "Unreachable", s.Fault, *s.FaultSince)
 	case s.CheckedAt == nil:
 		return s.condition("Ready", unclear, "Progressing", "the source was not fetched yet", now)
-	case s.judgesHead() && r.Status == StatusInvalid:
+	case s.headEvaluated() && r.Status == StatusInvalid:
 		return s.condition("Ready", isFalse, "ValidationFailed", firstOf(r), r.UpdatedAt)
-	case s.judgesHead() && r.Status == StatusRejected:
+	case s.headEvaluated() && r.Status == StatusRejected:
 		return s.condition("Ready", isFalse, "Rejected", firstOf(r), r.UpdatedAt)
-	case s.judgesHead() && r.Status == StatusWaiting:
+	case s.headEvaluated() && r.Status == StatusWaiting:
 		return s.condition("Ready", isFalse, "ApprovalRequired", waitsFor(r), r.UpdatedAt)
-	case s.judgesHead() && r.Status == StatusPlanned:
+	case s.headEvaluated() && r.Status == StatusPlanned:
 		return s.condition("Ready", isFalse, "Suspended", waitsFor(r), r.UpdatedAt)
 	case s.Applied.Revision == 0:
 		return s.condition("Ready", unclear, "Progressing", "no revision is applied yet", *s.CheckedAt)
@@ -134,31 +125,17 @@ func (s SourceState) ready(now time.Time) Condition {
 	return s.condition("Ready", isTrue, "Succeeded", fmt.Sprintf("revision %d is applied", s.Applied.Revision), s.Applied.AppliedAt)
 }
 
-// judgesHead: the last word is about what the branch names now, and not about a
-// commit that was taken back.
-func (s SourceState) judgesHead() bool {
+// headEvaluated reports whether the latest revision is that of the branch, and not of a commit that the branch no longer
+// has.
+func (s SourceState) headEvaluated() bool {
 	return s.Latest.Revision > 0 && s.Latest.Commit == s.Head && s.Latest.TreeHash == s.TreeHash
 }
 
-func (s SourceState) condition(kind, status, reason, message string, since time.Time) Condition {
-	return Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.Applied.Revision, LastTransitionTime: since}
+func (s SourceState) condition(kind, status, reason, message string, since time.Time) desired.Condition {
+	return desired.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.Applied.Revision, LastTransitionTime: since}
 }
 
-// RestartRequired says which fields of a declared profile the server has not taken
-// up, since it reads them when it starts; none, and there is no such condition.
-func RestartRequired(o Object, started, declared Environment, since time.Time) (Condition, bool) {
-	fields := NeedsRestart(started, declared)
-	if len(fields) == 0 {
-		return Condition{}, false
-	}
-	return Condition{
-		Type: "RestartRequired", Status: isTrue, Reason: "ProfileChanged", ObservedGeneration: o.Generation, LastTransitionTime: since,
-		Message: "the server has started with other values of " + strings.Join(fields, ", "),
-	}, true
-}
-
-// Lag is for how long the branch has named what is not applied, or has not been
-// seen at all.
+// Lag returns the time for which the branch has had a commit that is not applied, or could not be fetched.
 func (s SourceState) Lag(now time.Time) time.Duration {
 	if c := s.ready(now); s.GoneAt == nil && c.Status == isFalse {
 		return now.Sub(c.LastTransitionTime)

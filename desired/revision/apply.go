@@ -1,4 +1,4 @@
-package desired
+package revision
 
 import (
 	"context"
@@ -6,49 +6,46 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Wait is one reason why a revision waits, and for what.
+// Wait is one reason why a revision waits for an approval.
 type Wait struct {
 	Reason  string   `json:"reason"` // prune_cap, under_allocations, mass_action, diverged, confirm, suspended
 	Message string   `json:"message"`
 	Objects []string `json:"objects"` // Kind/name
 }
 
-// MarshalJSON writes a wait that names no object with an empty list: readers are
-// promised one.
+// MarshalJSON writes an empty list for a wait without objects. The contract requires a list.
 func (w Wait) MarshalJSON() ([]byte, error) {
 	type plain Wait
 	w.Objects = append([]string{}, w.Objects...)
 	return json.Marshal(plain(w))
 }
 
-// WaitSuspended is the one reason that no approval answers: the source is
-// suspended, and what was read of it is only judged.
+// WaitSuspended is the one reason that no approval removes: the source is suspended, and its commits are only validated.
 const WaitSuspended = "suspended"
 
-// Verdict is what a gate says of a difference. Nothing in it: apply.
+// Verdict is the decision of a gate about a difference. An empty verdict lets the difference be applied.
 type Verdict struct {
-	Findings []Finding // it cannot be applied at all
-	Waits    []Wait    // it must be approved first, or resumed
-	Rejected string    // who said no, and why
-	Plan     ids.Plan  // what was shown to whoever decides
+	Findings []desired.Finding // the difference is invalid
+	Waits    []Wait            // the difference needs an approval, or its source is suspended
+	Rejected string            // the user who rejected it, and the reason
+	Plan     ids.Plan          // the plan that the approver has read
 }
 
-// Gate judges a difference, inside the applying transaction.
+// Gate decides about a difference inside the applying transaction.
 type Gate func(ctx context.Context, tx pgx.Tx, d Difference) (Verdict, error)
 
-// Apply makes a snapshot the declared truth of its source: all of it in one
-// transaction that moves one pointer, or nothing. What the gate refuses or holds
-// back is kept as a revision with its findings or waits, and changes nothing
-// else; the same word about the same tree is written once.
+// Apply makes a snapshot the desired state of its source: the whole snapshot in one transaction that moves one pointer, or
+// nothing. A difference that the gate rejects or defers is stored as a revision with its findings or waits and changes
+// nothing else. The same decision about the same tree is written once.
 func (s *Store) Apply(ctx context.Context, snap Snapshot, gate Gate) (Revision, error) {
 	if snap.empty() && !snap.Generated {
 		return Revision{}, errs.New(errs.SpecInvalid, "%s contains no object; an empty tree is rejected because it would remove the fleet", snap.Source)
@@ -89,30 +86,30 @@ func (snap Snapshot) revision() Revision {
 }
 
 func (s *Store) apply(ctx context.Context, tx pgx.Tx, snap Snapshot, gate Gate, rev *Revision) (applied bool, err error) {
-	p, err := s.hold(ctx, tx, snap)
+	p, err := s.lockPointer(ctx, tx, snap)
 	if err != nil {
 		return false, err
 	}
 	rev.Parent = p.Commit
-	d, err := compareIn(ctx, tx, selectSourceLocked, snap)
+	d, err := readDifference(ctx, tx, snap, true)
 	if err != nil {
 		return false, err
 	}
-	if err := lockClaims(ctx, tx, d.written()); err != nil {
+	if err := desired.LockUnique(ctx, tx, d.written()); err != nil {
 		return false, err
 	}
-	if d.Foreign, err = withRivals(ctx, tx, d); err != nil {
+	if d.Foreign, err = conflicts(ctx, tx, d); err != nil {
 		return false, err
 	}
 	rev.Created, rev.Changed, rev.Deleted, rev.Adopted = len(d.Created), len(d.Changed), len(d.Deleted), len(d.Adopted)
-	if err := rev.judge(ctx, tx, d, gate); err != nil || rev.Status != StatusApplied {
+	if err := rev.evaluate(ctx, tx, d, gate); err != nil || rev.Status != StatusApplied {
 		if err == nil {
 			err = s.record(ctx, tx, rev)
 		}
 		return false, err
 	}
 	if d.Empty() && p.Commit == snap.Commit && p.TreeHash == snap.TreeHash && p.Revision > 0 {
-		// Another replica was faster.
+		// Another replica has applied it first.
 		*rev, err = revisionAt(ctx, tx, p.Revision)
 		return false, err
 	}
@@ -131,9 +128,9 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, snap Snapshot, gate Gate, 
 	return true, nil
 }
 
-// hold lets one revision of a source be applied at a time, and refuses one that
-// was read before the source moved.
-func (s *Store) hold(ctx context.Context, tx pgx.Tx, snap Snapshot) (Pointer, error) {
+// lockPointer lets one revision of a source be applied at a time. It rejects a snapshot that was read before the source
+// applied another one.
+func (s *Store) lockPointer(ctx context.Context, tx pgx.Tx, snap Snapshot) (Pointer, error) {
 	if _, err := tx.Exec(ctx, lockSource, snap.Source); err != nil {
 		return Pointer{}, fmt.Errorf("locking source: %w", err)
 	}
@@ -147,13 +144,13 @@ func (s *Store) hold(ctx context.Context, tx pgx.Tx, snap Snapshot) (Pointer, er
 	return p, nil
 }
 
-// judge asks what stands against the difference.
-func (r *Revision) judge(ctx context.Context, tx pgx.Tx, d Difference, gate Gate) error {
+// evaluate sets the status of the revision from the conflicts of the difference and the decision of the gate.
+func (r *Revision) evaluate(ctx context.Context, tx pgx.Tx, d Difference, gate Gate) error {
 	var v Verdict
 	if gate != nil && len(d.Foreign) == 0 {
 		var err error
 		if v, err = gate(ctx, tx, d); err != nil {
-			return fmt.Errorf("judging the revision: %w", err)
+			return fmt.Errorf("evaluating the revision: %w", err)
 		}
 	}
 	r.Findings, r.Waits, r.Plan = slices.Concat(d.Foreign, v.Findings), v.Waits, v.Plan
@@ -162,7 +159,7 @@ func (r *Revision) judge(ctx context.Context, tx pgx.Tx, d Difference, gate Gate
 		r.Status = StatusInvalid
 	case v.Rejected != "":
 		r.Status = StatusRejected
-		r.Findings = []Finding{{Code: CodeRejected, Path: r.Repository, Message: v.Rejected}}
+		r.Findings = []desired.Finding{{Code: desired.CodeRejected, Path: r.Repository, Message: v.Rejected}}
 	case slices.ContainsFunc(v.Waits, func(w Wait) bool { return w.Reason != WaitSuspended }):
 		r.Status = StatusWaiting
 	case len(v.Waits) > 0:
@@ -171,22 +168,22 @@ func (r *Revision) judge(ctx context.Context, tx pgx.Tx, d Difference, gate Gate
 	return nil
 }
 
-// Preview is what applying a snapshot would change, and writes nothing.
+// Preview returns the difference that applying a snapshot would make. It writes nothing.
 func (s *Store) Preview(ctx context.Context, q pg.Queryer, snap Snapshot) (Difference, error) {
-	d, err := compareIn(ctx, q, selectSource, snap)
+	d, err := readDifference(ctx, q, snap, false)
 	if err != nil {
 		return Difference{}, err
 	}
-	d.Foreign, err = withRivals(ctx, q, d)
+	d.Foreign, err = conflicts(ctx, q, d)
 	return d, err
 }
 
-// Refuse records that a commit was not even compared; the last good one stays.
-func (s *Store) Refuse(ctx context.Context, snap Snapshot, findings []Finding) (Revision, error) {
+// Refuse records a commit that failed validation. The applied revision stays in effect.
+func (s *Store) Refuse(ctx context.Context, snap Snapshot, findings []desired.Finding) (Revision, error) {
 	rev := snap.revision()
 	rev.Status, rev.Objects, rev.Findings = StatusInvalid, 0, findings
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		p, err := s.hold(ctx, tx, snap)
+		p, err := s.lockPointer(ctx, tx, snap)
 		if err != nil {
 			return err
 		}
@@ -196,7 +193,9 @@ func (s *Store) Refuse(ctx context.Context, snap Snapshot, findings []Finding) (
 	return rev, err
 }
 
-func compareIn(ctx context.Context, q pg.Queryer, sql string, snap Snapshot) (Difference, error) {
+// readDifference compares a snapshot with the stored objects. With lock it locks those objects until the
+// transaction ends.
+func readDifference(ctx context.Context, q pg.Queryer, snap Snapshot, lock bool) (Difference, error) {
 	names := make([]string, 0, len(snap.Objects)+len(snap.Removed))
 	for _, o := range snap.Objects {
 		names = append(names, o.Name)
@@ -204,57 +203,38 @@ func compareIn(ctx context.Context, q pg.Queryer, sql string, snap Snapshot) (Di
 	for _, n := range snap.Removed {
 		names = append(names, n.Name)
 	}
-	rows, err := q.Query(ctx, sql, snap.Source, names, snap.Base == "")
+	stored, err := desired.OfSource(ctx, q, snap.Source, names, snap.Base == "", lock)
 	if err != nil {
-		return Difference{}, fmt.Errorf("reading declared objects: %w", err)
+		return Difference{}, err
 	}
-	have, err := pgx.CollectRows(rows, scanObject)
-	if err != nil {
-		return Difference{}, fmt.Errorf("reading declared objects: %w", err)
-	}
-	return Compare(have, snap), nil
+	return Compare(stored, snap), nil
 }
 
 func write(ctx context.Context, tx pgx.Tx, snap Snapshot, d Difference) error {
-	text, err := json.Marshal(rowsOf(d.written()))
-	if err != nil {
-		return fmt.Errorf("encoding revision: %w", err)
-	}
-	gone := make([]uuid.UUID, len(d.Deleted))
-	for i, o := range d.Deleted {
-		gone[i] = o.UID.UUID
-	}
-	if _, err := tx.Exec(ctx, upsertSource, text, snap.Repository, snap.Commit, snap.Source); err != nil {
+	from := desired.Source{Owner: desired.OwnerGit, Name: snap.Source, Repository: snap.Repository, Commit: snap.Commit}
+	if err := desired.PutOfSource(ctx, tx, from, d.written()); err != nil {
 		return fmt.Errorf("writing revision: %w", err)
 	}
-	if _, err := tx.Exec(ctx, buryObjects, gone, "removed by a revision"); err != nil {
-		return fmt.Errorf("removing what the revision dropped: %w", err)
+	if err := desired.DeleteAll(ctx, tx, d.Deleted, "removed by a revision"); err != nil {
+		return fmt.Errorf("removing objects that the revision no longer contains: %w", err)
 	}
 	return nil
 }
 
-// row is an object as upsertSource takes it.
-type row struct {
-	UID         uuid.UUID         `json:"uid"`
-	Kind        Kind              `json:"kind"`
-	Scope       string            `json:"scope"`
-	Name        string            `json:"name"`
-	Labels      map[string]string `json:"labels"`
-	Annotations map[string]string `json:"annotations"`
-	Spec        json.RawMessage   `json:"spec"`
-	SpecHash    string            `json:"spec_hash"`
-	Path        string            `json:"path"`
-	Line        int               `json:"line"`
-	Col         int               `json:"col"`
+// Conflicts returns the findings that prevent a difference: the names that belong to other owners, and what it would
+// define a second time.
+func (*Store) Conflicts(ctx context.Context, q pg.Queryer, d Difference) ([]desired.Finding, error) {
+	return conflicts(ctx, q, d)
 }
 
-func rowsOf(objects []Object) []row {
-	rows := make([]row, 0, len(objects)) // a revision may only remove
-	for _, o := range objects {
-		rows = append(rows, row{
-			orNew(o.UID).UUID, o.Kind, o.Scope, o.Name, object(o.Labels), object(o.Annotations), o.Spec, Hash(o.Spec),
-			o.Source.Path, o.Source.Line, o.Source.Column,
-		})
+func conflicts(ctx context.Context, q pg.Queryer, d Difference) ([]desired.Finding, error) {
+	replaced := map[ids.Object]bool{} // deleted, or written again and compared as what they become
+	for _, o := range d.Deleted {
+		replaced[o.UID] = true
 	}
-	return rows
+	for _, p := range slices.Concat(d.Changed, d.Adopted) {
+		replaced[p.Old.UID] = true
+	}
+	found, err := desired.Duplicates(ctx, q, d.written(), func(o desired.Object) bool { return replaced[o.UID] })
+	return slices.Concat(d.Foreign, found), err
 }

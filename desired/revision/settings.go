@@ -1,4 +1,4 @@
-package desired
+package revision
 
 import (
 	"context"
@@ -12,8 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// SourceSettings is how a source was declared: forge, access, verification. For
-// whoever may not read what became of it.
+// SourceSettings reads the forge, access and verification of a source. The role of the workers may not read its state.
 func (s *Store) SourceSettings(ctx context.Context, q pg.Queryer, name string) (json.RawMessage, error) {
 	var settings json.RawMessage
 	err := q.QueryRow(ctx, selectSettings, name).Scan(&settings)

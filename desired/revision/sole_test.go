@@ -1,4 +1,4 @@
-package desired_test
+package revision_test
 
 import (
 	"slices"
@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
@@ -27,7 +28,7 @@ var claims = []struct {
 	{desired.KindEnvironment, `{}`, "only_one", "kind"},
 }
 
-func from(source string, snap desired.Snapshot) desired.Snapshot {
+func from(source string, snap revision.Snapshot) revision.Snapshot {
 	snap.Source, snap.Repository, snap.Objects = source, source, slices.Clone(snap.Objects)
 	for i := range snap.Objects {
 		snap.Objects[i].Source.Name, snap.Objects[i].Source.Repository = source, source
@@ -47,7 +48,7 @@ func TestOnlyOneSaysIt(t *testing.T) {
 				t.Helper()
 				snap := from("other", second)
 				rev := b.apply(snap)
-				if rev.Status != desired.StatusInvalid || len(rev.Findings) != 1 {
+				if rev.Status != revision.StatusInvalid || len(rev.Findings) != 1 {
 					t.Fatalf("%s: %+v", rev.Status, rev.Findings)
 				}
 				f := rev.Findings[0]
@@ -60,11 +61,11 @@ func TestOnlyOneSaysIt(t *testing.T) {
 				}
 			}
 			b := on(t, pgtest.Clone(t)) // of its own: whoever claims anything holds a lock
-			if _, err := b.put(declare(c.kind, "first", c.spec)); err != nil {
+			if err := b.put(declare(c.kind, "first", c.spec)); err != nil {
 				t.Fatal(err)
 			}
 			refused(b, "the API owns")
-			if _, err := b.put(declare(c.kind, "second", c.spec)); errs.CodeOf(err) != errs.SpecInvalid || !strings.Contains(err.Error(), "/first already, which the API owns") {
+			if err := b.put(declare(c.kind, "second", c.spec)); errs.CodeOf(err) != errs.SpecInvalid || !strings.Contains(err.Error(), "/first already, which the API owns") {
 				t.Errorf("%v", err)
 			}
 			b = on(t, pgtest.Clone(t))
@@ -92,7 +93,7 @@ func TestOnlyOneOfTwoAtOnce(t *testing.T) {
 	refused := make(chan error, 2)
 	for _, name := range []string{"a", "b"} {
 		all.Go(func() {
-			_, err := b.put(declare(desired.KindPolicy, name, claims[0].spec))
+			err := b.put(declare(desired.KindPolicy, name, claims[0].spec))
 			refused <- err
 		})
 	}

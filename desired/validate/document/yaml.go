@@ -1,4 +1,4 @@
-package validate
+package document
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,40 +20,38 @@ import (
 // deepest is more than any kind needs. Deeper nesting is a trap for readers.
 const deepest = 32
 
-// yamlFile reads the documents of a stream. It translates the nodes of the parser itself, because a
-// decoder would already have guessed: 012 would be ten, an alias would be expanded, a repeated key
-// would win or lose.
-func yamlFile(c *Checker, name string, src []byte) part {
-	p := part{}
-	y := yamlReader{lines: linesOf(name, src), src: src}
-
-	d := yaml.NewDecoder(bytes.NewReader(src))
-	for len(p.findings) < mostFindings {
-		var document yaml.Node
-		err := d.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return p
-		}
-		if err != nil {
-			at, message := y.syntax(err)
-			return p.failAt(desired.CodeYAMLSyntax, at, "", message, "")
-		}
-		if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
-			continue // nothing between two separators
-		}
-		n := y.node(document.Content[0], 0)
-		if len(y.findings) > 0 {
-			p.fail(y.findings)
+// ReadYAML reads the documents of a stream, each with the findings that prevent its validation. A syntax error ends the
+// stream. It translates the nodes of the parser itself, because a decoder would already have guessed: 012 would be ten,
+// an alias would be expanded, a repeated key would win or lose.
+func ReadYAML(text Lines, src []byte) iter.Seq2[*Node, []desired.Finding] {
+	return func(yield func(*Node, []desired.Finding) bool) {
+		d := yaml.NewDecoder(bytes.NewReader(src))
+		y := yamlReader{lines: text, src: src}
+		for {
+			var document yaml.Node
+			err := d.Decode(&document)
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				at, message := y.syntax(err)
+				yield(nil, []desired.Finding{at.Finding(desired.CodeYAMLSyntax, "", "", message, "")})
+				return
+			case len(document.Content) == 0 || document.Content[0].Tag == "!!null":
+				continue // nothing between two separators
+			}
+			n := y.node(document.Content[0], 0)
+			findings := y.findings
 			y.findings = nil
-			continue
+			if !yield(&n, findings) {
+				return
+			}
 		}
-		c.document(&p, &n, y.lines)
 	}
-	return p
 }
 
 type yamlReader struct {
-	lines    lines
+	lines    Lines
 	src      []byte
 	findings []desired.Finding
 
@@ -63,8 +62,8 @@ type yamlReader struct {
 }
 
 // node translates a node of the parser, or records why it cannot.
-func (y *yamlReader) node(n *yaml.Node, depth int) node {
-	to := node{at: y.spot(n)}
+func (y *yamlReader) node(n *yaml.Node, depth int) Node {
+	to := Node{At: y.spot(n)}
 	switch {
 	case depth > deepest:
 		y.fault(desired.CodeTooDeep, n, "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
@@ -72,15 +71,15 @@ func (y *yamlReader) node(n *yaml.Node, depth int) node {
 		// A few lines of aliases can stand for gigabytes.
 		y.fault(desired.CodeAliasLimit, n, "", "uses an anchor or alias", "the value written out; repetition belongs in CUE files")
 	case n.Kind == yaml.MappingNode && n.ShortTag() == "!!map":
-		to.value = y.mapping(n, depth)
+		to.Value = y.mapping(n, depth)
 	case n.Kind == yaml.SequenceNode && n.ShortTag() == "!!seq":
-		items := make([]node, len(n.Content))
+		items := make([]Node, len(n.Content))
 		for i, item := range n.Content {
 			items[i] = y.node(item, depth+1)
 		}
-		to.value = items
+		to.Value = items
 	case n.Kind == yaml.ScalarNode:
-		to.value = y.scalar(n)
+		to.Value = y.scalar(n)
 	default:
 		y.fault(desired.CodeYAMLTag, n, "", "has the tag "+strconv.Quote(n.Tag), "plain YAML without tags")
 	}
@@ -88,8 +87,8 @@ func (y *yamlReader) node(n *yaml.Node, depth int) node {
 }
 
 // spot counts bytes where the parser counts characters.
-func (y *yamlReader) spot(n *yaml.Node) spot {
-	at := spot{int32(n.Line), int32(n.Column)} //nolint:gosec // files are far below 2 GiB
+func (y *yamlReader) spot(n *yaml.Node) Spot {
+	at := Spot{int32(n.Line), int32(n.Column)} //nolint:gosec // files are far below 2 GiB
 	if n.Line < 1 || n.Line > len(y.lines.starts) {
 		return at
 	}
@@ -101,12 +100,12 @@ func (y *yamlReader) spot(n *yaml.Node) spot {
 		_, size := utf8.DecodeRune(y.src[y.offset:])
 		y.offset += size
 	}
-	at.column = int32(y.offset - begin + 1) //nolint:gosec // files are far below 2 GiB
+	at.Column = int32(y.offset - begin + 1) //nolint:gosec // files are far below 2 GiB
 	return at
 }
 
-func (y *yamlReader) mapping(n *yaml.Node, depth int) []member {
-	members := make([]member, 0, len(n.Content)/2)
+func (y *yamlReader) mapping(n *yaml.Node, depth int) []Member {
+	members := make([]Member, 0, len(n.Content)/2)
 	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -119,7 +118,7 @@ func (y *yamlReader) mapping(n *yaml.Node, depth int) []member {
 			continue
 		}
 		first[key.Value] = key.Line
-		members = append(members, member{key.Value, y.spot(key), y.node(value, depth+1)})
+		members = append(members, Member{key.Value, y.spot(key), y.node(value, depth+1)})
 	}
 	return members
 }
@@ -169,23 +168,23 @@ func (y *yamlReader) float(n *yaml.Node) any {
 }
 
 func (y *yamlReader) fault(code string, n *yaml.Node, field, message, expected string) {
-	y.findings = append(y.findings, y.spot(n).in(y.lines.path).finding(code, "", field, message, expected))
+	y.findings = append(y.findings, y.spot(n).In(y.lines.Path).Finding(code, "", field, message, expected))
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
 // syntax finds the place of a syntax error, of which the parser tells only a line.
-func (y *yamlReader) syntax(err error) (place, string) {
-	at := place{y.lines.path, 1, 1}
+func (y *yamlReader) syntax(err error) (Place, string) {
+	at := Place{y.lines.Path, 1, 1}
 	m := yamlLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
 	if m == nil {
 		return at, err.Error()
 	}
 	if line, err := strconv.Atoi(m[1]); err == nil {
-		at.line = line
+		at.Line = line
 		lines := bytes.Split(y.src, []byte("\n"))
 		if line <= len(lines) {
-			at.column = 1 + len(lines[line-1]) - len(bytes.TrimLeft(lines[line-1], " "))
+			at.Column = 1 + len(lines[line-1]) - len(bytes.TrimLeft(lines[line-1], " "))
 		}
 	}
 	return at, m[2]

@@ -1,4 +1,4 @@
-package desired_test
+package revision_test
 
 import (
 	"context"
@@ -13,12 +13,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
 // part is what differs from a tree: a snapshot at the cost of what changed.
-func part(commit, base string, total int, removed []string, objects ...desired.Object) desired.Snapshot {
+func part(commit, base string, total int, removed []string, objects ...desired.Object) revision.Snapshot {
 	s := snapshot(commit, objects...)
 	s.Base, s.Total = base, total
 	for _, n := range removed {
@@ -33,10 +34,10 @@ func TestPartEqualsWhole(t *testing.T) {
 	t.Parallel()
 	whole, parts := setup(t), on(t, pgtest.Clone(t))
 	var had [2]int
-	gate := func(i int) desired.Gate {
-		return func(_ context.Context, _ pgx.Tx, d desired.Difference) (desired.Verdict, error) {
+	gate := func(i int) revision.Gate {
+		return func(_ context.Context, _ pgx.Tx, d revision.Difference) (revision.Verdict, error) {
 			had[i] = d.Had()
-			return desired.Verdict{}, nil
+			return revision.Verdict{}, nil
 		}
 	}
 	for _, b := range []*bundle{whole, parts} {
@@ -70,7 +71,7 @@ func TestSlowerReaderIsRefused(t *testing.T) {
 	diff := pgtest.Diff(t, b.db)
 	late := snapshot("c3", many(2, nil)...)
 	late.Since = &first.Revision
-	for _, snap := range []desired.Snapshot{late, part("c3", "tree-c1", 3, nil, many(1, nil)...)} {
+	for _, snap := range []revision.Snapshot{late, part("c3", "tree-c1", 3, nil, many(1, nil)...)} {
 		if _, err := b.Apply(b.ctx, snap, nil); errs.CodeOf(err) != errs.Conflict || diff() != "" {
 			t.Errorf("%v\n%s", err, diff())
 		}
@@ -145,7 +146,7 @@ func TestSuspendAndOfferEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.apply(snapshot("c1", sku("theirs", `{}`)))
-	if err := b.DeclareSources(b.ctx, desired.DeclaredByServer, []desired.SourceSpec{{Name: "fleet", Repository: repo, Ref: "main", Dirs: []string{"."}, Settings: []byte(`{}`)}}); err != nil {
+	if err := b.DeclareSources(b.ctx, revision.DeclaredByServer, []revision.SourceSpec{{Name: "fleet", Repository: repo, Ref: "main", Dirs: []string{"."}, Settings: []byte(`{}`)}}); err != nil {
 		t.Fatal(err)
 	}
 	name := desired.Name{Kind: desired.KindSKU, Name: "theirs"}
@@ -166,21 +167,21 @@ func TestSuspendAndOfferEnd(t *testing.T) {
 		t.Errorf("%+v, %v", o.Suspended, err)
 	}
 	b.do(func(tx pgx.Tx) error {
-		_, err := b.Offer(b.ctx, tx, name, "fleet", 0)
+		_, err := b.OfferAdoption(b.ctx, tx, name, "fleet", 0)
 		if errs.CodeOf(err) != errs.Conflict {
 			t.Errorf("offered to whom it belongs: %v", err)
 		}
-		_, err = b.Offer(b.ctx, tx, name, "nowhere", 0)
+		_, err = b.OfferAdoption(b.ctx, tx, name, "nowhere", 0)
 		if errs.CodeOf(err) != errs.NotFound {
 			t.Errorf("offered to nobody: %v", err)
 		}
-		o, err := b.Take(b.ctx, tx, name, 0)
+		o, err := b.AdoptToAPI(b.ctx, tx, name, 0)
 		if err == nil {
-			_, again := b.Take(b.ctx, tx, name, o.ResourceVersion)
+			_, again := b.AdoptToAPI(b.ctx, tx, name, o.ResourceVersion)
 			if errs.CodeOf(again) != errs.Conflict {
 				t.Errorf("taken twice: %v", again)
 			}
-			o, err = b.Offer(b.ctx, tx, name, "fleet", o.ResourceVersion)
+			o, err = b.OfferAdoption(b.ctx, tx, name, "fleet", o.ResourceVersion)
 		}
 		if err == nil && (o.Adopt == nil || o.Adopt.Source != "fleet" || o.Adopt.Until.Before(time.Now().Add(23*time.Hour))) {
 			t.Errorf("%+v", o.Adopt)
@@ -190,7 +191,7 @@ func TestSuspendAndOfferEnd(t *testing.T) {
 	b.exec(`UPDATE desired_objects SET adopt_until = now()`)
 	late := snapshot("c2", sku("theirs", `{}`))
 	late.Source = "fleet"
-	if rev, err := b.Apply(b.ctx, late, nil); err != nil || rev.Status != desired.StatusInvalid || rev.Findings[0].Code != desired.CodeManagedByAPI {
+	if rev, err := b.Apply(b.ctx, late, nil); err != nil || rev.Status != revision.StatusInvalid || rev.Findings[0].Code != desired.CodeManagedByAPI {
 		t.Errorf("an offer that ran out: %+v, %v", rev, err)
 	}
 }
@@ -201,7 +202,7 @@ func TestRecordIsPartOfIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var told []string
-	b.Record = func(_ context.Context, _ pgx.Tx, r desired.Revision) error {
+	b.Record = func(_ context.Context, _ pgx.Tx, r revision.Revision) error {
 		told = append(told, fmt.Sprintf("%s %d/%d", r.Status, r.Revision, r.Version))
 		return nil
 	}
@@ -216,7 +217,7 @@ func TestRecordIsPartOfIt(t *testing.T) {
 	if got := strings.Join(told, ", "); got != want {
 		t.Errorf("told %s, want %s", got, want)
 	}
-	b.Record = func(context.Context, pgx.Tx, desired.Revision) error { return errors.New("broken") }
+	b.Record = func(context.Context, pgx.Tx, revision.Revision) error { return errors.New("broken") }
 	b.unmark()
 	diff := pgtest.Diff(t, b.db)
 	if _, err := b.Apply(b.ctx, snapshot("c3", many(11, nil)...), nil); err == nil || diff() != "" {
@@ -230,64 +231,64 @@ func TestConditions(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	before := now.Add(-time.Minute)
-	good := desired.SourceState{
-		SourceSpec: desired.SourceSpec{Name: "fleet"}, Head: "c1", TreeHash: "t1", CheckedAt: &now, FetchedAt: &now,
-		Applied: desired.Pointer{Revision: 7, Commit: "c1", TreeHash: "t1", AppliedAt: before},
+	good := revision.SourceState{
+		SourceSpec: revision.SourceSpec{Name: "fleet"}, Head: "c1", TreeHash: "t1", CheckedAt: &now, FetchedAt: &now,
+		Applied: revision.Pointer{Revision: 7, Commit: "c1", TreeHash: "t1", AppliedAt: before},
 	}
-	judged := func(status, code string) func(*desired.SourceState) {
-		return func(s *desired.SourceState) {
+	judged := func(status, code string) func(*revision.SourceState) {
+		return func(s *revision.SourceState) {
 			s.Head, s.TreeHash = "c2", "t2"
-			s.Latest = desired.Revision{Revision: 8, Commit: "c2", TreeHash: "t2", Status: status, UpdatedAt: before, Waits: []desired.Wait{{Message: "removes much"}}, Findings: []desired.Finding{{Code: code, Path: "a.cue", Line: 3, Column: 1, Message: "no"}}}
+			s.Latest = revision.Revision{Revision: 8, Commit: "c2", TreeHash: "t2", Status: status, UpdatedAt: before, Waits: []revision.Wait{{Message: "removes much"}}, Findings: []desired.Finding{{Code: code, Path: "a.cue", Line: 3, Column: 1, Message: "no"}}}
 		}
 	}
 	const fetched, valid, stands = "SourceFetched True Succeeded", "Validated True Succeeded", "Applied True Succeeded"
 	for name, c := range map[string]struct {
-		change func(*desired.SourceState)
+		change func(*revision.SourceState)
 		ready  string // with its message
 		steps  string
 		beside string
 		lag    time.Duration
 	}{
-		"applied": {func(*desired.SourceState) {}, "Ready True Succeeded: revision 7 is applied", fetched + ", " + valid + ", " + stands, "", 0},
+		"applied": {func(*revision.SourceState) {}, "Ready True Succeeded: revision 7 is applied", fetched + ", " + valid + ", " + stands, "", 0},
 		"unseen": {
-			func(s *desired.SourceState) { *s = desired.SourceState{} }, "Ready Unknown Progressing: the source was not fetched yet",
+			func(s *revision.SourceState) { *s = revision.SourceState{} }, "Ready Unknown Progressing: the source was not fetched yet",
 			"SourceFetched Unknown Progressing, Validated Unknown Progressing, Applied Unknown Progressing", "", 0,
 		},
 		"nothing": {
-			func(s *desired.SourceState) { s.Applied = desired.Pointer{} }, "Ready Unknown Progressing: no revision is applied yet",
+			func(s *revision.SourceState) { s.Applied = revision.Pointer{} }, "Ready Unknown Progressing: no revision is applied yet",
 			fetched + ", Validated Unknown Progressing, Applied Unknown Progressing", "Reconciling True Progressing", 0,
 		},
 		"invalid": {
-			judged(desired.StatusInvalid, desired.CodeUnknownField), "Ready False ValidationFailed: a.cue:3:1: no",
+			judged(revision.StatusInvalid, desired.CodeUnknownField), "Ready False ValidationFailed: a.cue:3:1: no",
 			fetched + ", Validated False ValidationFailed, Applied False ValidationFailed", "", time.Minute,
 		},
 		"empty": {
-			judged(desired.StatusInvalid, desired.CodeSourceEmpty), "Ready False ValidationFailed: a.cue:3:1: no",
+			judged(revision.StatusInvalid, desired.CodeSourceEmpty), "Ready False ValidationFailed: a.cue:3:1: no",
 			fetched + ", Validated False SourceEmpty, Applied False SourceEmpty", "", time.Minute,
 		},
 		"rejected": {
-			judged(desired.StatusRejected, desired.CodeRejected), "Ready False Rejected: a.cue:3:1: no", fetched + ", " + valid + ", Applied False Rejected", "", time.Minute,
+			judged(revision.StatusRejected, desired.CodeRejected), "Ready False Rejected: a.cue:3:1: no", fetched + ", " + valid + ", Applied False Rejected", "", time.Minute,
 		},
 		"waits": {
-			judged(desired.StatusWaiting, ""), "Ready False ApprovalRequired: revision 8 waits: removes much",
+			judged(revision.StatusWaiting, ""), "Ready False ApprovalRequired: revision 8 waits: removes much",
 			fetched + ", " + valid + ", Applied False ApprovalRequired", "AwaitingApproval True ApprovalRequired", time.Minute,
 		},
 		"planned": {
-			judged(desired.StatusPlanned, ""), "Ready False Suspended: revision 8 waits: removes much", fetched + ", " + valid + ", Applied False Suspended", "", time.Minute,
+			judged(revision.StatusPlanned, ""), "Ready False Suspended: revision 8 waits: removes much", fetched + ", " + valid + ", Applied False Suspended", "", time.Minute,
 		},
-		"taken back": {func(s *desired.SourceState) {
-			judged(desired.StatusInvalid, "")(s)
+		"taken back": {func(s *revision.SourceState) {
+			judged(revision.StatusInvalid, "")(s)
 			s.Head, s.TreeHash = "c1", "t1"
 		}, "Ready True Succeeded: revision 7 is applied", fetched + ", " + valid + ", " + stands, "", 0},
 		"away": {
-			func(s *desired.SourceState) { s.Fault, s.FaultSince = "gives no answer", &before }, "Ready False Unreachable: gives no answer",
+			func(s *revision.SourceState) { s.Fault, s.FaultSince = "gives no answer", &before }, "Ready False Unreachable: gives no answer",
 			"SourceFetched False Unreachable, " + valid + ", " + stands, "Stalled True Unreachable", time.Minute,
 		},
 		"gone": {
-			func(s *desired.SourceState) { s.GoneAt = &before }, "Ready False SourceRemoved: the source is no longer configured; its objects stay unchanged",
+			func(s *revision.SourceState) { s.GoneAt = &before }, "Ready False SourceRemoved: the source is no longer configured; its objects stay unchanged",
 			fetched + ", " + valid + ", " + stands, "", 0,
 		},
-		"suspended": {func(s *desired.SourceState) {
+		"suspended": {func(s *revision.SourceState) {
 			s.Suspended = &desired.Suspension{By: "user:bo", Reason: "incident", At: before}
 		}, "Ready True Succeeded: revision 7 is applied", fetched + ", " + valid + ", " + stands, "Suspended True Suspended", 0},
 	} {
@@ -303,7 +304,7 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %s, then %q, lag %s", name, ready, said[1:], s.Lag(now))
 		}
 	}
-	if text, err := json.Marshal(desired.Wait{Reason: "diverged", Message: "rewritten"}); err != nil || string(text) != `{"reason":"diverged","message":"rewritten","objects":[]}` {
+	if text, err := json.Marshal(revision.Wait{Reason: "diverged", Message: "rewritten"}); err != nil || string(text) != `{"reason":"diverged","message":"rewritten","objects":[]}` {
 		t.Errorf("a wait that names nothing: %s, %v", text, err)
 	}
 	o := desired.Object{Generation: 4}

@@ -1,4 +1,4 @@
-package desired
+package revision
 
 import (
 	"context"
@@ -12,22 +12,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Written is when a declaration was made and last changed, and by which revision
-// where one did it.
+// Written contains the times at which an object was created and last changed, and the revision of the change.
 type Written struct {
 	CreatedAt, UpdatedAt time.Time
-	Revision             int64 // 0: the API, or a revision that is no longer kept
+	Revision             int64 // 0: the API, or a revision that was deleted
 	Status, Author       string
 	Message              string
 }
 
-// Last reads an object by name as it is declared, or as it was last while what
-// is left of it disappears: how that goes is what somebody then asks.
-func (s *Store) Last(ctx context.Context, kind Kind, scope, name string) (Object, error) {
-	return scanOne(s.DB.Query(ctx, selectLast, kind, scope, name))
-}
-
-// Written reads it for one object.
+// Written reads when and by which revision an object was changed.
 func (s *Store) Written(ctx context.Context, q pg.Queryer, uid ids.Object) (w Written, err error) {
 	rows, err := q.Query(ctx, selectWritten, uid)
 	if err != nil {

@@ -1,4 +1,4 @@
-package validate
+package document
 
 import (
 	"bytes"
@@ -17,44 +17,11 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// jsonFile reads one document, or a list of them.
-func jsonFile(c *Checker, name string, src []byte) part {
-	p := part{}
-	text := linesOf(name, src)
-	root, findings := readJSON(text, src)
-	if len(findings) > 0 {
-		return p.fail(findings)
-	}
-	documents := []node{root}
-	if list, ok := root.value.([]node); ok {
-		documents = list
-	}
-	for i := range documents {
-		if len(p.findings) >= mostFindings {
-			break
-		}
-		c.document(&p, &documents[i], text)
-	}
-	return p
-}
-
-// document validates one document. The JSON Schema accepts it, or CUE finds out what is wrong with it.
-func (c *Checker) document(p *part, n *node, text lines) {
-	at := n.at.in(text.path)
-	if o, ok := c.accepted(n, at); ok {
-		p.keep(o)
-	} else if f := n.unfit(at); f != nil {
-		p.fail([]desired.Finding{*f})
-	} else {
-		p.keep(c.data(text.expr(n), at))
-	}
-}
-
 // mostDigits is more than any number needs. CUE reads a number in time by the square of its digits.
 const mostDigits = 400
 
-// readJSON reads one document that takes all of src.
-func readJSON(text lines, src []byte) (node, []desired.Finding) {
+// ReadJSON reads one document that takes all of src.
+func ReadJSON(text Lines, src []byte) (Node, []desired.Finding) {
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.UseNumber()
 	r := &jsonReader{d: d, src: src, lines: text}
@@ -76,8 +43,8 @@ func readJSON(text lines, src []byte) (node, []desired.Finding) {
 	if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
 		offset = int(syntax.Offset) - 1
 	}
-	at := text.place(max(0, min(offset, len(src))))
-	return root, []desired.Finding{at.finding(desired.CodeJSONSyntax, "", "", err.Error(), "JSON")}
+	at := text.Place(max(0, min(offset, len(src))))
+	return root, []desired.Finding{at.Finding(desired.CodeJSONSyntax, "", "", err.Error(), "JSON")}
 }
 
 // errRejected ends the reading of a document. The finding is there already.
@@ -88,7 +55,7 @@ var errRejected = errors.New("rejected")
 type jsonReader struct {
 	d        *json.Decoder
 	src      []byte
-	lines    lines
+	lines    Lines
 	findings []desired.Finding
 }
 
@@ -101,32 +68,32 @@ func (r *jsonReader) token() (t json.Token, from, to int, err error) {
 }
 
 func (r *jsonReader) reject(offset int, code, message, expected string) error {
-	r.findings = []desired.Finding{r.lines.place(offset).finding(code, "", "", message, expected)}
+	r.findings = []desired.Finding{r.lines.Place(offset).Finding(code, "", "", message, expected)}
 	return errRejected
 }
 
-func (r *jsonReader) value(depth int) (node, error) {
+func (r *jsonReader) value(depth int) (Node, error) {
 	t, from, to, err := r.token()
 	if err != nil {
-		return node{}, err
+		return Node{}, err
 	}
-	n := node{at: r.lines.spot(from), value: t}
+	n := Node{At: r.lines.spot(from), Value: t}
 	switch t := t.(type) {
 	case json.Delim:
 		if depth == deepest {
 			return n, r.reject(from, desired.CodeTooDeep, fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
 		}
 		if t == '{' {
-			n.value, err = r.object(depth + 1)
+			n.Value, err = r.object(depth + 1)
 		} else {
-			n.value, err = r.list(depth + 1)
+			n.Value, err = r.list(depth + 1)
 		}
 	case json.Number:
 		if len(t) > mostDigits {
 			return n, r.reject(from, desired.CodeAmbiguousValue, fmt.Sprintf("is a number of more than %d digits", mostDigits), "a number that readers can hold")
 		}
 		if t == "-0" {
-			n.value = json.Number("0")
+			n.Value = json.Number("0")
 		}
 	case string:
 		err = r.whole(t, from, to)
@@ -134,8 +101,8 @@ func (r *jsonReader) value(depth int) (node, error) {
 	return n, err
 }
 
-func (r *jsonReader) list(depth int) ([]node, error) {
-	items := []node{}
+func (r *jsonReader) list(depth int) ([]Node, error) {
+	items := []Node{}
 	for r.d.More() {
 		item, err := r.value(depth)
 		if err != nil {
@@ -147,29 +114,29 @@ func (r *jsonReader) list(depth int) ([]node, error) {
 	return items, err
 }
 
-func (r *jsonReader) object(depth int) ([]member, error) {
-	members, seen := []member{}, map[string]bool{}
+func (r *jsonReader) object(depth int) ([]Member, error) {
+	members, seen := []Member{}, map[string]bool{}
 	for r.d.More() {
 		key, from, to, err := r.token()
 		if err != nil {
 			return nil, err
 		}
-		m := member{at: r.lines.spot(from)}
-		m.name, _ = key.(string) // the decoder returns no other key
-		if err := r.whole(m.name, from, to); err != nil {
+		m := Member{At: r.lines.spot(from)}
+		m.Name, _ = key.(string) // the decoder returns no other key
+		if err := r.whole(m.Name, from, to); err != nil {
 			return nil, err
 		}
-		if !ast.StringLabelNeedsQuoting(m.name) {
-			m.at.column++ // behind the quote, where CUE places the name of a JSON file
+		if !ast.StringLabelNeedsQuoting(m.Name) {
+			m.At.Column++ // behind the quote, where CUE places the name of a JSON file
 		}
-		if m.value, err = r.value(depth); err != nil {
+		if m.Value, err = r.value(depth); err != nil {
 			return nil, err
 		}
-		if seen[m.name] {
-			r.findings = append(r.findings, m.at.in(r.lines.path).finding(desired.CodeDuplicateKey, "", m.name, "the key stands twice in one object", "each key once"))
+		if seen[m.Name] {
+			r.findings = append(r.findings, m.At.In(r.lines.Path).Finding(desired.CodeDuplicateKey, "", m.Name, "the key stands twice in one object", "each key once"))
 			continue
 		}
-		seen[m.name] = true
+		seen[m.Name] = true
 		members = append(members, m)
 	}
 	_, _, _, err := r.token()

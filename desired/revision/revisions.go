@@ -1,4 +1,4 @@
-package desired
+package revision
 
 import (
 	"context"
@@ -10,59 +10,58 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// What became of a revision. A refused, waiting or planned one changes nothing:
-// the source stands where it stood.
+// The states of a revision. Only an applied one has changed the source.
 const (
 	StatusApplied  = "applied"
 	StatusInvalid  = "invalid"
 	StatusWaiting  = "waiting_approval"
-	StatusPlanned  = "planned"  // judged while its source is suspended
-	StatusRejected = "rejected" // by a person, or overtaken by a later commit while it waited
+	StatusPlanned  = "planned"  // evaluated while its source is suspended
+	StatusRejected = "rejected" // by a user, or superseded by a later commit while it waited
 )
 
-// Revision is one commit of a source, and what became of it. The word about it may
-// change: what waits may be approved.
+// Revision is one commit of a source with its state. The state may change: a waiting revision may be approved.
 type Revision struct {
-	Revision    int64      `json:"revision"`
-	Source      string     `json:"source"`
-	Repository  string     `json:"repository"`
-	Commit      string     `json:"commit"`
-	TreeHash    string     `json:"tree_hash"`
-	Parent      string     `json:"parent"` // the commit that the source stood at before
-	Status      string     `json:"status"`
-	Objects     int        `json:"objects"`
-	Created     int        `json:"created"`
-	Changed     int        `json:"changed"`
-	Deleted     int        `json:"deleted"`
-	Adopted     int        `json:"adopted"`
-	Author      string     `json:"author"`
-	AuthorEmail string     `json:"author_email"`
-	Message     string     `json:"message"` // first line of the commit's
-	CommittedAt *time.Time `json:"committed_at,omitempty"`
-	Signer      string     `json:"signer,omitempty"`
-	Findings    []Finding  `json:"findings"`
-	Waits       []Wait     `json:"approval_reasons"`
-	Plan        ids.Plan   `json:"plan_id"` // zero: none was shown to anybody
-	Version     int64      `json:"version"` // rises with each word about it
-	At          time.Time  `json:"created_at"`
-	UpdatedAt   time.Time  `json:"updated_at"`
+	Revision    int64             `json:"revision"`
+	Source      string            `json:"source"`
+	Repository  string            `json:"repository"`
+	Commit      string            `json:"commit"`
+	TreeHash    string            `json:"tree_hash"`
+	Parent      string            `json:"parent"` // the commit that was applied before
+	Status      string            `json:"status"`
+	Objects     int               `json:"objects"`
+	Created     int               `json:"created"`
+	Changed     int               `json:"changed"`
+	Deleted     int               `json:"deleted"`
+	Adopted     int               `json:"adopted"`
+	Author      string            `json:"author"`
+	AuthorEmail string            `json:"author_email"`
+	Message     string            `json:"message"` // first line of the commit's
+	CommittedAt *time.Time        `json:"committed_at,omitempty"`
+	Signer      string            `json:"signer,omitempty"`
+	Findings    []desired.Finding `json:"findings"`
+	Waits       []Wait            `json:"approval_reasons"`
+	Plan        ids.Plan          `json:"plan_id"` // zero: without a plan
+	Version     int64             `json:"version"` // incremented with each change of the state
+	At          time.Time         `json:"created_at"`
+	UpdatedAt   time.Time         `json:"updated_at"`
 }
 
-// same: nothing new would be said of this commit.
+// same reports whether both revisions describe the same commit with the same state.
 func (r Revision) same(other Revision) bool {
-	return r.about(other) && r.said() == other.said()
+	return r.about(other) && r.state() == other.state()
 }
 
-// said is all that may change of a revision, as it is stored.
-func (r Revision) said() string {
+// state returns all that may change of a revision, as it is stored.
+func (r Revision) state() string {
 	text, err := json.Marshal([]any{r.Status, r.Plan, r.Parent, r.Objects, r.Created, r.Changed, r.Deleted, r.Adopted, r.Findings, r.Waits})
 	if err != nil {
-		return err.Error() // these are words and numbers
+		return err.Error() // texts and numbers always encode
 	}
 	return string(text)
 }
@@ -71,7 +70,7 @@ func (r Revision) about(other Revision) bool {
 	return r.Source == other.Source && r.Commit == other.Commit && r.TreeHash == other.TreeHash
 }
 
-// Pointer is the revision that a source stands at.
+// Pointer names the applied revision of a source.
 type Pointer struct {
 	Revision  int64
 	Commit    string
@@ -79,7 +78,7 @@ type Pointer struct {
 	AppliedAt time.Time
 }
 
-// Pointer reads where a source stands; not_found before its first revision.
+// Pointer reads the applied revision of a source. It returns not_found before the first one.
 func (s *Store) Pointer(ctx context.Context, source string) (Pointer, error) {
 	return pointer(ctx, s.DB, source)
 }
@@ -95,15 +94,14 @@ func pointer(ctx context.Context, q pg.Queryer, source string) (p Pointer, err e
 	return p, nil
 }
 
-// RevisionFilter chooses revisions; what is empty is not compared.
+// RevisionFilter selects revisions. Empty fields match every revision.
 type RevisionFilter struct {
 	Source string
 	Status string
 	Commit string
 }
 
-// Revisions lists what became of commits, newest first, below a number (0: from
-// the newest).
+// Revisions lists revisions, newest first, below a number. Zero starts with the newest.
 func (s *Store) Revisions(ctx context.Context, f RevisionFilter, below int64, limit int) ([]Revision, error) {
 	if below == 0 {
 		below = math.MaxInt64
@@ -127,8 +125,7 @@ func revisionAt(ctx context.Context, q pg.Queryer, number int64) (Revision, erro
 	return list[0], nil
 }
 
-// Latest reads the last commit that was judged of a source; not_found before the
-// first.
+// Latest reads the latest revision of a source. It returns not_found before the first one.
 func (s *Store) Latest(ctx context.Context, q pg.Queryer, source string) (Revision, error) {
 	list, err := revisions(ctx, q, selectLatest, source)
 	if err == nil && len(list) == 0 {
@@ -152,10 +149,8 @@ func revisions(ctx context.Context, q pg.Queryer, sql string, args ...any) ([]Re
 	return list, nil
 }
 
-// record writes the word about a commit: into the row of the one that was judged
-// last, if it is the same and was not applied, so that what waits under a number
-// is applied under it. What waited before is overtaken. The same word again writes
-// nothing.
+// record stores the state of a revision. A commit that is the latest one and is not applied keeps its row, so that a
+// waiting revision is applied under its number. An older waiting revision is superseded. An equal state writes nothing.
 func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
 	rev.fill()
 	latest, err := s.Latest(ctx, tx, rev.Source)
@@ -170,7 +165,7 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
 		rev.Revision = latest.Revision
 	}
 	if rev.Revision == 0 {
-		if _, err := tx.Exec(ctx, overtakeRevisions, rev.Source, []Finding{overtaken(*rev)}); err != nil {
+		if _, err := tx.Exec(ctx, overtakeRevisions, rev.Source, []desired.Finding{overtaken(*rev)}); err != nil {
 			return fmt.Errorf("overtaking what waited: %w", err)
 		}
 	}
@@ -182,15 +177,15 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
 
 func (r *Revision) fill() {
 	if r.Findings == nil {
-		r.Findings = []Finding{}
+		r.Findings = []desired.Finding{}
 	}
 	if r.Waits == nil {
 		r.Waits = []Wait{}
 	}
 }
 
-func overtaken(by Revision) Finding {
-	return Finding{Code: CodeOvertaken, Path: by.Repository, Message: "was overtaken by commit " + by.Commit + " while it waited"}
+func overtaken(by Revision) desired.Finding {
+	return desired.Finding{Code: desired.CodeOvertaken, Path: by.Repository, Message: "was overtaken by commit " + by.Commit + " while it waited"}
 }
 
 func (s *Store) put(ctx context.Context, tx pgx.Tx, r *Revision) error {

@@ -1,21 +1,17 @@
-package desired
+package revision
 
 import (
 	"testing"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-func TestSettingsFitTheSchema(t *testing.T) {
-	t.Parallel()
-	pgtest.Prepare(t, []string{"git_sources"}, map[string]string{"selectSettings": selectSettings})
-}
-
 func TestSettingsOfASource(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
-	s := &Store{DB: db}
+	s := &Store{Store: &desired.Store{DB: db}}
 	spec := SourceSpec{Name: "fleet", Repository: "file:///srv/fleet", Ref: "main", Dirs: []string{"."}, Settings: []byte(`{"forge": {"kind": "gitea"}}`)}
 	if err := s.DeclareSources(t.Context(), DeclaredByServer, []SourceSpec{spec}); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package desired
+package revision
 
 import (
 	"context"
@@ -9,22 +9,22 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// HintSources is the topic that wakes whoever follows Git sources: somebody asked
-// for a look, or decided about what waits.
+// HintSources is the topic that wakes up the sync of Git sources after a request to sync or a decision about a plan.
 const HintSources = "sources"
 
-// Who declares a source.
+// The origins of a source.
 const (
-	DeclaredByServer      = "server"      // its flags
-	DeclaredByEnvironment = "environment" // the profile that the first source holds
+	DeclaredByServer      = "server"      // the flags of the server
+	DeclaredByEnvironment = "environment" // the Environment object of the first source
 )
 
-// SourceSpec is a source as it is declared. Settings hold its forge, access and
-// verification; secrets stand in there as references.
+// SourceSpec is the definition of a source. Settings contains its forge, access and verification, with references to
+// secrets.
 type SourceSpec struct {
 	Name       string          `json:"name"`
 	Repository string          `json:"repository"`
@@ -33,16 +33,16 @@ type SourceSpec struct {
 	Settings   json.RawMessage `json:"settings"`
 }
 
-// settings is what of a declared source is no column of its own.
+// settings contains the fields of a source that have no column.
 type settings struct {
-	Environment string    `json:"environment,omitempty"`
-	Forge       *Forge    `json:"forge,omitempty"`
-	Auth        *GitAuth  `json:"auth,omitempty"`
-	Verify      GitVerify `json:"verify"`
+	Environment string            `json:"environment,omitempty"`
+	Forge       *desired.Forge    `json:"forge,omitempty"`
+	Auth        *desired.GitAuth  `json:"auth,omitempty"`
+	Verify      desired.GitVerify `json:"verify"`
 }
 
-// Spec is the source as its row keeps it.
-func (g GitSource) Spec() (SourceSpec, error) {
+// SpecOf returns the form in which the row of a source stores its definition.
+func SpecOf(g desired.GitSource) (SourceSpec, error) {
 	text, err := json.Marshal(settings{g.Environment, g.Forge, g.Auth, g.Verify})
 	if err != nil {
 		return SourceSpec{}, fmt.Errorf("encoding the settings of %s: %w", g.Name, err)
@@ -50,9 +50,9 @@ func (g GitSource) Spec() (SourceSpec, error) {
 	return SourceSpec{g.Name, g.Repository, g.Ref, g.Dirs, text}, nil
 }
 
-// Declared is the source as it was declared.
-func (s SourceSpec) Declared() (GitSource, error) {
-	g := GitSource{Name: s.Name, Repository: s.Repository, Ref: s.Ref, Dirs: s.Dirs}
+// Declared returns the source as the Environment object defines it.
+func (s SourceSpec) Declared() (desired.GitSource, error) {
+	g := desired.GitSource{Name: s.Name, Repository: s.Repository, Ref: s.Ref, Dirs: s.Dirs}
 	var set settings
 	if err := json.Unmarshal(s.Settings, &set); err != nil {
 		return g, fmt.Errorf("reading the settings of %s: %w", s.Name, err)
@@ -61,30 +61,29 @@ func (s SourceSpec) Declared() (GitSource, error) {
 	return g, nil
 }
 
-// SourceState is one source, where it stands, and what was last seen of it.
+// SourceState is one source with its applied revision and the result of its last fetch.
 type SourceState struct {
 	SourceSpec
 
 	DeclaredBy string
-	Head       string // the commit that Ref named
+	Head       string // the commit of Ref
 	TreeHash   string // of that commit's folders
 	CheckedAt  *time.Time
-	FetchedAt  *time.Time // the last look that got an answer
+	FetchedAt  *time.Time // the last fetch that succeeded
 	FaultCode  string
 	Fault      string
 	FaultSince *time.Time
 	AskedAt    *time.Time
-	Suspended  *Suspension
+	Suspended  *desired.Suspension
 	Version    int64
 	GoneAt     *time.Time
 
-	Applied Pointer  // zero: nothing yet
-	Latest  Revision // the last commit that was judged: number, commit, tree, status, objects, findings, waits, time
+	Applied Pointer  // zero: no revision yet
+	Latest  Revision // the latest revision: number, commit, tree, status, objects, findings, waits, time
 }
 
-// DeclareSources makes these the sources that somebody declares. One that was
-// declared before and is not named now is gone: its objects stay as they are.
-// What was applied under a repository's address is taken over by its name.
+// DeclareSources replaces the sources of one origin. A source that is missing now is marked as removed; its objects stay
+// unchanged. Objects that were applied under the address of a repository move to the name of its source.
 func (s *Store) DeclareSources(ctx context.Context, by string, specs []SourceSpec) error {
 	text, err := json.Marshal(append([]SourceSpec{}, specs...)) // nil would be null
 	if err != nil {
@@ -95,7 +94,7 @@ func (s *Store) DeclareSources(ctx context.Context, by string, specs []SourceSpe
 	for i, spec := range specs {
 		names[i] = spec.Name
 		if spec.Name != spec.Repository {
-			b.Queue(renameObjects, spec.Name, spec.Repository)
+			desired.QueueRename(b, spec.Name, spec.Repository)
 			b.Queue(renameRevision, spec.Name, spec.Repository)
 			b.Queue(renamePointer, spec.Name, spec.Repository)
 		}
@@ -108,29 +107,28 @@ func (s *Store) DeclareSources(ctx context.Context, by string, specs []SourceSpe
 	return nil
 }
 
-// Seen is what a look at a source found: a commit and its tree, or why not.
+// Seen is the result of a fetch: a commit and its tree, or the error.
 type Seen struct {
 	Head, TreeHash string
-	// Before is the tree that was seen when the look began: who marks the source
-	// meanwhile, to have all of it compared, is not forgotten.
+	// Before is the tree that was stored when the fetch began. Saw stores the new tree only if it is still the same, so
+	// that an invalidation during the fetch is not lost.
 	Before string
 	Fault  error
 }
 
-// Saw keeps it. A fault keeps the time since when it lasts.
+// Saw stores the result of a fetch. A repeated error keeps the time of the first one.
 func (s *Store) Saw(ctx context.Context, name string, seen Seen) error {
 	code, text := "", ""
 	if seen.Fault != nil {
 		code, text = faultOf(seen.Fault)
 	}
 	if _, err := s.DB.Exec(ctx, sawSource, name, seen.Head, seen.TreeHash, code, text, seen.Before); err != nil {
-		return fmt.Errorf("keeping what was seen of %s: %w", name, err)
+		return fmt.Errorf("storing the fetch of %s: %w", name, err)
 	}
 	return nil
 }
 
-// faultOf is for people who may not read what else the error says: an address may
-// hold a password.
+// faultOf returns the code and the message that users may read. The whole error may contain an address with a password.
 func faultOf(err error) (code, text string) {
 	if coded, ok := errors.AsType[*errs.Error](err); ok {
 		return string(coded.Code), coded.Message
@@ -141,7 +139,7 @@ func faultOf(err error) (code, text string) {
 	return string(errs.Internal), "the sync of the source failed; the log of the server has the reason"
 }
 
-// Sources lists the sources by name, after a name; those too that are gone.
+// Sources lists the sources by name, after a name, removed ones included.
 func (s *Store) Sources(ctx context.Context, after string, limit int) ([]SourceState, error) {
 	rows, err := s.DB.Query(ctx, selectSources, after, limit)
 	if err != nil {
@@ -170,22 +168,22 @@ func (s *Store) SourceByName(ctx context.Context, q pg.Queryer, name string) (So
 	return state, nil
 }
 
-// AskSource makes the next look come now; hint at HintSources after the commit.
+// AskSource requests a sync now. The caller sends HintSources after the commit.
 func (s *Store) AskSource(ctx context.Context, q pg.Queryer, name string) (SourceState, error) {
-	return s.turn(ctx, q, askSource, name)
+	return s.changeSource(ctx, q, askSource, name)
 }
 
-// SuspendSource lets commits be read and judged, and none be applied.
-func (s *Store) SuspendSource(ctx context.Context, tx pgx.Tx, name string, by Suspension) (SourceState, error) {
-	return s.turn(ctx, tx, suspendSource, name, by.By, by.Reason, by.Until)
+// SuspendSource lets commits be fetched and validated, and none be applied.
+func (s *Store) SuspendSource(ctx context.Context, tx pgx.Tx, name string, by desired.Suspension) (SourceState, error) {
+	return s.changeSource(ctx, tx, suspendSource, name, by.By, by.Reason, by.Until)
 }
 
-// ResumeSource ends that.
+// ResumeSource ends a suspension.
 func (s *Store) ResumeSource(ctx context.Context, tx pgx.Tx, name string) (SourceState, error) {
-	return s.turn(ctx, tx, resumeSource, name)
+	return s.changeSource(ctx, tx, resumeSource, name)
 }
 
-func (s *Store) turn(ctx context.Context, q pg.Queryer, sql, name string, args ...any) (SourceState, error) {
+func (s *Store) changeSource(ctx context.Context, q pg.Queryer, sql, name string, args ...any) (SourceState, error) {
 	tag, err := q.Exec(ctx, sql, append([]any{name}, args...)...)
 	if err != nil {
 		return SourceState{}, fmt.Errorf("changing source %s: %w", name, err)
@@ -197,21 +195,21 @@ func (s *Store) turn(ctx context.Context, q pg.Queryer, sql, name string, args .
 }
 
 func scanSource(row pgx.CollectableRow) (s SourceState, err error) {
-	var by suspension
-	var appliedAt, judgedAt *time.Time
+	var by desired.SuspensionRow
+	var appliedAt, evaluatedAt *time.Time
 	err = row.Scan(&s.Name, &s.Repository, &s.Ref, &s.Dirs, &s.DeclaredBy, &s.Settings, &s.Head, &s.TreeHash, &s.CheckedAt, &s.FetchedAt,
-		&s.FaultCode, &s.Fault, &s.FaultSince, &s.AskedAt, &by.By, &by.Reason, &by.at, &by.Until, &s.Version, &s.GoneAt,
+		&s.FaultCode, &s.Fault, &s.FaultSince, &s.AskedAt, &by.By, &by.Reason, &by.At, &by.Until, &s.Version, &s.GoneAt,
 		&s.Applied.Revision, &s.Applied.Commit, &s.Applied.TreeHash, &appliedAt,
-		&s.Latest.Revision, &s.Latest.Commit, &s.Latest.TreeHash, &s.Latest.Status, &s.Latest.Objects, &s.Latest.Findings, &s.Latest.Waits, &judgedAt)
+		&s.Latest.Revision, &s.Latest.Commit, &s.Latest.TreeHash, &s.Latest.Status, &s.Latest.Objects, &s.Latest.Findings, &s.Latest.Waits, &evaluatedAt)
 	if err != nil {
 		return SourceState{}, fmt.Errorf("scanning source: %w", err)
 	}
-	s.Suspended = by.standing()
+	s.Suspended = by.Active()
 	if appliedAt != nil {
 		s.Applied.AppliedAt = *appliedAt
 	}
-	if judgedAt != nil {
-		s.Latest.Source, s.Latest.UpdatedAt = s.Name, *judgedAt
+	if evaluatedAt != nil {
+		s.Latest.Source, s.Latest.UpdatedAt = s.Name, *evaluatedAt
 	}
 	return s, nil
 }

@@ -1,4 +1,4 @@
-package desired_test
+package revision_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
@@ -17,9 +18,9 @@ import (
 const repo = "git://fleet"
 
 // caps let a tenth go, and always one.
-func caps(_ context.Context, _ pgx.Tx, d desired.Difference) (v desired.Verdict, err error) {
+func caps(_ context.Context, _ pgx.Tx, d revision.Difference) (v revision.Verdict, err error) {
 	if allowed := max(1, d.Had()/10); len(d.Deleted) > allowed {
-		v.Waits = append(v.Waits, desired.Wait{Reason: "prune_cap", Message: fmt.Sprintf("removes %d of %d objects", len(d.Deleted), d.Had())})
+		v.Waits = append(v.Waits, revision.Wait{Reason: "prune_cap", Message: fmt.Sprintf("removes %d of %d objects", len(d.Deleted), d.Had())})
 	}
 	return v, nil
 }
@@ -29,8 +30,8 @@ func at(o desired.Object, path string, line, column int) desired.Object {
 	return o
 }
 
-func snapshot(commit string, objects ...desired.Object) desired.Snapshot {
-	s := desired.Snapshot{Source: repo, Repository: repo, Commit: commit, TreeHash: "tree-" + commit}
+func snapshot(commit string, objects ...desired.Object) revision.Snapshot {
+	s := revision.Snapshot{Source: repo, Repository: repo, Commit: commit, TreeHash: "tree-" + commit}
 	for _, o := range objects {
 		if o.Source.Path == "" {
 			o = at(o, o.Name+".cue", 1, 1)
@@ -40,7 +41,7 @@ func snapshot(commit string, objects ...desired.Object) desired.Snapshot {
 	return s
 }
 
-func (b *bundle) apply(s desired.Snapshot) desired.Revision {
+func (b *bundle) apply(s revision.Snapshot) revision.Revision {
 	b.t.Helper()
 	rev, err := b.Apply(b.ctx, s, caps)
 	if err != nil {
@@ -49,7 +50,7 @@ func (b *bundle) apply(s desired.Snapshot) desired.Revision {
 	return rev
 }
 
-func counts(r desired.Revision) string {
+func counts(r revision.Revision) string {
 	return fmt.Sprintf("%s %d: +%d ~%d -%d", r.Status, r.Objects, r.Created, r.Changed, r.Deleted)
 }
 
@@ -70,7 +71,7 @@ func TestApply(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, c := range []struct {
-		snap      desired.Snapshot
+		snap      revision.Snapshot
 		want, due string
 	}{
 		{snapshot("c1", many(3, nil)...), "applied 3: +3 ~0 -0", "SKU revision applied, SKU revision applied, SKU revision applied"},
@@ -94,11 +95,11 @@ func TestApply(t *testing.T) {
 	if err != nil || o.Generation != 3 || o.DeletedAt != nil {
 		t.Errorf("revived: %+v, %v", o, err)
 	}
-	revisions, err := b.Revisions(b.ctx, desired.RevisionFilter{}, 0, 3)
+	revisions, err := b.Revisions(b.ctx, revision.RevisionFilter{}, 0, 3)
 	if err != nil || len(revisions) != 3 || revisions[0].Commit != "c5" {
 		t.Errorf("%+v, %v", revisions, err)
 	}
-	if older, err := b.Revisions(b.ctx, desired.RevisionFilter{}, revisions[2].Revision, 10); err != nil || len(older) != 2 || older[1].Commit != "c1" {
+	if older, err := b.Revisions(b.ctx, revision.RevisionFilter{}, revisions[2].Revision, 10); err != nil || len(older) != 2 || older[1].Commit != "c1" {
 		t.Errorf("%+v, %v", older, err)
 	}
 }
@@ -142,9 +143,9 @@ func TestINV11AllOrNothing(t *testing.T) {
 		t.Errorf("%v\n%s", err, diff())
 	}
 	ctx, cancel := context.WithCancel(b.ctx)
-	stop := func(context.Context, pgx.Tx, desired.Difference) (desired.Verdict, error) {
+	stop := func(context.Context, pgx.Tx, revision.Difference) (revision.Verdict, error) {
 		cancel() // the server dies between reading and writing
-		return desired.Verdict{}, nil
+		return revision.Verdict{}, nil
 	}
 	if _, err := b.Apply(ctx, snapshot("c2", many(19, map[int]string{0: `{"n":9}`})...), stop); err == nil || diff() != "" {
 		t.Errorf("%v\n%s", err, diff())
@@ -158,8 +159,8 @@ func TestINV13Prune(t *testing.T) {
 	b.apply(snapshot("c1", many(40, nil)...))
 	b.unmark()
 	diff := pgtest.Diff(t, b.db, pgtest.Without("desired_revisions"))
-	for name, snap := range map[string]desired.Snapshot{"empty": snapshot("c2"), "empty, other source": {Source: "other", Commit: "c2"}, "emptied": {Source: repo, Commit: "c2", Base: "tree-c1"}} {
-		for _, gate := range []desired.Gate{caps, nil} {
+	for name, snap := range map[string]revision.Snapshot{"empty": snapshot("c2"), "empty, other source": {Source: "other", Commit: "c2"}, "emptied": {Source: repo, Commit: "c2", Base: "tree-c1"}} {
+		for _, gate := range []revision.Gate{caps, nil} {
 			if _, err := b.Apply(b.ctx, snap, gate); errs.CodeOf(err) != errs.SpecInvalid {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -175,7 +176,7 @@ func TestINV13Prune(t *testing.T) {
 	if rev := b.apply(snapshot("c3", many(36, nil)...)); counts(rev) != "applied 36: +0 ~0 -4" {
 		t.Errorf("within the cap: %s", counts(rev))
 	}
-	b.apply(desired.Snapshot{Source: "made up", Commit: "x", Generated: true}) // nobody wrote it by accident
+	b.apply(revision.Snapshot{Source: "made up", Commit: "x", Generated: true}) // nobody wrote it by accident
 }
 
 // INV-13: the gate is asked for what would go, inside the transaction, and its word holds.
@@ -186,18 +187,18 @@ func TestINV13Gate(t *testing.T) {
 	b.unmark()
 	diff := pgtest.Diff(t, b.db, pgtest.Without("desired_revisions"))
 	asked := ""
-	gate := func(_ context.Context, _ pgx.Tx, d desired.Difference) (desired.Verdict, error) {
+	gate := func(_ context.Context, _ pgx.Tx, d revision.Difference) (revision.Verdict, error) {
 		for _, o := range d.Deleted {
 			asked += o.Name
 		}
-		return desired.Verdict{Waits: []desired.Wait{{Reason: "under_allocations", Message: asked + " is in use"}}}, nil
+		return revision.Verdict{Waits: []revision.Wait{{Reason: "under_allocations", Message: asked + " is in use"}}}, nil
 	}
 	rev, err := b.Apply(b.ctx, snapshot("c2", many(19, nil)...), gate)
 	if err != nil || rev.Status != "waiting_approval" || asked != "s19" || diff() != "" {
 		t.Errorf("%s, requested %q, %v\n%s", counts(rev), asked, err, diff())
 	}
-	gate = func(context.Context, pgx.Tx, desired.Difference) (desired.Verdict, error) {
-		return desired.Verdict{}, errors.New("broken")
+	gate = func(context.Context, pgx.Tx, revision.Difference) (revision.Verdict, error) {
+		return revision.Verdict{}, errors.New("broken")
 	}
 	if _, err := b.Apply(b.ctx, snapshot("c2", many(19, nil)...), gate); err == nil || diff() != "" {
 		t.Errorf("the gate broke: %v\n%s", err, diff())
@@ -209,7 +210,7 @@ func TestINV13Gate(t *testing.T) {
 func TestINV14ManagedByAPI(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if _, err := b.put(sku("mine", `{}`)); err != nil {
+	if err := b.put(sku("mine", `{}`)); err != nil {
 		t.Fatal(err)
 	}
 	b.unmark()
@@ -241,7 +242,7 @@ func TestTwoReplicasApplyOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	revisions, err := b.Revisions(b.ctx, desired.RevisionFilter{}, 0, 10)
+	revisions, err := b.Revisions(b.ctx, revision.RevisionFilter{}, 0, 10)
 	if err != nil || len(revisions) != 1 || counts(revisions[0]) != "applied 30: +30 ~0 -0" {
 		t.Errorf("%+v, %v", revisions, err)
 	}
@@ -258,11 +259,11 @@ func TestRefuseKeepsThePointer(t *testing.T) {
 	b.apply(snapshot("c1", many(3, nil)...))
 	b.unmark()
 	diff := pgtest.Diff(t, b.db, pgtest.Without("desired_revisions"))
-	rev, err := b.Refuse(b.ctx, desired.Snapshot{Source: repo, Commit: "c2", TreeHash: "t"}, []desired.Finding{{Path: "a.cue", Line: 3, Column: 1, Message: "no"}})
+	rev, err := b.Refuse(b.ctx, revision.Snapshot{Source: repo, Commit: "c2", TreeHash: "t"}, []desired.Finding{{Path: "a.cue", Line: 3, Column: 1, Message: "no"}})
 	if err != nil || rev.Status != "invalid" || rev.Revision == 0 || diff() != "" {
 		t.Errorf("%+v, %v\n%s", rev, err, diff())
 	}
-	list, err := b.Revisions(b.ctx, desired.RevisionFilter{}, 0, 1)
+	list, err := b.Revisions(b.ctx, revision.RevisionFilter{}, 0, 1)
 	if err != nil || list[0].Findings[0].String() != "a.cue:3:1: no" {
 		t.Errorf("%+v, %v", list, err)
 	}

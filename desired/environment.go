@@ -1,0 +1,78 @@
+package desired
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// ProviderStripe is the payment provider that there is.
+const ProviderStripe = "stripe"
+
+// NeedsRestart names the fields that differ and that a server reads once, when
+// it starts. Everything else of a profile takes effect while it runs.
+func NeedsRestart(before, after Environment) []string {
+	var fields []string
+	for _, f := range []struct {
+		name   string
+		differ bool
+	}{
+		{"vendor", before.Vendor != after.Vendor},
+		{"service", before.Service != after.Service},
+		{"region", before.Region != after.Region},
+		{"trustDomain", before.TrustDomain != after.TrustDomain},
+		{"development", before.Development != after.Development},
+		{"signIn", !before.SignIn.equal(after.SignIn)},
+		{"payments", before.Payments != after.Payments},
+	} {
+		if f.differ {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}
+
+// equal takes no roles and an empty map of them for the same.
+func (s SignIn) equal(other SignIn) bool {
+	return maps.Equal(s.Roles, other.Roles) && s.Issuer == other.Issuer && s.ClientID == other.ClientID &&
+		s.CLIClientID == other.CLIClientID && s.Audience == other.Audience && s.RolesClaim == other.RolesClaim
+}
+
+// Condition is a named yes, no or unknown.
+type Condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"` // True | False | Unknown
+	Reason             string    `json:"reason"` // CamelCase
+	Message            string    `json:"message"`
+	ObservedGeneration int64     `json:"observed_generation"` // of a source: the revision that it stands at
+	LastTransitionTime time.Time `json:"last_transition_time"`
+}
+
+// RestartRequired says which fields of a declared profile the server has not taken
+// up, since it reads them when it starts; none, and there is no such condition.
+func RestartRequired(o Object, started, declared Environment, since time.Time) (Condition, bool) {
+	fields := NeedsRestart(started, declared)
+	if len(fields) == 0 {
+		return Condition{}, false
+	}
+	return Condition{
+		Type: "RestartRequired", Status: "True", Reason: "ProfileChanged", ObservedGeneration: o.Generation, LastTransitionTime: since,
+		Message: "the server has started with other values of " + strings.Join(fields, ", "),
+	}, true
+}
+
+// Profile reads the environment's profile; not_found where none is declared.
+func (s *Store) Profile(ctx context.Context, q pg.Queryer) (o Object, p Environment, err error) {
+	o, err = scanOne(q.Query(ctx, selectObject+` WHERE kind = 'Environment' AND deleted_at IS NULL ORDER BY name LIMIT 1`))
+	if err == nil {
+		err = json.Unmarshal(o.Spec, &p)
+	}
+	if err != nil {
+		return Object{}, Environment{}, err
+	}
+	return o, p, nil
+}
