@@ -36,11 +36,9 @@ type Declared struct {
 	Node       DeclaredNode // zero for other kinds
 }
 
-// DeclaredNode is what a machine must be, by its own declaration and its SKU's.
+// DeclaredNode is the spec of a node, with the model and the price of its SKU.
 type DeclaredNode struct {
-	GPUs        int
-	Serials     []string
-	Cordoned    bool
+	Spec        Node
 	Model       string // empty: no such SKU is declared
 	AmountMinor int64  // per GPU and hour
 	Currency    string
@@ -88,9 +86,9 @@ func QueueDeclared(b *pgx.Batch, keys []uuid.UUID, each func(Declared)) {
 		n := &d.Node
 		_, err := pgx.ForEachRow(rows, append(d.scan(),
 			&d.UID, &d.Kind, &d.Generation, &d.Epoch, &d.SpecHash, &d.Deleted, &d.Owner, &d.Source, &d.Commit,
-			&n.GPUs, &n.Serials, &n.Cordoned, &n.Model, &n.AmountMinor, &n.Currency), func() error {
+			&n.Spec, &n.Model, &n.AmountMinor, &n.Currency), func() error {
 			each(d)
-			d.SuspendedUntil, n.Serials = nil, nil
+			d.SuspendedUntil, n.Spec = nil, Node{}
 			return nil
 		})
 		if err != nil {

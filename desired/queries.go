@@ -77,9 +77,7 @@ const (
 	// name, for nodes only.
 	selectDeclared = `
 		SELECT ` + halted + `, o.uid, o.kind, o.generation, o.epoch, o.spec_hash, o.deleted_at IS NOT NULL, o.owner, o.source, o.commit,
-			CASE WHEN o.kind = 'Node' THEN coalesce((o.spec->>'gpus')::int, 0) ELSE 0 END,
-			ARRAY(SELECT jsonb_array_elements_text(CASE WHEN jsonb_typeof(o.spec->'serials') = 'array' THEN o.spec->'serials' END)),
-			o.kind = 'Node' AND coalesce((o.spec->>'cordoned')::boolean, false), coalesce(sku.model, ''), coalesce(sku.price, 0), coalesce(sku.currency, '')
+			CASE WHEN o.kind = 'Node' THEN o.spec ELSE '{}' END, coalesce(sku.model, ''), coalesce(sku.price, 0), coalesce(sku.currency, '')
 		FROM desired_objects o LEFT JOIN LATERAL (
 			SELECT s.spec->>'gpuModel' AS model, (s.spec->'price'->>'amountMinor')::bigint AS price, s.spec->'price'->>'currency' AS currency
 			FROM desired_objects s WHERE o.kind = 'Node' AND s.kind = 'SKU' AND s.scope = '' AND s.name = o.spec->>'sku' AND s.deleted_at IS NULL OFFSET 0

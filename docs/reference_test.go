@@ -392,8 +392,8 @@ var (
 	literal     = regexp.MustCompile(`'([^']*)'`)
 )
 
-// tablePage lists the tables and views by package, in the order of the migrations. A test of the migrations requires a
-// comment for each.
+// tablePage lists the tables and views by package, in the order of the migrations. A migration may create a view again;
+// the last comment counts. A test of the migrations requires a comment for each.
 func tablePage(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
@@ -401,21 +401,24 @@ func tablePage(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var order []string
-	chapter := map[string]string{}
+	chapter, texts := map[string][]string{}, map[string]string{}
 	for _, file := range files {
 		match := migration.FindStringSubmatch(filepath.Base(file))
 		if match == nil {
 			continue
 		}
 		for _, table := range description.FindAllStringSubmatch(read(t, "migrations/"+filepath.Base(file)), -1) {
-			if chapter[match[1]] == "" {
+			if len(chapter[match[1]]) == 0 {
 				order = append(order, match[1])
 			}
 			var text strings.Builder
 			for _, part := range literal.FindAllStringSubmatch(table[2], -1) {
 				text.WriteString(part[1])
 			}
-			chapter[match[1]] += wrapped("- `" + table[1] + "`: " + text.String())
+			if texts[table[1]] == "" {
+				chapter[match[1]] = append(chapter[match[1]], table[1])
+			}
+			texts[table[1]] = wrapped("- `" + table[1] + "`: " + text.String())
 		}
 	}
 	if len(order) < 20 {
@@ -423,7 +426,10 @@ func tablePage(t *testing.T) string {
 	}
 	page := tableText
 	for _, name := range order {
-		page += "\n## " + name + "\n\n" + chapter[name]
+		page += "\n## " + name + "\n\n"
+		for _, table := range chapter[name] {
+			page += texts[table]
+		}
 	}
 	return page
 }

@@ -67,7 +67,7 @@ func drifts(t *testing.T) {
 		{a.ID, "account", sim.DriftAccount, ""},
 		{a.ID, "access", sim.DriftAccess, ""},
 		{a.ID, "process", sim.DriftProcess, ""},
-		{node, "spec.cordoned", "", `UPDATE nodes SET cordoned = true WHERE name = 'gpu-t4-01'`},
+		{node, "spec.cordoned", "", `UPDATE nodes SET spec = spec || '{"cordoned": true}' WHERE name = 'gpu-t4-01'`},
 		{policy, "spec.value", "", `UPDATE policy_values SET value = '7' WHERE key = 'node.report_seconds'`},
 	} {
 		before, err := sim.Read(sim.Path(dir))

@@ -72,7 +72,7 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 		}, func() error { return w.d.Catalog.RetireImage(ctx, tx, o.UID) })
 	case desired.KindNode:
 		node := ids.Node{UUID: o.UID.UUID}
-		return apply(o, gone, func(s desired.Node) error { return w.d.NodeHealth.Declare(ctx, tx, node, o.Name, s) },
+		return apply(o, gone, func(spec json.RawMessage) error { return w.d.NodeHealth.Declare(ctx, tx, node, o.Name, spec) },
 			func() error { return w.d.NodeHealth.Retire(ctx, tx, node) })
 	case desired.KindPolicy:
 		return apply(o, gone, func(s desired.Policy) error {

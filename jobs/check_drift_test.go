@@ -67,7 +67,7 @@ var kept = map[desired.Kind]struct{ spec, edit, back, drift string }{
 	},
 	desired.KindNode: {
 		`{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2,"cordoned":true}`,
-		`UPDATE nodes SET cordoned = false WHERE name = 'thing'`, `SELECT count(*) FROM nodes WHERE name = 'thing' AND cordoned`, "Node spec.cordoned: false, not true",
+		`UPDATE nodes SET spec = spec || '{"cordoned": false}' WHERE name = 'thing'`, `SELECT count(*) FROM nodes WHERE name = 'thing' AND cordoned`, "Node spec.cordoned: false, not true",
 	},
 	desired.KindPolicy: {
 		`{"key":"allocation.max_concurrent_per_user","scope":"platform","value":3}`,

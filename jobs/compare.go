@@ -6,52 +6,62 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/policies"
-	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
 // differences are by object; a nil entry was not compared.
 type differences map[ids.Object]*[]plan.Difference
 
-// compare reads what the room of a kind keeps of these declarations.
+// compare compares the desired spec of each object with the spec that its domain package has applied.
 func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, objects []desired.Object) (differences, error) {
 	switch kind {
 	case desired.KindPolicy:
 		return w.policies(ctx, tx, objects)
 	case desired.KindSKU:
-		kept, err := w.d.Catalog.Kept(ctx, tx, names(objects))
-		return each(objects, err, func(o desired.Object, s desired.SKU) ([]field, bool) {
-			k, there := kept[o.Name]
-			return skuFields(s, k), there
+		stored, err := w.d.Catalog.Kept(ctx, tx, names(objects))
+		return each(objects, err, func(o desired.Object) (any, bool) {
+			k, exists := stored[o.Name]
+			return desired.SKU{
+				DisplayName: k.DisplayName, GPUModel: k.GPUModel, MemoryGiB: k.MemoryGiB, Isolation: k.Isolation, MaxGPUs: k.MaxGPUs, Active: k.Active,
+				Price: desired.Price{Currency: k.Currency, AmountMinor: int64(k.PriceMinor)},
+			}, exists
 		})
 	case desired.KindOSImage:
-		kept, err := w.d.Catalog.KeptImages(ctx, tx, names(objects))
-		all, err := each(objects, err, func(o desired.Object, s desired.OSImage) ([]field, bool) {
-			k, there := kept[o.Name]
-			return imageFields(s, k), there
+		stored, err := w.d.Catalog.KeptImages(ctx, tx, names(objects))
+		all, err := each(objects, err, func(o desired.Object) (any, bool) {
+			k, exists := stored[o.Name]
+			return desired.OSImage{DisplayName: k.DisplayName, Digest: k.Digest, Default: k.Default}, exists
 		})
 		return oneDefault(all, objects), err
 	case desired.KindNode:
-		nodes := make([]ids.Node, len(objects))
-		for i, o := range objects {
-			nodes[i] = ids.Node(o.UID)
-		}
-		kept, err := w.d.NodeHealth.Specs(ctx, tx, nodes)
-		return each(objects, err, func(o desired.Object, s desired.Node) ([]field, bool) {
-			k, there := kept[ids.Node(o.UID)]
-			return nodeFields(o.Name, s, k), there
-		})
+		return w.nodes(ctx, tx, objects)
 	case desired.KindEnvironment, desired.KindRole, desired.KindAllocation:
 	}
-	return nil, fmt.Errorf("no room keeps a copy of %s", kind)
+	return nil, fmt.Errorf("no package stores an applied spec of %s", kind)
+}
+
+func (w *checkDrift) nodes(ctx context.Context, tx pgx.Tx, objects []desired.Object) (differences, error) {
+	nodes := make([]ids.Node, len(objects))
+	for i, o := range objects {
+		nodes[i] = ids.Node(o.UID)
+	}
+	stored, err := w.d.NodeHealth.Specs(ctx, tx, nodes)
+	all, err := each(objects, err, func(o desired.Object) (any, bool) {
+		k, exists := stored[ids.Node(o.UID)]
+		return k.Spec, exists
+	})
+	for _, o := range objects {
+		if k, exists := stored[ids.Node(o.UID)]; exists && err == nil && k.Name != o.Name {
+			*all[o.UID] = append(*all[o.UID], plan.Difference{Field: "spec.name", Desired: o.Name, Observed: k.Name, Cause: edited})
+		}
+	}
+	return all, err
 }
 
 func names(objects []desired.Object) []string {
@@ -60,25 +70,6 @@ func names(objects []desired.Object) []string {
 		list[i] = o.Name
 	}
 	return list
-}
-
-// field is one value on both sides, as people read it.
-type field struct{ name, desired, kept string }
-
-func skuFields(s desired.SKU, k catalog.SKU) []field {
-	return []field{
-		{"displayName", s.DisplayName, k.DisplayName},
-		{"gpuModel", s.GPUModel, k.GPUModel},
-		number("memoryGiB", s.MemoryGiB, k.MemoryGiB),
-		{"isolation", s.Isolation, k.Isolation},
-		number("maxGPUs", s.MaxGPUs, k.MaxGPUs), truth("active", s.Active, k.Active),
-		{"price.currency", s.Price.Currency, k.Currency},
-		number("price.amountMinor", s.Price.AmountMinor, int64(k.PriceMinor)),
-	}
-}
-
-func imageFields(s desired.OSImage, k catalog.Image) []field {
-	return []field{{"displayName", s.DisplayName, k.DisplayName}, {"digest", s.Digest, k.Digest}, truth("default", s.Default, k.Default)}
 }
 
 // oneDefault forgets who is the default where more than one is declared to be: each
@@ -99,49 +90,33 @@ func oneDefault(all differences, objects []desired.Object) differences {
 	return all
 }
 
-func nodeFields(name string, s desired.Node, k fleet.Spec) []field {
-	return []field{
-		{"name", name, k.Name},
-		{"sku", s.SKU, k.SKU},
-		{"region", s.Region, k.Region},
-		{"onboarding", s.Onboarding, k.Onboarding},
-		number("gpus", s.GPUs, k.GPUs),
-		{"hardware", s.Hardware, k.Hardware},
-		truth("cordoned", s.Cordoned, k.Cordoned),
-		{"address", s.Address, k.Address},
-	}
-}
-
-func number[N int | int64](name string, a, b N) field {
-	return field{name, strconv.FormatInt(int64(a), 10), strconv.FormatInt(int64(b), 10)}
-}
-
-func truth(name string, a, b bool) field {
-	return field{name, strconv.FormatBool(a), strconv.FormatBool(b)}
-}
-
 const edited = "edited in the database"
 
-// each compares every object with its row. One that is not there differs as a whole.
-func each[T any](objects []desired.Object, err error, row func(desired.Object, T) ([]field, bool)) (differences, error) {
+// each compares the desired spec of every object with the applied one, which read returns. An object without an applied
+// spec differs as a whole.
+func each(objects []desired.Object, err error, read func(desired.Object) (any, bool)) (differences, error) {
 	if err != nil {
 		return nil, err
 	}
 	all := differences{}
 	for _, o := range objects {
-		var spec T
-		if err := json.Unmarshal(o.Spec, &spec); err != nil {
-			return nil, fmt.Errorf("reading %s %s: %w", o.Kind, o.Name, err)
-		}
 		found := []plan.Difference{}
-		fields, there := row(o, spec)
-		if !there {
-			found, fields = []plan.Difference{{Field: "spec", Desired: "as desired", Observed: "absent", Cause: edited}}, nil
+		applied, exists := read(o)
+		if !exists {
+			found = append(found, plan.Difference{Field: "spec", Desired: "as desired", Observed: "absent", Cause: edited})
+			all[o.UID] = &found
+			continue
 		}
-		for _, f := range fields {
-			if f.desired != f.kept {
-				found = append(found, plan.Difference{Field: "spec." + f.name, Desired: f.desired, Observed: f.kept, Cause: edited})
-			}
+		text, err := json.Marshal(applied)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the applied spec of %s: %w", o.Key(), err)
+		}
+		list, err := desired.Differences(o.Spec, text)
+		if err != nil {
+			return nil, fmt.Errorf("comparing %s: %w", o.Key(), err)
+		}
+		for _, d := range list {
+			found = append(found, plan.Difference{Field: d.Field, Desired: d.Desired, Observed: d.Applied, Cause: edited})
 		}
 		all[o.UID] = &found
 	}
@@ -186,32 +161,40 @@ func (w *checkDrift) policies(ctx context.Context, tx pgx.Tx, objects []desired.
 		}
 		claims[setting{s.Key, policies.Scope(s.Scope)}]++
 	}
-	all, err := each(objects, nil, func(_ desired.Object, s desired.Policy) ([]field, bool) {
-		raw, there := kept[setting{s.Key, policies.Scope(s.Scope)}]
-		return policyFields(s, raw), there
-	})
+	all := differences{}
 	for i, o := range objects {
-		if claims[setting{keys[i], policies.Scope(scopes[i])}] > 1 {
-			delete(all, o.UID)
+		at := setting{keys[i], policies.Scope(scopes[i])}
+		if claims[at] > 1 {
+			continue
 		}
+		found, err := comparePolicy(o, kept[at])
+		if err != nil {
+			return nil, err
+		}
+		all[o.UID] = &found
 	}
-	return all, err
+	return all, nil
 }
 
-func policyFields(s desired.Policy, raw json.RawMessage) []field {
-	if raw == nil {
-		return nil
+// comparePolicy compares the value of a policy with the stored one as the definition of its key reads both. A policy
+// without a stored value differs as a whole.
+func comparePolicy(o desired.Object, stored json.RawMessage) ([]plan.Difference, error) {
+	if stored == nil {
+		return []plan.Difference{{Field: "spec", Desired: "as desired", Observed: "absent", Cause: edited}}, nil
 	}
-	var kept any
-	if err := json.Unmarshal(raw, &kept); err != nil {
-		return []field{{"value", show(s.Value), string(raw)}}
+	var s desired.Policy
+	if err := json.Unmarshal(o.Spec, &s); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", o.Key(), err)
 	}
-	want, _ := policies.Check(s.Key, s.Scope, s.Value)
-	have, fault := policies.Check(s.Key, s.Scope, kept)
-	if fault == nil && reflect.DeepEqual(want, have) {
-		return nil
+	var value any
+	if err := json.Unmarshal(stored, &value); err == nil {
+		want, _ := policies.Check(s.Key, s.Scope, s.Value)
+		have, fault := policies.Check(s.Key, s.Scope, value)
+		if fault == nil && reflect.DeepEqual(want, have) {
+			return []plan.Difference{}, nil
+		}
 	}
-	return []field{{"value", show(s.Value), string(raw)}}
+	return []plan.Difference{{Field: "spec.value", Desired: show(s.Value), Observed: string(stored), Cause: edited}}, nil
 }
 
 func show(v any) string {

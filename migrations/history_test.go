@@ -51,7 +51,7 @@ func TestHistoryIsKept(t *testing.T) {
 		case known && kept != sum:
 			t.Errorf("%s has changed. Databases have run it already: undo the edit and add a migration", name)
 		case !known && name < last:
-			t.Errorf("%s comes before %s, which databases have run already: give it a higher number", name, last)
+			t.Errorf("%s is lower than %s, which databases have run already: give it a higher number", name, last)
 		case !known && *update:
 			fmt.Fprintf(&added, "%s  %s\n", sum, name)
 		case !known:

@@ -20,7 +20,7 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// RiverSchema keeps River's tables apart from ours.
+// RiverSchema is the schema of River's tables, which are separate from ours.
 const RiverSchema = "river"
 
 // ErrNewerSchema means that a newer release has already migrated this database.

@@ -408,7 +408,7 @@ func TestINV62NodesOverPasses(t *testing.T) {
 	if got := s.count(let); got != 2 {
 		t.Errorf("%d nodes went off the market", got)
 	}
-	s.exec(`UPDATE nodes SET cordoned = true WHERE id IN (SELECT object_id FROM plan_actions WHERE rejected_reason = '')`)
+	s.exec(`UPDATE nodes SET spec = spec || '{"cordoned": true}' WHERE id IN (SELECT object_id FROM plan_actions WHERE rejected_reason = '')`)
 	s.exec(`UPDATE plans SET created_at = created_at - interval '11 min'`)
 	s.exec(`UPDATE reconcile_due SET due_at = now(), previous_until = now()`)
 	s.pass()

@@ -238,7 +238,7 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 func machine(w desired.Declared, heard observed.Heard, k nodeSpec) *plan.Machine {
 	n := w.Node
 	m := &plan.Machine{
-		GPUs: n.GPUs, Serials: n.Serials, Cordoned: n.Cordoned, ByPerson: w.Owner == desired.OwnerAPI,
+		Spec: n.Spec, ByPerson: w.Owner == desired.OwnerAPI,
 		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: k.onMarket, Changed: k.changed,
 	}
 	if heard.Devices != nil {

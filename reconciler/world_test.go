@@ -123,7 +123,7 @@ func (s *scene) line(text string) {
 		_, cordoned := w["cordoned"]
 		s.exec(`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at, devices)
 			VALUES ($1, 1, 'b', 1, $2, '1', 1, '{}', 'h', now(), now() + CASE WHEN $3 THEN '-1 s' ELSE '1 min' END::interval, $4)`, id, !partial, stale, shows(w))
-		s.exec(`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, reachability, cordoned) VALUES ($1, $2, 's', 'r', 'manual', 1, 'active', CASE WHEN $3 THEN 'stale' ELSE 'reachable' END, $4)`, id, name, silent, cordoned)
+		s.exec(`INSERT INTO nodes (id, name, spec, lifecycle, reachability) VALUES ($1, $2, jsonb_build_object('sku', 's', 'region', 'r', 'gpus', 1, 'cordoned', $4::boolean), 'active', CASE WHEN $3 THEN 'stale' ELSE 'reachable' END)`, id, name, silent, cordoned)
 	case "seen":
 		_, unproven := w["unproven"]
 		proof := fmt.Sprintf(`{"fence": %s, "leftovers": []}`, w.or("fence", "1"))

@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gpuaas/gpuaas/api/nodeapi"
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -139,7 +138,7 @@ func (h *house) declare() ids.Node {
 	h.t.Helper()
 	node := ids.New[ids.Node]()
 	h.do(func(tx pgx.Tx) error {
-		return h.Inventory.Declare(h.t.Context(), tx, node, node.String(), desired.Node{SKU: "h100", Region: "eu1", Onboarding: "manual", GPUs: 1})
+		return h.Inventory.Declare(h.t.Context(), tx, node, node.String(), []byte(`{"sku": "h100", "region": "eu1", "onboarding": "manual", "gpus": 1}`))
 	})
 	return node
 }

@@ -39,7 +39,7 @@ func setupIntake(t *testing.T) *intake {
 		StaleAfter: func() time.Duration { return time.Minute },
 	}, t, ids.New[ids.Node]()}
 	i.do(func(tx pgx.Tx) error {
-		return i.Inventory.Declare(t.Context(), tx, i.node, "n", desired.Node{SKU: "h100", Region: "eu1", Onboarding: "manual", GPUs: 1})
+		return i.Inventory.Declare(t.Context(), tx, i.node, "n", []byte(`{"sku": "h100", "region": "eu1", "onboarding": "manual", "gpus": 1}`))
 	})
 	return i
 }

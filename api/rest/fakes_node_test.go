@@ -20,7 +20,7 @@ import (
 type machines struct{ *people }
 
 var (
-	node1 = fleet.Node{ID: ids.New[ids.Node](), Name: "sim-1", SKU: h100.Name, Region: "eu-1", Onboarding: "simulated", Lifecycle: "active", Health: "healthy", Reachability: "reachable", Slots: 8, Free: 5}
+	node1 = fleet.Node{ID: ids.New[ids.Node](), Name: "sim-1", Spec: desired.Node{SKU: h100.Name, Region: "eu-1", Onboarding: "simulated"}, Lifecycle: "active", Health: "healthy", Reachability: "reachable", Slots: 8, Free: 5}
 	slot1 = slots.Slot{ID: ids.New[ids.Slot](), Node: node1.ID, Host: node1.Name, GPU: "GPU-1", SKU: h100.Name, Region: "eu-1", Status: "clean"}
 )
 

@@ -71,13 +71,13 @@ func (s *Server) CreateEnrolmentToken(ctx context.Context, req oapi.CreateEnrolm
 
 func (s *Server) toNode(n fleet.Node) oapi.Node {
 	naming := s.Naming
-	naming.Region = n.Region
+	naming.Region = n.Spec.Region
 	return oapi.Node{
-		Id: n.ID.UUID, Urn: naming.Name("", "", "node", n.ID.String()).String(), Name: n.Name, Sku: n.SKU, Region: n.Region,
-		Onboarding: oapi.NodeOnboarding(n.Onboarding), Lifecycle: oapi.NodeLifecycle(n.Lifecycle), Health: oapi.NodeHealth(n.Health),
+		Id: n.ID.UUID, Urn: naming.Name("", "", "node", n.ID.String()).String(), Name: n.Name, Sku: n.Spec.SKU, Region: n.Spec.Region,
+		Onboarding: oapi.NodeOnboarding(n.Spec.Onboarding), Lifecycle: oapi.NodeLifecycle(n.Lifecycle), Health: oapi.NodeHealth(n.Health),
 		Reachability: oapi.NodeReachability(n.Reachability), Occupancy: oapi.NodeOccupancy(n.Occupancy()),
 		Cordoned: n.Cordoned, Message: n.Message, Slots: n.Slots, Free: n.Free, Quarantined: n.Quarantined,
-		AgentVersion: filled(n.AgentVersion), Fingerprint: filled(n.Fingerprint), Address: filled(n.Address),
+		AgentVersion: filled(n.AgentVersion), Fingerprint: filled(n.Fingerprint), Address: filled(n.Spec.Address),
 		DrainedAt: utc(n.DrainedAt), EvictsAt: utc(n.LeaveAt), Occupied: &n.Held, Holds: toHolds(n.Holds),
 	}
 }

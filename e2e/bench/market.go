@@ -59,8 +59,8 @@ func (m market) open(ctx context.Context, l *lab, url string) error {
 		`INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT org_id, id, 1000000000000, 'EUR' FROM ledger_accounts WHERE name = 'balance'`,
 		`INSERT INTO sku_catalog (id, name, display_name, gpu_model, memory_gib, isolation, max_gpus, active) VALUES (gen_random_uuid(), '` + sku + `', 'Bench', 'H100', 80, 'host_user', 8, true)`,
 		`INSERT INTO sku_prices (sku, currency, amount_minor, valid_from) VALUES ('` + sku + `', 'EUR', 200, '2020-01-01')`,
-		`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, health, reachability)
-			SELECT ` + id(nodePrefix, "i") + `, 'node-' || i, '` + sku + `', 'eu', 'simulated', ` + fmt.Sprint(m.slotsPerNode) + `, 'active', 'healthy', 'reachable' FROM ` + nodes,
+		`INSERT INTO nodes (id, name, spec, lifecycle, health, reachability)
+			SELECT ` + id(nodePrefix, "i") + `, 'node-' || i, jsonb_build_object('sku', '` + sku + `', 'region', 'eu', 'onboarding', 'simulated', 'gpus', ` + fmt.Sprint(m.slotsPerNode) + `), 'active', 'healthy', 'reachable' FROM ` + nodes,
 		`INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) SELECT ` + gpu + `, ` + node + `, i, 'H100', 81559, 'healthy' FROM ` + slots,
 		`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) SELECT ` + id(slotPrefix, "i") + `, ` + node + `, ` + gpu + `, '` + sku + `', 'eu', 'clean' FROM ` + slots,
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/gpuaas/gpuaas/api/nodeapi"
-	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/e2e/rig"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -119,7 +118,7 @@ func (f *fleet) enrol(slots *nodehealth.Service, url, fingerprint string) {
 	f.t.Helper()
 	var token string
 	ok(f.t, pgx.BeginFunc(f.t.Context(), f.db, func(tx pgx.Tx) (err error) {
-		if err := slots.Declare(f.t.Context(), tx, f.node, theNode, desired.Node{SKU: "l40s", Region: "r1", Onboarding: "manual", GPUs: 4}); err != nil {
+		if err := slots.Declare(f.t.Context(), tx, f.node, theNode, []byte(`{"sku": "l40s", "region": "r1", "onboarding": "manual", "gpus": 4}`)); err != nil {
 			return err
 		}
 		token, _, err = slots.EnrolmentToken(f.t.Context(), tx, f.node)

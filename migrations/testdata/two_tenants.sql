@@ -5,7 +5,7 @@ DECLARE
 	tenant text;
 	id     uuid; -- one for all: what it names differs by table
 BEGIN
-	INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle) VALUES ('c0000000-0000-0000-0000-000000000000', 'n', 's', 'r', 'simulated', 2, 'active');
+	INSERT INTO nodes (id, name, spec, lifecycle) VALUES ('c0000000-0000-0000-0000-000000000000', 'n', '{"sku": "s", "region": "r", "onboarding": "simulated", "gpus": 2}', 'active');
 	FOREACH tenant IN ARRAY ARRAY['a', 'b'] LOOP
 		id := (repeat(tenant, 8) || '-0000-0000-0000-000000000000')::uuid;
 		INSERT INTO tenants (id, name) VALUES (id, id);

@@ -161,7 +161,7 @@ func TestPendingSaysWhatWouldHelp(t *testing.T) {
 	w := allocationtest.New(t, rich)
 	n7 := w.Node(t, "n7", 1)
 	w.Node(t, "n8", 1)
-	_, err := w.DB.Exec(t.Context(), `UPDATE nodes SET cordoned = true WHERE id = $1`, n7)
+	_, err := w.DB.Exec(t.Context(), `UPDATE nodes SET spec = spec || '{"cordoned": true}' WHERE id = $1`, n7)
 	must(t, err)
 	first, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "train", TTL: 2 * time.Hour})
 	must(t, err)

@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -13,10 +14,13 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-// Declare carries out a node's declaration.
-func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Node, name string, n desired.Node) error {
-	_, err := tx.Exec(ctx, declareNode, id, name, n.SKU, n.Region, n.Onboarding, n.GPUs, n.Hardware, n.Cordoned, n.Address)
-	if err != nil {
+// Declare applies the spec of a node. The row stores the spec as it is, so that drift is a comparison of documents.
+func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Node, name string, spec json.RawMessage) error {
+	var n desired.Node
+	if err := json.Unmarshal(spec, &n); err != nil {
+		return fmt.Errorf("reading the spec of node %s: %w", name, err)
+	}
+	if _, err := tx.Exec(ctx, declareNode, id, name, spec); err != nil {
 		return fmt.Errorf("declaring node %s: %w", name, err)
 	}
 	b := &pgx.Batch{}

@@ -6,15 +6,12 @@ import (
 
 const (
 	declareNode = `
-		INSERT INTO nodes AS n (id, name, sku, region, onboarding, expected_gpus, lifecycle, hardware, cordoned, address)
-		VALUES ($1, $2, $3, $4, $5, $6, 'declared', $7, $8, $9)
-		ON CONFLICT (id) DO UPDATE SET name = excluded.name, sku = excluded.sku, region = excluded.region, onboarding = excluded.onboarding,
-			expected_gpus = excluded.expected_gpus, hardware = excluded.hardware, cordoned = excluded.cordoned, address = excluded.address,
+		INSERT INTO nodes AS n (id, name, spec, lifecycle) VALUES ($1, $2, $3, 'declared')
+		ON CONFLICT (id) DO UPDATE SET name = excluded.name, spec = excluded.spec,
 			lifecycle = CASE WHEN n.lifecycle = 'retired' THEN 'declared' WHEN NOT n.retiring THEN n.lifecycle
 				WHEN n.reachability = 'reachable' THEN 'active' ELSE 'offline' END,
 			retiring = false, version = n.version + 1, updated_at = now()
-		WHERE n.lifecycle = 'retired' OR n.retiring OR (n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.hardware, n.cordoned, n.address) IS DISTINCT FROM
-			(excluded.name, excluded.sku, excluded.region, excluded.onboarding, excluded.expected_gpus, excluded.hardware, excluded.cordoned, excluded.address)`
+		WHERE n.lifecycle = 'retired' OR n.retiring OR (n.name, n.spec) IS DISTINCT FROM (excluded.name, excluded.spec)`
 	// Off the market first, so that a claim which waits for a slot finds none clean.
 	drainNode = `
 		UPDATE nodes SET lifecycle = 'draining', retiring = true, version = version + 1, updated_at = now()
@@ -110,8 +107,8 @@ const (
 		SELECT h.deadline, h.owner, h.reason FROM holds h JOIN slots s ON s.node_id = h.node_id
 			JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
 		WHERE c.allocation_id = $1 AND h.kind = 'drain' AND h.lifted_at IS NULL ORDER BY h.deadline, h.id LIMIT 1`
-	selectNames   = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
-	selectAddress = `SELECT coalesce(nullif(address, ''), name) FROM nodes WHERE id = $1`
+	selectNames = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
+	selectSpec  = `SELECT name, spec FROM nodes WHERE id = $1`
 	// Two who make a token for one node take turns: only the later one's works.
 	lockTokens   = `SELECT pg_advisory_xact_lock(hashtextextended('enrolment_tokens ' || $1::uuid::text, 0))`
 	revokeTokens = `
@@ -142,16 +139,15 @@ const (
 			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning') THEN 'enrolled' ELSE lifecycle END
 		WHERE id = $1 AND (lifecycle IN ('declared', 'commissioning') OR proof_key IS DISTINCT FROM $2)`
 	selectNodes = `
-		SELECT n.id, n.name, n.sku, n.region, n.onboarding, n.expected_gpus, n.lifecycle, n.health, n.reachability,
-			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + slots.Stands + `), n.cordoned, n.hardware, n.message,
-			n.version, n.updated_at, n.agent_version, n.fingerprint, n.address, n.drained_at,
+		SELECT n.id, n.name, n.spec, n.lifecycle, n.health, n.reachability,
+			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + slots.Stands + `), n.message,
+			n.version, n.updated_at, n.agent_version, n.fingerprint, n.drained_at,
 			(SELECT min(h.deadline) FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL),
 			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined'),
 			count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty'))
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
 	selectNodesOf = selectNodes + ` WHERE n.id = ANY($1) GROUP BY n.id`
-	selectKept    = `
-		SELECT id, name, sku, region, onboarding, expected_gpus, hardware, cordoned, address FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`
+	selectApplied = `SELECT id, name, spec FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`
 	selectDevices = `
 		SELECT g.index, g.uuid, g.model, g.memory_mib, g.health, g.reasons, g.present, s.id, coalesce(s.status, ''), coalesce(s.reason, ''),
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))

@@ -52,11 +52,11 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"markNodeOf":      markNodeOf,
 		"selectNode":      selectNode,
 		"selectLeave":     selectLeave,
-		"selectAddress":   selectAddress,
+		"selectSpec":      selectSpec,
 		"selectDevices":   selectDevices,
 		"selectProofKey":  selectProofKey,
 		"selectNodesOf":   selectNodesOf,
-		"selectKept":      selectKept,
+		"selectApplied":   selectApplied,
 		"selectNames":     selectNames,
 	})
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -18,22 +20,16 @@ import (
 type Node struct {
 	ID           ids.Node
 	Name         string
-	SKU          string
-	Region       string
-	Onboarding   string
-	ExpectedGPUs int
+	Spec         desired.Node // as applied
 	Lifecycle    string
 	Health       string
 	Reachability string
-	Cordoned     bool // nothing new is placed here, whoever says so
-	Declared     bool // its declaration says so
-	Hardware     string
+	Cordoned     bool // by its spec or by a hold
 	Message      string
 	Version      int64
 	UpdatedAt    time.Time
 	AgentVersion string
 	Fingerprint  string
-	Address      string
 	DrainedAt    *time.Time
 	LeaveAt      *time.Time // by when tenants leave a node that drains
 	Slots        int
@@ -140,13 +136,14 @@ func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error)
 	return n, devices, nil
 }
 
-// AddressOf is where a node's SSH service is reached, as it is declared: a host, or
-// host:port; else its name.
-func (s *Service) AddressOf(ctx context.Context, id ids.Node) (address string, err error) {
-	if err := s.DB.QueryRow(ctx, selectAddress, id).Scan(&address); err != nil {
+// AddressOf returns the address of the SSH service of a node: a host or host:port. The default is the name of the node.
+func (s *Service) AddressOf(ctx context.Context, id ids.Node) (string, error) {
+	var name string
+	var spec desired.Node
+	if err := s.DB.QueryRow(ctx, selectSpec, id).Scan(&name, &spec); err != nil {
 		return "", fmt.Errorf("reading the address of %s: %w", id, err)
 	}
-	return address, nil
+	return cmp.Or(spec.Address, name), nil
 }
 
 // NamesOf is what the nodes of the fleet are called.

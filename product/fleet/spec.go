@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -10,33 +11,26 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Spec is what a node's row holds of its declaration.
-type Spec struct {
-	ID         ids.Node
-	Name       string
-	SKU        string
-	Region     string
-	Onboarding string
-	GPUs       int
-	Hardware   string
-	Cordoned   bool
-	Address    string
+// AppliedSpec is the spec that Declare has applied to a node last.
+type AppliedSpec struct {
+	ID   ids.Node
+	Name string
+	Spec json.RawMessage
 }
 
-// Specs reads the rows of these nodes, for whoever compares them with what was
-// declared; a retired one is none.
-func (s *Service) Specs(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[ids.Node]Spec, error) {
-	rows, err := q.Query(ctx, selectKept, nodes)
+// Specs reads the applied specs of these nodes. A retired node has none.
+func (s *Service) Specs(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[ids.Node]AppliedSpec, error) {
+	rows, err := q.Query(ctx, selectApplied, nodes)
 	if err != nil {
-		return nil, fmt.Errorf("reading kept nodes: %w", err)
+		return nil, fmt.Errorf("reading applied specs of nodes: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Spec])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AppliedSpec])
 	if err != nil {
-		return nil, fmt.Errorf("reading kept nodes: %w", err)
+		return nil, fmt.Errorf("reading applied specs of nodes: %w", err)
 	}
-	kept := make(map[ids.Node]Spec, len(list))
-	for _, k := range list {
-		kept[k.ID] = k
+	applied := make(map[ids.Node]AppliedSpec, len(list))
+	for _, a := range list {
+		applied[a.ID] = a
 	}
-	return kept, nil
+	return applied, nil
 }

@@ -1,6 +1,7 @@
 package nodehealth_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,7 +48,11 @@ func (b *bundle) declare(id ids.Node, name string, change func(*desired.Node)) {
 	if change != nil {
 		change(&spec)
 	}
-	b.do(func(tx pgx.Tx) error { return b.Declare(b.t.Context(), tx, id, name, spec) })
+	text, err := json.Marshal(spec)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.do(func(tx pgx.Tx) error { return b.Declare(b.t.Context(), tx, id, name, text) })
 }
 
 func (b *bundle) seen(id ids.Node, r protocol.Report) {

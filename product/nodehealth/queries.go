@@ -3,7 +3,7 @@ package nodehealth
 const (
 	// Two reports of one node must not interleave their devices.
 	lockNode = `
-		SELECT expected_gpus, sku, name, lifecycle, health, message, reachability, version, fingerprint, accepted, changed FROM nodes WHERE id = $1 FOR UPDATE`
+		SELECT (spec->>'gpus')::int, sku, name, lifecycle, health, message, reachability, version, fingerprint, accepted, changed FROM nodes WHERE id = $1 FOR UPDATE`
 	selectCards = `SELECT uuid, index, present FROM gpus WHERE node_id = $1 ORDER BY index, uuid`
 	// An override that has ended is none. Who looks next takes it away.
 	selectReports = `

@@ -19,8 +19,8 @@ func TestASlotIsGivenToOneRequestAtATime(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
 	for _, sql := range []string{
-		`INSERT INTO nodes (id, name, sku, region, onboarding, expected_gpus, lifecycle, reachability)
-			VALUES (gen_random_uuid(), 'n', 't4', 'eu', 'simulated', 3, 'active', 'reachable')`,
+		`INSERT INTO nodes (id, name, spec, lifecycle, reachability)
+			VALUES (gen_random_uuid(), 'n', '{"sku": "t4", "region": "eu", "gpus": 3}', 'active', 'reachable')`,
 		`INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) SELECT 'GPU-' || i, id, i, 'T4', 15360, 'healthy' FROM nodes, generate_series(1, 3) i`,
 		`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) SELECT gen_random_uuid(), node_id, uuid, 't4', 'eu', 'clean' FROM gpus`,
 	} {

@@ -260,7 +260,7 @@ func leaving(byPerson bool) plan.DueObject {
 func machine(change func(*plan.DueObject)) plan.DueObject {
 	d := node(t0.Add(time.Hour), true)
 	d.Object = uuid.UUID{7}
-	d.Machine = &plan.Machine{GPUs: 2, Model: "H100", Price: 299, Currency: "EUR", OnMarket: true, Devices: []plan.Device{{Model: "H100", Serial: "b"}, {Model: "H100", Serial: "a"}}}
+	d.Machine = &plan.Machine{Spec: desired.Node{GPUs: 2}, Model: "H100", Price: 299, Currency: "EUR", OnMarket: true, Devices: []plan.Device{{Model: "H100", Serial: "b"}, {Model: "H100", Serial: "a"}}}
 	change(&d)
 	return d
 }
@@ -281,11 +281,11 @@ func TestDriftOfMachines(t *testing.T) {
 		"as declared":        {machine(func(*plan.DueObject) {}), ""},
 		"one GPU is missing": {machine(func(d *plan.DueObject) { d.Machine.Devices = d.Machine.Devices[:1] }), "opened gpus: \"1\", not \"2\"; heal by operator in 24h0m0s, costs 299 EUR\n"},
 		"all are missing":    {machine(func(d *plan.DueObject) { d.Machine.Devices = []plan.Device{} }), "opened gpus: \"0\", not \"2\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
-		"one too many":       {machine(func(d *plan.DueObject) { d.Machine.GPUs = 1 }), "opened gpus: \"2\", not \"1\"; heal by operator in 24h0m0s\n"},
+		"one too many":       {machine(func(d *plan.DueObject) { d.Machine.Spec.GPUs = 1 }), "opened gpus: \"2\", not \"1\"; heal by operator in 24h0m0s\n"},
 		"another model":      {machine(func(d *plan.DueObject) { d.Machine.Model = "H200" }), "opened model: \"2 H100\", not \"H200\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
 		"no SKU to compare":  {machine(func(d *plan.DueObject) { d.Machine.Model, d.Machine.Price = "", 0 }), ""},
-		"the same serials":   {machine(func(d *plan.DueObject) { d.Machine.Serials = []string{"a", "b"} }), ""},
-		"another serial":     {machine(func(d *plan.DueObject) { d.Machine.Serials = []string{"a", "c"} }), "opened serials: \"a, b\", not \"a, c\"; heal by operator in 24h0m0s\n"},
+		"the same serials":   {machine(func(d *plan.DueObject) { d.Machine.Spec.Serials = []string{"a", "b"} }), ""},
+		"another serial":     {machine(func(d *plan.DueObject) { d.Machine.Spec.Serials = []string{"a", "c"} }), "opened serials: \"a, b\", not \"a, c\"; heal by operator in 24h0m0s\n"},
 		"not whole":          {machine(func(d *plan.DueObject) { d.Machine.Devices = nil }), ""},
 		"not whole, still":   {machine(func(d *plan.DueObject) { d.Machine.Devices, d.Standing = nil, []plan.OpenDrift{missing} }), ""},
 		"not heard, still": {machine(func(d *plan.DueObject) {
@@ -307,7 +307,7 @@ func TestDriftOfMachines(t *testing.T) {
 	}
 	// What a room keeps is put right by carrying the declaration out again.
 	due := machine(func(d *plan.DueObject) {
-		d.Standing, d.Machine.Cordoned, d.Machine.OnMarket, d.Source = []plan.OpenDrift{spec}, true, true, "fleet"
+		d.Standing, d.Machine.Spec.Cordoned, d.Machine.OnMarket, d.Source = []plan.OpenDrift{spec}, true, true, "fleet"
 	})
 	if p := plan.Objects([]plan.DueObject{due}, limits, t0); len(p.Actions) != 1 || p.Actions[0].Reason != "drifted: spec.cordoned" || !p.Actions[0].Judged || p.Actions[0].Source != "" {
 		t.Errorf("planned %+v", p.Actions)

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
 // Machine is a node as it is declared, kept and seen.
 type Machine struct {
-	GPUs     int      // how many it must show
-	Serials  []string // which, where that is declared
-	Cordoned bool     // declared so
-	ByPerson bool     // a person declares it, not a revision
+	Spec     desired.Node
+	ByPerson bool // the API owns the object, not a revision
 	// What its SKU promises; empty and zero where there is no such SKU.
 	Model    string
 	Price    money.Minor // per GPU and hour
@@ -92,10 +91,10 @@ func (s OpenDrift) remote() Difference {
 // would be sold for.
 func (m Machine) differences() (all []Difference) {
 	const mend = "the hardware differs from the desired node"
-	if n := len(m.Devices); n != m.GPUs {
+	if n := len(m.Devices); n != m.Spec.GPUs {
 		all = append(all, m.priced(Difference{
-			Field: fieldGPUs, Desired: strconv.Itoa(m.GPUs), Observed: strconv.Itoa(n), Cause: mend, Remote: true,
-		}, max(m.GPUs-n, 0)))
+			Field: fieldGPUs, Desired: strconv.Itoa(m.Spec.GPUs), Observed: strconv.Itoa(n), Cause: mend, Remote: true,
+		}, max(m.Spec.GPUs-n, 0)))
 	}
 	others := map[string]int{}
 	for _, d := range m.Devices {
@@ -110,9 +109,9 @@ func (m Machine) differences() (all []Difference) {
 		}
 		all = append(all, m.priced(Difference{Field: fieldModel, Desired: m.Model, Observed: strings.Join(words, ", "), Cause: mend, Remote: true}, n))
 	}
-	if have := m.serials(); len(m.Serials) > 0 && !slices.Equal(have, slices.Sorted(slices.Values(m.Serials))) {
+	if have := m.serials(); len(m.Spec.Serials) > 0 && !slices.Equal(have, slices.Sorted(slices.Values(m.Spec.Serials))) {
 		all = append(all, Difference{
-			Field: fieldSerials, Desired: strings.Join(slices.Sorted(slices.Values(m.Serials)), ", "), Observed: strings.Join(have, ", "), Cause: mend, Remote: true,
+			Field: fieldSerials, Desired: strings.Join(slices.Sorted(slices.Values(m.Spec.Serials)), ", "), Observed: strings.Join(have, ", "), Cause: mend, Remote: true,
 		})
 	}
 	if m.Changed != "" {
@@ -149,5 +148,5 @@ func (d DueObject) shrinks(v Verb) bool {
 	if m.ByPerson && (d.Deleted || d.AppliedGeneration < d.Generation) {
 		return false
 	}
-	return v == Release || v == Ensure && m.Cordoned
+	return v == Release || v == Ensure && m.Spec.Cordoned
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // Parse reads the embedded files. Each compilation needs its own syntax, because compiling resolves
-// identifiers inside it.
-func Parse() ([]*ast.File, error) {
+// identifiers inside it. Comments are read with parser.ParseComments only.
+func Parse(options ...parser.Option) ([]*ast.File, error) {
 	entries, err := schema.Schema.ReadDir("schema")
 	if err != nil {
 		return nil, fmt.Errorf("reading embedded schema: %w", err)
@@ -29,7 +29,7 @@ func Parse() ([]*ast.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading embedded schema: %w", err)
 		}
-		f, err := parser.ParseFile("schema", src) // no name that an author's file can have
+		f, err := parser.ParseFile("schema", src, options...) // no name that an author's file can have
 		if err != nil {
 			return nil, fmt.Errorf("parsing embedded schema: %w", err)
 		}
@@ -39,8 +39,8 @@ func Parse() ([]*ast.File, error) {
 }
 
 // Compile returns a fresh context and the definition of each kind in it.
-func Compile() (*cue.Context, map[desired.Kind]cue.Value, error) {
-	files, err := Parse()
+func Compile(options ...parser.Option) (*cue.Context, map[desired.Kind]cue.Value, error) {
+	files, err := Parse(options...)
 	if err != nil {
 		return nil, nil, err
 	}

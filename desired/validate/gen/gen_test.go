@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,19 +13,21 @@ import (
 	"cuelang.org/go/cue/parser"
 )
 
-// An edit of the definitions without go generate would leave the old JSON Schema in force.
-func TestGeneratedFileIsCurrent(t *testing.T) {
+// An edit of the definitions without go generate would leave the old JSON Schema and the old Go types in force.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
-	want, err := generate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	have, err := os.ReadFile("../../../cue/gpuaas.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, want) {
-		t.Error("cue/gpuaas.schema.json is out of date: run go generate ./desired/validate")
+	for name, of := range generators {
+		want, err := of()
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := os.ReadFile(filepath.Join("../../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(have, want) {
+			t.Errorf("%s is out of date: run go generate ./desired/validate", name)
+		}
 	}
 }
 

@@ -1,4 +1,5 @@
-// Command gen writes cue/gpuaas.schema.json, the JSON Schema of all kinds, from the CUE of cue/schema.
+// Command gen writes cue/gpuaas.schema.json, the JSON Schema of all kinds, and desired/specs.gen.go, the Go types of their
+// specs, from the CUE of cue/schema.
 //
 // The schema accepts what the definitions accept. gen knows the expressions that the definitions use
 // and fails on every other one. CUE's own encoder (encoding/jsonschema) accepts anything where it meets
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/gpuaas/gpuaas/desired"
@@ -18,23 +20,27 @@ import (
 )
 
 func main() {
-	name := "../../cue/gpuaas.schema.json"
-	if len(os.Args) > 1 {
-		name = os.Args[1]
-	}
-	if err := run(name); err != nil {
+	if err := run("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(name string) error {
-	text, err := generate()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(name, text, 0o644); err != nil { //nolint:gosec // a source file
-		return fmt.Errorf("writing %s: %w", name, err)
+// generators are the generated files, by their path in the repository.
+var generators = map[string]func() ([]byte, error){
+	"cue/gpuaas.schema.json": generate,
+	"desired/specs.gen.go":   goTypes,
+}
+
+func run(root string) error {
+	for name, of := range generators {
+		text, err := of()
+		if err != nil {
+			return fmt.Errorf("generating %s: %w", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), text, 0o644); err != nil { //nolint:gosec // a source file
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package allocationtest
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -103,7 +104,10 @@ func (w *World) Node(t testing.TB, name string, n int) ids.Node {
 	t.Helper()
 	node := ids.New[ids.Node]()
 	w.Do(t, func(tx pgx.Tx) error {
-		spec := desired.Node{SKU: SKU, Region: Region, Onboarding: "simulated", GPUs: n}
+		spec, err := json.Marshal(desired.Node{SKU: SKU, Region: Region, Onboarding: "simulated", GPUs: n})
+		if err != nil {
+			return fmt.Errorf("encoding the spec of %s: %w", name, err)
+		}
 		if err := w.Inventory.Declare(t.Context(), tx, node, name, spec); err != nil {
 			return err
 		}

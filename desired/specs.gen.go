@@ -1,0 +1,169 @@
+// Code generated from cue/schema by desired/validate/gen. DO NOT EDIT.
+
+package desired
+
+import "time"
+
+// Environment is the profile of one installation.
+type Environment struct {
+	DisplayName string `json:"displayName"`
+	// The first two parts of every resource name.
+	Vendor  string `json:"vendor"`
+	Service string `json:"service"`
+	Region  string `json:"region"`
+	// The trust domain of node certificates.
+	TrustDomain string `json:"trustDomain"`
+	// Development sign-in and simulated nodes are allowed.
+	Development bool `json:"development"`
+	// SignIn names the OpenID provider that users sign in with. Without an issuer the environment
+	// of the server may name one. Without any, sign-in through a provider is off.
+	SignIn SignIn `json:"signIn"`
+	// Payments names the payment provider. Its keys are in the environment of the server and must have this mode.
+	Payments Payments `json:"payments"`
+	// Git sources in addition to the one that the server was started with. Their names are unique.
+	Sources []GitSource `json:"sources"`
+	// The first credit of the development tenant.
+	TestCreditMinor int64 `json:"testCreditMinor"`
+}
+
+// Policy sets one policy key at one scope. policies/keys.cue defines the keys, their types, bounds and scopes.
+type Policy struct {
+	Key   string `json:"key"`
+	Scope string `json:"scope"`
+	Value any    `json:"value"`
+}
+
+// Role lists the operations that a role may call.
+type Role struct {
+	Description string   `json:"description"`
+	Operations  []string `json:"operations"`
+}
+
+// SKU is an offer of GPUs of one model, by the hour.
+type SKU struct {
+	DisplayName string `json:"displayName"`
+	// The name that the driver reports: nvidia-smi --query-gpu=name.
+	GPUModel  string `json:"gpuModel"`
+	MemoryGiB int    `json:"memoryGiB"`
+	Isolation string `json:"isolation"`
+	// The most GPUs of one allocation.
+	MaxGPUs int   `json:"maxGPUs"`
+	Active  bool  `json:"active"`
+	Price   Price `json:"price"`
+}
+
+// OSImage is a system image, named by digest because a tag could change.
+type OSImage struct {
+	DisplayName string `json:"displayName"`
+	Digest      string `json:"digest"`
+	// At most one image of a revision is the default.
+	Default bool `json:"default"`
+}
+
+// Node is one managed computer of the fleet.
+type Node struct {
+	SKU        string `json:"sku"`
+	Region     string `json:"region"`
+	Onboarding string `json:"onboarding"`
+	// The number of GPUs that the node must report.
+	GPUs int `json:"gpus"`
+	// The serial numbers of the GPUs that the node must report. Other GPUs are drift. Without them any GPUs are accepted.
+	Serials []string `json:"serials,omitempty"`
+	Slicing string   `json:"slicing"`
+	// No new allocation is placed on the node.
+	Cordoned bool `json:"cordoned"`
+	// The address of its SSH service, a host or host:port. The default is the name of the node.
+	Address string `json:"address,omitempty"`
+	// The profile of a simulated node: h100-8, a100-8, l40s-4 or t4-4. Any other node reports its own hardware.
+	Hardware string `json:"hardware"`
+}
+
+// Allocation is the right of a project to slots for a time. Only product/allocation writes it; files cannot contain
+// one. A released one is a tombstone until the node proves the cleanup.
+type Allocation struct {
+	Tenant   string   `json:"tenant"`
+	Project  string   `json:"project"`
+	User     string   `json:"user"`
+	SKU      string   `json:"sku"`
+	GPUs     int      `json:"gpus"`
+	Node     string   `json:"node"`
+	Slots    []string `json:"slots"`
+	GPUUUIDs []string `json:"gpuUUIDs"`
+	Login    string   `json:"login"`
+	// Below 1000 are accounts of the system; above 2^31 some tools wrap.
+	UID  int      `json:"uid"`
+	Keys []string `json:"keys"`
+	// The keys are all keys of the user, later ones included.
+	FollowKeys bool `json:"followKeys,omitempty"`
+	Released   bool `json:"released"`
+	// The cause of the release.
+	Reason   string     `json:"reason,omitempty"`
+	ExpireAt *time.Time `json:"expireAt,omitempty"`
+}
+
+// SignIn names the OpenID provider that users sign in with. Without an issuer the environment
+// of the server may name one. Without any, sign-in through a provider is off.
+type SignIn struct {
+	Issuer      string `json:"issuer"`
+	ClientID    string `json:"clientId"`
+	CLIClientID string `json:"cliClientId"`
+	// The audience that an access token must have.
+	Audience string `json:"audience"`
+	// The dotted path at which a token lists the roles of its user.
+	RolesClaim string `json:"rolesClaim"`
+	// Maps roles of the provider to admin, operator and billing_operator. With a mapping, the provider decides
+	// the platform role of every user at each sign-in.
+	Roles map[string]string `json:"roles"`
+}
+
+// Payments names the payment provider. Its keys are in the environment of the server and must have this mode.
+type Payments struct {
+	Provider string `json:"provider"`
+	Livemode bool   `json:"livemode"`
+}
+
+// GitSource is one Git repository that desired objects are read from.
+type GitSource struct {
+	Name string `json:"name"`
+	// The URL has no password; auth refers to the credentials.
+	Repository string   `json:"repository"`
+	Ref        string   `json:"ref"`
+	Dirs       []string `json:"dirs"`
+	// The environment that syncs it. The default is the one that defines it.
+	Environment string `json:"environment"`
+	// Forge is the system in which changes of a source are reviewed. It receives statuses and the comment with the plan.
+	Forge *Forge `json:"forge,omitempty"`
+	// Auth refers to the credentials of the source.
+	Auth *GitAuth `json:"auth,omitempty"`
+	// Verify defines whose signature a commit needs before it is read.
+	Verify GitVerify `json:"verify"`
+}
+
+// Price is the price of one GPU for one hour.
+type Price struct {
+	Currency    string `json:"currency"`
+	AmountMinor int64  `json:"amountMinor"`
+}
+
+// Forge is the system in which changes of a source are reviewed. It receives statuses and the comment with the plan.
+type Forge struct {
+	Kind             string `json:"kind"`
+	URL              string `json:"url"`
+	Project          string `json:"project"`
+	TokenRef         string `json:"tokenRef,omitempty"`
+	WebhookSecretRef string `json:"webhookSecretRef,omitempty"`
+}
+
+// GitAuth refers to the credentials of the source.
+type GitAuth struct {
+	TokenRef      string `json:"tokenRef,omitempty"`
+	SSHKeyRef     string `json:"sshKeyRef,omitempty"`
+	KnownHostsRef string `json:"knownHostsRef,omitempty"`
+}
+
+// GitVerify defines whose signature a commit needs before it is read.
+type GitVerify struct {
+	Required bool     `json:"required"`
+	OpenPGP  []string `json:"openPGP"`
+	SSH      []string `json:"ssh"`
+}
