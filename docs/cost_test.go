@@ -32,10 +32,19 @@ var costs = []struct {
 		},
 	},
 	{
+		change: "a periodic job: seal_ledger", most: 3,
+		mentions: `\b[sS]ealLedger\b`,
+		files: []string{
+			"jobs/schedule.go",
+			"jobs/seal_ledger.go", // the arguments and the worker
+			"jobs/workers.go",
+		},
+	},
+	{
 		change: "a policy key: login.max_tasks", most: 2,
 		mentions: `\bLoginMaxTasks\b|"login\.max_tasks"`,
 		files: []string{
-			"jobs/policy.go", // the use
+			"jobs/jobs.go", // the use
 			"policies/keys.cue",
 		},
 	},

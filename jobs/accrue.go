@@ -3,12 +3,10 @@ package jobs
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
@@ -75,31 +73,4 @@ func (w *accrue) charge(ctx context.Context, tx pgx.Tx, tick metering.Tick) erro
 	// the one that is gone may be anyone's.
 	_, err = river.ClientFromContext[pgx.Tx](ctx).InsertTx(ctx, tx, ledger.CheckRunway{}, nil)
 	return err
-}
-
-// housekeeping is how often what grows is kept in order; every step of it may
-// be late by days.
-const housekeeping = time.Hour
-
-// periodic triggers are lost with their leader and come again with the next.
-func periodic(d *Deps) []*river.PeriodicJob {
-	all := []*river.PeriodicJob{
-		river.NewPeriodicJob(river.PeriodicInterval(placing), func() (river.JobArgs, *river.InsertOpts) { return PlaceQueued{}, nil }, nil),
-		river.NewPeriodicJob(river.PeriodicInterval(comparing), func() (river.JobArgs, *river.InsertOpts) { return CheckDrift{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
-		river.NewPeriodicJob(river.PeriodicInterval(recheckEvery), func() (river.JobArgs, *river.InsertOpts) { return CheckHealth{}, nil }, nil),
-		river.NewPeriodicJob(river.PeriodicInterval(housekeeping), func() (river.JobArgs, *river.InsertOpts) { return Maintenance{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
-		river.NewPeriodicJob(river.PeriodicInterval(sealing), func() (river.JobArgs, *river.InsertOpts) { return SealAudit{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
-		river.NewPeriodicJob(river.PeriodicInterval(sealingLedger), func() (river.JobArgs, *river.InsertOpts) { return SealLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
-		river.NewPeriodicJob(river.PeriodicInterval(examining), func() (river.JobArgs, *river.InsertOpts) { return CheckLedger{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
-	}
-	if d.Releases != nil {
-		all = append(all, river.NewPeriodicJob(river.PeriodicInterval(rolling), func() (river.JobArgs, *river.InsertOpts) { return RollAgents{}, nil }, nil))
-	}
-	for _, p := range pacedBy(d) {
-		all = append(all, p.job())
-	}
-	if d.Reports != nil {
-		all = append(all, river.NewPeriodicJob(river.PeriodicInterval(forgottenEvery), func() (river.JobArgs, *river.InsertOpts) { return forge.ReportForge{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}))
-	}
-	return all
 }

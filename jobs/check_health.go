@@ -24,9 +24,7 @@ func (CheckHealth) InsertOpts() river.InsertOpts {
 }
 
 const (
-	// recheckEvery is how late the end of an override may be.
-	recheckEvery = 30 * time.Second
-	illAtOnce    = 500
+	illAtOnce = 500
 )
 
 type checkHealth struct {

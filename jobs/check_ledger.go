@@ -20,8 +20,6 @@ func (CheckLedger) InsertOpts() river.InsertOpts {
 }
 
 const (
-	// How long money may differ before somebody is told.
-	examining = time.Hour
 	// It reads every entry there is: a minute for each hundred million.
 	examiningWithin = 30 * time.Minute
 	// The first ones tell where to look; a broken disk finds millions.

@@ -31,9 +31,6 @@ func (CheckMeters) InsertOpts() river.InsertOpts {
 }
 
 const (
-	// checking is how often, where use is charged more rarely than that. What is
-	// wrong for a shorter time is in no report.
-	checking = 30 * time.Second
 	// metersAtOnce are read in one statement.
 	metersAtOnce = 500
 	// checkWithin is for a large part of the fleet, one small transaction each. Who

@@ -18,6 +18,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 	"github.com/riverqueue/rivercontrib/otelriver"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -26,8 +27,10 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/reconciler/plan"
 	"github.com/gpuaas/gpuaas/services"
 )
 
@@ -55,32 +58,46 @@ type Deps struct {
 	Log     *slog.Logger
 }
 
-// Workers is the one list of the kinds of work.
-func Workers(d *Deps) *river.Workers {
-	w := river.NewWorkers()
-	river.AddWorker(w, &ensureAllocation{d: d})
-	river.AddWorker(w, &releaseAllocation{d: d})
-	river.AddWorker(w, &probeNode{d: d})
-	river.AddWorker(w, &recordAllocation{d: d})
-	river.AddWorker(w, &recordNode{d: d})
-	river.AddWorker(w, &applyObject{d: d})
-	river.AddWorker(w, &rekeyAllocations{d: d})
-	river.AddWorker(w, &accrue{d: d})
-	river.AddWorker(w, &checkMeters{d: d})
-	river.AddWorker(w, &checkRunway{d: d})
-	river.AddWorker(w, &checkDrift{d: d})
-	river.AddWorker(w, &checkHealth{d: d})
-	river.AddWorker(w, &checkLedger{d: d})
-	river.AddWorker(w, &paymentEvent{d: d})
-	river.AddWorker(w, &paymentRefund{d: d})
-	river.AddWorker(w, &paymentSweep{d: d})
-	river.AddWorker(w, &placeQueued{d: d})
-	river.AddWorker(w, &maintenance{d: d})
-	river.AddWorker(w, &sealAudit{d: d})
-	river.AddWorker(w, &sealLedger{d: d})
-	river.AddWorker(w, &reportForge{d: d})
-	river.AddWorker(w, &rollAgents{d: d})
-	return w
+// Policy contains the policies that workers read at each decision.
+type Policy struct {
+	// Window is the interval between charges: billing.window_seconds.
+	Window func() time.Duration
+	// ObservationStale is the time for which a node's last report counts for billing:
+	// billing.observation_stale_seconds.
+	ObservationStale func() time.Duration
+	// Sweeping is the interval between searches for missed payments: payment.sweep_minutes.
+	Sweeping func() time.Duration
+	// Logins returns the limits of a tenant's login on a node. Nil: those of the node.
+	Logins func(sku, region string) Logins
+	// DriftRules returns the rule for drift of each kind: gitops.drift_policy.
+	DriftRules func() map[desired.Kind]plan.Rule
+}
+
+// PolicyFrom reads the policies from a client's memory.
+func PolicyFrom(client *policies.Client) Policy {
+	read := func(key policies.IntKey, unit time.Duration) func() time.Duration {
+		return func() time.Duration { return time.Duration(client.Latest().For().Int(key)) * unit }
+	}
+	return Policy{
+		Window:           read(policies.BillingWindowSeconds, time.Second),
+		ObservationStale: read(policies.BillingObservationStaleSeconds, time.Second),
+		Sweeping:         read(policies.PaymentSweepMinutes, time.Minute),
+		Logins: func(sku, region string) Logins {
+			return loginsOf(client.Latest().For(policies.In(policies.LevelRegion, region), policies.In(policies.LevelSKU, sku)))
+		},
+		DriftRules: reconciler.DriftRulesFrom(client),
+	}
+}
+
+func loginsOf(v policies.View) Logins {
+	l := Logins{Limits: protocol.Limits{
+		CPUWeight: int(v.Int(policies.LoginCPUWeight)), MemoryMiB: v.Int(policies.LoginMemoryMiB),
+		Tasks: v.Int(policies.LoginMaxTasks), HomeGiB: v.Int(policies.LoginHomeGiB),
+	}}
+	if v.String(policies.NodePartitionAction) == "stop" {
+		l.StopAfterHours = int(v.Int(policies.NodePartitionStopAfterHours))
+	}
+	return l
 }
 
 // The settings below differ from River's defaults for a reason each.
@@ -115,7 +132,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		cfg.RescueStuckJobsAfter = rescueAfter
 		cfg.FetchCooldown = fetchCooldown
 		cfg.FetchPollInterval = fetchPoll
-		cfg.PeriodicJobs = periodic(d)
+		cfg.PeriodicJobs = periodicJobs(d)
 		// Only an owner of the tables may, and nobody who works is one.
 		cfg.ReindexerSchedule = river.NeverSchedule()
 	}

@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -25,11 +24,6 @@ func (PlaceQueued) Kind() string { return "place_queued" }
 func (PlaceQueued) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1}
 }
-
-// placing is how long a free slot waits for whoever waits for it: short against
-// the time that a host takes to get ready, and a look is one read of an index
-// that is mostly empty.
-const placing = 5 * time.Second
 
 type placeQueued struct {
 	river.WorkerDefaults[PlaceQueued]

@@ -23,8 +23,6 @@ const (
 	// A round: three seconds each leave time for the last one to run out of its own.
 	reportsAtOnce = 20
 	reportWithin  = rescueAfter - 20*time.Second
-	// Between looks for what was forgotten: a job was lost, or a forge declared late.
-	forgottenEvery = time.Minute
 	// What no answer can be had for is asked again, without a count of attempts.
 	unansweredFor = time.Minute
 )

@@ -32,7 +32,6 @@ func (RollAgents) InsertOpts() river.InsertOpts {
 }
 
 const (
-	rolling = 10 * time.Second
 	// updateWithin is two minutes to fetch the task, two to fetch the build over a
 	// slow line, and the host's own gate.
 	updateWithin = 5 * time.Minute

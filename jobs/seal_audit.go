@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"time"
 
 	"github.com/riverqueue/river"
 )
@@ -18,9 +17,6 @@ func (SealAudit) Kind() string { return "seal_audit" }
 func (SealAudit) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
-
-// sealing is how long a row may be changed unseen.
-const sealing = time.Minute
 
 type sealAudit struct {
 	river.WorkerDefaults[SealAudit]

@@ -21,10 +21,6 @@ func (SealLedger) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
-// sealingLedger is how long an entry may be changed unseen, and how many entries
-// a balance adds up.
-const sealingLedger = 10 * time.Minute
-
 // sealingAgain leaves a long pass of accrual most of its time: sealing holds up
 // every posting while it waits for the open ones.
 const sealingAgain = 30 * time.Second

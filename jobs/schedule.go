@@ -1,0 +1,117 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/gitops/forge"
+)
+
+// periodicJob is a job that River's leader inserts at an interval. Triggers are lost with a leader, and the next leader
+// starts again.
+type periodicJob struct {
+	args     river.JobArgs
+	interval func() time.Duration // a policy may change it
+	onStart  bool                 // also when a leader is elected
+	unless   bool                 // the server lacks what the job needs
+}
+
+// schedule lists all periodic jobs.
+func schedule(d *Deps) []periodicJob {
+	all := []periodicJob{
+		{args: Accrue{}, interval: d.Window, onStart: true},
+		// An error that is corrected within the interval appears in no report.
+		{args: CheckMeters{}, interval: func() time.Duration { return min(d.Window(), 30*time.Second) }},
+		// Drift must be detected within a minute.
+		{args: CheckDrift{}, interval: fixed(30 * time.Second), onStart: true},
+		// The delay of the end of a health override.
+		{args: CheckHealth{}, interval: fixed(30 * time.Second)},
+		// The time for which the books may differ before operators are notified.
+		{args: CheckLedger{}, interval: fixed(time.Hour), onStart: true},
+		// The time for which a changed audit row is not detected.
+		{args: SealAudit{}, interval: fixed(time.Minute), onStart: true},
+		// The time for which a changed ledger entry is not detected, and the number of entries that a balance adds up.
+		{args: SealLedger{}, interval: fixed(10 * time.Minute), onStart: true},
+		// Each step of it may be late by days.
+		{args: Maintenance{}, interval: fixed(time.Hour), onStart: true},
+		// The delay between a free slot and a queued allocation. Provisioning takes longer, and a pass is one read of an
+		// index that is mostly empty.
+		{args: PlaceQueued{}, interval: fixed(5 * time.Second)},
+		// A rollout waits for nodes, which take minutes.
+		{args: RollAgents{}, interval: fixed(10 * time.Second), unless: d.Releases == nil},
+		// The delay of a report whose job was lost or whose forge was configured later.
+		{args: forge.ReportForge{}, interval: fixed(time.Minute), onStart: true, unless: d.Reports == nil},
+		{args: SweepPayments{}, interval: d.Sweeping, onStart: true, unless: d.Payments == nil},
+	}
+	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })
+}
+
+func fixed(interval time.Duration) func() time.Duration {
+	return func() time.Duration { return interval }
+}
+
+// periodicJobs returns the schedule as River's configuration.
+func periodicJobs(d *Deps) []*river.PeriodicJob {
+	var all []*river.PeriodicJob
+	for _, p := range schedule(d) {
+		all = append(all, p.job())
+	}
+	return all
+}
+
+// after is a schedule whose interval a policy may change.
+type after func() time.Duration
+
+// Next returns the time of the next trigger.
+func (a after) Next(now time.Time) time.Time { return now.Add(a()) }
+
+func (p periodicJob) job() *river.PeriodicJob {
+	return river.NewPeriodicJob(after(p.interval), func() (river.JobArgs, *river.InsertOpts) { return p.args, nil },
+		&river.PeriodicJobOpts{ID: p.args.Kind(), RunOnStart: p.onStart})
+}
+
+// compareIntervals is the time between two comparisons of the intervals, which are in memory.
+const compareIntervals = time.Second
+
+// FollowPeriods records the intervals of the periodic jobs. The function that it returns schedules a job again when a
+// policy has changed its interval, until ctx ends.
+//
+// River asks a schedule for the next time only when the last one has come. After a change from 300 s to 10 s the first
+// of the new intervals would begin up to 300 s late. That happens at the first start of an installation whenever River's
+// leader, which waits for up to a second, is faster than the first revision.
+//
+// Call FollowPeriods before the client starts.
+func FollowPeriods(client *river.Client[pgx.Tx], d *Deps) func(ctx context.Context) error {
+	all := schedule(d)
+	last := make([]time.Duration, len(all))
+	for i, p := range all {
+		last[i] = p.interval()
+	}
+	return func(ctx context.Context) error {
+		compare := time.NewTicker(compareIntervals)
+		defer compare.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-compare.C:
+			}
+			for i, p := range all {
+				now := p.interval()
+				if now == last[i] {
+					continue
+				}
+				last[i] = now
+				client.PeriodicJobs().RemoveByID(p.args.Kind())
+				if _, err := client.PeriodicJobs().AddSafely(p.job()); err != nil {
+					return fmt.Errorf("scheduling %s every %s: %w", p.args.Kind(), now, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package jobs
+
+import "github.com/riverqueue/river"
+
+// Workers returns the workers of all kinds of jobs. A kind that is not listed here is never executed.
+func Workers(d *Deps) *river.Workers {
+	w := river.NewWorkers()
+	river.AddWorker(w, &ensureAllocation{d: d})
+	river.AddWorker(w, &releaseAllocation{d: d})
+	river.AddWorker(w, &probeNode{d: d})
+	river.AddWorker(w, &recordAllocation{d: d})
+	river.AddWorker(w, &recordNode{d: d})
+	river.AddWorker(w, &applyObject{d: d})
+	river.AddWorker(w, &rekeyAllocations{d: d})
+	river.AddWorker(w, &accrue{d: d})
+	river.AddWorker(w, &checkMeters{d: d})
+	river.AddWorker(w, &checkRunway{d: d})
+	river.AddWorker(w, &checkDrift{d: d})
+	river.AddWorker(w, &checkHealth{d: d})
+	river.AddWorker(w, &checkLedger{d: d})
+	river.AddWorker(w, &paymentEvent{d: d})
+	river.AddWorker(w, &paymentRefund{d: d})
+	river.AddWorker(w, &paymentSweep{d: d})
+	river.AddWorker(w, &placeQueued{d: d})
+	river.AddWorker(w, &maintenance{d: d})
+	river.AddWorker(w, &sealAudit{d: d})
+	river.AddWorker(w, &sealLedger{d: d})
+	river.AddWorker(w, &reportForge{d: d})
+	river.AddWorker(w, &rollAgents{d: d})
+	return w
+}
