@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/gpuops"
 	"github.com/gpuaas/gpuaas/agent/helper"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -40,9 +40,7 @@ func RunHelper(ctx context.Context, c Config) error {
 		Dir: c.journalDir(), Anchor: c.Anchor, Driver: d, Host: host, Hostname: c.Hostname, Version: c.Version,
 		Notes: server.Notes(), Log: c.Log.With("node", belief.Node), Clock: c.Clock,
 	}
-	if p, ok := d.(gpuops.Devices); ok {
-		options.Handlers = gpuops.Handlers(p)
-	}
+	options.Devices, _ = d.(task.Devices) // nil if the driver cannot operate devices
 	c.replacing(&options, func() map[string][]byte { return local.ReleaseKeys() })
 	if local, err = helper.Open(ctx, options); err != nil {
 		return err

@@ -7,9 +7,7 @@ import (
 	"runtime"
 
 	"github.com/gpuaas/gpuaas/agent/helper"
-	"github.com/gpuaas/gpuaas/agent/runner"
 	"github.com/gpuaas/gpuaas/agent/update"
-	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // DefaultLib is where builds of the agent lie on a host.
@@ -48,26 +46,7 @@ func (c Config) replacing(o *helper.Options, keys func() map[string][]byte) {
 	if u == nil {
 		return
 	}
-	o.Platform = u.Platform
-	o.Handlers = handlers(o.Handlers, protocol.AgentUpdate, func(ctx context.Context, j runner.Job) (any, error) {
-		p, err := j.Envelope.AgentUpdate()
-		if err != nil {
-			return nil, err
-		}
-		if err := j.Begin("replace"); err != nil {
-			return nil, err
-		}
-		return map[string]string{"version": p.Version}, u.Become(ctx, update.Order{Task: j.Envelope.Task, Fence: j.Envelope.Fence, Params: p})
-	})
-	o.Reported = u.Heard
-}
-
-func handlers(all map[protocol.Type]runner.Handler, t protocol.Type, h runner.Handler) map[protocol.Type]runner.Handler {
-	if all == nil {
-		all = map[protocol.Type]runner.Handler{}
-	}
-	all[t] = h
-	return all
+	o.Platform, o.Updater, o.Reported = u.Platform, u, u.Heard
 }
 
 // Guard goes back to the build before unless the new one has proved itself. It is

@@ -3,9 +3,9 @@ package agent
 import (
 	"context"
 
-	"github.com/gpuaas/gpuaas/agent/gpuops"
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -43,13 +43,10 @@ func (n *node) openLocal(ctx context.Context, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	handlers := map[protocol.Type]runner.Handler{}
-	if p, ok := d.(gpuops.Devices); ok {
-		handlers = gpuops.Handlers(p)
-	}
+	devices, _ := d.(task.Devices) // nil if the driver cannot operate devices
 	local, err := helper.Open(ctx, helper.Options{
-		Handlers: handlers,
-		Dir:      n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
+		Devices: devices,
+		Dir:     n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
 		Driver: d, Host: host, Hostname: n.Hostname, Log: n.log, Clock: n.Clock, Notes: n.notes(),
 		Keys: func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
 	})

@@ -19,6 +19,11 @@ var costs = []struct {
 	files   []string
 }{
 	{
+		change:  "An agent task type",
+		example: `\bGPUReset(Params)?\b|\bgpuReset\(|node\.gpu_reset`,
+		files:   []string{"agent/task/gpu_reset.go", "agent/task/task.go", "protocol/tasks.go"},
+	},
+	{
 		change:  "A field of a kind", // serials of Node
 		example: `\bSerials\b|\bserials[?!]?: [\[{]`,
 		files:   []string{"api/openapi/openapi.yaml", "cli/fleet/nodeadd.go", "cue/schema/node.cue", "reconciler/plan/machine.go"},

@@ -88,7 +88,7 @@ func (r *rolling) fetched(node ids.Node) (e protocol.Envelope, ok bool) {
 	if e, err = protocol.Open(signed, r.deps.Tasks.Signer.(secret.Signer).Public()); err != nil {
 		r.t.Fatal(err)
 	}
-	p, err := e.AgentUpdate()
+	p, err := protocol.ParamsOf[protocol.AgentUpdateParams](e)
 	if err != nil {
 		r.t.Fatalf("the node refuses it: %v", err)
 	}

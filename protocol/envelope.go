@@ -132,20 +132,18 @@ func (e Envelope) sound() error {
 	return e.ordered()
 }
 
-// ordered checks what the envelope's fence is about.
+// ordered checks that the envelope has the fence that its type needs. A read-only task changes nothing, so
+// that its order among other tasks does not matter.
 func (e Envelope) ordered() error {
-	about := e.Allocation != ids.Allocation{}
-	switch e.Type {
-	case Probe, HealthCheck: // ask, and change nothing
+	row, exists := e.Type.row()
+	hasAllocation := e.Allocation != ids.Allocation{}
+	switch {
+	case !exists || row.ReadOnly:
 		return nil
-	case GPUReset, AgentUpdate:
-		if about || e.Fence == 0 {
-			return Reject(EnvelopeInvalid, "%s needs the node's fence and no allocation", e.Type)
-		}
-	case ProvisionUser, RotateKeys, RevokeUser:
-		if !about || e.Fence == 0 {
-			return Reject(EnvelopeInvalid, "%s needs an allocation and a fence", e.Type)
-		}
+	case row.Scope == ScopeNode && (hasAllocation || e.Fence == 0):
+		return Reject(EnvelopeInvalid, "%s needs the node's fence and no allocation", e.Type)
+	case row.Scope == ScopeAllocation && (!hasAllocation || e.Fence == 0):
+		return Reject(EnvelopeInvalid, "%s needs an allocation and a fence", e.Type)
 	}
 	return nil
 }

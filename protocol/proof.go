@@ -88,7 +88,7 @@ func (p *Proof) Verify(key []byte, node ids.Node, allocation ids.Allocation, fen
 		return errors.New("the proof is of another node or allocation")
 	case p.Fence != fence:
 		return fmt.Errorf("the proof is of fence %d, not of %d", p.Fence, fence)
-	case p.Type != RevokeUser:
+	case p.Type.Effect() != Releases:
 		return fmt.Errorf("a proof of %s frees no slot", p.Type)
 	case p.Kid != KidOf(key):
 		return errors.New("the proof is signed by another key than the node enrolled with")

@@ -12,11 +12,11 @@ import (
 // Version is the envelope version that this build speaks.
 const Version = 1
 
-// Capability says what a build of the agent can do.
+// Capability is the version of the node protocol that this build speaks. The table of task types has the
+// capability of each type. Besides types:
 //
-//	1  enrolment, mailbox, provision_user, revoke_user, probe, reports
-//	2  rotate_keys, health_check, gpu_reset and agent_update; limits, certificate
-//	   authorities and principals of a login; signed proofs and trust statements
+//	1  enrolment, mailbox, reports
+//	2  limits, certificate authorities and principals of a login; signed proofs and trust statements
 const Capability = 2
 
 // Paths of the node door. Those with an id are only answered to the certificate
@@ -35,33 +35,6 @@ const (
 
 // WaitFor is how long the node door holds a poll open before it answers 204.
 const WaitFor = 30 * time.Second
-
-// Type of a task. Each has one compiled handler on the node.
-type Type string
-
-// The task types of this capability.
-const (
-	ProvisionUser Type = "allocation.provision_user" // params ProvisionUserParams
-	RevokeUser    Type = "allocation.revoke_user"    // params RevokeUserParams
-	RotateKeys    Type = "allocation.rotate_keys"    // params RotateKeysParams
-	Probe         Type = "node.probe"                // params ProbeParams; answered by a Report
-	HealthCheck   Type = "node.health_check"         // params HealthCheckParams; answered by a Report
-	GPUReset      Type = "node.gpu_reset"            // params GPUResetParams; the node's fence
-	AgentUpdate   Type = "node.agent_update"         // params AgentUpdateParams; the node's fence
-)
-
-// Types lists every task type, so that tests and tables can be held against it.
-func Types() []Type {
-	return []Type{ProvisionUser, RevokeUser, RotateKeys, Probe, HealthCheck, GPUReset, AgentUpdate}
-}
-
-// OfAllocation says whether tasks of the type are about an allocation and ordered
-// by its fence.
-func (t Type) OfAllocation() bool { return t == ProvisionUser || t == RevokeUser || t == RotateKeys }
-
-// OfNode says whether tasks of the type change the node itself and are ordered by
-// the node's own rising fence.
-func (t Type) OfNode() bool { return t == GPUReset || t == AgentUpdate }
 
 // Envelope is an order to a node. Its canonical bytes are its JSON encoding with
 // the fields in this order and no spaces; Signed carries exactly those bytes.

@@ -21,6 +21,8 @@ import (
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/runner"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/task"
+	"github.com/gpuaas/gpuaas/agent/update"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -61,8 +63,10 @@ type Options struct {
 
 	// Anchor of the journal, in memory; empty for none.
 	Anchor string
-	// Handlers carry out the tasks about the node.
-	Handlers map[protocol.Type]runner.Handler
+	// Devices are the GPUs for tasks about the node. Nil on a driver that cannot operate them.
+	Devices task.Devices
+	// Updater replaces the agent. Nil where the agent does not replace itself.
+	Updater *update.Updater
 	// Platform of the builds that this agent can become; empty: it does not replace
 	// itself.
 	Platform string
@@ -123,7 +127,8 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 		return nil, err
 	}
 	l.runner = &runner.Runner{
-		Node: l.Node, Journal: j, Host: o.Host, Clock: o.Clock, Log: o.Log, Keys: l.Keys, Handlers: o.Handlers,
+		Node: l.Node, Journal: j, Clock: o.Clock, Log: o.Log, Keys: l.Keys,
+		Backend: task.Backend{Host: o.Host, Devices: o.Devices, Updater: o.Updater},
 		Sign:    func(p *protocol.Proof) error { return p.Sign(key) },
 		Changed: o.Notes.Changed, Progress: o.Notes.Progress, Finished: o.Notes.Finished, Probe: o.Notes.Probe,
 	}
@@ -305,7 +310,7 @@ func (l *Local) Inspect(ctx context.Context) (protocol.Report, error) {
 		r.Boot = l.runner.Journal.Boot()
 	}
 	if l.Host == nil {
-		r.Refuses = []protocol.Type{protocol.ProvisionUser, protocol.RevokeUser}
+		r.Refuses = l.runner.Unsupported(protocol.ScopeAllocation)
 		r.Foreign = unaccounted(r.Inventory)
 		return r, nil
 	}

@@ -22,47 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/protocol"
 )
-
-// Record is one allocation's memory.
-type Record struct {
-	Allocation ids.Allocation `json:"allocation_id"`
-	// Tasks are those remembered, in the order they were admitted. The last one
-	// has the highest fence and attempt.
-	Tasks []Entry `json:"tasks"`
-	// Stopped means that this half ended the tenant's logins by itself, because it
-	// heard nothing of the control plane; the next task ends it.
-	Stopped bool `json:"stopped,omitempty"`
-	// Stood means that all that was ordered was once in place, and no release has
-	// been ordered since: the home holds the tenant's work.
-	Stood bool `json:"stood,omitempty"`
-	// Write is the number of the writing that made this record: the highest tells
-	// how old a journal is.
-	Write int64 `json:"write,omitempty"`
-}
-
-// Entry is one task that was admitted.
-type Entry struct {
-	Envelope protocol.Envelope `json:"envelope"`
-	Digest   string            `json:"digest"` // hex SHA-256 of the signed bytes
-	// Begun lists the steps whose effect this task set out to make.
-	Begun  []string         `json:"begun"`
-	Result *protocol.Result `json:"result,omitempty"`
-	Told   bool             `json:"told"` // the control plane has the result
-}
-
-// Last is the task admitted last.
-func (r Record) Last() *Entry { return &r.Tasks[len(r.Tasks)-1] }
-
-// clone shares nothing that changes with r.
-func (r Record) clone() Record {
-	r.Tasks = slices.Clone(r.Tasks)
-	for i := range r.Tasks {
-		r.Tasks[i].Begun = slices.Clone(r.Tasks[i].Begun)
-	}
-	return r
-}
 
 // Journal is the memory of one node.
 type Journal struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/linux"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -115,7 +116,7 @@ func TestStepsAreLevels(t *testing.T) { //nolint:paralleltest // one host
 		t.Fatal(err)
 	}
 	before := traces(t, o)
-	steps := step.Steps(protocol.ProvisionUser)
+	steps := task.Steps(protocol.ProvisionUser)
 	for _, step := range steps {
 		for range 2 {
 			if step.Do == nil {
@@ -180,7 +181,7 @@ func TestPlantedFailures(t *testing.T) { //nolint:paralleltest // one host
 func provisionOrUnwind(t *testing.T, h *linux.Host, o protocol.Order) (*protocol.Proof, error) {
 	t.Helper()
 	proof, begun := &protocol.Proof{}, []step.Step{}
-	for _, step := range step.Steps(protocol.ProvisionUser) {
+	for _, step := range task.Steps(protocol.ProvisionUser) {
 		if step.Name == "verify_inside" {
 			break // it changes nothing, and takes longest
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/linux"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -93,7 +94,7 @@ func takeAway(h *linux.Host, o protocol.Order) {
 // carry does what the runner does with a task.
 func carry(ctx context.Context, h step.Host, kind protocol.Type, o protocol.Order) (*protocol.Proof, error) {
 	proof := &protocol.Proof{}
-	for _, step := range step.Steps(kind) {
+	for _, step := range task.Steps(kind) {
 		if err := one(ctx, h, step, o, proof); err != nil {
 			return proof, fmt.Errorf("%s: %w", step.Name, err)
 		}

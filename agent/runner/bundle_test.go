@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/runner"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -33,15 +34,15 @@ type bundle struct {
 	t   testing.TB
 	dir string
 	// anchor lies outside of dir, as memory does.
-	anchor   string
-	handlers map[protocol.Type]runner.Handler // of the next start
-	host     *sim.Driver
-	key      ed25519.PrivateKey
-	proof    ed25519.PrivateKey
-	now      time.Time
-	gpus     []string // sorted
-	stop     context.CancelFunc
-	ended    chan struct{} // receives when a worker may have ended
+	anchor  string
+	devices task.Devices // of the next start
+	host    *sim.Driver
+	key     ed25519.PrivateKey
+	proof   ed25519.PrivateKey
+	now     time.Time
+	gpus    []string // sorted
+	stop    context.CancelFunc
+	ended   chan struct{} // receives when a worker may have ended
 }
 
 func setup(t testing.TB) *bundle {
@@ -86,11 +87,10 @@ func (b *bundle) start(node ids.Node, host step.Host) {
 		}
 	}
 	b.Runner = &runner.Runner{
-		Node: node, Keys: func() map[string][]byte { return public }, Journal: j, Host: host,
+		Node: node, Keys: func() map[string][]byte { return public }, Journal: j, Backend: task.Backend{Host: host, Devices: b.devices},
 		Clock: clock.At(func() time.Time { return b.now }), Log: slog.New(slog.DiscardHandler),
-		Handlers: b.handlers,
-		Sign:     func(p *protocol.Proof) error { return p.Sign(b.proof) },
-		Changed:  note, Progress: func(ids.Task, protocol.Progress) { note() }, Finished: note, Probe: func(context.Context, *protocol.Result) {},
+		Sign:    func(p *protocol.Proof) error { return p.Sign(b.proof) },
+		Changed: note, Progress: func(ids.Task, protocol.Progress) { note() }, Finished: note, Probe: func(context.Context, *protocol.Result) {},
 	}
 	r := b.Runner
 	r.Start(ctx)

@@ -2,11 +2,11 @@ package runner
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -29,68 +29,47 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 		if r.lost != "" || r.jobs[record.Allocation] != nil || !isProvisioned(record) {
 			continue
 		}
-		order, err := lastApplied(record)
+		order, err := record.Order()
 		if err != nil {
 			continue // the report says so
 		}
 		late := order.StopAfterHours > 0 && silent >= time.Duration(order.StopAfterHours)*time.Hour
 		switch {
 		case late, record.Stopped:
-			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, _ *job) { r.stop(ctx, last.Envelope, order) }) //nolint:contextcheck // work outlives the look
+			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, j *job) { r.stop(ctx, j, last.Envelope) }) //nolint:contextcheck // work outlives the look
 		case len(step.Differences(state, order)) > 0:
-			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, j *job) { r.repair(ctx, j, last.Envelope, order) }) //nolint:contextcheck // as above
+			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, j *job) { r.repair(ctx, j, last.Envelope) }) //nolint:contextcheck // as above
 		}
 	}
 }
 
-// isProvisioned says whether a tenant is to be on the host, by what was done last.
+// isProvisioned reports whether a tenant has the allocation on this node, by the last task.
 func isProvisioned(record journal.Record) bool {
-	last := record.Last()
-	return last.Envelope.Type.OfAllocation() && last.Envelope.Type != protocol.RevokeUser &&
-		last.Result != nil && last.Result.Outcome == protocol.Succeeded
+	effect := record.Last().Envelope.Type.Effect()
+	return record.Last().Succeeded() && (effect == protocol.Provisions || effect == protocol.Amends)
 }
 
-// repair takes the steps of a provisioning once more. Each looks first, so that only
-// what differs is done. The result stays the one that the control plane has.
-func (r *Runner) repair(ctx context.Context, j *job, e protocol.Envelope, order protocol.Order) {
-	for _, step := range r.Steps(protocol.ProvisionUser) {
-		r.at(j, step.Name, step.Within)
-		if err := r.step(ctx, step, e, order, blank(e, order)); err != nil {
-			r.Log.WarnContext(ctx, "not as ordered, and not repaired", "allocation_id", e.Allocation, "step", step.Name, "err", err)
-			return
-		}
+func (r *Runner) repair(ctx context.Context, j *job, e protocol.Envelope) {
+	if err := task.Repair(ctx, r.execution(j, e)); err != nil {
+		r.Log.WarnContext(ctx, "not as ordered, and not repaired", "allocation_id", e.Allocation, "err", err)
+		return
 	}
 	r.Log.InfoContext(ctx, "repaired without the control plane", "allocation_id", e.Allocation)
 }
 
-// stopped names the steps of a release that end logins and sessions, and leave what
-// the tenant has on the host.
-var stopped = []string{"block_login", "end_sessions", "kill_processes"}
-
-// stop ends the tenant's logins and work. The slot stays the tenant's.
-func (r *Runner) stop(ctx context.Context, e protocol.Envelope, order protocol.Order) {
-	r.mu.Lock()
-	record, ok := r.Journal.Get(e.Allocation)
-	if ok && !record.Stopped && record.Last().Envelope.Task == e.Task {
-		// Before acting: a node that starts again must not let the tenant back in.
-		record.Stopped = true
-		if err := r.Journal.Put(record); err != nil {
-			r.Log.ErrorContext(ctx, "tenant not stopped", "allocation_id", e.Allocation, "err", err)
-			ok = false
-		}
+// stop ends the tenant's logins and processes. The slot stays the tenant's.
+func (r *Runner) stop(ctx context.Context, j *job, e protocol.Envelope) {
+	// Written before the first step: an agent that starts again must not let the tenant log in.
+	var err error
+	if record, _ := r.Journal.Get(e.Allocation); !record.Stopped {
+		err = r.revise(e, func(record *journal.Record) { record.Stopped = true })
 	}
-	r.mu.Unlock()
-	if !ok {
+	if err == nil {
+		err = task.Stop(ctx, r.execution(j, e))
+	}
+	if err != nil {
+		r.Log.ErrorContext(ctx, "tenant not stopped", "allocation_id", e.Allocation, "err", err)
 		return
-	}
-	for _, step := range r.Steps(protocol.RevokeUser) {
-		if !slices.Contains(stopped, step.Name) {
-			continue
-		}
-		if err := r.step(ctx, step, e, order, blank(e, order)); err != nil {
-			r.Log.ErrorContext(ctx, "tenant not stopped", "allocation_id", e.Allocation, "step", step.Name, "err", err)
-			return
-		}
 	}
 	r.Log.WarnContext(ctx, "tenant stopped: no response of the control plane", "allocation_id", e.Allocation)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -25,7 +26,7 @@ type fault struct {
 
 // steps are those of the host, with the fault in.
 func (f *fault) steps(t protocol.Type) []step.Step {
-	steps := step.Steps(t)
+	steps := task.Steps(t)
 	for i := range steps {
 		if t != f.kind || steps[i].Name != f.step {
 			continue
@@ -53,7 +54,7 @@ func TestINV47EveryStepWithEveryFault(t *testing.T) {
 	t.Parallel()
 
 	for _, kind := range []protocol.Type{protocol.ProvisionUser, protocol.RevokeUser} {
-		for _, step := range step.Names(kind) {
+		for _, step := range stepNames(kind) {
 			for _, what := range []string{"error", "hang", "duplicate", "newer fence"} {
 				t.Run(string(kind)+"/"+step+"/"+what, func(t *testing.T) {
 					t.Parallel()
@@ -62,6 +63,13 @@ func TestINV47EveryStepWithEveryFault(t *testing.T) {
 			}
 		}
 	}
+}
+
+func stepNames(kind protocol.Type) (names []string) {
+	for _, s := range task.Steps(kind) {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 func faulty(t *testing.T, kind protocol.Type, step, what string) {

@@ -33,7 +33,7 @@ func Admit(last *journal.Entry, t protocol.Envelope, digest string) error {
 // completes says whether a task puts in place all that the one before it, at the same
 // fence, put in place a part of.
 func completes(before, t protocol.Envelope) bool {
-	return before.Type == protocol.RotateKeys && t.Type == protocol.ProvisionUser && t.Attempt > before.Attempt
+	return before.Type.Effect() == protocol.Amends && t.Type.Effect() == protocol.Provisions && t.Attempt > before.Attempt
 }
 
 func digestOf(body []byte) string {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 	"testing"
 
+	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -16,26 +18,50 @@ func (b *bundle) reset(fence int64, gpu string) protocol.Envelope {
 	return b.envelope(ids.Allocation{}, fence, protocol.GPUReset, protocol.GPUResetParams{GPU: gpu, ExpectIdle: true}, []string{gpu})
 }
 
+// devices are the GPUs of the host, with a reset and a check that wait.
+type devices struct {
+	task.Devices
+
+	begun, leave chan struct{}
+	calls        atomic.Int32
+}
+
+func newDevices(b *bundle) *devices {
+	return &devices{Devices: b.host, begun: make(chan struct{}, 10), leave: make(chan struct{})}
+}
+
+func (d *devices) wait(ctx context.Context) error {
+	d.begun <- struct{}{}
+	select {
+	case <-d.leave:
+		d.calls.Add(1)
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *devices) Reset(ctx context.Context, g protocol.GPU) error {
+	if err := d.wait(ctx); err != nil {
+		return err
+	}
+	return d.Devices.Reset(ctx, g)
+}
+
+func (d *devices) Examine(ctx context.Context, inventory protocol.Inventory, err error) gpu.Examination {
+	if d.wait(ctx) != nil {
+		return gpu.Examination{}
+	}
+	return gpu.Examination{Health: []protocol.HealthReport{{Source: "test", Target: inventory.GPUs[0].UUID, Level: protocol.Healthy}}}
+}
+
 // A task about the node goes through the same journal, under the node's own fence.
 func TestTasksAboutTheNode(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	begun, leave, resets := make(chan struct{}, 10), make(chan struct{}), 0
-	handler := func(ctx context.Context, j runner.Job) (any, error) {
-		if err := j.Begin("reset"); err != nil {
-			return nil, err
-		}
-		begun <- struct{}{}
-		select {
-		case <-leave:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		resets++
-		return map[string]bool{"resumed": slices.Contains(j.Begun, "reset")}, nil
-	}
-	b.Handlers = map[protocol.Type]runner.Handler{protocol.GPUReset: handler}
+	d := newDevices(b)
+	b.Devices = d
 
 	id := ids.New[ids.Allocation]()
 	b.do(b.provision(id, 1, b.gpus[0]))
@@ -46,27 +72,29 @@ func TestTasksAboutTheNode(t *testing.T) {
 	if a := b.Receive(b.sign(first)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
-	<-begun
+	<-d.begun
 	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("handed out while it is reset: %+v", a)
 	}
 	if seen := b.seen(ids.Allocation{}); seen.Phase != "" {
 		t.Errorf("the node is no allocation: %+v", seen)
 	}
-	// A crash in the middle: it is resumed, and knows that it began.
+	// A crash in the middle: the journal shows that the step began, and the task is resumed.
 	b.stop()
 	b.Wait()
-	handlers := b.Handlers
-	b.handlers = handlers
-	b.start(b.Node, b.Host)
-	<-begun
-	close(leave)
-	r := b.resultOf(first)
-	var answer struct{ Resumed bool }
-	if err := json.Unmarshal(r.Answer, &answer); err != nil || r.Outcome != protocol.Succeeded || !answer.Resumed || resets != 1 {
-		t.Errorf("%+v %s %v, %d resets", r, r.Answer, err, resets)
+	if record, _ := b.Journal.Get(ids.Allocation{}); !slices.Contains(record.Last().Begun, "reset") || record.Last().Result != nil {
+		t.Errorf("%+v", record)
 	}
-	if a := b.Receive(b.sign(first)); a.Reply == nil || resets != 1 {
+	b.devices = d
+	b.start(b.Node, b.Host)
+	<-d.begun
+	close(d.leave)
+	r := b.resultOf(first)
+	var answer task.GPUResetAnswer
+	if err := json.Unmarshal(r.Answer, &answer); err != nil || r.Outcome != protocol.Succeeded || answer.After.UUID != b.gpus[1] || d.calls.Load() != 1 {
+		t.Errorf("%+v %s %v, %d resets", r, r.Answer, err, d.calls.Load())
+	}
+	if a := b.Receive(b.sign(first)); a.Reply == nil || d.calls.Load() != 1 {
 		t.Errorf("again: %+v", a)
 	}
 	if a := b.Receive(b.sign(b.reset(4, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.StaleFence {
@@ -74,29 +102,26 @@ func TestTasksAboutTheNode(t *testing.T) {
 	}
 	update := b.envelope(ids.Allocation{}, 9, protocol.AgentUpdate, protocol.AgentUpdateParams{Version: "1", Digest: digestOfNothing, Size: 1}, nil)
 	if a := b.Receive(b.sign(update)); protocol.CodeOf(a.Refusal) != protocol.TypeUnknown {
-		t.Errorf("without a handler: %+v", a)
+		t.Errorf("without an updater: %+v", a)
 	}
 }
 
 const digestOfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// A check asks and changes nothing, but is heavy: it is not made twice.
+// A health check changes nothing, but it is heavy: it is not executed twice.
 func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	begun, leave, answered := make(chan struct{}, 2), make(chan struct{}), make(chan *protocol.Result, 2)
-	b.Handlers = map[protocol.Type]runner.Handler{protocol.HealthCheck: func(context.Context, runner.Job) (any, error) {
-		begun <- struct{}{}
-		<-leave
-		return map[string]string{"verdict": "healthy"}, nil
-	}}
+	d := newDevices(b)
+	b.Devices = d
+	answered := make(chan *protocol.Result, 2)
 	b.Probe = func(_ context.Context, r *protocol.Result) { answered <- r }
-	first := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{Level: 2}, nil)
+	first := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{Level: 1}, nil)
 	if a := b.Receive(b.sign(first)); a.Refusal != nil {
 		t.Fatal(a.Refusal)
 	}
-	<-begun
+	<-d.begun
 	if a := b.Receive(b.sign(first)); !a.InHand {
 		t.Errorf("%+v", a)
 	}
@@ -104,11 +129,12 @@ func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	if a := b.Receive(b.sign(other)); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
 		t.Errorf("beside another: %+v", a)
 	}
-	close(leave)
-	if r := <-answered; r.Task != first.Task || string(r.Answer) != `{"verdict":"healthy"}` {
-		t.Errorf("%+v", r)
+	close(d.leave)
+	var answer task.HealthCheckAnswer
+	if r := <-answered; r.Task != first.Task || json.Unmarshal(r.Answer, &answer) != nil || answer.Level != 1 || len(answer.Health) != 1 {
+		t.Errorf("%+v %s", r, r.Answer)
 	}
-	if a := b.Receive(b.sign(first)); protocol.CodeOf(a.Refusal) != protocol.Replayed || len(begun) > 0 {
+	if a := b.Receive(b.sign(first)); protocol.CodeOf(a.Refusal) != protocol.Replayed || len(d.begun) > 0 {
 		t.Errorf("%+v", a)
 	}
 }

@@ -22,7 +22,7 @@ func (r *Runner) Observe(state step.State) []protocol.AllocationReport {
 	defer r.mu.Unlock()
 	for _, record := range r.Journal.All() {
 		last := record.Last()
-		if !last.Envelope.Type.OfAllocation() {
+		if last.Envelope.Type.Scope() != protocol.ScopeAllocation {
 			continue
 		}
 		s := protocol.AllocationReport{
@@ -44,17 +44,17 @@ func (r *Runner) Observe(state step.State) []protocol.AllocationReport {
 
 func classifyPhase(s *protocol.AllocationReport, record journal.Record, state step.State) {
 	last := record.Last()
-	order, err := lastApplied(record)
+	order, err := record.Order()
 	if err != nil { // an older build took what this one refuses
 		s.Phase, s.Message = protocol.Broken, err.Error()
 		return
 	}
-	done := last.Result.Outcome == protocol.Succeeded
+	released := record.Released()
 	var wrong []string
 	switch {
-	case !done:
+	case !last.Succeeded():
 		s.Step, wrong = last.Result.Step, []string{last.Result.Message}
-	case last.Envelope.Type == protocol.RevokeUser:
+	case released:
 		// Its GPUs may be somebody else's by now; nothing else of it may be back.
 		wrong = step.Traces(state, order)
 	default:
@@ -63,7 +63,7 @@ func classifyPhase(s *protocol.AllocationReport, record journal.Record, state st
 	switch {
 	case len(wrong) > 0:
 		s.Phase, s.Message = protocol.Broken, strings.Join(wrong, "; ")
-	case last.Envelope.Type == protocol.RevokeUser:
+	case released:
 		s.Phase, s.Proof = protocol.Gone, last.Result.Proof
 	default:
 		s.Phase = protocol.Ready
@@ -76,7 +76,7 @@ func (r *Runner) Foreign(state step.State) (found []string) {
 	if r.Journal != nil {
 		for _, record := range r.Journal.All() {
 			order, err := record.Last().Envelope.Order()
-			if err != nil || Over(record) {
+			if err != nil || record.Released() {
 				continue
 			}
 			for _, uuid := range order.GPUs {
@@ -106,6 +106,6 @@ func (r *Runner) DeleteOldRecords() error {
 	defer r.mu.Unlock()
 	return r.Journal.Delete(r.Clock.Now().Add(-recordLifetime), func(record journal.Record) bool {
 		told := !slices.ContainsFunc(record.Tasks, func(t journal.Entry) bool { return !t.Told })
-		return Over(record) && told
+		return record.Released() && told
 	})
 }

@@ -44,12 +44,12 @@ func (r *Runner) Plans(ctx context.Context) ([]Plan, error) {
 	plans := []Plan{}
 	for _, record := range r.Journal.All() {
 		last := record.Last().Envelope
-		order, err := lastApplied(record)
-		if err != nil || !last.Type.OfAllocation() || Over(record) {
+		order, err := record.Order()
+		if err != nil || last.Type.Scope() != protocol.ScopeAllocation || record.Released() {
 			continue
 		}
 		p := Plan{Allocation: record.Allocation, Type: last.Type, Fence: last.Fence, Steps: []PlannedStep{}}
-		for _, step := range r.stepsOf(last) {
+		for _, step := range r.StepsOf(record, last.Type) {
 			p.Steps = append(p.Steps, r.plan(ctx, step, order))
 		}
 		plans = append(plans, p)

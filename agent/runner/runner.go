@@ -1,9 +1,8 @@
-// Package runner carries out tasks. It owns their order, deadlines, resumption
-// and unwinding: one worker per allocation, allocations beside each other.
+// Package runner admits tasks and executes them. It owns their order, limits, resumption and results: one
+// worker per allocation, and allocations in parallel. agent/task owns what a task does.
 //
-// It refuses a task before it acts when signature, form, address, time, type,
-// parameters or fence are not right, and it never acts on one that is not in the
-// journal. A task that ended is answered from there, not carried out again.
+// The runner rejects a task before it acts if signature, form, address, time, type, parameters or fence are
+// wrong, and it executes only tasks that are in the journal. It answers a task that ended from the journal.
 package runner
 
 import (
@@ -15,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -26,16 +25,13 @@ import (
 type Runner struct {
 	Node ids.Node
 	Keys func() map[string][]byte // the task keys that are believed now
-	// Journal is nil when it is lost: then only probes are answered.
+	// Journal is nil if it is lost. Then the runner executes only read-only tasks.
 	Journal *journal.Journal
-	// Host is nil on a driver that only looks: then no allocation task is known.
-	Host step.Host
-	// Steps of the tasks about an allocation; nil: hook.Steps. A test puts faults in.
-	Steps func(protocol.Type) []step.Step
-	// Handlers carry out the tasks about the node. A type without one is unknown.
-	Handlers map[protocol.Type]Handler
-	Clock    clock.Clock
-	Log      *slog.Logger
+	// Backend is what the handlers act on.
+	task.Backend
+
+	Clock clock.Clock
+	Log   *slog.Logger
 	// Sign makes a proof count as this node's.
 	Sign func(*protocol.Proof) error
 
@@ -48,10 +44,10 @@ type Runner struct {
 	life    context.Context //nolint:containedctx // of the workers, which outlive the poll that brought the task
 	workers sync.WaitGroup
 
-	mu     sync.Mutex
-	jobs   map[ids.Allocation]*job // the zero id: about the node
-	lost   string                  // why the journal is not believed any more
-	checks checks
+	mu      sync.Mutex
+	jobs    map[ids.Allocation]*job // the zero id: about the node
+	lost    string                  // why the journal is not trusted any more
+	queries queries
 }
 
 // job is the work on one task.
@@ -80,16 +76,13 @@ func (r *Runner) Start(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.life, r.jobs = ctx, map[ids.Allocation]*job{}
-	if r.Steps == nil {
-		r.Steps = step.Steps
-	}
 	if r.Journal == nil {
 		return
 	}
 	for _, record := range r.Journal.All() {
-		if last := record.Last(); last.Result == nil && r.recordOf(last.Envelope.Type) == nil {
+		if last := record.Last(); last.Result == nil && r.Supported(last.Envelope.Type) == nil {
 			r.Log.InfoContext(ctx, "task resumed", "task_id", last.Envelope.Task, "fence", last.Envelope.Fence)
-			r.work(last.Envelope) //nolint:contextcheck // work outlives calls; it lives as long as the runner
+			r.work(last.Envelope, true) //nolint:contextcheck // work outlives calls; it lives as long as the runner
 		}
 	}
 }
@@ -122,15 +115,12 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e.Type == protocol.Probe {
-		return Answer{}, r.probe(e)
-	}
-	if err := r.recordOf(e.Type); err != nil {
+	if err := r.Supported(e.Type); err != nil {
 		return Answer{}, err
 	}
 	switch {
-	case e.Type == protocol.HealthCheck:
-		return r.check(e)
+	case e.Type.ReadOnly():
+		return r.query(e)
 	case r.lost != "":
 		return Answer{}, protocol.Reject(protocol.JournalLost, "%s", r.lost)
 	case r.Journal == nil:
@@ -140,7 +130,7 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 	record, known := r.Journal.Get(e.Allocation)
 	if known {
 		// Before freshness: the control plane may ask for a result long after.
-		if i := slices.IndexFunc(record.Tasks, func(t journal.Entry) bool { return t.Envelope.Task == e.Task }); i >= 0 {
+		if i := record.Find(e.Task); i >= 0 {
 			return r.again(record.Tasks[i], digest)
 		}
 		if err := Admit(record.Last(), e, digest); err != nil {
@@ -159,26 +149,14 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 	return Answer{}, r.accept(record, e, digest)
 }
 
-// recordOf refuses a type that nothing here carries out.
-func (r *Runner) recordOf(t protocol.Type) error {
-	switch {
-	case t.OfAllocation() && r.Host == nil:
-		return protocol.Reject(protocol.TypeUnknown, "the driver of this node only reads state and cannot run %s", t)
-	case !t.OfAllocation() && r.Handlers[t] == nil:
-		return protocol.Reject(protocol.TypeUnknown, "this build cannot run %s", t)
-	}
-	return nil
-}
-
-// fits refuses a task that what stands on the host does not allow.
+// fits rejects a task that the state of the node does not allow.
 func (r *Runner) fits(record journal.Record, e protocol.Envelope, order protocol.Order) error {
-	if e.Type == protocol.RotateKeys && provisioned(record) == nil {
-		return protocol.Reject(protocol.ParamsInvalid, "allocation %s is not on this node", e.Allocation)
+	check := task.Of(e.Type).Check
+	if check == nil {
+		return nil
 	}
-	if e.Type == protocol.GPUReset {
-		return r.idle(e)
-	}
-	return r.slotsFree(e.Allocation, order.GPUs)
+	others := slices.DeleteFunc(r.Journal.All(), func(other journal.Record) bool { return other.Allocation == e.Allocation })
+	return check(task.Admission{Envelope: e, Order: order, Record: record, Others: others})
 }
 
 // again answers a task that was admitted before.
@@ -190,38 +168,6 @@ func (r *Runner) again(t journal.Entry, digest string) (Answer, error) {
 		return Answer{InHand: true}, nil
 	}
 	return Answer{Reply: t.Result}, nil
-}
-
-// slotsFree refuses a task whose GPUs another allocation has not left, by proof.
-func (r *Runner) slotsFree(id ids.Allocation, gpus []string) error {
-	for _, other := range r.Journal.All() {
-		if other.Allocation == id || Over(other) {
-			continue
-		}
-		held := other.Last().Envelope
-		if uuid := resetting(other); slices.Contains(gpus, uuid) {
-			return protocol.Reject(protocol.SlotBusy, "%s is being reset", uuid)
-		}
-		if !held.Type.OfAllocation() {
-			continue
-		}
-		for _, uuid := range gpus {
-			if !slices.Contains(held.Slots, uuid) {
-				continue
-			}
-			if held.Type == protocol.RevokeUser {
-				return protocol.Reject(protocol.SlotDirty, "%s is not clean yet of allocation %s", uuid, other.Allocation)
-			}
-			return protocol.Reject(protocol.SlotBusy, "%s belongs to allocation %s", uuid, other.Allocation)
-		}
-	}
-	return nil
-}
-
-// Over says whether nothing of the allocation is left, by proof.
-func Over(r journal.Record) bool {
-	last := r.Last()
-	return last.Envelope.Type == protocol.RevokeUser && last.Result != nil && last.Result.Outcome == protocol.Succeeded
 }
 
 // accept journals the task with its fence, and only then lets a worker act.
@@ -240,7 +186,7 @@ func (r *Runner) accept(record journal.Record, e protocol.Envelope, digest strin
 		}
 	}
 	record.Tasks = append(record.Tasks, journal.Entry{Envelope: e, Digest: digest})
-	record.Stood = record.Stood && e.Type != protocol.RevokeUser
+	record.Stood = record.Stood && e.Type.Effect() != protocol.Releases
 
 	failpoint.Hit("agent.task.before_journal")
 	if err := r.Journal.Put(record); err != nil {
@@ -248,14 +194,23 @@ func (r *Runner) accept(record journal.Record, e protocol.Envelope, digest strin
 	}
 	// A crash from here on leaves the task in the journal, and Start resumes it.
 	failpoint.Hit("agent.task.after_journal")
-	r.work(e)
+	r.work(e, false)
 	r.Changed()
 	return nil
 }
 
+// neededBy returns the task that the next one amends, or zero.
+func neededBy(record journal.Record, next protocol.Envelope) ids.Task {
+	base := record.Provisioning()
+	if next.Type.Effect() != protocol.Amends || base == nil {
+		return ids.Task{}
+	}
+	return base.Envelope.Task
+}
+
 // work starts the worker of a task, after the one it overtakes has stopped.
-func (r *Runner) work(e protocol.Envelope) {
-	r.begin(e.Allocation, e.Task, func(ctx context.Context, j *job) { r.execute(ctx, j, e) })
+func (r *Runner) work(e protocol.Envelope, resumed bool) {
+	r.begin(e.Allocation, e.Task, func(ctx context.Context, j *job) { r.execute(ctx, j, e, resumed) })
 }
 
 // begin needs r.mu.
@@ -293,30 +248,4 @@ func (r *Runner) Lose(why string) error {
 		return nil
 	}
 	return r.Journal.Lose(why)
-}
-
-// probe answers with a report and remembers nothing: asking twice is harmless.
-func (r *Runner) probe(e protocol.Envelope) error {
-	if err := e.Fresh(r.Clock.Now()); err != nil {
-		return err
-	}
-	r.workers.Go(func() { r.Probe(r.life, r.result(e, protocol.Succeeded, "", "")) })
-	return nil
-}
-
-func (r *Runner) result(e protocol.Envelope, o protocol.Outcome, code protocol.RejectReason, message string) *protocol.Result {
-	return &protocol.Result{
-		Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation,
-		Outcome: o, Code: code, Message: message, FinishedAt: r.Clock.Now().Truncate(time.Millisecond),
-	}
-}
-
-// rejectedResult is the answer to a task that was not acted on. A failure without a code
-// is the host's own, such as a full disk: the task may come again.
-func (r *Runner) rejectedResult(e protocol.Envelope, err error) *protocol.Result {
-	code := protocol.CodeOf(err)
-	if code == "" {
-		return r.result(e, protocol.Failed, protocol.StepFailed, err.Error())
-	}
-	return r.result(e, protocol.Refused, code, err.Error())
 }

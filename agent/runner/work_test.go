@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
-	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -272,7 +272,7 @@ func TestStepsAreLevels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []protocol.Type{protocol.ProvisionUser, protocol.RotateKeys, protocol.RevokeUser} {
-		for _, step := range step.Steps(kind) {
+		for _, step := range task.Steps(kind) {
 			for range 2 {
 				if step.Do != nil {
 					if err := step.Do(t.Context(), b.host, order); err != nil {
@@ -290,7 +290,7 @@ func TestStepsAreLevels(t *testing.T) {
 			}
 		}
 	}
-	for _, step := range step.Steps(protocol.ProvisionUser) {
+	for _, step := range task.Steps(protocol.ProvisionUser) {
 		for range 2 {
 			if step.Undo == nil {
 				continue

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// account makes the tenant's user. It lets nobody in yet.
-func account() Step {
+// PutAccount makes the tenant's user. It lets nobody in yet.
+func PutAccount() Step {
 	check, verify := absent(otherAccount)
 	return Step{
 		Name: "account", Within: fair, Code: protocol.StepFailed,

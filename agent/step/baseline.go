@@ -8,9 +8,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// baseline puts the modes of the ordered GPUs to what every tenant gets, whatever
+// Baseline puts the modes of the ordered GPUs to what every tenant gets, whatever
 // the one before left.
-func baseline() Step {
+func Baseline() Step {
 	check, verify := absent(offBaseline)
 	return Step{
 		Name: "gpu_baseline", Within: fair, Code: protocol.GPUUnhealthy, Check: check, Verify: verify,

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// deviceAccess puts the tenant's slice: exactly the ordered GPUs open, and a share
+// PutDeviceAccess puts the tenant's slice: exactly the ordered GPUs open, and a share
 // of the host beside them.
-func deviceAccess() Step {
+func PutDeviceAccess() Step {
 	check, verify := absent(otherSlice)
 	return Step{
 		Name: "device_access", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
@@ -25,9 +25,9 @@ func deviceAccess() Step {
 	}
 }
 
-// removeAccess closes every GPU to the tenant. The slice stays until its last
+// RemoveAccess closes every GPU to the tenant. The slice stays until its last
 // process is gone: without it a process would be bound by nothing.
-func removeAccess() Step {
+func RemoveAccess() Step {
 	check, verify := absent(func(s State, o protocol.Order) []string {
 		if left := s.granted(o.User); len(left) > 0 {
 			return []string{fmt.Sprintf("%s still opens %s", o.User, strings.Join(left, ", "))}

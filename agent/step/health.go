@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// gpuHealth refuses to hand out a device that is bad or does not answer.
-func gpuHealth() Step {
+// GPUHealth refuses to hand out a device that is bad or does not answer.
+func GPUHealth() Step {
 	return Step{
 		Name: "gpu_health", Within: quick, Code: protocol.GPUUnhealthy,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {

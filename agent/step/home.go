@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// home makes the tenant's home, a file system of its own.
-func home() Step {
+// PutHome makes the tenant's home, a file system of its own.
+func PutHome() Step {
 	check, verify := absent(otherHome)
 	return Step{
 		Name: "home", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,

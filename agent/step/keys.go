@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// loginKeys lets the tenant in, and nobody else. Open sessions stay.
-func loginKeys() Step {
+// PutLoginKeys lets the tenant in, and nobody else. Open sessions stay.
+func PutLoginKeys() Step {
 	check, verify := absent(otherLogins)
 	return Step{
 		Name: "login_keys", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
@@ -28,8 +28,8 @@ func loginKeys() Step {
 	}
 }
 
-// verifyKeys writes into the proof who gets in now.
-func verifyKeys() Step {
+// VerifyKeys writes into the proof who gets in now.
+func VerifyKeys() Step {
 	check, verify := absent(otherLogins)
 	return Step{
 		Name: "verify_keys", Within: quick, Code: protocol.VerifyFailed, Verify: verify,
@@ -71,9 +71,9 @@ func fingerprint(line string) string {
 	return ssh.FingerprintSHA256(key)
 }
 
-// blockLogin is first of all when a tenant leaves: what is killed afterwards must
+// BlockLogin is first of all when a tenant leaves: what is killed afterwards must
 // not come back.
-func blockLogin() Step {
+func BlockLogin() Step {
 	check, verify := absent(func(s State, o protocol.Order) []string {
 		if a, _ := s.account(o.User); len(a.Keys)+len(a.Principals) > 0 {
 			return []string{fmt.Sprintf("%d keys and %d principals still open %s", len(a.Keys), len(a.Principals), o.User)}

@@ -7,9 +7,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// network keeps the tenant from the node's own plane, from the place's metadata and
+// PutNetwork keeps the tenant from the node's own plane, from the place's metadata and
 // from the services of other tenants.
-func network() Step {
+func PutNetwork() Step {
 	check, verify := absent(otherNet)
 	return Step{
 		Name: "network", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// evict ends what runs on the ordered GPUs and is not the tenant's. In a release
+// Evict ends what runs on the ordered GPUs and is not the tenant's. In a release
 // the tenant's own processes are dead already, and nothing may be left.
-func evict() Step {
+func Evict() Step {
 	return Step{
 		Name: "evict", Within: quick, Code: protocol.StepFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
@@ -26,9 +26,9 @@ func evict() Step {
 	}
 }
 
-// endSessions ends everything of the tenant's uid, wherever it runs: detached, in
+// EndSessions ends everything of the tenant's uid, wherever it runs: detached, in
 // another session, on no GPU at all.
-func endSessions() Step {
+func EndSessions() Step {
 	_, verify := absent(func(s State, o protocol.Order) []string { return describe(s.of(o.UID)) })
 	return Step{
 		Name: "end_sessions", Within: fair, Code: protocol.StepFailed, Verify: verify,

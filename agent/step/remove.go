@@ -6,9 +6,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// sweep removes what the tenant left outside its home: a later tenant of the same
+// Sweep removes what the tenant left outside its home: a later tenant of the same
 // uid would own it.
-func sweep() Step {
+func Sweep() Step {
 	return Step{
 		Name: "sweep", Within: thorough, Code: protocol.StepFailed,
 		// Nothing cheap says that there is nothing: it is always done.
@@ -17,8 +17,8 @@ func sweep() Step {
 	}
 }
 
-// removeHome destroys the home's key, then the home.
-func removeHome() Step {
+// RemoveHome destroys the home's key, then the home.
+func RemoveHome() Step {
 	return Step{
 		Name: "remove_home", Within: fair, Code: protocol.StepFailed,
 		// A home may outlive its account: whether there is one is asked of the host.
@@ -27,8 +27,8 @@ func removeHome() Step {
 	}
 }
 
-// removeAccount removes the user.
-func removeAccount() Step {
+// RemoveAccount removes the user.
+func RemoveAccount() Step {
 	check, verify := absent(remains)
 	return Step{
 		Name: "remove_account", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
@@ -36,9 +36,9 @@ func removeAccount() Step {
 	}
 }
 
-// dropIns removes what of the tenant stands in the host's own configuration. It is
+// RemoveDropIns removes what of the tenant stands in the host's own configuration. It is
 // last but for the scan: until the account was gone, its slice held it.
-func dropIns() Step {
+func RemoveDropIns() Step {
 	return Step{
 		Name: "drop_ins", Within: fair, Code: protocol.StepFailed,
 		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// scan is the last word of a release: it looks for anything of the tenant on the
+// Scan is the last word of a release: it looks for anything of the tenant on the
 // host and knows nothing of the steps that should have removed it.
-func scan() Step {
+func Scan() Step {
 	return Step{
 		Name: "scan", Within: thorough, Code: protocol.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {

@@ -8,17 +8,17 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// scrubBefore overwrites the GPUs' memory before a tenant gets them. A device
+// ScrubBefore overwrites the GPUs' memory before a tenant gets them. A device
 // that the tenant holds already is left alone: it holds the tenant's own work.
-func scrubBefore() Step {
+func ScrubBefore() Step {
 	return scrub("scrub_before", func(s State, o protocol.Order) []string {
 		held := s.granted(o.User)
 		return slices.DeleteFunc(dirty(s, o), func(uuid string) bool { return slices.Contains(held, uuid) })
 	})
 }
 
-// scrubAfter overwrites what the tenant leaves.
-func scrubAfter() Step { return scrub("scrub_after", dirty) }
+// ScrubAfter overwrites what the tenant leaves.
+func ScrubAfter() Step { return scrub("scrub_after", dirty) }
 
 // A failed scrub is not tried again here: the device is suspect, and a second
 // try that happens to pass would hide it.

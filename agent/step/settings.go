@@ -6,9 +6,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// settings puts the host's own settings, which keep tenants apart from each other
+// PutSettings puts the host's own settings, which keep tenants apart from each other
 // and from the host. They are nobody's, so they stay when a tenant leaves.
-func settings() Step {
+func PutSettings() Step {
 	check, verify := absent(func(s State, _ protocol.Order) []string { return s.Settings })
 	return Step{
 		Name: "settings", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,

@@ -7,10 +7,10 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// verifyInside looks at the whole of what was ordered once more, after all steps:
+// VerifyInside looks at the whole of what was ordered once more, after all steps:
 // a later one may have undone what an earlier one verified. Then it logs in as the
 // tenant would, and tries.
-func verifyInside() Step {
+func VerifyInside() Step {
 	return Step{
 		Name: "verify_inside", Within: fair, Code: protocol.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/journal"
-	"github.com/gpuaas/gpuaas/agent/runner"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -35,7 +34,7 @@ func Hosts(agents string, live []string) (found []Finding, err error) {
 		}
 		for _, r := range records {
 			last := r.Last()
-			if runner.Over(r) && last.Told || last.Envelope.Type == protocol.ProvisionUser && last.Told && allowed[userOf(last.Envelope)] {
+			if r.Released() && last.Told || last.Envelope.Type == protocol.ProvisionUser && last.Told && allowed[userOf(last.Envelope)] {
 				continue
 			}
 			found = append(found, Finding{

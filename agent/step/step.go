@@ -1,0 +1,75 @@
+// Package step contains the steps of a node task, one file each. A step checks whether its effect is
+// present, makes it, checks it again, and can undo it. Each is idempotent: running or undoing it twice
+// has the same effect as once.
+//
+// A step that returned is no evidence. Verify probes the effect, and the leftover scan at the end of a
+// release shares no code with the steps before it.
+package step
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// Step is one step of a task. A nil function has nothing to do.
+type Step struct {
+	Name   string
+	Within time.Duration         // for all its functions together, but for Undo
+	Code   protocol.RejectReason // what a failure of this step is called
+
+	// Check says whether the effect is there already. An error refuses.
+	Check func(context.Context, Host, protocol.Order) (done bool, err error)
+	Do    func(context.Context, Host, protocol.Order) error
+	// Verify probes the effect from outside.
+	Verify func(context.Context, Host, protocol.Order) error
+	// Prove comes last, whether there was anything to do or not, and writes what it
+	// finds into the proof.
+	Prove func(context.Context, Host, protocol.Order, *protocol.Proof) error
+	Undo  func(context.Context, Host, protocol.Order) error
+}
+
+// look is Look for a step that wants one answer from it.
+func look[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
+	s, err := h.Inspect(ctx)
+	if err != nil {
+		var zero T
+		return zero, fmt.Errorf("reading the state of the node: %w", err)
+	}
+	return ask(s), nil
+}
+
+// absent is a check, and a verification, that nothing is found.
+func absent(ask func(State, protocol.Order) []string) (check func(context.Context, Host, protocol.Order) (bool, error), verify func(context.Context, Host, protocol.Order) error) {
+	check = func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+		return look(ctx, h, func(s State) bool { return len(ask(s, o)) == 0 })
+	}
+	verify = func(ctx context.Context, h Host, o protocol.Order) error {
+		return clean(look(ctx, h, func(s State) []string { return ask(s, o) }))
+	}
+	return check, verify
+}
+
+// clean turns findings into an error that names the first of them.
+func clean(findings []string, err error) error {
+	if err != nil || len(findings) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s (%d findings)", findings[0], len(findings))
+}
+
+const (
+	// quick is for steps that ask the kernel and wait for nothing.
+	quick = 10 * time.Second
+	// fair is for steps that start children of the host: systemd reads its units again
+	// (measured: two seconds under load), a file system is made, a login is tried.
+	fair = 30 * time.Second
+	// thorough is for steps that look at every file of the host: a million of them are
+	// read in seconds from memory, in minutes from a disk.
+	thorough = 5 * time.Minute
+	// scrubFor is per task: a board of 80 GiB is overwritten in about a second,
+	// its reset takes ten.
+	scrubFor = 2 * time.Minute
+)

@@ -1,0 +1,59 @@
+package nodetask
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// LastApplied returns what the node has applied of a login below fence: the last provisioning with the
+// change of the latest rotation. ok is false if the last task did not succeed, if a task with the fence
+// exists already, or if the mailbox does not contain a provisioning that this build can read. The caller
+// then queues a whole provisioning.
+func (s *Store) LastApplied(ctx context.Context, tx pgx.Tx, id ids.Allocation, fence int64) (p protocol.ProvisionUserParams, ok bool, err error) {
+	rows, err := tx.Query(ctx, selectLastApplied, id)
+	if err != nil {
+		return p, false, fmt.Errorf("reading the last applied tasks: %w", err)
+	}
+	tasks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[queuedTask])
+	if err != nil {
+		return p, false, fmt.Errorf("reading the last applied tasks: %w", err)
+	}
+	if len(tasks) == 0 || tasks[0].Fence >= fence || tasks[0].Status != "succeeded" {
+		return p, false, nil
+	}
+	var amendment *protocol.Envelope
+	for _, t := range tasks {
+		if t.Status != "succeeded" {
+			continue
+		}
+		var e protocol.Envelope
+		if err := json.Unmarshal(t.Body, &e); err != nil {
+			return p, false, fmt.Errorf("decoding a task of the mailbox: %w", err)
+		}
+		switch t.Type.Effect() {
+		case protocol.Amends:
+			if amendment == nil { // the latest one replaces those before it
+				amendment = &e
+			}
+		case protocol.Provisions:
+			p, err := protocol.Applied(e, amendment)
+			return p, err == nil, nil //nolint:nilerr // another build wrote parameters that this one rejects
+		case protocol.Releases, protocol.NoEffect:
+			return p, false, nil
+		}
+	}
+	return p, false, nil
+}
+
+type queuedTask struct {
+	Type   protocol.Type
+	Fence  int64
+	Status string
+	Body   []byte
+}

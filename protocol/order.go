@@ -1,0 +1,137 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// minUID keeps tenants away from accounts of the system and of people.
+	minUID = 200000
+	// maxUID is below the nobody accounts of 32-bit tools.
+	maxUID = 1<<31 - 2
+	// maxKeys bounds one account's file of keys.
+	maxKeys = 100
+	// maxRevoked bounds the list of serials: certificates end in five minutes, so
+	// only those of that time are of use.
+	maxRevoked = 1000
+)
+
+var (
+	userName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
+	gpuUUID  = regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	digest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	build    = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
+)
+
+// Order is what a task with the scope of an allocation requests, in one form for all types and checked.
+type Order struct {
+	User       string
+	UID        int
+	PublicKeys []string
+	GPUs       []string
+	Purge      bool
+
+	Limits         Limits
+	UserCA         []string
+	Principal      string
+	Revoked        []uint64
+	StopAfterHours int
+}
+
+// Order decodes and checks the parameters. It rejects an unknown type. The order of a task with the scope
+// of the node is empty.
+func (e Envelope) Order() (Order, error) {
+	row, exists := e.Type.row()
+	if !exists {
+		return Order{}, Reject(TypeUnknown, "no handler for %q in capability %d", e.Type, Capability)
+	}
+	p, err := row.decode(e)
+	if err != nil {
+		return Order{}, err
+	}
+	if ordering, ok := p.(interface{ order(e Envelope) Order }); ok {
+		return ordering.order(e), nil
+	}
+	return Order{}, nil
+}
+
+// AmendedBy returns the order of a provisioning as a later task of the same allocation has changed it.
+func (e Envelope) AmendedBy(later Envelope) (Order, error) {
+	p, err := Applied(e, &later)
+	return p.order(e), err
+}
+
+func (l Limits) check() error {
+	const maxWeight = 10000 // of systemd's CPUWeight
+	if l.CPUWeight < 0 || l.CPUWeight > maxWeight || l.MemoryMiB < 0 || l.Tasks < 0 || l.HomeGiB < 0 {
+		return Reject(ParamsInvalid, "limits %+v are not valid", l)
+	}
+	return nil
+}
+
+// exact decodes parameters and, as with the envelope, demands the canonical form.
+func exact(params json.RawMessage, into any) error {
+	if err := Strict(bytes.NewReader(params), into); err != nil {
+		return Reject(ParamsInvalid, "parameters: %v", err)
+	}
+	again, err := json.Marshal(into)
+	if err != nil || !bytes.Equal(again, params) {
+		return Reject(ParamsInvalid, "parameters are not in their canonical form")
+	}
+	return nil
+}
+
+func (o Order) check(e Envelope) error {
+	switch {
+	case !userName.MatchString(o.User):
+		return Reject(ParamsInvalid, "%q is no account name of a tenant", o.User)
+	case o.UID < minUID || o.UID > maxUID:
+		return Reject(ParamsInvalid, "uid %d is not a tenant's", o.UID)
+	case !slices.Equal(o.GPUs, e.Slots):
+		return Reject(ParamsInvalid, "the GPUs are not those of the envelope's slots")
+	case len(o.GPUs) == 0:
+		return Reject(ParamsInvalid, "no GPU is named")
+	}
+	for _, uuid := range o.GPUs {
+		if !gpuUUID.MatchString(uuid) {
+			return Reject(ParamsInvalid, "%q is no UUID of a GPU", uuid)
+		}
+	}
+	return o.checkLogins()
+}
+
+// checkLogins checks the keys and certificates that log in.
+func (o Order) checkLogins() error {
+	if err := checkKeys(o.PublicKeys); err != nil {
+		return err
+	}
+	if err := checkKeys(o.UserCA); err != nil {
+		return err
+	}
+	rising := slices.IsSorted(o.Revoked) && len(slices.Compact(slices.Clone(o.Revoked))) == len(o.Revoked)
+	if len(o.Revoked) > maxRevoked || !rising {
+		return Reject(ParamsInvalid, "%d revoked serials: want rising ones, at most %d", len(o.Revoked), maxRevoked)
+	}
+	return nil
+}
+
+// checkKeys refuses whatever is not one plain key a line. An option such as
+// command= would run outside what the tenant was given.
+func checkKeys(lines []string) error {
+	if len(lines) > maxKeys {
+		return Reject(ParamsInvalid, "%d public keys, at most %d", len(lines), maxKeys)
+	}
+	for i, line := range lines {
+		_, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil || len(options) > 0 || len(rest) > 0 || strings.ContainsAny(line, "\r\n\x00") {
+			return Reject(ParamsInvalid, "public key %d is not one key without options", i+1)
+		}
+	}
+	return nil
+}
