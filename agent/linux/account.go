@@ -1,66 +1,23 @@
 package linux
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/protocol"
 )
-
-// user is a line of the host's list of accounts.
-type user struct {
-	name     string
-	uid, gid int
-	home     string
-	shell    string
-}
-
-// users reads the host's own list: what a directory service adds is not ours.
-func (h *Host) users() (found []user, err error) {
-	err = h.lines(passwdFile, func(line string) {
-		f := strings.Split(line, ":")
-		const fields = 7
-		if len(f) != fields {
-			return
-		}
-		uid, bad := strconv.Atoi(f[2])
-		gid, worse := strconv.Atoi(f[3])
-		if bad == nil && worse == nil {
-			found = append(found, user{f[0], uid, gid, f[5], f[6]})
-		}
-	})
-	return found, err
-}
-
-// lines calls each with every line of a file. One that is not there has none.
-func (h *Host) lines(name string, each func(string)) error {
-	file, err := os.Open(h.path(name))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }() // read only
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		each(lines.Text())
-	}
-	return lines.Err()
-}
 
 const (
 	loginShell = "/bin/bash"
 	noShell    = "/usr/sbin/nologin"
 )
 
-// PutAccount implements hook.Accounts.
+// PutAccount implements step.Accounts.
 func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
-	if err := tenant(name, uid); err != nil {
+	if err := hostos.CheckTenant(name, uid); err != nil {
 		return err
 	}
 	h.shared.Lock()
@@ -72,7 +29,7 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 	if !there {
 		// Bound before it exists: an account that no slice of ours holds could open
 		// every GPU.
-		if !h.exists(dropIn(uid)) {
+		if !h.Exists(dropIn(uid)) {
 			if err := h.bind(ctx, uid, h.render(name, nil, h.share(protocol.Limits{}, 0, 1))); err != nil {
 				return err
 			}
@@ -83,7 +40,7 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 	}
 	// A fresh account has "!" for a password, which sshd takes for a locked one. "*"
 	// matches no password either, and locks nothing.
-	if _, err := h.command(ctx, usermod, "--password", "*", "--shell", loginShell, "--home", HomeOf(name), "--groups", Group, name); err != nil {
+	if _, err := h.Command(ctx, hostos.Usermod, "--password", "*", "--shell", loginShell, "--home", hostos.HomeOf(name), "--groups", Group, name); err != nil {
 		return fmt.Errorf("opening account %s: %w", name, err)
 	}
 	return nil
@@ -91,17 +48,17 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 
 // ours says whether the account is there, and refuses one that is somebody else's.
 func (h *Host) ours(name string, uid int) (there bool, err error) {
-	users, err := h.users()
+	users, err := h.Users()
 	if err != nil {
 		return false, fmt.Errorf("reading accounts: %w", err)
 	}
 	for _, u := range users {
 		switch {
-		case (u.name == name) != (u.uid == uid):
-			return false, fmt.Errorf("account %s has uid %d; %s with uid %d was ordered", u.name, u.uid, name, uid)
-		case u.name == name && u.gid != uid:
-			return false, fmt.Errorf("account %s has group %d and not one of its own", name, u.gid)
-		case u.name == name:
+		case (u.Name == name) != (u.UID == uid):
+			return false, fmt.Errorf("account %s has uid %d; %s with uid %d was ordered", u.Name, u.UID, name, uid)
+		case u.Name == name && u.GID != uid:
+			return false, fmt.Errorf("account %s has group %d and not one of its own", name, u.GID)
+		case u.Name == name:
 			there = true
 		}
 	}
@@ -112,7 +69,7 @@ func (h *Host) ours(name string, uid int) (there bool, err error) {
 // theirs: that is as good as having it.
 func (h *Host) outsideSubordinates(uid int) (err error) {
 	for _, file := range []string{"/etc/subuid", "/etc/subgid"} {
-		readErr := h.lines(file, func(line string) {
+		readErr := h.Lines(file, func(line string) {
 			f := strings.Split(line, ":")
 			const fields = 3
 			if len(f) != fields {
@@ -139,7 +96,7 @@ func (h *Host) addUser(ctx context.Context, name string, uid int) error {
 		return err
 	}
 	id := strconv.Itoa(uid)
-	_, err := h.command(ctx, useradd, "--no-log-init", "--uid", id, "--gid", id, "--groups", Group, "--home-dir", HomeOf(name), "--no-create-home",
+	_, err := h.Command(ctx, hostos.Useradd, "--no-log-init", "--uid", id, "--gid", id, "--groups", Group, "--home-dir", hostos.HomeOf(name), "--no-create-home",
 		"--shell", noShell, "-K", "SUB_UID_COUNT=0", "-K", "SUB_GID_COUNT=0", name)
 	if err != nil {
 		return fmt.Errorf("adding account %s: %w", name, err)
@@ -151,7 +108,7 @@ func (h *Host) addUser(ctx context.Context, name string, uid int) error {
 // its number.
 func (h *Host) addGroup(ctx context.Context, name string, gid int) error {
 	have, there := 0, false
-	err := h.lines(groupFile, func(line string) {
+	err := h.Lines(hostos.GroupFile, func(line string) {
 		if f := strings.Split(line, ":"); f[0] == name && len(f) > 2 {
 			have, _ = strconv.Atoi(f[2])
 			there = true
@@ -169,7 +126,7 @@ func (h *Host) addGroup(ctx context.Context, name string, gid int) error {
 	if gid != 0 {
 		args = []string{"--gid", strconv.Itoa(gid), name}
 	}
-	if _, err := h.command(ctx, groupadd, args...); err != nil {
+	if _, err := h.Command(ctx, hostos.Groupadd, args...); err != nil {
 		return fmt.Errorf("adding group %s: %w", name, err)
 	}
 	return nil
@@ -178,24 +135,24 @@ func (h *Host) addGroup(ctx context.Context, name string, gid int) error {
 // stillInUse is how userdel ends while a process of the user lives.
 const stillInUse = 8
 
-// RemoveAccount implements hook.Accounts.
+// RemoveAccount implements step.Accounts.
 func (h *Host) RemoveAccount(ctx context.Context, name string, uid int) error {
-	if err := tenant(name, uid); err != nil {
+	if err := hostos.CheckTenant(name, uid); err != nil {
 		return err
 	}
 	h.shared.Lock()
 	defer h.shared.Unlock()
-	users, err := h.users()
+	users, err := h.Users()
 	if err != nil {
 		return fmt.Errorf("reading accounts: %w", err)
 	}
 	for _, u := range users {
-		if u.name != name || u.uid != uid {
+		if u.Name != name || u.UID != uid {
 			continue // somebody else's, also where only one of the two is
 		}
-		_, err := h.command(ctx, userdel, name)
+		_, err := h.Command(ctx, hostos.Userdel, name)
 		switch {
-		case exitCode(err) == stillInUse:
+		case hostos.ExitCode(err) == stillInUse:
 			// What was killed has escaped its cgroup: a retry would only hide it.
 			return fmt.Errorf("account %s is still in use: %w", name, err)
 		case err != nil:
@@ -211,7 +168,7 @@ func (h *Host) RemoveAccount(ctx context.Context, name string, uid int) error {
 // removeGroup removes the account's own group, where userdel left it.
 func (h *Host) removeGroup(ctx context.Context, name string, gid int) error {
 	there := false
-	err := h.lines(groupFile, func(line string) {
+	err := h.Lines(hostos.GroupFile, func(line string) {
 		f := strings.Split(line, ":")
 		there = there || len(f) > 2 && f[0] == name && f[2] == strconv.Itoa(gid)
 	})
@@ -221,7 +178,7 @@ func (h *Host) removeGroup(ctx context.Context, name string, gid int) error {
 	if !there {
 		return nil
 	}
-	if _, err := h.command(ctx, groupdel, name); err != nil {
+	if _, err := h.Command(ctx, hostos.Groupdel, name); err != nil {
 		return fmt.Errorf("removing group %s: %w", name, err)
 	}
 	return nil

@@ -11,17 +11,16 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
 // cleanFile names the GPUs whose memory was overwritten since anybody could write
 // to it. A GPU that is not in it is dirty: so is one that nobody has scrubbed yet.
 const cleanFile = StateDir + "/clean.json"
 
-// ownMode is of folders that nobody but root looks into.
-const ownMode = 0o700
-
 func (h *Host) clean() (map[string]bool, error) {
-	text, err := h.read(cleanFile)
+	text, err := h.Read(cleanFile)
 	if err != nil || len(text) == 0 {
 		return map[string]bool{}, err
 	}
@@ -39,7 +38,7 @@ func (h *Host) clean() (map[string]bool, error) {
 
 // setClean is on disk when it returns. The caller holds h.shared.
 func (h *Host) setClean(is bool, uuids ...string) error {
-	if err := h.folder(StateDir, ownMode); err != nil {
+	if err := h.Folder(StateDir, hostos.OwnMode); err != nil {
 		return err
 	}
 	clean, err := h.clean()
@@ -56,11 +55,11 @@ func (h *Host) setClean(is bool, uuids ...string) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.put(cleanFile, text, 0o600, 0)
+	_, err = h.Put(cleanFile, text, 0o600, 0)
 	return err
 }
 
-// Baseline implements hook.Devices.
+// Baseline implements step.Devices.
 func (h *Host) Baseline(ctx context.Context, uuid string) error {
 	c, err := h.cardOf(ctx, uuid)
 	if err != nil {
@@ -75,7 +74,7 @@ func (h *Host) Baseline(ctx context.Context, uuid string) error {
 	return nil
 }
 
-// Kill implements hook.Devices.
+// Kill implements step.Devices.
 func (h *Host) Kill(_ context.Context, pid int) error {
 	if pid <= 1 || pid == unix.Getpid() {
 		return fmt.Errorf("process %d is not killed", pid)
@@ -89,7 +88,7 @@ func (h *Host) Kill(_ context.Context, pid int) error {
 
 var errNoScrubber = errors.New("no program overwrites GPU memory: name a program as scrub in agent.yaml")
 
-// Scrub implements hook.Devices. It refuses a device that is in use: what its user
+// Scrub implements step.Devices. It refuses a device that is in use: what its user
 // holds would stay.
 func (h *Host) Scrub(ctx context.Context, uuid string) error {
 	h.changed()
@@ -108,7 +107,7 @@ func (h *Host) Scrub(ctx context.Context, uuid string) error {
 	case !filepath.IsAbs(program):
 		return fmt.Errorf("%s is not an absolute path", program)
 	}
-	if _, err := h.start(ctx, program, nil, args...); err != nil {
+	if _, err := h.Start(ctx, program, nil, args...); err != nil {
 		return fmt.Errorf("overwriting the memory of %s: %w", c.UUID, err)
 	}
 	h.shared.Lock()
@@ -125,18 +124,18 @@ func deviceFiles() []string {
 // opens one may use the instance.
 func (h *Host) capFiles(minor int) (files []string) {
 	const caps = "/proc/driver/nvidia/capabilities"
-	access, err := filepath.Glob(h.path(caps, "gpu"+strconv.Itoa(minor), "mig", "gi*", "access"))
+	access, err := filepath.Glob(h.Path(caps, "gpu"+strconv.Itoa(minor), "mig", "gi*", "access"))
 	if err != nil {
 		return nil
 	}
-	more, err := filepath.Glob(h.path(caps, "gpu"+strconv.Itoa(minor), "mig", "gi*", "ci*", "access"))
+	more, err := filepath.Glob(h.Path(caps, "gpu"+strconv.Itoa(minor), "mig", "gi*", "ci*", "access"))
 	if err != nil {
 		return nil
 	}
 	for _, file := range append(access, more...) {
 		var n int
-		if relative, err := filepath.Rel(h.path("/"), file); err == nil {
-			if _, err := fmt.Sscanf(h.text("/"+relative), "DeviceFileMinor: %d", &n); err == nil {
+		if relative, err := filepath.Rel(h.Path("/"), file); err == nil {
+			if _, err := fmt.Sscanf(h.Text("/"+relative), "DeviceFileMinor: %d", &n); err == nil {
 				files = append(files, "/dev/nvidia-caps/nvidia-cap"+strconv.Itoa(n))
 			}
 		}

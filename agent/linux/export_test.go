@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
 // ErrPlanted is how a planted failure ends.
@@ -13,13 +15,13 @@ var ErrPlanted = errors.New("planted")
 // Break makes the nth command that changes something fail, and counts them all.
 func (h *Host) Break(n int) (count *int) {
 	count = new(int)
-	h.run = func(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
+	h.Run = func(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
 		if !asks(path, args) {
 			if *count++; *count == n {
 				return nil, ErrPlanted
 			}
 		}
-		return child(ctx, path, stdin, args...)
+		return hostos.Child(ctx, path, stdin, args...)
 	}
 	return count
 }
@@ -33,15 +35,8 @@ func asks(path string, args []string) bool {
 var (
 	Revocations = revocations
 	Revoked     = revoked
-	MountUnit   = mountUnit
 	Table       = table
 	ParseSlice  = parseSlice
 	ParseCards  = parseCards
-	Child       = child
 	SSHDConf    = sshdConf
 )
-
-// SetRun replaces the programs of the host.
-func (h *Host) SetRun(run func(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error)) {
-	h.run = run
-}

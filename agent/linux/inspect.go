@@ -9,10 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
-// Inspect implements hook.Looker. It reads what binds now, not only what is written:
+// Inspect implements step.Looker. It reads what binds now, not only what is written:
 // the slices that systemd has loaded, the rules that the kernel has, who holds a
 // device open.
 func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
@@ -50,11 +51,11 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 
 // accounts lists those whose uid is a tenant's.
 func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card) (found []step.Account, err error) {
-	users, err := h.users()
+	users, err := h.Users()
 	if err != nil {
 		return nil, fmt.Errorf("reading accounts: %w", err)
 	}
-	mounts, err := h.mounts()
+	mounts, err := h.Mounts()
 	if err != nil {
 		return nil, err
 	}
@@ -63,16 +64,16 @@ func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card)
 		return nil, err
 	}
 	for _, u := range users {
-		if u.uid < MinUID || u.uid > maxUID {
+		if u.UID < hostos.MinUID || u.UID > hostos.MaxUID {
 			continue
 		}
-		a := step.Account{Name: u.name, UID: u.uid, Limits: bound[u.uid].limits, Net: nets[u.uid]}
-		if a.Keys, a.Principals, err = h.inspectLogin(u.name); err != nil {
+		a := step.Account{Name: u.Name, UID: u.UID, Limits: bound[u.UID].limits, Net: nets[u.UID]}
+		if a.Keys, a.Principals, err = h.inspectLogin(u.Name); err != nil {
 			return nil, err
 		}
-		a.Home, a.Wrong = h.inspectHome(u.name, mounts)
+		a.Home, a.Wrong = h.homes().Inspect(u.Name, mounts)
 		a.Wrong = append(a.Wrong, h.wrongUser(u)...)
-		a.Wrong = append(a.Wrong, h.wrong(bound[u.uid], u.name, opened(cards, bound[u.uid]))...)
+		a.Wrong = append(a.Wrong, h.wrong(bound[u.UID], u.Name, opened(cards, bound[u.UID]))...)
 		found = append(found, a)
 	}
 	return found, nil
@@ -89,27 +90,27 @@ func opened(cards []card, l loaded) (own []card) {
 }
 
 // wrongUser lists what the account itself has otherwise than we made it.
-func (h *Host) wrongUser(u user) (found []string) {
-	if u.gid != u.uid {
-		found = append(found, fmt.Sprintf("account: %s has group %d, expected %d", u.name, u.gid, u.uid))
+func (h *Host) wrongUser(u hostos.User) (found []string) {
+	if u.GID != u.UID {
+		found = append(found, fmt.Sprintf("account: %s has group %d, expected %d", u.Name, u.GID, u.UID))
 	}
-	if u.home != HomeOf(u.name) {
-		found = append(found, fmt.Sprintf("account: %s is at home in %s, expected %s", u.name, u.home, HomeOf(u.name)))
+	if u.Home != hostos.HomeOf(u.Name) {
+		found = append(found, fmt.Sprintf("account: %s is at home in %s, expected %s", u.Name, u.Home, hostos.HomeOf(u.Name)))
 	}
-	err := h.lines(groupFile, func(line string) {
+	err := h.Lines(hostos.GroupFile, func(line string) {
 		f := strings.Split(line, ":")
 		const fields = 4
 		if len(f) != fields || f[0] == Group {
 			return
 		}
 		for member := range strings.SplitSeq(f[3], ",") {
-			if member == u.name {
-				found = append(found, fmt.Sprintf("account: %s is in group %s, expected in %s only", u.name, f[0], Group))
+			if member == u.Name {
+				found = append(found, fmt.Sprintf("account: %s is in group %s, expected in %s only", u.Name, f[0], Group))
 			}
 		}
 	})
 	if err != nil {
-		found = append(found, fmt.Sprintf("account: the groups of %s cannot be read, expected %s", u.name, Group))
+		found = append(found, fmt.Sprintf("account: the groups of %s cannot be read, expected %s", u.Name, Group))
 	}
 	return found
 }
@@ -124,7 +125,7 @@ func (h *Host) devices(cards []card, tenants []tenantOf, bound map[int]loaded) (
 	for _, c := range cards {
 		d := step.Device{UUID: c.UUID, Dirty: !clean[c.UUID], Health: c.Health, Reasons: c.Reasons, Off: c.off}
 		for _, t := range tenants {
-			text, err := h.read(dropIn(t.uid))
+			text, err := h.Read(dropIn(t.uid))
 			if err != nil {
 				return nil, fmt.Errorf("reading %s: %w", dropIn(t.uid), err)
 			}
@@ -140,8 +141,8 @@ func (h *Host) devices(cards []card, tenants []tenantOf, bound map[int]loaded) (
 // files lists what of a tenant lies in places that only this package fills. What a
 // tenant leaves elsewhere is for the scan.
 func (h *Host) files() (found []step.File, err error) {
-	for _, dir := range []string{HomesDir, KeysDir, PrincipalsDir, ProbeDir} {
-		entries, err := os.ReadDir(h.path(dir))
+	for _, dir := range []string{hostos.HomesDir, KeysDir, PrincipalsDir, ProbeDir} {
+		entries, err := os.ReadDir(h.Path(dir))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		} else if err != nil {
@@ -152,7 +153,7 @@ func (h *Host) files() (found []step.File, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if uid >= MinUID {
+			if uid >= hostos.MinUID {
 				found = append(found, step.File{Path: filepath.Join(dir, e.Name()), UID: uid})
 			}
 		}
@@ -172,17 +173,17 @@ func (h *Host) uidOf(dir string, e os.DirEntry) (int, error) {
 	} else if err != nil {
 		return -1, err
 	}
-	if _, gid := ownerOf(info); gid >= MinUID && dir != HomesDir {
+	if _, gid := hostos.OwnerOf(info); gid >= hostos.MinUID && dir != hostos.HomesDir {
 		return gid, nil
 	}
-	users, err := h.users()
+	users, err := h.Users()
 	if err != nil {
 		return -1, err
 	}
 	name, _, _ := strings.Cut(e.Name(), ".")
 	for _, u := range users {
-		if u.name == name {
-			return u.uid, nil
+		if u.Name == name {
+			return u.UID, nil
 		}
 	}
 	return -1, nil

@@ -69,7 +69,7 @@ func (h *Host) smi(ctx context.Context, args ...string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("%s is not an absolute path", path)
 	}
-	out, err := h.start(ctx, path, nil, args...)
+	out, err := h.Start(ctx, path, nil, args...)
 	if err != nil {
 		return nil, fmt.Errorf("asking the driver: %w", err)
 	}

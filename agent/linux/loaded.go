@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -51,9 +52,9 @@ func (h *Host) slices(ctx context.Context, uids []int) (map[int]loaded, error) {
 	}
 	args := []string{"show", "--property=" + properties}
 	for _, uid := range uids {
-		args = append(args, SliceOf(uid))
+		args = append(args, hostos.SliceOf(uid))
 	}
-	out, err := h.command(ctx, systemctl, args...)
+	out, err := h.Command(ctx, hostos.Systemctl, args...)
 	if err != nil {
 		return nil, fmt.Errorf("asking systemd for slices: %w", err)
 	}
@@ -64,7 +65,7 @@ func (h *Host) slices(ctx context.Context, uids []int) (map[int]loaded, error) {
 	}
 	for _, uid := range uids {
 		if _, ok := found[uid]; !ok {
-			return nil, fmt.Errorf("systemd reports nothing about %s", SliceOf(uid))
+			return nil, fmt.Errorf("systemd reports nothing about %s", hostos.SliceOf(uid))
 		}
 	}
 	return found, nil
@@ -124,13 +125,13 @@ func (h *Host) wrong(l loaded, name string, own []card) (found []string) {
 			found = append(found, fmt.Sprintf("slice: %s is also limited by %s, expected no other limit", name, path))
 		}
 	}
-	if target, err := readLink(h.path(manager(l.uid))); err != nil || target != nowhere {
+	if target, err := hostos.ReadLink(h.Path(manager(l.uid))); err != nil || target != nowhere {
 		found = append(found, fmt.Sprintf("slice: %s may run a systemd of its own, expected none", name))
 	}
 	return found
 }
 
-// Shut implements hook.Devices. Whoever is no tenant of ours is bound by no slice
+// Shut implements step.Devices. Whoever is no tenant of ours is bound by no slice
 // of ours: then nothing here can close the device.
 func (h *Host) Shut(ctx context.Context, user string, gpus []string) error {
 	if len(gpus) == 0 {
@@ -172,8 +173,8 @@ type tenantOf struct {
 
 // boundName is whose slice it is by the slice alone.
 func (h *Host) boundName(uid int) string {
-	for line := range strings.Lines(h.text(dropIn(uid))) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), tenantLine); ok && userName.MatchString(name) {
+	for line := range strings.Lines(h.Text(dropIn(uid))) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), tenantLine); ok && hostos.UserName.MatchString(name) {
 			return name
 		}
 	}
@@ -182,24 +183,24 @@ func (h *Host) boundName(uid int) string {
 
 // tenants lists them by uid.
 func (h *Host) tenants() (found []tenantOf, err error) {
-	users, err := h.users()
+	users, err := h.Users()
 	if err != nil {
 		return nil, fmt.Errorf("reading accounts: %w", err)
 	}
 	known := map[int]bool{}
 	for _, u := range users {
-		if u.uid >= MinUID && u.uid <= maxUID && userName.MatchString(u.name) {
-			found, known[u.uid] = append(found, tenantOf{u.name, u.uid}), true
+		if u.UID >= hostos.MinUID && u.UID <= hostos.MaxUID && hostos.UserName.MatchString(u.Name) {
+			found, known[u.UID] = append(found, tenantOf{u.Name, u.UID}), true
 		}
 	}
 	for _, dir := range append([]string{UnitDir}, "/etc/systemd/system.control", "/run/systemd/system.control") {
-		paths, err := filepath.Glob(h.path(dir, "user-*.slice.d"))
+		paths, err := filepath.Glob(h.Path(dir, "user-*.slice.d"))
 		if err != nil {
 			return nil, err
 		}
 		for _, path := range paths {
 			var uid int
-			if _, err := fmt.Sscanf(filepath.Base(path), "user-%d.slice.d", &uid); err != nil || uid < MinUID || uid > maxUID || known[uid] {
+			if _, err := fmt.Sscanf(filepath.Base(path), "user-%d.slice.d", &uid); err != nil || uid < hostos.MinUID || uid > hostos.MaxUID || known[uid] {
 				continue
 			}
 			found, known[uid] = append(found, tenantOf{h.boundName(uid), uid}), true

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
@@ -17,7 +18,6 @@ var principalName = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{1
 
 const (
 	keyFileMode = 0o640 // root's, and readable by the tenant's own group: sshd reads as the tenant
-	dirMode     = 0o711
 	caFileMode  = 0o644
 )
 
@@ -25,9 +25,9 @@ const (
 // oldest serials have long been of no use.
 const maxSerials = 10000
 
-// PutLogin implements hook.Logins. What refuses is written before what lets in.
+// PutLogin implements step.Logins. What refuses is written before what lets in.
 func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
-	if err := tenant(l.User, l.UID); err != nil {
+	if err := hostos.CheckTenant(l.User, l.UID); err != nil {
 		return err
 	}
 	keys, err := keyLines(l.Keys)
@@ -51,17 +51,17 @@ func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
 		return err
 	}
 	if len(l.CAs) > 0 {
-		if _, err := h.put(UserCAFile, []byte(authorities), caFileMode, 0); err != nil {
+		if _, err := h.Put(UserCAFile, []byte(authorities), caFileMode, 0); err != nil {
 			return err
 		}
 	}
 	if err := h.loginDirs(); err != nil {
 		return err
 	}
-	if _, err := h.put(filepath.Join(PrincipalsDir, l.User), []byte(principal), keyFileMode, l.UID); err != nil {
+	if _, err := h.Put(filepath.Join(PrincipalsDir, l.User), []byte(principal), keyFileMode, l.UID); err != nil {
 		return err
 	}
-	if _, err := h.put(filepath.Join(KeysDir, l.User), []byte(keys), keyFileMode, l.UID); err != nil {
+	if _, err := h.Put(filepath.Join(KeysDir, l.User), []byte(keys), keyFileMode, l.UID); err != nil {
 		return err
 	}
 	return h.setShell(ctx, l.User, loginShell)
@@ -69,15 +69,15 @@ func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
 
 // setShell gives the account a shell, where it is there and has another.
 func (h *Host) setShell(ctx context.Context, name, shell string) error {
-	users, err := h.users()
+	users, err := h.Users()
 	if err != nil {
 		return fmt.Errorf("reading accounts: %w", err)
 	}
-	i := slices.IndexFunc(users, func(u user) bool { return u.name == name })
-	if i < 0 || users[i].shell == shell {
+	i := slices.IndexFunc(users, func(u hostos.User) bool { return u.Name == name })
+	if i < 0 || users[i].Shell == shell {
 		return nil
 	}
-	if _, err := h.command(ctx, usermod, "--shell", shell, name); err != nil {
+	if _, err := h.Command(ctx, hostos.Usermod, "--shell", shell, name); err != nil {
 		return fmt.Errorf("setting the shell of %s: %w", name, err)
 	}
 	return nil
@@ -86,7 +86,7 @@ func (h *Host) setShell(ctx context.Context, name, shell string) error {
 // putRevoked adds serials to those that the host refuses: what one allocation has
 // revoked, another's task must not let in again.
 func (h *Host) putRevoked(serials []uint64) error {
-	list, err := h.read(RevokedFile)
+	list, err := h.Read(RevokedFile)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", RevokedFile, err)
 	}
@@ -96,20 +96,20 @@ func (h *Host) putRevoked(serials []uint64) error {
 	}
 	all := slices.Compact(slices.Sorted(slices.Values(append(have, serials...))))
 	all = all[max(0, len(all)-maxSerials):]
-	_, err = h.put(RevokedFile, revocations(all), caFileMode, 0)
+	_, err = h.Put(RevokedFile, revocations(all), caFileMode, 0)
 	return err
 }
 
 func (h *Host) loginDirs() error {
 	for _, dir := range []string{filepath.Dir(KeysDir), KeysDir, PrincipalsDir, ProbeDir} {
-		if err := h.folder(dir, dirMode); err != nil {
+		if err := h.Folder(dir, hostos.DirMode); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// BlockLogin implements hook.Logins.
+// BlockLogin implements step.Logins.
 func (h *Host) BlockLogin(ctx context.Context, name string, uid int) error {
 	if err := h.RemoveLogin(ctx, name, uid); err != nil {
 		return err
@@ -119,15 +119,15 @@ func (h *Host) BlockLogin(ctx context.Context, name string, uid int) error {
 	return h.setShell(ctx, name, noShell)
 }
 
-// RemoveLogin implements hook.Logins.
+// RemoveLogin implements step.Logins.
 func (h *Host) RemoveLogin(_ context.Context, name string, uid int) error {
-	if err := tenant(name, uid); err != nil {
+	if err := hostos.CheckTenant(name, uid); err != nil {
 		return err
 	}
 	h.shared.Lock()
 	defer h.shared.Unlock()
 	for _, dir := range []string{PrincipalsDir, KeysDir, ProbeDir} {
-		if _, err := h.remove(filepath.Join(dir, name)); err != nil {
+		if _, err := h.Remove(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func keyLines(keys []string) (string, error) {
 
 // inspectLogin reads who gets in, as sshd would.
 func (h *Host) inspectLogin(name string) (keys, principals []string, err error) {
-	err = h.lines(filepath.Join(KeysDir, name), func(line string) {
+	err = h.Lines(filepath.Join(KeysDir, name), func(line string) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			keys = append(keys, line)
 		}
@@ -159,7 +159,7 @@ func (h *Host) inspectLogin(name string) (keys, principals []string, err error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading keys of %s: %w", name, err)
 	}
-	err = h.lines(filepath.Join(PrincipalsDir, name), func(line string) {
+	err = h.Lines(filepath.Join(PrincipalsDir, name), func(line string) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			principals = append(principals, line)
 		}

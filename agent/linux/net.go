@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
 // netDir holds an empty file for each uid with rules; netStamp the hash of the table
@@ -20,31 +22,31 @@ const (
 	netStamp = "/run/gpuaas/net.hash"
 )
 
-// PutNet implements hook.Nets.
+// PutNet implements step.Nets.
 func (h *Host) PutNet(ctx context.Context, name string, uid int) error {
-	if err := tenant(name, uid); err != nil {
+	if err := hostos.CheckTenant(name, uid); err != nil {
 		return err
 	}
 	h.shared.Lock()
 	defer h.shared.Unlock()
-	if err := h.folder(netDir, dirMode); err != nil {
+	if err := h.Folder(netDir, hostos.DirMode); err != nil {
 		return err
 	}
-	if _, err := h.put(filepath.Join(netDir, strconv.Itoa(uid)), nil, 0o600, 0); err != nil {
+	if _, err := h.Put(filepath.Join(netDir, strconv.Itoa(uid)), nil, 0o600, 0); err != nil {
 		return err
 	}
 	return h.putTable(ctx)
 }
 
-// RemoveNet implements hook.Nets. Where nobody is left the table stays: it binds
+// RemoveNet implements step.Nets. Where nobody is left the table stays: it binds
 // every uid of a tenant, also one that nobody knows of.
 func (h *Host) RemoveNet(ctx context.Context, name string, uid int) error {
-	if err := tenant(name, uid); err != nil {
+	if err := hostos.CheckTenant(name, uid); err != nil {
 		return err
 	}
 	h.shared.Lock()
 	defer h.shared.Unlock()
-	gone, err := h.remove(filepath.Join(netDir, strconv.Itoa(uid)))
+	gone, err := h.Remove(filepath.Join(netDir, strconv.Itoa(uid)))
 	if err != nil || !gone {
 		return err
 	}
@@ -58,24 +60,24 @@ func (h *Host) putTable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.feed(ctx, nft, []byte(table(uids, h.Deny)), "-f", "-"); err != nil {
+	if _, err := h.Feed(ctx, hostos.Nft, []byte(table(uids, h.Deny)), "-f", "-"); err != nil {
 		return fmt.Errorf("putting network rules: %w", err)
 	}
 	hash, err := h.tableHash(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = h.put(netStamp, []byte(hash), 0o600, 0)
+	_, err = h.Put(netStamp, []byte(hash), 0o600, 0)
 	return err
 }
 
 func (h *Host) netUIDs() (uids []int, err error) {
-	files, err := filepath.Glob(h.path(netDir, "*"))
+	files, err := filepath.Glob(h.Path(netDir, "*"))
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range files {
-		if uid, err := strconv.Atoi(filepath.Base(file)); err == nil && uid >= MinUID && uid <= maxUID {
+		if uid, err := strconv.Atoi(filepath.Base(file)); err == nil && uid >= hostos.MinUID && uid <= hostos.MaxUID {
 			uids = append(uids, uid)
 		}
 	}
@@ -84,7 +86,7 @@ func (h *Host) netUIDs() (uids []int, err error) {
 }
 
 func (h *Host) tableHash(ctx context.Context) (string, error) {
-	out, err := h.command(ctx, nft, "list", "table", "inet", "gpuaas")
+	out, err := h.Command(ctx, hostos.Nft, "list", "table", "inet", "gpuaas")
 	if err != nil {
 		return "", fmt.Errorf("reading network rules: %w", err)
 	}
@@ -100,10 +102,10 @@ func (h *Host) inspectNet(ctx context.Context) (map[int]bool, error) {
 		return stands, err
 	}
 	hash, err := h.tableHash(ctx)
-	if err != nil && exitCode(err) == 0 {
+	if err != nil && hostos.ExitCode(err) == 0 {
 		return nil, err
 	}
-	if err != nil || hash != h.text(netStamp) {
+	if err != nil || hash != h.Text(netStamp) {
 		return stands, nil //nolint:nilerr // a table that is gone is what we look for
 	}
 	for _, uid := range uids {
@@ -138,7 +140,7 @@ func table(uids []int, deny []netip.Prefix) string {
 		own = append(own, fmt.Sprintf("%d . %[1]d", uid))
 	}
 	return strings.NewReplacer(
-		"$TENANTS", fmt.Sprintf("%d-%d", MinUID, maxUID), "$MARKS", elements(marks), "$OWN", elements(own), "$FOUR", elements(four), "$SIX", elements(six),
+		"$TENANTS", fmt.Sprintf("%d-%d", hostos.MinUID, hostos.MaxUID), "$MARKS", elements(marks), "$OWN", elements(own), "$FOUR", elements(four), "$SIX", elements(six),
 	).Replace(tableText)
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -67,8 +68,8 @@ func TestRevocationsReadBack(t *testing.T) {
 // Whatever reaches the host past the checks of the task ends here.
 func TestHostileNamesAndKeys(t *testing.T) {
 	t.Parallel()
-	h := &linux.Host{Root: t.TempDir()}
-	h.SetRun(func(_ context.Context, path string, _ []byte, args ...string) ([]byte, error) {
+	h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
+	h.Run = hostos.Commander(func(_ context.Context, path string, _ []byte, args ...string) ([]byte, error) {
 		t.Errorf("%s %q was run", path, args)
 		return nil, errors.New("not here")
 	})
@@ -121,8 +122,8 @@ func TestSomebodyElsesAccount(t *testing.T) {
 		"subordinate uid": {"/etc/passwd": "", "/etc/subuid": "ann:165536:65536\n"},
 		"subordinate gid": {"/etc/passwd": "", "/etc/subgid": "ann:200001:1\n"},
 	} {
-		h := &linux.Host{Root: t.TempDir()}
-		h.SetRun(func(_ context.Context, path string, _ []byte, args ...string) ([]byte, error) {
+		h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
+		h.Run = hostos.Commander(func(_ context.Context, path string, _ []byte, args ...string) ([]byte, error) {
 			t.Errorf("%s: %s %q was run", rule, path, args)
 			return nil, nil
 		})
@@ -149,11 +150,11 @@ func write(t *testing.T, h *linux.Host, name, text string) {
 // userdel's code 8: something of the tenant still runs, and a retry would hide it.
 func TestAnAccountInUse(t *testing.T) {
 	t.Parallel()
-	h := &linux.Host{Root: t.TempDir()}
+	h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
 	write(t, h, "/etc/passwd", "u1:x:200001:200001::/home/u1:/bin/sh\n")
-	h.SetRun(func(ctx context.Context, path string, _ []byte, _ ...string) ([]byte, error) {
+	h.Run = hostos.Commander(func(ctx context.Context, path string, _ []byte, _ ...string) ([]byte, error) {
 		if path == "/usr/sbin/userdel" {
-			return linux.Child(ctx, "/bin/sh", nil, "-c", "echo user u1 is currently used by process 7 >&2; exit 8")
+			return hostos.Child(ctx, "/bin/sh", nil, "-c", "echo user u1 is currently used by process 7 >&2; exit 8")
 		}
 		return nil, nil
 	})
@@ -165,12 +166,12 @@ func TestAnAccountInUse(t *testing.T) {
 // The drop-in of a host with two memory nodes, from its sysfs and the driver's tool.
 func TestSliceOfAHostWithTwoNodes(t *testing.T) {
 	t.Parallel()
-	h := &linux.Host{Root: t.TempDir()}
+	h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
 	const gpu = "GPU-00000000-0000-0000-0000-00000000000"
 	smi := `<nvidia_smi_log><attached_gpus>2</attached_gpus>` +
 		`<gpu><uuid>` + gpu + `1</uuid><minor_number>1</minor_number><compute_mode>Default</compute_mode><pci><pci_bus_id>00000000:41:00.0</pci_bus_id></pci></gpu>` +
 		`<gpu><uuid>` + gpu + `0</uuid><minor_number>0</minor_number><compute_mode>Exclusive_Process</compute_mode><persistence_mode>Disabled</persistence_mode><pci><pci_bus_id>00000000:81:00.0</pci_bus_id></pci></gpu></nvidia_smi_log>`
-	h.SetRun(func(_ context.Context, path string, _ []byte, args ...string) ([]byte, error) {
+	h.Run = hostos.Commander(func(_ context.Context, path string, _ []byte, args ...string) ([]byte, error) {
 		if strings.HasSuffix(path, "nvidia-smi") {
 			return []byte(smi), nil
 		}
@@ -232,29 +233,5 @@ func TestTableOfNobodyAndOfTwo(t *testing.T) {
 		if !strings.Contains(two, part) {
 			t.Errorf("%q is missing in\n%s", part, two)
 		}
-	}
-}
-
-func TestMountUnits(t *testing.T) {
-	t.Parallel()
-	if got := linux.MountUnit("/var/lib/gpuaas/homes/u-1"); got != `var-lib-gpuaas-homes-u\x2d1.mount` {
-		t.Error(got)
-	}
-}
-
-// A child that hangs is left behind, and what it prints is bounded.
-func TestChildren(t *testing.T) {
-	t.Parallel()
-	out, err := linux.Child(t.Context(), "/bin/cat", []byte("in"))
-	if err != nil || string(out) != "in" {
-		t.Errorf("%q %v", out, err)
-	}
-	if _, err := linux.Child(t.Context(), "/bin/sh", nil, "-c", "head -c 2000000 /dev/zero"); err == nil {
-		t.Error("two megabytes were kept")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 1)
-	defer cancel()
-	if _, err := linux.Child(ctx, "/bin/sh", nil, "-c", "sleep 100"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
 	}
 }

@@ -1,25 +1,21 @@
 package linux
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"syscall"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/probe"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -29,11 +25,11 @@ const AgentPath = "/usr/bin/gpuaas-agent"
 // HelperSocket is what only the agent's other half may connect to.
 const HelperSocket = "/run/gpuaas-agent/helper.sock"
 
-// ProbeInside implements hook.Prober: it logs in over SSH as the tenant would, with
+// ProbeInside implements step.Prober: it logs in over SSH as the tenant would, with
 // a key of its own that lives as long as the call, tries in that session what must
 // work and what must not, has systemd read its units again, and tries once more.
 func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []protocol.ProbeResult, err error) {
-	if err := tenant(o.User, o.UID); err != nil {
+	if err := hostos.CheckTenant(o.User, o.UID); err != nil {
 		return nil, err
 	}
 	results, err = h.probeSSHD(ctx, o.User)
@@ -50,9 +46,14 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []pro
 		return nil, err
 	}
 	defer removeSentinels()
+	address, err := h.sshAddress(ctx, o.User)
+	if err != nil {
+		return nil, err
+	}
+	session := probe.Session{OS: &h.OS, Address: address, Socket: h.SSHD}
 	for _, when := range []string{"", " after daemon-reload"} {
 		if when != "" {
-			if err := h.reload(ctx); err != nil {
+			if err := h.Reload(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -60,11 +61,11 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []pro
 		if err != nil {
 			return nil, err
 		}
-		f, err := h.login(ctx, o.User, key, a)
+		f, err := session.Run(ctx, o.User, key, a)
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range compare(o, f, want, h.exists("/run/systemd/container")) {
+		for _, r := range probe.Compare(o, f, want, h.Exists("/run/systemd/container")) {
 			r.Name += when
 			results = append(results, r)
 		}
@@ -118,13 +119,13 @@ func (h *Host) probeKey(o protocol.Order) (ssh.Signer, func() error, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a key: %w", err)
 	}
-	line := fmt.Sprintf("restrict,command=\"%s %s\" %s", h.agent(), InsideCommand, ssh.MarshalAuthorizedKey(sshPublic))
+	line := fmt.Sprintf("restrict,command=\"%s %s\" %s", h.agent(), probe.InsideCommand, ssh.MarshalAuthorizedKey(sshPublic))
 	file := filepath.Join(ProbeDir, o.User)
-	if _, err := h.put(file, []byte(line), keyFileMode, o.UID); err != nil {
+	if _, err := h.Put(file, []byte(line), keyFileMode, o.UID); err != nil {
 		return nil, nil, err
 	}
 	return signer, func() error {
-		_, err := h.remove(file)
+		_, err := h.Remove(file)
 		return err
 	}, nil
 }
@@ -140,13 +141,13 @@ func (h *Host) agent() string {
 func (h *Host) sentinels() (files []string, remove func(), err error) {
 	remove = func() {
 		for _, file := range files {
-			_ = os.Remove(h.path(file)) // it is empty, and says nothing
+			_ = os.Remove(h.Path(file)) // it is empty, and says nothing
 		}
 	}
 	name := ".gpuaas-" + rand.Text()
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(h.path(file), nil, 0o644); err != nil { //nolint:gosec // to be seen, if it can be
+		if err := os.WriteFile(h.Path(file), nil, 0o644); err != nil { //nolint:gosec // to be seen, if it can be
 			remove()
 			return nil, nil, err
 		}
@@ -156,7 +157,7 @@ func (h *Host) sentinels() (files []string, remove func(), err error) {
 }
 
 // attempts lists what to try, and what must come of it by name of the attempt.
-func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []string) (a attempts, want map[string]string, err error) {
+func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []string) (a probe.Attempts, want map[string]string, err error) {
 	want = map[string]string{}
 	cards, err := h.board(ctx)
 	if err != nil {
@@ -164,8 +165,8 @@ func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []strin
 	}
 	// Where no driver is, as on a test's host, a device that may be opened is not there.
 	open := "ok"
-	if !h.exists("/proc/driver/nvidia/version") {
-		open = unixNoDevice
+	if !h.Exists("/proc/driver/nvidia/version") {
+		open = probe.NoDevice
 	}
 	for _, c := range cards {
 		a.Devices = append(a.Devices, c.file())
@@ -176,17 +177,17 @@ func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []strin
 	}
 	a.Devices = append(a.Devices, "/dev/nvidiactl")
 	want["device:/dev/nvidiactl"] = open
-	users, err := h.users()
+	users, err := h.Users()
 	if err != nil {
 		return a, nil, err
 	}
 	for _, u := range users {
-		if u.uid >= MinUID && u.uid <= maxUID && u.name != o.User && h.exists(HomeOf(u.name)) {
-			a.Folders = append(a.Folders, HomeOf(u.name))
+		if u.UID >= hostos.MinUID && u.UID <= hostos.MaxUID && u.Name != o.User && h.Exists(hostos.HomeOf(u.Name)) {
+			a.Folders = append(a.Folders, hostos.HomeOf(u.Name))
 		}
 	}
-	for _, dir := range []string{"/root", StateDir, HomesDir, "/var/lib/gpuaas/identity", "/var/lib/gpuaas/journal"} {
-		if h.exists(dir) {
+	for _, dir := range []string{"/root", StateDir, hostos.HomesDir, "/var/lib/gpuaas/identity", "/var/lib/gpuaas/journal"} {
+		if h.Exists(dir) {
 			a.Folders = append(a.Folders, dir)
 		}
 	}
@@ -197,149 +198,12 @@ func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []strin
 	for _, file := range sentinels {
 		want["private:"+filepath.Dir(file)] = "ENOENT"
 	}
-	if h.exists(HelperSocket) {
+	if h.Exists(HelperSocket) {
 		a.Sockets, want["socket:"+HelperSocket] = []string{HelperSocket}, "EACCES"
 	}
 	const metadata = "169.254.169.254:80"
-	a.Dials, want["dial:"+metadata] = []string{metadata}, refused
+	a.Dials, want["dial:"+metadata] = []string{metadata}, probe.Refused
 	return a, want, nil
-}
-
-const (
-	unixNoDevice = "ENXIO"
-	refused      = "refused"
-)
-
-// compare turns what the session found into results.
-func compare(o protocol.Order, f findings, want map[string]string, container bool) (results []protocol.ProbeResult) {
-	add := func(name, want, got string) {
-		results = append(results, protocol.ProbeResult{Name: name, Want: want, Got: got})
-	}
-	slice := "/user.slice/" + SliceOf(o.UID)
-	cgroup := f.Cgroup
-	if strings.HasPrefix(cgroup, slice+"/") {
-		cgroup = slice
-	}
-	add("cgroup", slice, cgroup)
-	add("uid", strconv.Itoa(o.UID), strconv.Itoa(f.UID))
-	add("home", "ok", f.Home)
-	add("processes of others", "0", strconv.Itoa(f.Strangers))
-	if !container { // there it is the outer host's to say
-		got := f.Namespaces
-		if got == "ENOSPC" {
-			got = "EPERM" // of user.max_user_namespaces: as good
-		}
-		add("user namespace", "EPERM", got)
-	}
-	private, dials := map[string]string{}, map[string]string{}
-	for file, got := range f.Files {
-		private[filepath.Dir(file)] = got // its name is another every time
-	}
-	for address, got := range f.Dials {
-		dials[address] = got
-		if slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, got) {
-			dials[address] = refused // by our rules, or there is no way there at all
-		}
-	}
-	for kind, found := range map[string]map[string]string{"device": f.Devices, "folder": f.Folders, "private": private, "socket": f.Sockets, "dial": dials} {
-		for name, got := range found {
-			add(kind+":"+name, want[kind+":"+name], got)
-		}
-	}
-	for name := range want {
-		if !slices.ContainsFunc(results, func(r protocol.ProbeResult) bool { return r.Name == name }) {
-			add(name, want[name], "not tried") // whoever answered was not our probe
-		}
-	}
-	slices.SortFunc(results, func(a, b protocol.ProbeResult) int { return strings.Compare(a.Name, b.Name) })
-	return results
-}
-
-const (
-	// loginWithin is for one login with all its attempts.
-	loginWithin = 10 * time.Second
-	// dialAgain: sshd closes its port for a moment while it reloads.
-	dialAgain = 50 * time.Millisecond
-)
-
-// login runs the probe in a session of the tenant's.
-func (h *Host) login(ctx context.Context, name string, key ssh.Signer, a attempts) (f findings, err error) {
-	ctx, cancel := context.WithTimeout(ctx, loginWithin)
-	defer cancel()
-	hostKeys, err := h.hostKeys()
-	if err != nil {
-		return f, err
-	}
-	work, err := json.Marshal(a)
-	if err != nil {
-		return f, err
-	}
-	address, err := h.sshAddress(ctx, name)
-	if err != nil {
-		return f, err
-	}
-	client, stop, err := h.connect(ctx, address, &ssh.ClientConfig{
-		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyAlgorithms: algorithms(hostKeys),
-		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
-			if !slices.ContainsFunc(hostKeys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }) {
-				return errors.New("the responding process is not the sshd of this node")
-			}
-			return nil
-		},
-	})
-	if err != nil {
-		return f, err
-	}
-	defer stop()
-	defer func() { _ = client.Close() }() // what counts has been read
-	session, err := client.NewSession()
-	if err != nil {
-		return f, fmt.Errorf("opening a session: %w", err)
-	}
-	says := &capped{}
-	session.Stdin, session.Stderr = bytes.NewReader(work), says
-	out, err := session.Output(InsideCommand)
-	if err != nil {
-		return f, fmt.Errorf("probing in the session: %w: %s", err, firstLine(says.String()))
-	}
-	if err := json.Unmarshal(out, &f); err != nil {
-		return f, fmt.Errorf("reading the result of the probe: %w", err)
-	}
-	return f, nil
-}
-
-// connect logs in. sshd closes its port for a moment while it reloads: what is
-// refused or hung up on before a handshake is tried again.
-func (h *Host) connect(ctx context.Context, address string, config *ssh.ClientConfig) (*ssh.Client, func() bool, error) {
-	network, to := "tcp", address
-	if h.SSHD != "" {
-		network, to = "unix", h.SSHD
-	}
-	var d net.Dialer
-	for {
-		conn, err := d.DialContext(ctx, network, to)
-		if err == nil {
-			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-			var c ssh.Conn
-			var channels <-chan ssh.NewChannel
-			var requests <-chan *ssh.Request
-			if c, channels, requests, err = ssh.NewClientConn(conn, address, config); err == nil {
-				return ssh.NewClient(c, channels, requests), stop, nil
-			}
-			stop()
-			err = errors.Join(fmt.Errorf("logging in: %w", err), conn.Close())
-			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-				return nil, nil, errors.Join(err, ctx.Err())
-			}
-		}
-		again := time.NewTimer(dialAgain)
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
-			return nil, nil, fmt.Errorf("connecting to sshd: %w", err)
-		}
-	}
 }
 
 // sshAddress is where sshd listens on this host.
@@ -353,36 +217,4 @@ func (h *Host) sshAddress(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("sshd listens on port %q", have["port"])
 	}
 	return net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), nil
-}
-
-// hostKeys are those of this host's sshd.
-func (h *Host) hostKeys() (keys []ssh.PublicKey, err error) {
-	files, err := filepath.Glob(h.path("/etc/ssh/ssh_host_*_key.pub"))
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range files {
-		text, err := h.read(filepath.Join("/etc/ssh", filepath.Base(file)))
-		if err != nil {
-			return nil, err
-		}
-		if key, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
-			keys = append(keys, key)
-		}
-	}
-	if len(keys) == 0 {
-		return nil, errors.New("the sshd of this node has no host keys")
-	}
-	return keys, nil
-}
-
-func algorithms(keys []ssh.PublicKey) (names []string) {
-	for _, k := range keys {
-		if k.Type() == ssh.KeyAlgoRSA {
-			names = append(names, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
-			continue
-		}
-		names = append(names, k.Type())
-	}
-	return names
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
@@ -22,7 +23,7 @@ func (h *Host) processes(cards []card) (found []step.Process, err error) {
 			computes[pid] = append(computes[pid], c.UUID)
 		}
 	}
-	entries, err := os.ReadDir(h.path("/proc"))
+	entries, err := os.ReadDir(h.Path("/proc"))
 	if err != nil {
 		return nil, fmt.Errorf("reading processes: %w", err)
 	}
@@ -36,7 +37,7 @@ func (h *Host) processes(cards []card) (found []step.Process, err error) {
 			continue // it has ended
 		}
 		gpus := computes[pid]
-		if uid >= MinUID && uid <= maxUID {
+		if uid >= hostos.MinUID && uid <= hostos.MaxUID {
 			gpus = append(slices.Clone(gpus), h.onGPUs(pid, cards)...)
 			slices.Sort(gpus)
 			gpus = slices.Compact(gpus)
@@ -57,7 +58,7 @@ func (h *Host) processes(cards []card) (found []step.Process, err error) {
 // that is a tenant counts.
 func (h *Host) process(pid int) (uid int, command string, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	text, err := h.read(dir + "/status")
+	text, err := h.Read(dir + "/status")
 	if err != nil || len(text) == 0 {
 		return 0, "", false
 	}
@@ -71,7 +72,7 @@ func (h *Host) process(pid int) (uid int, command string, ok bool) {
 			return 0, "", false // dead: only its parent has not heard
 		case len(f) > 4 && f[0] == "Uid:":
 			for _, field := range f[1:5] { // real, effective, saved, of the file system
-				if n, err := strconv.Atoi(field); err == nil && (uid < 0 || uid < MinUID && n >= MinUID && n <= maxUID) {
+				if n, err := strconv.Atoi(field); err == nil && (uid < 0 || uid < hostos.MinUID && n >= hostos.MinUID && n <= hostos.MaxUID) {
 					uid = n
 				}
 			}
@@ -82,7 +83,7 @@ func (h *Host) process(pid int) (uid int, command string, ok bool) {
 
 // onGPUs lists the GPUs whose device file the process has open.
 func (h *Host) onGPUs(pid int, cards []card) (uuids []string) {
-	dir := h.path("/proc", strconv.Itoa(pid), "fd")
+	dir := h.Path("/proc", strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil // it has ended meanwhile

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/probe"
 	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -23,14 +24,22 @@ import (
 
 // TestMain turns this binary into the probe when a tenant's session starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == linux.InsideCommand {
-		if err := linux.Inside(os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == probe.InsideCommand {
+		if err := probe.Inside(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
 	os.Exit(m.Run())
+}
+
+// disposable skips a test that changes the host OS, except on a host of the rig.
+func disposable(t *testing.T) {
+	t.Helper()
+	if os.Getenv("GPUAAS_DISPOSABLE_HOST") != "1" {
+		t.Skip("changes the host that it runs on: go test -tags 'e2e nomsgpack' -run Inside ./e2e/host runs it on a disposable one")
+	}
 }
 
 // node is this machine as one. The tests that need it run on hosts of the rig only,

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
 // setting is one file of the host's configuration that keeps tenants apart, with
@@ -17,19 +19,16 @@ type setting struct {
 	once       bool // only where there is none: an owner's own is as good
 }
 
-const (
-	configMode = 0o644
-	scriptMode = 0o755
-)
+const scriptMode = 0o755
 
 func settingFiles() []setting {
 	return []setting{
-		{name: "/etc/security/namespace.d/gpuaas.conf", text: namespaceConf, mode: configMode},
+		{name: "/etc/security/namespace.d/gpuaas.conf", text: namespaceConf, mode: hostos.ConfigMode},
 		{name: "/etc/security/namespace.d/gpuaas.init", text: namespaceInit, mode: scriptMode},
-		{name: "/etc/systemd/logind.conf.d/50-gpuaas.conf", text: logindConf, mode: configMode},
-		{name: "/etc/polkit-1/rules.d/00-gpuaas.rules", text: polkitRules, mode: configMode},
-		{name: "/etc/cron.allow", text: "root\n", mode: configMode, once: true},
-		{name: "/etc/at.allow", text: "root\n", mode: configMode, once: true},
+		{name: "/etc/systemd/logind.conf.d/50-gpuaas.conf", text: logindConf, mode: hostos.ConfigMode},
+		{name: "/etc/polkit-1/rules.d/00-gpuaas.rules", text: polkitRules, mode: hostos.ConfigMode},
+		{name: "/etc/cron.allow", text: "root\n", mode: hostos.ConfigMode, once: true},
+		{name: "/etc/at.allow", text: "root\n", mode: hostos.ConfigMode, once: true},
 	}
 }
 
@@ -39,9 +38,9 @@ const (
 	// A tenant's /tmp and /var/tmp lie in its home's image, so that they are
 	// bounded and sealed like it. $USER is pam_namespace's. Root is not kept apart.
 	namespaceConf = written +
-		"/tmp " + HomesDir + "/$USER/data/tmp/ user:noinit root\n" +
-		"/var/tmp " + HomesDir + "/$USER/data/vartmp/ user:noinit root\n" +
-		"/dev/shm " + ShmDir + "/ user:iscript=gpuaas.init root\n"
+		"/tmp " + hostos.HomesDir + "/$USER/data/tmp/ user:noinit root\n" +
+		"/var/tmp " + hostos.HomesDir + "/$USER/data/vartmp/ user:noinit root\n" +
+		"/dev/shm " + hostos.ShmDir + "/ user:iscript=gpuaas.init root\n"
 
 	// A proc of the session's own: hiding processes in the host's would hide them
 	// from its daemons too.
@@ -64,43 +63,40 @@ const (
 	pamEnd   = "# gpuaas-agent end\n"
 )
 
-// ShmDir holds each tenant's own /dev/shm.
-const ShmDir = "/dev/shm/gpuaas"
-
 // offSettings lists what is not as PutSettings leaves it.
 func (h *Host) offSettings() (found []string) {
 	off := func(format string, args ...any) {
 		found = append(found, fmt.Sprintf("settings: "+format+", expected so", args...))
 	}
-	for _, s := range append(settingFiles(), setting{name: SSHDFile, text: sshdConf, mode: configMode}) {
-		if s.once && h.exists(s.name) {
+	for _, s := range append(settingFiles(), setting{name: SSHDFile, text: sshdConf, mode: hostos.ConfigMode}) {
+		if s.once && h.Exists(s.name) {
 			continue
 		}
-		if !h.holds(s.name, []byte(s.text), s.mode, 0) {
+		if !h.Holds(s.name, []byte(s.text), s.mode, 0) {
 			off("%s is not as this agent writes it", s.name)
 		}
 	}
-	if text, err := h.read(pamFile); err != nil || !strings.HasSuffix(string(text), pamBlock) {
+	if text, err := h.Read(pamFile); err != nil || !strings.HasSuffix(string(text), pamBlock) {
 		off("%s does not end with the tenants' block", pamFile)
 	}
-	if info, err := os.Lstat(h.path(ShmDir)); err != nil || !info.IsDir() || info.Mode().Perm() != 0 {
-		off("%s is no closed folder", ShmDir)
+	if info, err := os.Lstat(h.Path(hostos.ShmDir)); err != nil || !info.IsDir() || info.Mode().Perm() != 0 {
+		off("%s is no closed folder", hostos.ShmDir)
 	}
-	if !h.exists(RevokedFile) {
+	if !h.Exists(RevokedFile) {
 		off("%s is not there", RevokedFile)
 	}
-	if have := h.text(sshdStamp); have != h.sshdHash() {
+	if have := h.Text(sshdStamp); have != h.sshdHash() {
 		off("sshd has not read its configuration since the last change")
 	}
 	for _, s := range h.sysctls() {
-		if have := h.text(s.path()); have != s.value {
+		if have := h.Text(s.path()); have != s.value {
 			off("%s is %s and not %s", s.name, have, s.value)
 		}
 	}
 	return found
 }
 
-// PutSettings implements hook.Settings.
+// PutSettings implements step.Settings.
 func (h *Host) PutSettings(ctx context.Context) error {
 	h.shared.Lock()
 	defer h.shared.Unlock()
@@ -109,16 +105,16 @@ func (h *Host) PutSettings(ctx context.Context) error {
 	}
 	changed := map[string]bool{}
 	for _, s := range settingFiles() {
-		if s.once && h.exists(s.name) {
+		if s.once && h.Exists(s.name) {
 			continue
 		}
-		did, err := h.put(s.name, []byte(s.text), s.mode, 0)
+		did, err := h.Put(s.name, []byte(s.text), s.mode, 0)
 		if err != nil {
 			return err
 		}
 		changed[s.name] = did
 	}
-	if err := h.folder(ShmDir, 0); err != nil {
+	if err := h.Folder(hostos.ShmDir, 0); err != nil {
 		return err
 	}
 	if err := h.loginDirs(); err != nil {
@@ -126,7 +122,7 @@ func (h *Host) PutSettings(ctx context.Context) error {
 	}
 	if changed["/etc/systemd/logind.conf.d/50-gpuaas.conf"] {
 		// It reads its configuration again and keeps its sessions.
-		if _, err := h.command(ctx, systemctl, "kill", "--signal=HUP", "systemd-logind.service"); err != nil {
+		if _, err := h.Command(ctx, hostos.Systemctl, "kill", "--signal=HUP", "systemd-logind.service"); err != nil {
 			return fmt.Errorf("reloading logind: %w", err)
 		}
 	}
@@ -144,7 +140,7 @@ func (h *Host) PutSettings(ctx context.Context) error {
 
 // putPAM puts the block at the end of sshd's file, and leaves the rest to its owner.
 func (h *Host) putPAM() error {
-	text, err := h.read(pamFile)
+	text, err := h.Read(pamFile)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", pamFile, err)
 	}
@@ -159,7 +155,7 @@ func (h *Host) putPAM() error {
 	if !strings.HasSuffix(rest, "\n") {
 		rest += "\n"
 	}
-	_, err = h.put(pamFile, []byte(rest+pamBlock), configMode, 0)
+	_, err = h.Put(pamFile, []byte(rest+pamBlock), hostos.ConfigMode, 0)
 	return err
 }
 
@@ -174,7 +170,7 @@ const sysctlFile = "/etc/sysctl.d/60-gpuaas.conf"
 // sysctls lists what this kernel has of what tenants must not do. In a container
 // there is none: the kernel is its host's.
 func (h *Host) sysctls() (found []sysctl) {
-	if h.exists("/run/systemd/container") {
+	if h.Exists("/run/systemd/container") {
 		return nil
 	}
 	// Distributions have their own ways to keep namespaces from users; the last is
@@ -184,13 +180,13 @@ func (h *Host) sysctls() (found []sysctl) {
 		{"kernel.apparmor_restrict_unprivileged_userns", "1"},
 		{"user.max_user_namespaces", "0"},
 	} {
-		if h.exists(s.path()) {
+		if h.Exists(s.path()) {
 			found = append(found, s)
 			break
 		}
 	}
 	for _, s := range []sysctl{{"kernel.dmesg_restrict", "1"}, {"kernel.kptr_restrict", "1"}, {"kernel.perf_event_paranoid", "2"}, {"kernel.yama.ptrace_scope", "1"}} {
-		if have := h.text(s.path()); have == "" {
+		if have := h.Text(s.path()); have == "" {
 			continue // a kernel without it
 		} else if have > s.value && len(have) == 1 {
 			s.value = have // stricter is right too
@@ -209,15 +205,15 @@ func (h *Host) putSysctls(ctx context.Context) error {
 	for _, s := range all {
 		text = fmt.Appendf(text, "%s = %s\n", s.name, s.value)
 	}
-	changed, err := h.put(sysctlFile, text, configMode, 0)
+	changed, err := h.Put(sysctlFile, text, hostos.ConfigMode, 0)
 	if err != nil {
 		return err
 	}
-	if !changed && !slices.ContainsFunc(all, func(s sysctl) bool { return h.text(s.path()) != s.value }) {
+	if !changed && !slices.ContainsFunc(all, func(s sysctl) bool { return h.Text(s.path()) != s.value }) {
 		return nil
 	}
 	// By systemd: this process may not write the kernel's settings.
-	if _, err := h.command(ctx, systemctl, "restart", "systemd-sysctl.service"); err != nil {
+	if _, err := h.Command(ctx, hostos.Systemctl, "restart", "systemd-sysctl.service"); err != nil {
 		return fmt.Errorf("applying %s: %w", sysctlFile, err)
 	}
 	return nil

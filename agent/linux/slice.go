@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // dropIn is what binds everything that the uid ever runs. It lies on disk: after a
 // start of the host the tenant is bound before anything of the tenant runs.
-func dropIn(uid int) string { return filepath.Join(UnitDir, SliceOf(uid)+".d", "50-gpu.conf") }
+func dropIn(uid int) string { return filepath.Join(UnitDir, hostos.SliceOf(uid)+".d", "50-gpu.conf") }
 
 // manager is the tenant's own systemd, which never starts: what it would run would
 // see the host's /tmp and processes, which only sshd's sessions are kept from.
@@ -22,12 +23,12 @@ func manager(uid int) string { return filepath.Join(UnitDir, fmt.Sprintf("user@%
 
 // elsewhere are the folders where systemctl keeps what somebody sets by hand.
 func elsewhere(uid int) []string {
-	return []string{filepath.Join("/etc/systemd/system.control", SliceOf(uid)+".d"), filepath.Join("/run/systemd/system.control", SliceOf(uid)+".d")}
+	return []string{filepath.Join("/etc/systemd/system.control", hostos.SliceOf(uid)+".d"), filepath.Join("/run/systemd/system.control", hostos.SliceOf(uid)+".d")}
 }
 
-// PutSlice implements hook.Slices.
+// PutSlice implements step.Slices.
 func (h *Host) PutSlice(ctx context.Context, s step.Slice) error {
-	if err := tenant(s.User, s.UID); err != nil {
+	if err := hostos.CheckTenant(s.User, s.UID); err != nil {
 		return err
 	}
 	text, err := h.sliceText(ctx, s)
@@ -51,16 +52,16 @@ func (h *Host) bind(ctx context.Context, uid int, text string) error {
 	if err := h.dropOthers(uid); err != nil {
 		return err
 	}
-	if _, err := h.put(dropIn(uid), []byte(text), 0o644, 0); err != nil {
+	if _, err := h.Put(dropIn(uid), []byte(text), 0o644, 0); err != nil {
 		return err
 	}
 	// Also where nothing had to be written: a crash may have come between the two.
-	return h.reload(ctx)
+	return h.Reload(ctx)
 }
 
-// RemoveSlice implements hook.Slices.
+// RemoveSlice implements step.Slices.
 func (h *Host) RemoveSlice(ctx context.Context, name string, uid int) error {
-	if err := tenant(name, uid); err != nil {
+	if err := hostos.CheckTenant(name, uid); err != nil {
 		return err
 	}
 	h.shared.Lock()
@@ -75,7 +76,7 @@ func (h *Host) unbind(ctx context.Context, uid int) error {
 	}
 	changed := false
 	for _, file := range []string{dropIn(uid), filepath.Dir(dropIn(uid)), manager(uid)} {
-		gone, err := h.remove(file)
+		gone, err := h.Remove(file)
 		if err != nil {
 			return err
 		}
@@ -84,19 +85,19 @@ func (h *Host) unbind(ctx context.Context, uid int) error {
 	if !changed {
 		return nil
 	}
-	return h.reload(ctx)
+	return h.Reload(ctx)
 }
 
 // mask keeps the tenant's own systemd from starting.
 func (h *Host) mask(uid int) error {
 	link := manager(uid)
-	if target, err := readLink(h.path(link)); err == nil && target == nowhere {
+	if target, err := hostos.ReadLink(h.Path(link)); err == nil && target == nowhere {
 		return nil
 	}
-	if _, err := h.remove(link); err != nil {
+	if _, err := h.Remove(link); err != nil {
 		return err
 	}
-	return makeLink(nowhere, h.path(link))
+	return hostos.MakeLink(nowhere, h.Path(link))
 }
 
 const nowhere = "/dev/null"
@@ -104,7 +105,7 @@ const nowhere = "/dev/null"
 // dropOthers removes every drop-in of the slice but ours: systemd adds them up.
 func (h *Host) dropOthers(uid int) error {
 	for _, dir := range append(elsewhere(uid), filepath.Dir(dropIn(uid))) {
-		files, err := filepath.Glob(h.path(dir, "*"))
+		files, err := filepath.Glob(h.Path(dir, "*"))
 		if err != nil {
 			return err
 		}
@@ -113,7 +114,7 @@ func (h *Host) dropOthers(uid int) error {
 			if name == dropIn(uid) {
 				continue
 			}
-			if _, err := h.remove(name); err != nil {
+			if _, err := h.Remove(name); err != nil {
 				return err
 			}
 		}
@@ -201,7 +202,7 @@ func (h *Host) share(l protocol.Limits, own, all int) protocol.Limits {
 }
 
 func (h *Host) memoryMiB() int64 {
-	for line := range strings.Lines(h.text("/proc/meminfo")) {
+	for line := range strings.Lines(h.Text("/proc/meminfo")) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "MemTotal:" {
 			kib, _ := strconv.ParseInt(f[1], 10, 64)
 			return kib >> 10
@@ -218,11 +219,11 @@ func (h *Host) near(own []card) (cpus, nodes string) {
 		if !pciAddress.MatchString(c.PCI) {
 			return "", ""
 		}
-		node, err := strconv.Atoi(h.text("/sys/bus/pci/devices/" + c.PCI + "/numa_node"))
+		node, err := strconv.Atoi(h.Text("/sys/bus/pci/devices/" + c.PCI + "/numa_node"))
 		if err != nil || node < 0 {
 			return "", ""
 		}
-		list := h.text("/sys/devices/system/node/node" + strconv.Itoa(node) + "/cpulist")
+		list := h.Text("/sys/devices/system/node/node" + strconv.Itoa(node) + "/cpulist")
 		if !numberList.MatchString(list) {
 			return "", ""
 		}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
 // sshdConf is what sshd is told about tenants. Before the first Match it stands for
@@ -55,7 +57,7 @@ const sshdStamp = "/run/gpuaas/sshd"
 // sshdHash is over all that decides who logs in, but for the keys themselves.
 func (h *Host) sshdHash() string {
 	sum := sha256.New()
-	more, err := filepath.Glob(h.path("/etc/ssh/sshd_config.d/*.conf"))
+	more, err := filepath.Glob(h.Path("/etc/ssh/sshd_config.d/*.conf"))
 	if err != nil {
 		more = nil // the pattern is constant, and good
 	}
@@ -65,7 +67,7 @@ func (h *Host) sshdHash() string {
 	}
 	slices.Sort(files)
 	for _, file := range files {
-		text, err := h.read(file)
+		text, err := h.Read(file)
 		if err != nil {
 			text = []byte(err.Error())
 		}
@@ -77,24 +79,24 @@ func (h *Host) sshdHash() string {
 // putSSHD has sshd take the configuration, unless it has. A file that sshd refuses
 // is taken back before anybody has seen it: with it, sshd would not start again.
 func (h *Host) putSSHD(ctx context.Context) error {
-	before, err := h.read(SSHDFile)
+	before, err := h.Read(SSHDFile)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", SSHDFile, err)
 	}
-	changed, err := h.put(SSHDFile, []byte(sshdConf), configMode, 0)
+	changed, err := h.Put(SSHDFile, []byte(sshdConf), hostos.ConfigMode, 0)
 	if err != nil {
 		return err
 	}
-	if !changed && h.text(sshdStamp) == h.sshdHash() {
+	if !changed && h.Text(sshdStamp) == h.sshdHash() {
 		return nil
 	}
-	if _, err := h.command(ctx, sshd, "-t"); err != nil {
+	if _, err := h.Command(ctx, hostos.SSHD, "-t"); err != nil {
 		return errors.Join(fmt.Errorf("sshd rejects its configuration: %w", err), h.restore(changed, before))
 	}
-	if _, err := h.command(ctx, systemctl, "reload", "ssh.service"); err != nil {
+	if _, err := h.Command(ctx, hostos.Systemctl, "reload", "ssh.service"); err != nil {
 		return fmt.Errorf("reloading sshd: %w", err)
 	}
-	_, err = h.put(sshdStamp, []byte(h.sshdHash()+"\n"), configMode, 0)
+	_, err = h.Put(sshdStamp, []byte(h.sshdHash()+"\n"), hostos.ConfigMode, 0)
 	return err
 }
 
@@ -103,16 +105,16 @@ func (h *Host) restore(changed bool, before []byte) error {
 		return nil
 	}
 	if len(before) == 0 {
-		_, err := h.remove(SSHDFile)
+		_, err := h.Remove(SSHDFile)
 		return err
 	}
-	_, err := h.put(SSHDFile, before, configMode, 0)
+	_, err := h.Put(SSHDFile, before, hostos.ConfigMode, 0)
 	return err
 }
 
 // effective is what sshd would do with a login of the account.
 func (h *Host) effective(ctx context.Context, name string) (map[string]string, error) {
-	out, err := h.command(ctx, sshd, "-T", "-C", "user="+name+",host=localhost,addr=127.0.0.1,laddr=127.0.0.1")
+	out, err := h.Command(ctx, hostos.SSHD, "-T", "-C", "user="+name+",host=localhost,addr=127.0.0.1,laddr=127.0.0.1")
 	if err != nil {
 		return nil, fmt.Errorf("asking sshd for its configuration: %w", err)
 	}

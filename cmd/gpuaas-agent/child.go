@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/agent/scrub"
 )
 
-// probe makes one look and prints it. The agent kills it when it hangs.
-func probe(ctx context.Context, p process) error {
+// runProbe executes one health probe and prints the result. The agent kills the child if the probe hangs.
+func runProbe(ctx context.Context, p process) error {
 	if len(p.args) != 1 {
 		return &usageError{errors.New("the name of a probe is needed")}
 	}

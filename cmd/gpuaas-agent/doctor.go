@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent"
-	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
@@ -149,7 +149,7 @@ func cgroup2(context.Context) string {
 
 func toolsThere(context.Context) string {
 	var missing []string
-	for _, path := range linux.Tools() {
+	for _, path := range hostos.Tools() {
 		if _, err := os.Stat(path); err != nil {
 			missing = append(missing, path)
 		}

@@ -15,7 +15,7 @@ import (
 	"syscall"
 
 	"github.com/gpuaas/gpuaas/agent"
-	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/probe"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/redact"
 	"github.com/gpuaas/gpuaas/internal/version"
@@ -67,9 +67,9 @@ type process struct {
 var commands = map[string]func(context.Context, process) error{
 	"run": run, "network": network, "helper": helperHalf, "guard": guard, "inventory": inventory,
 	"install": install, "status": status, "plan": plan, "doctor": doctor, deviceCommand: openDevice,
-	"probe":             probe,    // not for people: a child that looks at what may hang
+	"probe":             runProbe, // not for people: a child for reads that may hang
 	"scrub":             scrubGPU, // the same, for what may crash
-	linux.InsideCommand: func(_ context.Context, p process) error { return linux.Inside(p.in, p.out) },
+	probe.InsideCommand: func(_ context.Context, p process) error { return probe.Inside(p.in, p.out) },
 	"version":           printVersion, "--version": printVersion, "help": printUsage, "-h": printUsage, "--help": printUsage,
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // inside are the packages whose tests change the host that they run on.
-var inside = []string{"github.com/gpuaas/gpuaas/agent/linux"}
+var inside = []string{"github.com/gpuaas/gpuaas/agent/linux", "github.com/gpuaas/gpuaas/agent/linux/sweep"}
 
 // TestInside runs them on a host of their own each. GPUAAS_INSIDE_RUN is a pattern
 // for the tests of the package.

@@ -125,6 +125,8 @@ var libraryRules = []struct {
 	{library: []string{"github.com/hashicorp/vault"}, only: []string{"platform/secret/vault"}},
 	// The generators turn definitions and keys into Go. No program links them.
 	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "protocol/fault/gen"}},
+	// The scan finds what the removal has missed, so the two share no code.
+	{library: []string{module + "/agent/linux/sweep"}, never: []string{"agent/linux/scan"}},
 	{
 		library: []string{"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "database/sql"},
 		never:   []string{"agent", "reconciler/plan", "reconciler/check", "gitops/preview", "product/slots/place", "product/agentrelease/rollout"},

@@ -1,4 +1,4 @@
-package linux
+package scan
 
 import (
 	"bufio"
@@ -13,21 +13,22 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// leftoverSearch is one search for something of a tenant. It shares no code with the steps
+// search is one search for something of a tenant. It shares no code with the steps
 // that remove: a mistake there must not hide here.
-type leftoverSearch struct {
+type search struct {
 	name string
 	uid  int
 	gpus []string
 
-	hardware func(context.Context) (protocol.Inventory, error)
-	rules    func(context.Context) (string, error) // of netfilter, without counters
+	Sources
 
 	about *regexp.Regexp // the name or the uid, standing alone
 	found map[string]bool
@@ -36,36 +37,38 @@ type leftoverSearch struct {
 // searches of a scan. Each reads the host anew and for itself.
 var searches = []struct {
 	what string
-	do   func(*leftoverSearch, context.Context) error
+	do   func(*search, context.Context) error
 }{
-	{"account files", (*leftoverSearch).accounts},
-	{"processes", (*leftoverSearch).processes},
-	{"control groups", (*leftoverSearch).controlGroups},
-	{"files", (*leftoverSearch).files},
-	{"IPC objects", (*leftoverSearch).ipc},
-	{"keyrings", (*leftoverSearch).keyrings},
-	{"sockets", (*leftoverSearch).sockets},
-	{"packet filter", (*leftoverSearch).filter},
-	{"mounts", (*leftoverSearch).mounts},
-	{"GPUs", (*leftoverSearch).devices},
+	{"account files", (*search).accounts},
+	{"processes", (*search).processes},
+	{"control groups", (*search).controlGroups},
+	{"files", (*search).files},
+	{"IPC objects", (*search).ipc},
+	{"keyrings", (*search).keyrings},
+	{"sockets", (*search).sockets},
+	{"packet filter", (*search).filter},
+	{"mounts", (*search).mounts},
+	{"GPUs", (*search).devices},
 }
 
-// Scan implements hook.Leftovers.
-func (h *Host) Scan(ctx context.Context, name string, uid int, gpus []string) ([]string, error) {
-	if err := errors.Join(tenant(name, uid), sameMounts()); err != nil {
+// Sources are the parts of the host OS that a scan reads through programs.
+type Sources struct {
+	Hardware func(context.Context) (protocol.Inventory, error)
+	Rules    func(context.Context) (string, error) // of netfilter, without counters: one could equal a uid
+}
+
+// Leftovers returns everything of a tenant that is left on the host OS and on its GPUs.
+func Leftovers(ctx context.Context, name string, uid int, gpus []string, sources Sources) ([]string, error) {
+	if err := errors.Join(hostos.CheckTenant(name, uid), hostos.SameMounts()); err != nil {
 		return nil, err
 	}
-	s := newTrace(name, uid, gpus)
-	s.hardware = h.SMI.Inventory
-	s.rules = func(ctx context.Context) (string, error) {
-		out, err := h.command(ctx, nft, "-s", "list", "ruleset") // without counters, which could equal a uid
-		return string(out), err
-	}
+	s := newSearch(name, uid, gpus)
+	s.Sources = sources
 	return s.scan(ctx)
 }
 
-func newTrace(name string, uid int, gpus []string) *leftoverSearch {
-	return &leftoverSearch{
+func newSearch(name string, uid int, gpus []string) *search {
+	return &search{
 		name: name, uid: uid, gpus: gpus, found: map[string]bool{},
 		about: regexp.MustCompile(`(^|[^a-zA-Z0-9_-])` + regexp.QuoteMeta(name) + `($|[^a-zA-Z0-9_-])|(^|[^0-9a-zA-Z])` + strconv.Itoa(uid) + `($|[^0-9a-zA-Z])`),
 	}
@@ -73,13 +76,13 @@ func newTrace(name string, uid int, gpus []string) *leftoverSearch {
 
 // scan returns what is left, sorted. What could not be looked at is an error: not
 // seen is not the same as not there.
-func (s *leftoverSearch) scan(ctx context.Context) ([]string, error) {
-	for _, search := range searches {
-		if err := search.do(s, ctx); err != nil {
-			return nil, fmt.Errorf("looking at %s: %w", search.what, err)
+func (s *search) scan(ctx context.Context) ([]string, error) {
+	for _, part := range searches {
+		if err := part.do(s, ctx); err != nil {
+			return nil, fmt.Errorf("looking at %s: %w", part.what, err)
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("looking at %s: %w", search.what, err)
+			return nil, fmt.Errorf("looking at %s: %w", part.what, err)
 		}
 	}
 	list := make([]string, 0, len(s.found))
@@ -90,11 +93,11 @@ func (s *leftoverSearch) scan(ctx context.Context) ([]string, error) {
 	return list, nil
 }
 
-func (s *leftoverSearch) note(format string, args ...any) {
+func (s *search) note(format string, args ...any) {
 	s.found[fmt.Sprintf(format, args...)] = true
 }
 
-func (s *leftoverSearch) accounts(context.Context) error {
+func (s *search) accounts(context.Context) error {
 	for _, path := range []string{"/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/subuid", "/etc/subgid", "/etc/sudoers", "/etc/cron.allow", "/etc/at.allow"} {
 		f, err := os.Open(path)
 		if errors.Is(err, os.ErrNotExist) {
@@ -118,7 +121,7 @@ func (s *leftoverSearch) accounts(context.Context) error {
 
 // processes looks at each process: its uids, what it holds open, and the namespaces
 // that it lives in.
-func (s *leftoverSearch) processes(ctx context.Context) error {
+func (s *search) processes(ctx context.Context) error {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return err
@@ -152,7 +155,7 @@ func title(status []byte) string {
 
 // holds finds files of the uid, deleted or not, that somebody's process keeps: open,
 // mapped, or as its folder. A socket belongs to whoever made it.
-func (s *leftoverSearch) holds(dir, label string) {
+func (s *search) holds(dir, label string) {
 	for _, pattern := range []string{"/fd/*", "/map_files/*", "/cwd", "/root"} {
 		links, err := filepath.Glob(dir + pattern)
 		if err != nil {
@@ -175,7 +178,7 @@ func statLink(link string) (stat unix.Statx_t, err error) {
 }
 
 // namespace finds user namespaces that the uid has made and others keep alive.
-func (s *leftoverSearch) namespace(dir, label string, seen map[string]bool) {
+func (s *search) namespace(dir, label string, seen map[string]bool) {
 	link, err := os.Readlink(dir + "/ns/user")
 	if err != nil || seen[link] {
 		return
@@ -187,12 +190,12 @@ func (s *leftoverSearch) namespace(dir, label string, seen map[string]bool) {
 	}
 	defer func() { _ = f.Close() }()
 	var uid uint32
-	if ioctlOwner(f, &uid) == nil && int(uid) == s.uid {
+	if namespaceOwner(f, &uid) == nil && int(uid) == s.uid {
 		s.note("process %s is in a user namespace of the tenant", label)
 	}
 }
 
-func (s *leftoverSearch) controlGroups(ctx context.Context) error {
+func (s *search) controlGroups(ctx context.Context) error {
 	return filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return ctx.Err()
@@ -204,7 +207,7 @@ func (s *leftoverSearch) controlGroups(ctx context.Context) error {
 	})
 }
 
-func (s *leftoverSearch) owns(path string) bool {
+func (s *search) owns(path string) bool {
 	info, err := os.Lstat(path) //nolint:gosec // the kernel's own list of processes
 	if err != nil {
 		return false
@@ -221,7 +224,7 @@ var ledgers = []string{
 // ordered are settings that are in force when they only name somebody.
 var ordered = []string{"/etc/sudoers.d/", "/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/etc/security", "/etc/ssh/sshd_config.d", "/etc/polkit-1", "/etc/tmpfiles.d", "/etc/cron"}
 
-func (s *leftoverSearch) files(ctx context.Context) error {
+func (s *search) files(ctx context.Context) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
@@ -251,7 +254,7 @@ var foreign = regexp.MustCompile(`^(proc|sysfs|cgroup2?|securityfs|debugfs|trace
 
 // tree looks at one mounted file system. What is mounted on it is not even asked
 // for its owner: one that hangs would hang the scan.
-func (s *leftoverSearch) tree(ctx context.Context, top string, points map[string]bool) error {
+func (s *search) tree(ctx context.Context, top string, points map[string]bool) error {
 	var here unix.Stat_t
 	if err := unix.Lstat(top, &here); err != nil {
 		return nil //nolint:nilerr // unmounted meanwhile
@@ -278,7 +281,7 @@ func (s *leftoverSearch) tree(ctx context.Context, top string, points map[string
 	})
 }
 
-func (s *leftoverSearch) file(path string, stat *unix.Stat_t) {
+func (s *search) file(path string, stat *unix.Stat_t) {
 	switch {
 	case int(stat.Uid) == s.uid:
 		s.note("file %s", path)
@@ -291,10 +294,10 @@ func (s *leftoverSearch) file(path string, stat *unix.Stat_t) {
 	}
 }
 
-func (s *leftoverSearch) named(path string, stat *unix.Stat_t) bool {
+func (s *search) named(path string, stat *unix.Stat_t) bool {
 	under := func(dir string) bool { return strings.HasPrefix(path, dir) }
 	// What another tenant calls its own files says nothing about this one.
-	if !slices.ContainsFunc(ledgers, under) || stat.Uid >= MinUID && int(stat.Uid) != s.uid {
+	if !slices.ContainsFunc(ledgers, under) || stat.Uid >= hostos.MinUID && int(stat.Uid) != s.uid {
 		return false
 	}
 	if s.about.MatchString(filepath.Base(path)) {
@@ -308,7 +311,7 @@ func (s *leftoverSearch) named(path string, stat *unix.Stat_t) bool {
 }
 
 // permitted says whether an access list has the uid in it.
-func (s *leftoverSearch) permitted(path string) bool {
+func (s *search) permitted(path string) bool {
 	for _, list := range []string{"system.posix_acl_access", "system.posix_acl_default"} {
 		value := make([]byte, 4096)
 		n, err := unix.Lgetxattr(path, list, value)
@@ -328,7 +331,7 @@ func (s *leftoverSearch) permitted(path string) bool {
 // owners are the columns of a table of System V objects that name somebody.
 var owners = []string{"uid", "gid", "cuid", "cgid"}
 
-func (s *leftoverSearch) ipc(context.Context) error {
+func (s *search) ipc(context.Context) error {
 	for _, kind := range []string{"shm", "sem", "msg"} {
 		text, err := os.ReadFile("/proc/sysvipc/" + kind)
 		if err != nil {
@@ -354,7 +357,7 @@ func (s *leftoverSearch) ipc(context.Context) error {
 
 // keyrings: of the uid's own, which the kernel never drops, only empty ones may be
 // left. What a key takes is in the kernel's count of the uid.
-func (s *leftoverSearch) keyrings(context.Context) error {
+func (s *search) keyrings(context.Context) error {
 	text, err := os.ReadFile("/proc/key-users")
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // a kernel without keys
@@ -375,7 +378,7 @@ func (s *leftoverSearch) keyrings(context.Context) error {
 	return nil
 }
 
-func (s *leftoverSearch) sockets(context.Context) error {
+func (s *search) sockets(context.Context) error {
 	for _, kind := range []string{"tcp", "tcp6", "udp", "udp6", "udplite", "raw", "raw6"} {
 		text, err := os.ReadFile("/proc/net/" + kind)
 		if errors.Is(err, os.ErrNotExist) {
@@ -396,8 +399,8 @@ func (s *leftoverSearch) sockets(context.Context) error {
 // begins with the uid of one.
 var span = regexp.MustCompile(`\b[0-9a-fx]+-[0-9a-fx]+\b`)
 
-func (s *leftoverSearch) filter(ctx context.Context) error {
-	text, err := s.rules(ctx)
+func (s *search) filter(ctx context.Context) error {
+	text, err := s.Rules(ctx)
 	if err != nil {
 		return err
 	}
@@ -409,7 +412,7 @@ func (s *leftoverSearch) filter(ctx context.Context) error {
 	return nil
 }
 
-func (s *leftoverSearch) mounts(context.Context) error {
+func (s *search) mounts(context.Context) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
@@ -436,11 +439,11 @@ func (s *leftoverSearch) mounts(context.Context) error {
 // count their own share apart say 0 or 1; older ones some hundred.
 const idleMiB = 700
 
-func (s *leftoverSearch) devices(ctx context.Context) error {
+func (s *search) devices(ctx context.Context) error {
 	if len(s.gpus) == 0 {
 		return nil
 	}
-	hardware, err := s.hardware(ctx)
+	hardware, err := s.Hardware(ctx)
 	if err != nil {
 		return err
 	}
@@ -458,6 +461,10 @@ func (s *leftoverSearch) devices(ctx context.Context) error {
 	return nil
 }
 
-func ioctlOwner(f *os.File, uid *uint32) error {
-	return ioctlFlags(int(f.Fd()), unix.NS_GET_OWNER_UID, uid)
+// namespaceOwner reads the uid that has made a user namespace.
+func namespaceOwner(f *os.File, uid *uint32) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.NS_GET_OWNER_UID, uintptr(unsafe.Pointer(uid))); errno != 0 { //nolint:gosec // the kernel's interface
+		return errno
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package linux
+package sweep
 
 import (
 	"context"
@@ -11,32 +11,26 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
 // sweeps remove what a tenant leaves outside its home. What holds files goes before
 // the files; each takes nothing that is not the tenant's.
 var sweeps = []struct {
 	what string
-	do   func(departingTenant, context.Context) error
+	do   func(Tenant, context.Context) error
 }{
-	{"System V IPC", departingTenant.sweepIPC},
-	{"mounts", departingTenant.sweepMounts},
-	{"loop devices", departingTenant.sweepLoops},
-	{"keyrings", departingTenant.sweepKeyrings},
-	{"control groups", departingTenant.sweepGroups},
-	{"files by name", departingTenant.sweepNamed},
-	{"files by owner", departingTenant.sweepFiles},
+	{"System V IPC", Tenant.sweepIPC},
+	{"mounts", Tenant.sweepMounts},
+	{"loop devices", Tenant.sweepLoops},
+	{"keyrings", Tenant.sweepKeyrings},
+	{"control groups", Tenant.sweepGroups},
+	{"files by name", Tenant.sweepNamed},
+	{"files by owner", Tenant.sweepFiles},
 }
 
-// Sweep implements hook.Leftovers.
-func (h *Host) Sweep(ctx context.Context, name string, uid int) error {
-	if err := errors.Join(tenant(name, uid), sameMounts()); err != nil {
-		return err
-	}
-	return departingTenant{name, uid}.sweep(ctx)
-}
-
-func (t departingTenant) sweep(ctx context.Context) error {
+func (t Tenant) Sweep(ctx context.Context) error {
 	err := t.unstart()
 	for _, s := range sweeps {
 		if failed := s.do(t, ctx); failed != nil { // the others are removed all the same
@@ -44,23 +38,6 @@ func (t departingTenant) sweep(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// sameMounts refuses to work in a mount namespace of our own: what is unmounted
-// there is still mounted for everybody else, and /tmp may be another folder.
-func sameMounts() error {
-	ours, err := os.Readlink("/proc/self/ns/mnt")
-	if err != nil {
-		return fmt.Errorf("reading the mount namespace of the agent: %w", err)
-	}
-	theirs, err := os.Readlink("/proc/1/ns/mnt")
-	if err != nil {
-		return fmt.Errorf("reading the mount namespace of the node: %w", err)
-	}
-	if ours != theirs {
-		return errors.New("the helper runs in its own mount namespace and cannot read the files of the node: remove the sandbox options that create it from its unit")
-	}
-	return nil
 }
 
 // ipcTables are the kernel's lists of System V objects: the columns that hold the
@@ -76,7 +53,7 @@ var ipcTables = []struct {
 	{"/proc/sysvipc/sem", 1, 4, 6, unix.SYS_SEMCTL},
 }
 
-func (t departingTenant) sweepIPC(context.Context) error {
+func (t Tenant) sweepIPC(context.Context) error {
 	var all error
 	for _, table := range ipcTables {
 		text, err := os.ReadFile(table.file)
@@ -88,7 +65,7 @@ func (t departingTenant) sweepIPC(context.Context) error {
 			if i == 0 || len(fields) <= table.maker {
 				continue
 			}
-			if uid := strconv.Itoa(t.uid); fields[table.uid] != uid && fields[table.maker] != uid {
+			if uid := strconv.Itoa(t.UID); fields[table.uid] != uid && fields[table.maker] != uid {
 				continue
 			}
 			id, err := strconv.Atoi(fields[table.id])
@@ -115,7 +92,7 @@ func removeIPC(call uintptr, id int) error {
 	return nil
 }
 
-func (t departingTenant) sweepLoops(context.Context) error {
+func (t Tenant) sweepLoops(context.Context) error {
 	var all error
 	for _, name := range t.loops() {
 		all = errors.Join(all, detach(filepath.Join("/dev", name)))
@@ -124,7 +101,7 @@ func (t departingTenant) sweepLoops(context.Context) error {
 }
 
 // loops are the loop devices on files of the tenant's, by name.
-func (t departingTenant) loops() (names []string) {
+func (t Tenant) loops() (names []string) {
 	found, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
 		return nil // the pattern is well formed
@@ -144,13 +121,13 @@ func (t departingTenant) loops() (names []string) {
 
 // backs says whether the device stands on a file of the tenant's. The name alone is
 // not believed: in a container it may be another host's file of the same name.
-func (t departingTenant) backs(device, backing string) bool {
+func (t Tenant) backs(device, backing string) bool {
 	backing, deleted := strings.CutSuffix(backing, " (deleted)")
 	if deleted {
-		return strings.HasPrefix(backing, HomeOf(t.name)+"/")
+		return strings.HasPrefix(backing, hostos.HomeOf(t.Name)+"/")
 	}
 	var stat unix.Stat_t
-	if err := unix.Stat(backing, &stat); err != nil || int(stat.Uid) != t.uid {
+	if err := unix.Stat(backing, &stat); err != nil || int(stat.Uid) != t.UID {
 		return false
 	}
 	f, err := os.Open(device)
@@ -174,10 +151,10 @@ func detach(device string) error {
 	return nil
 }
 
-func (t departingTenant) sweepGroups(context.Context) error {
+func (t Tenant) sweepGroups(context.Context) error {
 	var all error
 	for _, dir := range deepest(groups, func(path string) bool {
-		return owner(path) == t.uid || strings.Contains(path+"/", "/"+SliceOf(t.uid)+"/")
+		return owner(path) == t.UID || strings.Contains(path+"/", "/"+hostos.SliceOf(t.UID)+"/")
 	}) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EBUSY) {
 			all = errors.Join(all, fmt.Errorf("removing control group: %w", err))
@@ -206,19 +183,19 @@ func deepest(top string, which func(path string) bool) (dirs []string) {
 // named are files of root's that are about one tenant, by its name or uid. The
 // memory of a program that crashed, and what the tenant's programs printed, are the
 // tenant's even though root owns the files.
-func (t departingTenant) named() (paths []string) {
-	uid := strconv.Itoa(t.uid)
+func (t Tenant) named() (paths []string) {
+	uid := strconv.Itoa(t.UID)
 	for _, pattern := range []string{
-		"/var/lib/systemd/linger/" + t.name,
+		"/var/lib/systemd/linger/" + t.Name,
 		"/var/lib/systemd/coredump/core.*." + uid + ".*",
 		"/var/crash/*." + uid + ".crash",
 		"/var/log/journal/*/user-" + uid + ".journal", "/var/log/journal/*/user-" + uid + "@*.journal*",
 		"/run/log/journal/*/user-" + uid + ".journal", "/run/log/journal/*/user-" + uid + "@*.journal*",
-		"/var/mail/" + t.name, "/var/spool/cron/crontabs/" + t.name,
-		"/run/sudo/ts/" + t.name, "/run/sudo/ts/" + uid, "/var/lib/sudo/lectured/" + t.name, "/var/lib/sudo/lectured/" + uid,
-		"/etc/sudoers.d/" + t.name, "/etc/ssh/authorized_keys/" + t.name, "/etc/ssh/authorized_keys.d/" + t.name,
-		"/var/lib/AccountsService/users/" + t.name, "/var/lib/systemd/timers/*-" + t.name + ".*",
-		"/tmp/*.inst/" + t.name, "/var/tmp/*.inst/" + t.name,
+		"/var/mail/" + t.Name, "/var/spool/cron/crontabs/" + t.Name,
+		"/run/sudo/ts/" + t.Name, "/run/sudo/ts/" + uid, "/var/lib/sudo/lectured/" + t.Name, "/var/lib/sudo/lectured/" + uid,
+		"/etc/sudoers.d/" + t.Name, "/etc/ssh/authorized_keys/" + t.Name, "/etc/ssh/authorized_keys.d/" + t.Name,
+		"/var/lib/AccountsService/users/" + t.Name, "/var/lib/systemd/timers/*-" + t.Name + ".*",
+		"/tmp/*.inst/" + t.Name, "/var/tmp/*.inst/" + t.Name,
 	} {
 		found, err := filepath.Glob(pattern)
 		if err == nil { // every pattern is well formed: names have no special character
@@ -228,7 +205,7 @@ func (t departingTenant) named() (paths []string) {
 	return paths
 }
 
-func (t departingTenant) sweepNamed(context.Context) error {
+func (t Tenant) sweepNamed(context.Context) error {
 	var all error
 	for _, path := range t.named() {
 		if err := os.RemoveAll(path); err != nil {
@@ -236,14 +213,14 @@ func (t departingTenant) sweepNamed(context.Context) error {
 		}
 	}
 	// logind removes it, unless what it stood for ended badly. It is empty by now.
-	if err := os.Remove(fmt.Sprintf("/run/user/%d", t.uid)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(fmt.Sprintf("/run/user/%d", t.UID)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		all = errors.Join(all, err)
 	}
 	return all
 }
 
-func (t departingTenant) sweepKeyrings(context.Context) error {
-	return as(t.uid, func() error {
+func (t Tenant) sweepKeyrings(context.Context) error {
+	return as(t.UID, func() error {
 		for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING} {
 			if _, err := unix.KeyctlInt(unix.KEYCTL_CLEAR, ring, 0, 0, 0); err != nil && !noKeys(err) {
 				return fmt.Errorf("clearing keyring %d: %w", ring, err)

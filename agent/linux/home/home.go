@@ -1,4 +1,4 @@
-package linux
+package home
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
@@ -26,17 +27,19 @@ import (
 // The tenant's home directory is a link into it, through a folder that is root's
 // and open to the tenant alone: a tenant may open its own directory to everybody,
 // and nobody else gets there.
-type homePaths struct {
+type Homes struct{ *hostos.OS }
+
+type paths struct {
 	image, plain       string // plain stands beside an image that is not sealed
 	disk, data, inside string // where it is mounted; the sealed folder; the home directory in it
 	home               string // the link
 }
 
-func homeFiles(name string) homePaths {
-	disk := filepath.Join(HomesDir, name)
-	return homePaths{
+func pathsOf(name string) paths {
+	disk := filepath.Join(hostos.HomesDir, name)
+	return paths{
 		image: disk + ".img", plain: disk + ".plain",
-		disk: disk, data: filepath.Join(disk, "data"), inside: filepath.Join(disk, "data/home"), home: HomeOf(name),
+		disk: disk, data: filepath.Join(disk, "data"), inside: filepath.Join(disk, "data/home"), home: hostos.HomeOf(name),
 	}
 }
 
@@ -46,37 +49,33 @@ const (
 	homesShare = 80
 )
 
-// inspectHome says how the account's home is.
-func (h *Host) inspectHome(name string, mounts map[string]mounted) (home step.Home, wrong []string) {
-	p := homeFiles(name)
-	info, err := os.Stat(h.path(p.image))
+// Inspect reads the state of a home, and names what differs from how Ensure made it.
+func (h *Homes) Inspect(name string, mounts map[string]hostos.Mounted) (home step.Home, wrong []string) {
+	p := pathsOf(name)
+	info, err := os.Stat(h.Path(p.image))
 	if err != nil {
 		return step.Home{}, nil
 	}
 	disk := mounts[p.disk]
-	target, err := readLink(h.path(p.home))
-	open := disk.kind == "ext4" && err == nil && target == p.inside
-	home = step.Home{GiB: info.Size() / gib, Open: open, Lost: !open && !h.exists(p.plain), Sealed: !h.exists(p.plain)}
-	if open && !disk.harmless() {
-		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, expected nodev and nosuid", p.disk, disk.options))
+	target, err := hostos.ReadLink(h.Path(p.home))
+	open := disk.Kind == "ext4" && err == nil && target == p.inside
+	home = step.Home{GiB: info.Size() / gib, Open: open, Lost: !open && !h.Exists(p.plain), Sealed: !h.Exists(p.plain)}
+	if open && !disk.Harmless() {
+		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, expected nodev and nosuid", p.disk, disk.Options))
 	}
 	return home, wrong
 }
 
-// PutHome implements hook.Homes.
-func (h *Host) PutHome(ctx context.Context, name string, uid int, size int64) error {
-	if err := tenant(name, uid); err != nil {
-		return err
-	}
-	h.shared.Lock()
-	defer h.shared.Unlock()
-	mounts, err := h.mounts()
+// Ensure makes the home of an account. Size is in GiB; zero means the share of one GPU, and gpus returns their
+// number. Ensure grows a home that is too small. A home never shrinks.
+func (h *Homes) Ensure(ctx context.Context, name string, uid int, size int64, gpus func(context.Context) (int, error)) error {
+	mounts, err := h.Mounts()
 	if err != nil {
 		return err
 	}
-	have, wrong := h.inspectHome(name, mounts)
+	have, wrong := h.Inspect(name, mounts)
 	if size == 0 {
-		if size, err = h.fairHome(ctx, have); err != nil {
+		if size, err = h.fairSize(ctx, have, gpus); err != nil {
 			return err
 		}
 	}
@@ -84,18 +83,18 @@ func (h *Host) PutHome(ctx context.Context, name string, uid int, size int64) er
 	case have.Open && len(wrong) > 0:
 		return fmt.Errorf("%s: another mount replaces it", wrong[0])
 	case have.Open && have.GiB < size:
-		return h.growHome(ctx, name, mounts[homeFiles(name).disk].source, size)
+		return h.grow(ctx, name, mounts[pathsOf(name).disk].Source, size)
 	case have.Open: // a home never shrinks
 		return nil
 	}
-	if err := h.makeHome(ctx, name, size); err != nil {
+	if err := h.create(ctx, name, size); err != nil {
 		return err
 	}
-	return h.openHome(ctx, name, uid)
+	return h.open(ctx, name, uid)
 }
 
-// fairHome is a home's size where none was ordered: its GPU's part of the disk.
-func (h *Host) fairHome(ctx context.Context, have step.Home) (int64, error) {
+// fairSize is a home's size where none was ordered: its GPU's part of the disk.
+func (h *Homes) fairSize(ctx context.Context, have step.Home, gpus func(context.Context) (int, error)) (int64, error) {
 	if have.GiB > 0 {
 		return have.GiB, nil
 	}
@@ -103,82 +102,82 @@ func (h *Host) fairHome(ctx context.Context, have step.Home) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	board, err := h.board(ctx)
+	n, err := gpus(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return max(1, total*homesShare/100/int64(max(1, len(board)))/gib), nil
+	return max(1, total*homesShare/100/int64(max(1, n))/gib), nil
 }
 
-func (h *Host) diskSize() (int64, error) {
-	if err := h.folder(HomesDir, dirMode); err != nil {
+func (h *Homes) diskSize() (int64, error) {
+	if err := h.Folder(hostos.HomesDir, hostos.DirMode); err != nil {
 		return 0, err
 	}
-	if err := h.passable(filepath.Dir(HomesDir)); err != nil {
+	if err := h.passable(filepath.Dir(hostos.HomesDir)); err != nil {
 		return 0, err
 	}
 	var fs unix.Statfs_t
-	if err := unix.Statfs(h.path(HomesDir), &fs); err != nil {
+	if err := unix.Statfs(h.Path(hostos.HomesDir), &fs); err != nil {
 		return 0, fmt.Errorf("measuring the disk of homes: %w", err)
 	}
 	return int64(fs.Blocks) * fs.Frsize, nil //nolint:gosec // no disk has 2^63 blocks
 }
 
 // passable lets everybody through a folder, and nobody see what is in it by that.
-func (h *Host) passable(name string) error {
-	info, err := os.Stat(h.path(name))
+func (h *Homes) passable(name string) error {
+	info, err := os.Stat(h.Path(name))
 	if err != nil {
 		return err
 	}
-	return os.Chmod(h.path(name), info.Mode().Perm()|dirMode&0o011)
+	return os.Chmod(h.Path(name), info.Mode().Perm()|hostos.DirMode&0o011)
 }
 
-// makeHome makes the image, unless there is one that can still be read.
-func (h *Host) makeHome(ctx context.Context, name string, size int64) error {
-	p := homeFiles(name)
-	if err := h.closeHome(ctx, name); err != nil {
+// create makes the image, unless there is one that can still be read.
+func (h *Homes) create(ctx context.Context, name string, size int64) error {
+	p := pathsOf(name)
+	if err := h.close(ctx, name); err != nil {
 		return err
 	}
-	if h.exists(p.image) && h.exists(p.plain) {
+	if h.Exists(p.image) && h.Exists(p.plain) {
 		return nil
 	}
 	for _, file := range []string{p.image, p.plain} { // its key is gone, or it never was whole
-		if _, err := h.remove(file); err != nil {
+		if _, err := h.Remove(file); err != nil {
 			return err
 		}
 	}
-	if err := h.homeSpace(p.image, size); err != nil {
+	if err := h.checkSpace(p.image, size); err != nil {
 		return err
 	}
 	temp := p.image + ".new"
-	if _, err := h.remove(temp); err != nil {
+	if _, err := h.Remove(temp); err != nil {
 		return err
 	}
-	if err := blank(h.path(temp), size*gib); err != nil {
+	if err := blank(h.Path(temp), size*gib); err != nil {
 		return fmt.Errorf("making the image of %s: %w", name, err)
 	}
 	// No blocks are kept for root: the tenant pays for them.
-	if _, err := h.command(ctx, mkfs, "-q", "-F", "-O", "encrypt", "-m", "0", h.path(temp)); err != nil {
+	if _, err := h.Command(ctx, hostos.Mkfs, "-q", "-F", "-O", "encrypt", "-m", "0", h.Path(temp)); err != nil {
 		return fmt.Errorf("making the file system of %s: %w", name, err)
 	}
-	return os.Rename(h.path(temp), h.path(p.image))
+	return os.Rename(h.Path(temp), h.Path(p.image))
 }
 
-// homeSpace refuses a home that the disk could not hold beside the others when all are
+// checkSpace refuses a home that the disk could not hold beside the others when all are
 // full: a full disk would hit every tenant. The image that grows counts with its new
 // size only.
-func (h *Host) homeSpace(of string, size int64) error {
+func (h *Homes) checkSpace(of string, size int64) error {
 	total, err := h.diskSize()
 	if err != nil {
 		return err
 	}
-	images, err := filepath.Glob(h.path(HomesDir, "*.img"))
+	images, err := filepath.Glob(h.Path(hostos.HomesDir, "*.img"))
 	if err != nil {
 		return err
 	}
 	promised := size * gib
 	for _, image := range images {
-		if info, err := os.Stat(image); err == nil && image != h.path(of) {
+		if info, err := os.Stat(image); err == nil && image != h.Path(of) {
 			promised += info.Size()
 		}
 	}
@@ -197,47 +196,47 @@ func blank(path string, bytes int64) error {
 	return errors.Join(file.Truncate(bytes), file.Sync(), file.Close())
 }
 
-// openHome mounts the image and shows the tenant what is the tenant's of it.
-func (h *Host) openHome(ctx context.Context, name string, uid int) error {
-	p := homeFiles(name)
-	if err := h.folder(p.disk, ownMode); err != nil {
+// open mounts the image and shows the tenant what is the tenant's of it.
+func (h *Homes) open(ctx context.Context, name string, uid int) error {
+	p := pathsOf(name)
+	if err := h.Folder(p.disk, hostos.OwnMode); err != nil {
 		return err
 	}
 	unit := fmt.Sprintf("[Unit]\nDescription=Disk of tenant %s\n[Mount]\nWhat=%s\nWhere=%s\nType=ext4\nOptions=loop,nodev,nosuid,noatime,discard\n", name, p.image, p.disk)
-	if _, err := h.put(filepath.Join(RunUnitDir, mountUnit(p.disk)), []byte(unit), configMode, 0); err != nil {
+	if _, err := h.Put(filepath.Join(hostos.RunUnitDir, hostos.MountUnit(p.disk)), []byte(unit), hostos.ConfigMode, 0); err != nil {
 		return err
 	}
-	if err := h.reload(ctx); err != nil {
+	if err := h.Reload(ctx); err != nil {
 		return err
 	}
-	if _, err := h.command(ctx, systemctl, "start", mountUnit(p.disk)); err != nil {
+	if _, err := h.Command(ctx, hostos.Systemctl, "start", hostos.MountUnit(p.disk)); err != nil {
 		return fmt.Errorf("mounting the disk of %s: %w", name, err)
 	}
-	if err := h.populateHome(p, uid); err != nil {
+	if err := h.populate(p, uid); err != nil {
 		return fmt.Errorf("furnishing the home of %s: %w", name, err)
 	}
-	if target, err := readLink(h.path(p.home)); err == nil && target == p.inside {
+	if target, err := hostos.ReadLink(h.Path(p.home)); err == nil && target == p.inside {
 		return nil
 	}
-	if _, err := h.remove(p.home); err != nil { // an empty folder; what is in one is somebody's
+	if _, err := h.Remove(p.home); err != nil { // an empty folder; what is in one is somebody's
 		return err
 	}
-	return makeLink(p.inside, h.path(p.home))
+	return hostos.MakeLink(p.inside, h.Path(p.home))
 }
 
-// populateHome makes what is in a fresh image; in one that was used it finds all there.
-func (h *Host) populateHome(p homePaths, uid int) error {
+// populate makes what is in a fresh image; in one that was used it finds all there.
+func (h *Homes) populate(p paths, uid int) error {
 	const ownGroup = 0o710 // the tenant passes, and sees nothing
-	if err := own(h.path(p.disk), 0, uid, ownGroup); err != nil {
+	if err := own(h.Path(p.disk), 0, uid, ownGroup); err != nil {
 		return err
 	}
-	if err := h.folder(p.data, 0o711); err != nil {
+	if err := h.Folder(p.data, 0o711); err != nil {
 		return err
 	}
-	if !h.exists(p.plain) && !h.exists(p.inside) {
-		err := seal(h.path(p.data))
+	if !h.Exists(p.plain) && !h.Exists(p.inside) {
+		err := seal(h.Path(p.data))
 		if errors.Is(err, errors.ErrUnsupported) {
-			_, err = h.put(p.plain, nil, 0o600, 0)
+			_, err = h.Put(p.plain, nil, 0o600, 0)
 		}
 		if err != nil {
 			return err
@@ -245,33 +244,33 @@ func (h *Host) populateHome(p homePaths, uid int) error {
 	}
 	for _, dir := range tmpDirs {
 		// pam_namespace makes the account's own folder in it, and demands this mode.
-		if err := h.folder(filepath.Join(p.data, dir), 0); err != nil {
+		if err := h.Folder(filepath.Join(p.data, dir), 0); err != nil {
 			return err
 		}
 	}
-	if h.exists(p.inside) {
+	if h.Exists(p.inside) {
 		return nil
 	}
 	temp := filepath.Join(p.data, ".home")
-	if err := os.RemoveAll(h.path(temp)); err != nil {
+	if err := os.RemoveAll(h.Path(temp)); err != nil {
 		return err
 	}
-	if err := h.folder(temp, 0o700); err != nil {
+	if err := h.Folder(temp, 0o700); err != nil {
 		return err
 	}
 	if err := h.copySkeleton(temp, uid); err != nil {
 		return err
 	}
-	return os.Rename(h.path(temp), h.path(p.inside))
+	return os.Rename(h.Path(temp), h.Path(p.inside))
 }
 
 // tmpDirs are what stands for /tmp and /var/tmp in a home's image.
 var tmpDirs = []string{"tmp", "vartmp"}
 
 // copySkeleton gives a home the host's first files, and to the tenant.
-func (h *Host) copySkeleton(dir string, uid int) error {
+func (h *Homes) copySkeleton(dir string, uid int) error {
 	const skeleton = "/etc/skel"
-	entries, err := os.ReadDir(h.path(skeleton))
+	entries, err := os.ReadDir(h.Path(skeleton))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -279,11 +278,11 @@ func (h *Host) copySkeleton(dir string, uid int) error {
 		if !e.Type().IsRegular() {
 			continue
 		}
-		text, err := h.read(filepath.Join(skeleton, e.Name()))
+		text, err := h.Read(filepath.Join(skeleton, e.Name()))
 		if err != nil {
 			return err
 		}
-		path := h.path(dir, e.Name())
+		path := h.Path(dir, e.Name())
 		const skeletonMode = 0o644
 		if err := errors.Join(os.WriteFile(path, text, skeletonMode), os.Chmod(path, skeletonMode)); err != nil {
 			return err
@@ -292,7 +291,7 @@ func (h *Host) copySkeleton(dir string, uid int) error {
 			return err
 		}
 	}
-	return give(h.path(dir), uid)
+	return give(h.Path(dir), uid)
 }
 
 // give makes a file the tenant's, where we may.
@@ -312,25 +311,25 @@ func own(path string, uid, gid int, mode os.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// growHome makes an open home larger. Its tenant may be at work in it.
-func (h *Host) growHome(ctx context.Context, name, loop string, size int64) error {
-	p := homeFiles(name)
+// grow makes an open home larger. Its tenant may be at work in it.
+func (h *Homes) grow(ctx context.Context, name, loop string, size int64) error {
+	p := pathsOf(name)
 	if !strings.HasPrefix(loop, "/dev/loop") {
 		return fmt.Errorf("the disk of %s is %s and no image", name, loop)
 	}
-	if err := h.homeSpace(p.image, size); err != nil {
+	if err := h.checkSpace(p.image, size); err != nil {
 		return err
 	}
-	if err := os.Truncate(h.path(p.image), size*gib); err != nil {
+	if err := os.Truncate(h.Path(p.image), size*gib); err != nil {
 		return fmt.Errorf("growing the image of %s: %w", name, err)
 	}
-	device, err := os.OpenFile(h.path(loop), os.O_RDWR, 0)
+	device, err := os.OpenFile(h.Path(loop), os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("growing the disk of %s: %w", name, err)
 	}
 	err = errors.Join(unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_CAPACITY, 0), device.Close())
 	if err == nil {
-		_, err = h.command(ctx, resize2fs, loop)
+		_, err = h.Command(ctx, hostos.Resize2fs, loop)
 	}
 	if err != nil {
 		return fmt.Errorf("growing the disk of %s: %w", name, err)
@@ -338,29 +337,24 @@ func (h *Host) growHome(ctx context.Context, name, loop string, size int64) erro
 	return nil
 }
 
-// RemoveHome implements hook.Homes.
-func (h *Host) RemoveHome(ctx context.Context, name string, uid int) error {
-	if err := tenant(name, uid); err != nil {
+// Destroy removes the key of a home first, then the home.
+func (h *Homes) Destroy(ctx context.Context, name string) error {
+	p := pathsOf(name)
+	if err := unseal(h.Path(p.data)); err != nil {
 		return err
 	}
-	h.shared.Lock()
-	defer h.shared.Unlock()
-	p := homeFiles(name)
-	if err := unseal(h.path(p.data)); err != nil {
-		return err
-	}
-	if err := h.closeHome(ctx, name); err != nil {
+	if err := h.close(ctx, name); err != nil {
 		return err
 	}
 	// It is memory, and so not in the image.
-	if err := os.RemoveAll(h.path(ShmDir, name)); err != nil {
+	if err := os.RemoveAll(h.Path(hostos.ShmDir, name)); err != nil {
 		return fmt.Errorf("removing shared files of %s: %w", name, err)
 	}
 	if err := h.punch(p.image); err != nil {
 		return fmt.Errorf("erasing the image of %s: %w", name, err)
 	}
 	for _, file := range []string{p.image, p.image + ".new", p.plain, p.disk, p.home} {
-		if _, err := h.remove(file); err != nil { // a folder that is not empty stays, and fails this
+		if _, err := h.Remove(file); err != nil { // a folder that is not empty stays, and fails this
 			return err
 		}
 	}
@@ -369,8 +363,8 @@ func (h *Host) RemoveHome(ctx context.Context, name string, uid int) error {
 
 // punch gives an image's blocks back to the disk at once: whoever still holds it
 // open reads zeros.
-func (h *Host) punch(image string) error {
-	file, err := os.OpenFile(h.path(image), os.O_WRONLY, 0)
+func (h *Homes) punch(image string) error {
+	file, err := os.OpenFile(h.Path(image), os.O_WRONLY, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -379,31 +373,31 @@ func (h *Host) punch(image string) error {
 	return errors.Join(file.Truncate(0), file.Close())
 }
 
-// closeHome unmounts it and removes its unit.
-func (h *Host) closeHome(ctx context.Context, name string) error {
-	p := homeFiles(name)
-	mounts, err := h.mounts()
+// close unmounts it and removes its unit.
+func (h *Homes) close(ctx context.Context, name string) error {
+	p := pathsOf(name)
+	mounts, err := h.Mounts()
 	if err != nil {
 		return err
 	}
-	if _, mounted := mounts[p.disk]; mounted {
-		if _, err := h.command(ctx, systemctl, "stop", mountUnit(p.disk)); err != nil {
+	if _, exists := mounts[p.disk]; exists {
+		if _, err := h.Command(ctx, hostos.Systemctl, "stop", hostos.MountUnit(p.disk)); err != nil {
 			return fmt.Errorf("unmounting %s: %w", p.disk, err)
 		}
 	}
-	gone, err := h.remove(filepath.Join(RunUnitDir, mountUnit(p.disk)))
+	gone, err := h.Remove(filepath.Join(hostos.RunUnitDir, hostos.MountUnit(p.disk)))
 	if err != nil {
 		return err
 	}
 	if gone {
-		if err := h.reload(ctx); err != nil {
+		if err := h.Reload(ctx); err != nil {
 			return err
 		}
 	}
-	if mounts, err = h.mounts(); err != nil {
+	if mounts, err = h.Mounts(); err != nil {
 		return err
 	}
-	if _, mounted := mounts[p.disk]; mounted {
+	if _, exists := mounts[p.disk]; exists {
 		return fmt.Errorf("%s is still mounted: %w", p.disk, syscall.EBUSY)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package linux
+package sweep
 
 import (
 	"context"
@@ -12,42 +12,21 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
-// departingTenant is the tenant whose traces are removed. What is removed by owner is only
-// ever removed for a uid of a tenant's.
-type departingTenant struct {
-	name string
-	uid  int
+// Tenant is the tenant whose traces are removed. The caller has checked that Name and UID are a tenant's:
+// files and processes are removed by their owner.
+type Tenant struct {
+	Name string
+	UID  int
 }
 
-func (t departingTenant) group() string { return filepath.Join(groups, "user.slice", SliceOf(t.uid)) }
+func (t Tenant) group() string { return filepath.Join(groups, "user.slice", hostos.SliceOf(t.UID)) }
 
-// End implements hook.Sessions.
-func (h *Host) End(ctx context.Context, name string, uid int) error {
-	if err := tenant(name, uid); err != nil {
-		return err
-	}
-	terminate := func(ctx context.Context) error {
-		_, err := h.command(ctx, loginctl, "terminate-user", strconv.Itoa(uid))
-		return err
-	}
-	t := departingTenant{name, uid}
-	units := append(t.units(), fmt.Sprintf("user@%d.service", uid), fmt.Sprintf("user-runtime-dir@%d.service", uid))
-	stop := func(ctx context.Context) error {
-		_, err := h.command(ctx, systemctl, "stop", "--", SliceOf(uid), fmt.Sprintf("user-runtime-dir@%d.service", uid))
-		// What was killed counts as failed, and systemd remembers it by the tenant's
-		// uid. Units that it has forgotten already are no fault.
-		for _, unit := range units {
-			_, _ = h.command(ctx, systemctl, "reset-failed", "--", unit)
-		}
-		return err
-	}
-	return t.end(ctx, terminate, stop)
-}
-
-// units are what systemd runs in the tenant's slice.
-func (t departingTenant) units() (names []string) {
+// Units are what systemd runs in the tenant's slice.
+func (t Tenant) Units() (names []string) {
 	entries, err := os.ReadDir(t.group())
 	if err != nil {
 		return nil // no slice, no units
@@ -63,10 +42,10 @@ func (t departingTenant) units() (names []string) {
 // groups is where control groups of version 2 are mounted on a host of systemd.
 const groups = "/sys/fs/cgroup"
 
-// end ends everything of the tenant. terminate asks logind, which may be slow or
+// End ends everything of the tenant. terminate asks logind, which may be slow or
 // wrong; what counts is that no process is left: neither in the slice, whose
 // programs may run as root, nor of the uid, wherever it has moved to.
-func (t departingTenant) end(ctx context.Context, terminate, stop func(context.Context) error) error {
+func (t Tenant) End(ctx context.Context, terminate, stop func(context.Context) error) error {
 	// What is killed must not be started again.
 	if err := t.unstart(); err != nil {
 		return err
@@ -82,9 +61,9 @@ func (t departingTenant) end(ctx context.Context, terminate, stop func(context.C
 // forgotten waits until logind knows that the user is gone. It looks when it is asked
 // to, or when a session ends, and not again when the last unit has failed instead of
 // stopping. What it keeps is left to the scan.
-func (t departingTenant) forgotten(ctx context.Context, terminate func(context.Context) error) error {
+func (t Tenant) forgotten(ctx context.Context, terminate func(context.Context) error) error {
 	for round := range 500 {
-		if _, err := os.Stat(fmt.Sprintf("/run/systemd/users/%d", t.uid)); err != nil {
+		if _, err := os.Stat(fmt.Sprintf("/run/systemd/users/%d", t.UID)); err != nil {
 			return nil //nolint:nilerr // it is not there
 		}
 		if round%10 == 0 {
@@ -100,11 +79,11 @@ func (t departingTenant) forgotten(ctx context.Context, terminate func(context.C
 }
 
 // unstart removes what would start something in the tenant's name.
-func (t departingTenant) unstart() error {
+func (t Tenant) unstart() error {
 	paths := []string{
-		filepath.Join("/var/lib/systemd/linger", t.name),
-		filepath.Join("/var/spool/cron/crontabs", t.name),
-		filepath.Join("/var/spool/cron", t.name), // where others than Debian keep them
+		filepath.Join("/var/lib/systemd/linger", t.Name),
+		filepath.Join("/var/spool/cron/crontabs", t.Name),
+		filepath.Join("/var/spool/cron", t.Name), // where others than Debian keep them
 	}
 	for _, dir := range []string{"/var/spool/cron/atjobs", "/var/spool/at"} {
 		entries, err := os.ReadDir(dir)
@@ -112,7 +91,7 @@ func (t departingTenant) unstart() error {
 			continue // no at on this host
 		}
 		for _, e := range entries {
-			if owner(filepath.Join(dir, e.Name())) == t.uid {
+			if owner(filepath.Join(dir, e.Name())) == t.UID {
 				paths = append(paths, filepath.Join(dir, e.Name()))
 			}
 		}
@@ -127,7 +106,7 @@ func (t departingTenant) unstart() error {
 
 // killAll returns when two looks in a row have found nothing: a process that was
 // forked while /proc was read is in the second.
-func (t departingTenant) killAll(ctx context.Context) error {
+func (t Tenant) killAll(ctx context.Context) error {
 	for calm, round := 0, 0; calm < 2; round++ {
 		left, err := t.processes()
 		if err != nil {
@@ -150,7 +129,7 @@ func (t departingTenant) killAll(ctx context.Context) error {
 
 // killSlice ends what is in the tenant's slice, also as another uid. systemd removes
 // the runtime folder from in there: it is killed only where it takes too long.
-func (t departingTenant) killSlice(round int) {
+func (t Tenant) killSlice(round int) {
 	const patient = 100 // rounds, of 20 ms and more
 	dirs, err := filepath.Glob(t.group() + "/*/cgroup.kill")
 	if err != nil {
@@ -170,9 +149,9 @@ func (t departingTenant) killSlice(round int) {
 // kill ends processes. One by one a fork bomb outruns anybody, so one of the uid's
 // own asks the kernel to end all of its others at one moment. It is a child,
 // because whoever has a uid may be signalled by it.
-func (t departingTenant) kill(ctx context.Context, pids []int) {
+func (t Tenant) kill(ctx context.Context, pids []int) {
 	all := exec.CommandContext(ctx, "/usr/bin/kill", "-KILL", "--", "-1")
-	all.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(t.uid), Gid: uint32(t.uid)}} //nolint:gosec // a uid
+	all.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(t.UID), Gid: uint32(t.UID)}} //nolint:gosec // a uid
 	_ = all.Run()                                                                                                   // it fails where there was nobody; a survivor is found again
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -181,7 +160,7 @@ func (t departingTenant) kill(ctx context.Context, pids []int) {
 
 // survivors names what outlived the deadline. In state D it waits for a driver or a
 // disk, and nothing but the host's restart ends it.
-func (t departingTenant) survivors() error {
+func (t Tenant) survivors() error {
 	left, err := t.processes()
 	if err != nil {
 		return err
@@ -193,16 +172,16 @@ func (t departingTenant) survivors() error {
 	if len(found) == 0 {
 		found = append(found, "the control group "+t.group()+" is not empty")
 	}
-	return fmt.Errorf("uid %d still has processes after the kill: %s", t.uid, strings.Join(found, "; "))
+	return fmt.Errorf("uid %d still has processes after the kill: %s", t.UID, strings.Join(found, "; "))
 }
 
 // processes lists those with the uid as any of theirs, whatever group they are in.
-func (t departingTenant) processes() (pids []int, err error) {
+func (t Tenant) processes() (pids []int, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("reading processes: %w", err)
 	}
-	uid := strconv.Itoa(t.uid)
+	uid := strconv.Itoa(t.UID)
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -216,7 +195,7 @@ func (t departingTenant) processes() (pids []int, err error) {
 }
 
 // populated says whether anything runs in the tenant's slice, also as another uid.
-func (t departingTenant) populated() bool {
+func (t Tenant) populated() bool {
 	text, err := os.ReadFile(filepath.Join(t.group(), "cgroup.events"))
 	return err == nil && strings.Contains(string(text), "populated 1")
 }

@@ -1,4 +1,4 @@
-package linux
+package sweep
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // sweepFiles removes every file of the uid from every local file system.
-func (t departingTenant) sweepFiles(ctx context.Context) error {
+func (t Tenant) sweepFiles(ctx context.Context) error {
 	list, err := trees()
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (t departingTenant) sweepFiles(ctx context.Context) error {
 	return all
 }
 
-func (t departingTenant) sweepTree(ctx context.Context, fd int, point string) error {
+func (t Tenant) sweepTree(ctx context.Context, fd int, point string) error {
 	defer func() { _ = unix.Close(fd) }()
 	top, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOTDIR) {
@@ -49,7 +49,7 @@ func (t departingTenant) sweepTree(ctx context.Context, fd int, point string) er
 	} else if err != nil {
 		return fmt.Errorf("opening the file system on %s: %w", point, err)
 	}
-	w := &walk{leaver: t, ctx: ctx}
+	w := &walk{tenant: t, ctx: ctx}
 	w.dir(top, &place{name: point}, false)
 	return w.failed
 }
@@ -72,7 +72,7 @@ func (p *place) String() string {
 // walk goes through one file system by descriptors, so that nobody can lead it
 // elsewhere by putting a link where a folder was.
 type walk struct {
-	leaver departingTenant
+	tenant Tenant
 	ctx    context.Context //nolint:containedctx // of the one call that makes the walk
 	failed error
 	faults int
@@ -116,7 +116,7 @@ func (w *walk) entry(dir int, at *place, theirs bool) (kept bool) {
 	if err := unix.Fstatat(dir, at.name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return false // gone meanwhile
 	}
-	mine := int(stat.Uid) == w.leaver.uid
+	mine := int(stat.Uid) == w.tenant.UID
 	remove := mine || theirs && stat.Uid == 0
 	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		fd, err := unix.Openat(dir, at.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -146,10 +146,10 @@ func (w *walk) entry(dir int, at *place, theirs bool) (kept bool) {
 // of the tenant's group, a permission for the uid on somebody else's file.
 func (w *walk) disown(dir int, at *place, stat *unix.Stat_t) {
 	owner, group := -1, -1
-	if int(stat.Uid) == w.leaver.uid {
+	if int(stat.Uid) == w.tenant.UID {
 		owner = 0
 	}
-	if int(stat.Gid) == w.leaver.uid {
+	if int(stat.Gid) == w.tenant.UID {
 		group = 0
 	}
 	if owner == 0 || group == 0 {
@@ -161,7 +161,7 @@ func (w *walk) disown(dir int, at *place, stat *unix.Stat_t) {
 		return
 	}
 	for _, list := range []string{"system.posix_acl_access", "system.posix_acl_default"} {
-		if err := dropACL(fmt.Sprintf("/proc/self/fd/%d/%s", dir, at.name), list, w.leaver.uid); err != nil {
+		if err := dropACL(fmt.Sprintf("/proc/self/fd/%d/%s", dir, at.name), list, w.tenant.UID); err != nil {
 			w.fail(at, err)
 		}
 	}

@@ -1,6 +1,7 @@
-package linux
+package hostos
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -8,14 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // maxFile is far above anything that this package writes or compares.
 const maxFile = 4 << 20
 
-// read returns a file's content; one that is not there has none.
-func (h *Host) read(name string) ([]byte, error) {
-	file, err := os.Open(h.path(name))
+// Read returns a file's content; one that is not there has none.
+func (o *OS) Read(name string) ([]byte, error) {
+	file, err := os.Open(o.Path(name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -25,24 +27,24 @@ func (h *Host) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxFile))
 }
 
-// text is a file's content without the space around it, empty where it cannot be
+// Text is a file's content without the space around it, empty where it cannot be
 // read: for the kernel's own files, which a tenant cannot write.
-func (h *Host) text(name string) string {
-	content, err := h.read(name)
+func (o *OS) Text(name string) string {
+	content, err := o.Read(name)
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(content))
 }
 
-// put makes the file hold exactly the content, belong to root and the group, and
+// Put makes the file hold exactly the content, belong to root and the group, and
 // have the mode; it says whether it had to. Whoever reads it meanwhile sees the old
 // content or the new. It is on disk when put returns.
-func (h *Host) put(name string, content []byte, mode os.FileMode, gid int) (changed bool, err error) {
-	if h.holds(name, content, mode, gid) {
+func (o *OS) Put(name string, content []byte, mode os.FileMode, gid int) (changed bool, err error) {
+	if o.Holds(name, content, mode, gid) {
 		return false, nil
 	}
-	path := h.path(name)
+	path := o.Path(name)
 	dir := filepath.Dir(path)
 	if err := way(dir); err != nil {
 		return false, fmt.Errorf("writing %s: %w", name, err)
@@ -65,15 +67,15 @@ func (h *Host) put(name string, content []byte, mode os.FileMode, gid int) (chan
 	return true, nil
 }
 
-func (h *Host) holds(name string, content []byte, mode os.FileMode, gid int) bool {
-	info, err := os.Lstat(h.path(name))
+func (o *OS) Holds(name string, content []byte, mode os.FileMode, gid int) bool {
+	info, err := os.Lstat(o.Path(name))
 	if err != nil || info.Mode() != mode {
 		return false // a link in its place is not it either
 	}
-	if uid, group := ownerOf(info); h.Root == "" && (uid != 0 || group != gid) {
+	if uid, group := OwnerOf(info); o.Root == "" && (uid != 0 || group != gid) {
 		return false
 	}
-	have, err := h.read(name)
+	have, err := o.Read(name)
 	return err == nil && bytes.Equal(have, content)
 }
 
@@ -118,21 +120,21 @@ func way(dir string) error {
 	return way(dir)
 }
 
-// remove removes a file, also one that is gone.
-func (h *Host) remove(name string) (changed bool, err error) {
-	err = os.Remove(h.path(name))
+// Remove removes a file, also one that is gone.
+func (o *OS) Remove(name string) (changed bool, err error) {
+	err = os.Remove(o.Path(name))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("removing %s: %w", name, err)
 	}
-	return true, syncDir(filepath.Dir(h.path(name)))
+	return true, syncDir(filepath.Dir(o.Path(name)))
 }
 
-// folder makes a root-owned folder with the mode.
-func (h *Host) folder(name string, mode os.FileMode) error {
-	path := h.path(name)
+// Folder makes a root-owned folder with the mode.
+func (o *OS) Folder(name string, mode os.FileMode) error {
+	path := o.Path(name)
 	if err := way(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("making %s: %w", name, err)
 	}
@@ -151,7 +153,40 @@ func (h *Host) folder(name string, mode os.FileMode) error {
 	return os.Chmod(path, mode) // past the umask
 }
 
-func (h *Host) exists(name string) bool {
-	_, err := os.Lstat(h.path(name))
+func (o *OS) Exists(name string) bool {
+	_, err := os.Lstat(o.Path(name))
 	return err == nil
+}
+
+// OwnerOf is who owns a file; nobody, where the file system does not say.
+func OwnerOf(info os.FileInfo) (uid, gid int) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid), int(stat.Gid)
+	}
+	return -1, -1
+}
+
+func ReadLink(path string) (string, error) { return os.Readlink(path) }
+
+func MakeLink(to, path string) error {
+	if err := way(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return os.Symlink(to, path)
+}
+
+// Lines calls each with every line of a file. One that is not there has none.
+func (o *OS) Lines(name string, each func(string)) error {
+	file, err := os.Open(o.Path(name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // read only
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		each(lines.Text())
+	}
+	return lines.Err()
 }

@@ -1,4 +1,4 @@
-package linux_test
+package sweep_test
 
 import (
 	"context"
@@ -46,6 +46,7 @@ func newLeaver(t *testing.T) departingTenant {
 	return l
 }
 
+// fill replaces the uid, the name and the path of this program.
 func (l departingTenant) fill(script string) string {
 	return strings.NewReplacer("$U", fmt.Sprint(l.uid), "$N", l.name, "$SELF", os.Args[0]).Replace(script)
 }

@@ -1,4 +1,4 @@
-package linux
+package sweep
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
 // mount is one line of the kernel's table.
@@ -43,7 +45,7 @@ func mountTable() (mounts []mount, err error) {
 // sweepMounts unmounts what hangs on the tenant, the last mounted first, but not the
 // home itself: a step of its own removes that with its key, and cannot while parts
 // of it are mounted elsewhere.
-func (t departingTenant) sweepMounts(context.Context) error {
+func (t Tenant) sweepMounts(context.Context) error {
 	mounts, err := mountTable()
 	if err != nil {
 		return err
@@ -72,23 +74,23 @@ func (t departingTenant) sweepMounts(context.Context) error {
 }
 
 // isHome says whether the home itself is mounted there.
-func (t departingTenant) isHome(point string) bool {
-	return point == HomeOf(t.name) || point == filepath.Join(HomesDir, t.name)
+func (t Tenant) isHome(point string) bool {
+	return point == hostos.HomeOf(t.Name) || point == filepath.Join(hostos.HomesDir, t.Name)
 }
 
-func (t departingTenant) holds(m mount, devices []string) bool {
-	home := HomeOf(t.name)
+func (t Tenant) holds(m mount, devices []string) bool {
+	home := hostos.HomeOf(t.Name)
 	switch {
-	case strings.HasPrefix(m.point, home+"/"), strings.HasPrefix(m.point, filepath.Join(HomesDir, t.name)+"/"), m.root == home, strings.HasPrefix(m.root, home+"/"):
+	case strings.HasPrefix(m.point, home+"/"), strings.HasPrefix(m.point, filepath.Join(hostos.HomesDir, t.Name)+"/"), m.root == home, strings.HasPrefix(m.root, home+"/"):
 		return true
 	case slices.Contains(devices, m.device): // another view of the home, or a file of the tenant's
 		return true
 	case strings.HasPrefix(m.kind, "fuse"):
-		return slices.Contains(strings.Split(m.super, ","), fmt.Sprintf("user_id=%d", t.uid))
+		return slices.Contains(strings.Split(m.super, ","), fmt.Sprintf("user_id=%d", t.UID))
 	case remote(m.kind): // to ask for its owner may take forever
 		return false
 	}
-	return owner(m.point) == t.uid
+	return owner(m.point) == t.UID
 }
 
 // remote file systems are not this host's to clean, and may not answer.

@@ -1,4 +1,4 @@
-package linux
+package hostos
 
 import (
 	"bytes"
@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-// tool is a program of the host. There are no others, and none is looked up.
-type tool string
+// Tool is a program of the host. There are no others, and none is looked up.
+type Tool string
 
 // The programs that this package runs.
 const (
-	useradd   tool = "/usr/sbin/useradd"
-	usermod   tool = "/usr/sbin/usermod"
-	userdel   tool = "/usr/sbin/userdel"
-	groupadd  tool = "/usr/sbin/groupadd"
-	groupdel  tool = "/usr/sbin/groupdel"
-	mkfs      tool = "/usr/sbin/mkfs.ext4"
-	nft       tool = "/usr/sbin/nft"
-	resize2fs tool = "/usr/sbin/resize2fs"
-	sshd      tool = "/usr/sbin/sshd"
-	systemctl tool = "/usr/bin/systemctl"
-	loginctl  tool = "/usr/bin/loginctl"
+	Useradd   Tool = "/usr/sbin/useradd"
+	Usermod   Tool = "/usr/sbin/usermod"
+	Userdel   Tool = "/usr/sbin/userdel"
+	Groupadd  Tool = "/usr/sbin/groupadd"
+	Groupdel  Tool = "/usr/sbin/groupdel"
+	Mkfs      Tool = "/usr/sbin/mkfs.ext4"
+	Nft       Tool = "/usr/sbin/nft"
+	Resize2fs Tool = "/usr/sbin/resize2fs"
+	SSHD      Tool = "/usr/sbin/sshd"
+	Systemctl Tool = "/usr/bin/systemctl"
+	Loginctl  Tool = "/usr/bin/loginctl"
 )
 
 // Tools lists them, for whoever checks a host before it becomes a node.
 func Tools() []string {
 	return []string{
-		string(useradd), string(usermod), string(userdel), string(groupadd), string(groupdel), string(mkfs), string(resize2fs), string(nft), string(sshd), string(systemctl), string(loginctl),
+		string(Useradd), string(Usermod), string(Userdel), string(Groupadd), string(Groupdel), string(Mkfs), string(Resize2fs), string(Nft), string(SSHD), string(Systemctl), string(Loginctl),
 	}
 }
 
@@ -45,26 +45,26 @@ const (
 	childSays = 1 << 20
 )
 
-// commander runs a program to its end.
-type commander func(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error)
+// Commander runs a program to its end.
+type Commander func(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error)
 
-// command runs a tool. Its arguments are constants, numbers, and what a check of
+// Command runs a tool. Its arguments are constants, numbers, and what a check of
 // this package has passed.
-func (h *Host) command(ctx context.Context, t tool, args ...string) ([]byte, error) {
-	return h.feed(ctx, t, nil, args...)
+func (o *OS) Command(ctx context.Context, t Tool, args ...string) ([]byte, error) {
+	return o.Feed(ctx, t, nil, args...)
 }
 
-// feed runs a tool with something to read.
-func (h *Host) feed(ctx context.Context, t tool, stdin []byte, args ...string) ([]byte, error) {
-	return h.start(ctx, string(t), stdin, args...)
+// Feed runs a tool with something to read.
+func (o *OS) Feed(ctx context.Context, t Tool, stdin []byte, args ...string) ([]byte, error) {
+	return o.Start(ctx, string(t), stdin, args...)
 }
 
-// start runs a program that the host's owner has named, too.
-func (h *Host) start(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
-	if h.run != nil {
-		return h.run(ctx, path, stdin, args...)
+// Start runs a program that the host's owner has named, too.
+func (o *OS) Start(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
+	if o.Run != nil {
+		return o.Run(ctx, path, stdin, args...)
 	}
-	return child(ctx, path, stdin, args...)
+	return Child(ctx, path, stdin, args...)
 }
 
 // exitError is a child that ended with a code.
@@ -78,20 +78,20 @@ func (e *exitError) Error() string {
 	return fmt.Sprintf("%s exits %d: %s", e.path, e.code, e.says)
 }
 
-// exitCode is the code that a child ended with, 0 for none.
-func exitCode(err error) int {
+// ExitCode is the code that a child ended with, 0 for none.
+func ExitCode(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
 	return 0
 }
 
-// child starts a program without a shell, in a group of its own, with an
+// Child starts a program without a shell, in a group of its own, with an
 // environment that holds nothing of ours.
-func child(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
+func Child(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, childWithin)
 	defer cancel()
-	out, says := &capped{}, &capped{}
+	out, says := &Capped{}, &Capped{}
 	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // from a constant list
 	cmd.Dir = "/"
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0"}
@@ -118,7 +118,7 @@ func child(ctx context.Context, path string, stdin []byte, args ...string) ([]by
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s did not end: %w", path, ctx.Err())
 	case cmd.ProcessState != nil && cmd.ProcessState.ExitCode() > 0:
-		return out.Bytes(), &exitError{path, cmd.ProcessState.ExitCode(), firstLine(says.String())}
+		return out.Bytes(), &exitError{path, cmd.ProcessState.ExitCode(), FirstLine(says.String())}
 	case err != nil:
 		return nil, fmt.Errorf("running %s: %w", path, err)
 	case out.full:
@@ -127,26 +127,26 @@ func child(ctx context.Context, path string, stdin []byte, args ...string) ([]by
 	return out.Bytes(), nil
 }
 
-// capped keeps the beginning of what is written to it. It has no other way to be
+// Capped keeps the beginning of what is written to it. It has no other way to be
 // filled: an embedded buffer would be read into past the bound.
-type capped struct {
+type Capped struct {
 	kept bytes.Buffer
 	full bool
 }
 
-func (c *capped) Write(p []byte) (int, error) {
+func (c *Capped) Write(p []byte) (int, error) {
 	room := childSays - c.kept.Len()
 	c.full = c.full || len(p) > room
 	_, _ = c.kept.Write(p[:min(room, len(p))]) // never fails
 	return len(p), nil
 }
 
-func (c *capped) Bytes() []byte { return c.kept.Bytes() }
+func (c *Capped) Bytes() []byte { return c.kept.Bytes() }
 
-func (c *capped) String() string { return c.kept.String() }
+func (c *Capped) String() string { return c.kept.String() }
 
-// firstLine keeps a message to one line that fits a report.
-func firstLine(s string) string {
+// FirstLine keeps a message to one line that fits a report.
+func FirstLine(s string) string {
 	const longest = 300
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line[:min(longest, len(line))]

@@ -1,4 +1,4 @@
-package linux
+package probe
 
 import (
 	"encoding/json"
@@ -15,14 +15,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
 // InsideCommand is the agent's command that a probe's session runs. Its work comes
 // on standard input, its findings go to standard output.
 const InsideCommand = "probe-inside"
 
-// attempts is what a probe is to try, as the tenant.
-type attempts struct {
+// Attempts is what a probe is to try, as the tenant.
+type Attempts struct {
 	Devices []string `json:"devices"` // to open
 	Folders []string `json:"folders"` // to list
 	Files   []string `json:"files"`   // to see
@@ -30,8 +32,8 @@ type attempts struct {
 	Dials   []string `json:"dials"`   // host:port to connect to
 }
 
-// findings are what became of them: "ok", or the name of the error.
-type findings struct {
+// Findings are what became of them: "ok", or the name of the error.
+type Findings struct {
 	UID        int               `json:"uid"`
 	Groups     []int             `json:"groups"`
 	Cgroup     string            `json:"cgroup"`
@@ -45,18 +47,21 @@ type findings struct {
 	Home       string            `json:"home"` // whether it can be written to
 }
 
+// maxRequest is far above the length of a list of attempts.
+const maxRequest = 4 << 20
+
 // Inside tries, in the session that it runs in, and tells what it found. It has the
 // tenant's rights and no others.
 func Inside(in io.Reader, out io.Writer) error {
-	var a attempts
-	if err := json.NewDecoder(io.LimitReader(in, maxFile)).Decode(&a); err != nil {
+	var a Attempts
+	if err := json.NewDecoder(io.LimitReader(in, maxRequest)).Decode(&a); err != nil {
 		return fmt.Errorf("reading the probe request: %w", err)
 	}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return fmt.Errorf("reading groups: %w", err)
 	}
-	f := findings{
+	f := Findings{
 		UID: os.Getuid(), Groups: groups, Cgroup: ownCgroup(), Strangers: strangers(), Namespaces: newNamespace(), Home: writes(os.Getenv("HOME")),
 		Devices: each(a.Devices, opens), Folders: each(a.Folders, lists), Files: each(a.Files, sees), Sockets: each(a.Sockets, connects("unix")),
 		Dials: each(a.Dials, connects("tcp")),
@@ -154,7 +159,7 @@ func strangers() (count int) {
 		if err != nil {
 			continue // it has ended
 		}
-		if uid, _ := ownerOf(info); uid != os.Getuid() {
+		if uid, _ := hostos.OwnerOf(info); uid != os.Getuid() {
 			count++
 		}
 	}

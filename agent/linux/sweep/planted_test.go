@@ -1,4 +1,4 @@
-package linux_test
+package sweep_test
 
 import (
 	"net"

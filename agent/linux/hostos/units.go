@@ -1,4 +1,4 @@
-package linux
+package hostos
 
 import (
 	"context"
@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// reload has systemd read its units again. Slices that are in use take their new
+// Reload has systemd read its units again. Slices that are in use take their new
 // limits at once (measured: a session loses a device with the reload).
-func (h *Host) reload(ctx context.Context) error {
-	if _, err := h.command(ctx, systemctl, "daemon-reload"); err != nil {
+func (o *OS) Reload(ctx context.Context) error {
+	if _, err := o.Command(ctx, Systemctl, "daemon-reload"); err != nil {
 		return fmt.Errorf("reloading units: %w", err)
 	}
 	return nil
 }
 
-// mountUnit is the name that systemd demands for a mount at the path.
-func mountUnit(path string) string {
+// MountUnit is the name that systemd demands for a mount at the path.
+func MountUnit(path string) string {
 	var name strings.Builder
 	for _, c := range strings.TrimPrefix(path, "/") {
 		switch c {

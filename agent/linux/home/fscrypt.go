@@ -1,4 +1,4 @@
-package linux
+package home
 
 import (
 	"crypto/rand"

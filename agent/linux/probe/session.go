@@ -1,0 +1,197 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// Outcomes besides "ok" and the names of errors.
+const (
+	NoDevice = "ENXIO"   // the device may be opened, and no driver is there
+	Refused  = "refused" // by our rules, or there is no route
+)
+
+// Compare turns what the session found into results.
+func Compare(o protocol.Order, f Findings, want map[string]string, container bool) (results []protocol.ProbeResult) {
+	add := func(name, want, got string) {
+		results = append(results, protocol.ProbeResult{Name: name, Want: want, Got: got})
+	}
+	slice := "/user.slice/" + hostos.SliceOf(o.UID)
+	cgroup := f.Cgroup
+	if strings.HasPrefix(cgroup, slice+"/") {
+		cgroup = slice
+	}
+	add("cgroup", slice, cgroup)
+	add("uid", strconv.Itoa(o.UID), strconv.Itoa(f.UID))
+	add("home", "ok", f.Home)
+	add("processes of others", "0", strconv.Itoa(f.Strangers))
+	if !container { // there it is the outer host's to say
+		got := f.Namespaces
+		if got == "ENOSPC" {
+			got = "EPERM" // of user.max_user_namespaces: as good
+		}
+		add("user namespace", "EPERM", got)
+	}
+	private, dials := map[string]string{}, map[string]string{}
+	for file, got := range f.Files {
+		private[filepath.Dir(file)] = got // its name is another every time
+	}
+	for address, got := range f.Dials {
+		dials[address] = got
+		if slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, got) {
+			dials[address] = Refused // by our rules, or there is no way there at all
+		}
+	}
+	for kind, found := range map[string]map[string]string{"device": f.Devices, "folder": f.Folders, "private": private, "socket": f.Sockets, "dial": dials} {
+		for name, got := range found {
+			add(kind+":"+name, want[kind+":"+name], got)
+		}
+	}
+	for name := range want {
+		if !slices.ContainsFunc(results, func(r protocol.ProbeResult) bool { return r.Name == name }) {
+			add(name, want[name], "not tried") // whoever answered was not our probe
+		}
+	}
+	slices.SortFunc(results, func(a, b protocol.ProbeResult) int { return strings.Compare(a.Name, b.Name) })
+	return results
+}
+
+const (
+	// loginWithin is for one login with all its attempts.
+	loginWithin = 10 * time.Second
+	// dialAgain: sshd closes its port for a moment while it reloads.
+	dialAgain = 50 * time.Millisecond
+)
+
+// Session logs in to the host OS as a tenant does.
+type Session struct {
+	OS *hostos.OS
+	// Address of sshd, as host:port.
+	Address string
+	// Socket reaches sshd from a process that has no network. Empty: Address is dialled.
+	Socket string
+}
+
+// Run executes the attempts in a session of the tenant.
+func (s *Session) Run(ctx context.Context, name string, key ssh.Signer, a Attempts) (f Findings, err error) {
+	ctx, cancel := context.WithTimeout(ctx, loginWithin)
+	defer cancel()
+	hostKeys, err := hostKeys(s.OS)
+	if err != nil {
+		return f, err
+	}
+	work, err := json.Marshal(a)
+	if err != nil {
+		return f, err
+	}
+	client, stop, err := s.connect(ctx, &ssh.ClientConfig{
+		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyAlgorithms: algorithms(hostKeys),
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			if !slices.ContainsFunc(hostKeys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }) {
+				return errors.New("the responding process is not the sshd of this node")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return f, err
+	}
+	defer stop()
+	defer func() { _ = client.Close() }() // what counts has been read
+	session, err := client.NewSession()
+	if err != nil {
+		return f, fmt.Errorf("opening a session: %w", err)
+	}
+	says := &hostos.Capped{}
+	session.Stdin, session.Stderr = bytes.NewReader(work), says
+	out, err := session.Output(InsideCommand)
+	if err != nil {
+		return f, fmt.Errorf("probing in the session: %w: %s", err, hostos.FirstLine(says.String()))
+	}
+	if err := json.Unmarshal(out, &f); err != nil {
+		return f, fmt.Errorf("reading the result of the probe: %w", err)
+	}
+	return f, nil
+}
+
+// connect logs in. sshd closes its port for a moment while it reloads: what is
+// refused or hung up on before a handshake is tried again.
+func (s *Session) connect(ctx context.Context, config *ssh.ClientConfig) (*ssh.Client, func() bool, error) {
+	network, to := "tcp", s.Address
+	if s.Socket != "" {
+		network, to = "unix", s.Socket
+	}
+	var d net.Dialer
+	for {
+		conn, err := d.DialContext(ctx, network, to)
+		if err == nil {
+			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			var c ssh.Conn
+			var channels <-chan ssh.NewChannel
+			var requests <-chan *ssh.Request
+			if c, channels, requests, err = ssh.NewClientConn(conn, s.Address, config); err == nil {
+				return ssh.NewClient(c, channels, requests), stop, nil
+			}
+			stop()
+			err = errors.Join(fmt.Errorf("logging in: %w", err), conn.Close())
+			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+				return nil, nil, errors.Join(err, ctx.Err())
+			}
+		}
+		again := time.NewTimer(dialAgain)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, nil, fmt.Errorf("connecting to sshd: %w", err)
+		}
+	}
+}
+
+// hostKeys are those of this host's sshd.
+func hostKeys(h *hostos.OS) (keys []ssh.PublicKey, err error) {
+	files, err := filepath.Glob(h.Path("/etc/ssh/ssh_host_*_key.pub"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		text, err := h.Read(filepath.Join("/etc/ssh", filepath.Base(file)))
+		if err != nil {
+			return nil, err
+		}
+		if key, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("the sshd of this node has no host keys")
+	}
+	return keys, nil
+}
+
+func algorithms(keys []ssh.PublicKey) (names []string) {
+	for _, k := range keys {
+		if k.Type() == ssh.KeyAlgoRSA {
+			names = append(names, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
+			continue
+		}
+		names = append(names, k.Type())
+	}
+	return names
+}
