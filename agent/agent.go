@@ -29,7 +29,7 @@ type node struct {
 	log    *slog.Logger
 	worker Worker
 	local  *helper.Local // the worker, where it is in this process
-	seen   *statusRecord // nil where nobody asks on the host
+	record *statusRecord // nil where nobody asks on the host
 	// proofKey is the public part of the key that the worker proves by.
 	proofKey func() (ed25519.PublicKey, error)
 
@@ -43,7 +43,7 @@ type node struct {
 	changing sync.Mutex
 
 	mu       sync.Mutex
-	talk     talk
+	outbox   outbox
 	renewTry time.Time
 	polledAt time.Time     // when a poll last began or ended
 	free     chan struct{} // closed while the host is not cut off

@@ -34,7 +34,7 @@ func Enrol(ctx context.Context, c Config) (e Enrolled, err error) {
 	defer func() { _ = lock.Close() }() // which also unlocks
 	n := newNode(c)
 	n.proofKey = func() (ed25519.PublicKey, error) { return helper.PublicKey(c.journalDir()) }
-	stands, err := n.stands(ctx)
+	stands, err := n.isEnrolled(ctx)
 	if err != nil {
 		return e, err
 	}
@@ -54,9 +54,9 @@ func Enrol(ctx context.Context, c Config) (e Enrolled, err error) {
 	return Enrolled{Node: identity.Node, Until: identity.NotAfter(), Fresh: !stands}, nil
 }
 
-// stands says whether the host is enrolled, remembers what it was told, and is
+// isEnrolled says whether the host is enrolled, remembers what it was told, and is
 // believed by the control plane.
-func (n *node) stands(ctx context.Context) (bool, error) {
+func (n *node) isEnrolled(ctx context.Context) (bool, error) {
 	known, found, err := n.load()
 	if err != nil || !found {
 		return false, err

@@ -86,7 +86,7 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	n.finished() // what a crash left untold
 	n.poll(ctx)
 	n.local.Wait()
-	n.hush()
+	n.drainOutbox()
 	return nil
 }
 

@@ -51,11 +51,11 @@ func RunHelper(ctx context.Context, c Config) error {
 		return err
 	}
 	local.Start(ctx)
-	c.tell("READY=1")
+	c.notify("READY=1")
 	var beats sync.WaitGroup
 	beats.Go(func() { c.watch(ctx, local.Alive, local.Beat) })
 	err = server.Serve(ctx, l)
-	c.tell("STOPPING=1")
+	c.notify("STOPPING=1")
 	beats.Wait()
 	local.Wait()
 	return err
@@ -90,7 +90,7 @@ func (c Config) watch(ctx context.Context, alive func() error, beat func(context
 			if err := alive(); err != nil {
 				c.Log.ErrorContext(ctx, "stuck; the watchdog is not notified", "err", err)
 			} else {
-				c.tell("WATCHDOG=1")
+				c.notify("WATCHDOG=1")
 			}
 		}
 		select {
@@ -116,7 +116,7 @@ func RunNetwork(ctx context.Context, c Config) error {
 	defer func() { _ = lock.Close() }() // which also unlocks
 	n := newNode(c)
 	client := &helper.Client{Path: c.Socket, UID: c.HelperUID, Log: c.Log, Notes: n.notes(), Met: n.met}
-	n.worker, n.seen = client, newStatusRecord()
+	n.worker, n.record = client, newStatusRecord()
 	n.proofKey = func() (ed25519.PublicKey, error) {
 		hello, ok := client.Hello()
 		if !ok {
@@ -138,7 +138,7 @@ func RunNetwork(ctx context.Context, c Config) error {
 		return helper.ErrNotEnrolled
 	}
 	linked.Go(func() { client.Run(ctx) })
-	c.tell("READY=1")
+	c.notify("READY=1")
 	linked.Go(func() { c.watch(ctx, n.alive, n.heartbeatIfEnrolled) })
 	if _, _, err := n.identify(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -148,8 +148,8 @@ func RunNetwork(ctx context.Context, c Config) error {
 	}
 	n.log = c.Log.With("node", n.id())
 	n.poll(ctx)
-	n.hush()
-	c.tell("STOPPING=1")
+	n.drainOutbox()
+	c.notify("STOPPING=1")
 	return nil
 }
 

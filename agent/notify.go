@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// tell says something to systemd, where that listens.
-func (c Config) tell(state string) {
+// notify says something to systemd, where that listens.
+func (c Config) notify(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return

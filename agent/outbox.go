@@ -13,13 +13,13 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// talk is what the node has to say beside its poll. One goroutine says it, and
+// outbox is what the node has to say beside its poll. One goroutine says it, and
 // only while there is something: an idle agent has none.
-type talk struct {
+type outbox struct {
 	busy    bool
 	life    context.Context //nolint:containedctx // set by the first beat, ends with the agent
 	done    chan struct{}   // closed when the goroutine has ended
-	notTill time.Time       // after a failure
+	retryAt time.Time       // after a failure
 	wait    backoff
 
 	replies  []*protocol.Result // to tasks that were not acted on; lost in a crash
@@ -33,16 +33,16 @@ type talk struct {
 const maxReplies = 100
 
 func (n *node) changed() {
-	n.enqueue(func(t *talk) { t.reportAt = time.Time{} })
+	n.enqueue(func(t *outbox) { t.reportAt = time.Time{} })
 }
 
 func (n *node) finished() {
-	n.enqueue(func(t *talk) { t.results, t.reportAt = true, time.Time{} })
+	n.enqueue(func(t *outbox) { t.results, t.reportAt = true, time.Time{} })
 }
 
 func (n *node) progress(task ids.Task, p protocol.Progress) {
-	n.seen.step(task, p.Step, n.Clock.Now())
-	n.enqueue(func(t *talk) {
+	n.record.step(task, p.Step, n.Clock.Now())
+	n.enqueue(func(t *outbox) {
 		if t.steps == nil {
 			t.steps = map[ids.Task]protocol.Progress{}
 		}
@@ -51,7 +51,7 @@ func (n *node) progress(task ids.Task, p protocol.Progress) {
 }
 
 func (n *node) reply(r *protocol.Result) {
-	n.enqueue(func(t *talk) {
+	n.enqueue(func(t *outbox) {
 		if len(t.replies) < maxReplies {
 			t.replies = append(t.replies, r)
 		}
@@ -68,45 +68,45 @@ func (n *node) probe(ctx context.Context, r *protocol.Result) {
 }
 
 // enqueue notes something and sees to it that it is said.
-func (n *node) enqueue(note func(*talk)) {
+func (n *node) enqueue(note func(*outbox)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	note(&n.talk)
+	note(&n.outbox)
 	n.startTalking(n.Clock.Now())
 }
 
 // startTalking needs n.mu.
 func (n *node) startTalking(now time.Time) {
-	t := &n.talk
-	if t.life == nil || t.life.Err() != nil || t.busy || n.cut || now.Before(t.notTill) || !n.pending(now) {
+	t := &n.outbox
+	if t.life == nil || t.life.Err() != nil || t.busy || n.cut || now.Before(t.retryAt) || !n.pending(now) {
 		return
 	}
 	t.busy, t.done = true, make(chan struct{})
-	go n.speak(t.life, t.done)
+	go n.runOutbox(t.life, t.done)
 }
 
 func (n *node) pending(now time.Time) bool {
-	t := &n.talk
+	t := &n.outbox
 	return len(t.replies) > 0 || t.results || len(t.steps) > 0 || t.renewing || !now.Before(t.reportAt)
 }
 
-func (n *node) speak(ctx context.Context, done chan struct{}) {
+func (n *node) runOutbox(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	for {
 		err := n.flush(ctx)
 		n.mu.Lock()
 		now := n.Clock.Now()
 		if err != nil {
-			delay := n.talk.wait.next()
-			n.talk.notTill = now.Add(delay) // a beat starts it again
+			delay := n.outbox.wait.next()
+			n.outbox.retryAt = now.Add(delay) // a beat starts it again
 			if ctx.Err() == nil {
 				n.log.WarnContext(ctx, "control plane not reached", "err", err, "again_in", delay)
 			}
 		} else {
-			n.talk.wait.reset()
+			n.outbox.wait.reset()
 		}
 		if err != nil || ctx.Err() != nil || n.cut || !n.pending(now) {
-			n.talk.busy = false
+			n.outbox.busy = false
 			n.mu.Unlock()
 			return
 		}
@@ -114,10 +114,10 @@ func (n *node) speak(ctx context.Context, done chan struct{}) {
 	}
 }
 
-// hush returns when nothing speaks any more.
-func (n *node) hush() {
+// drainOutbox returns when nothing speaks any more.
+func (n *node) drainOutbox() {
 	n.mu.Lock()
-	done := n.talk.done
+	done := n.outbox.done
 	n.mu.Unlock()
 	if done != nil {
 		<-done
@@ -137,8 +137,8 @@ func (n *node) flush(ctx context.Context) error {
 
 func (n *node) sendPhases(ctx context.Context) error {
 	n.mu.Lock()
-	steps := n.talk.steps
-	n.talk.steps = nil
+	steps := n.outbox.steps
+	n.outbox.steps = nil
 	n.mu.Unlock()
 	for task, p := range steps {
 		// Only shown to people: one that is lost is followed by another.
@@ -152,32 +152,32 @@ func (n *node) sendPhases(ctx context.Context) error {
 func (n *node) sendReplies(ctx context.Context) error {
 	for {
 		n.mu.Lock()
-		if len(n.talk.replies) == 0 {
+		if len(n.outbox.replies) == 0 {
 			n.mu.Unlock()
 			return nil
 		}
-		r := n.talk.replies[0]
+		r := n.outbox.replies[0]
 		n.mu.Unlock()
 		if err := n.client.Load().Result(ctx, n.id(), r); err != nil && !final(err) {
 			return err
 		}
 		n.mu.Lock()
-		n.talk.replies = n.talk.replies[1:]
+		n.outbox.replies = n.outbox.replies[1:]
 		n.mu.Unlock()
 	}
 }
 
 func (n *node) sendResults(ctx context.Context) error {
 	n.mu.Lock()
-	due := n.talk.results
-	n.talk.results = false
+	due := n.outbox.results
+	n.outbox.results = false
 	n.mu.Unlock()
 	if !due {
 		return nil
 	}
 	if err := n.ackResults(ctx); err != nil {
 		n.mu.Lock()
-		n.talk.results = true
+		n.outbox.results = true
 		n.mu.Unlock()
 		return err
 	}
@@ -199,7 +199,7 @@ func (n *node) ackResults(ctx context.Context) error {
 		if err != nil {
 			n.log.WarnContext(ctx, "result not requested", "task_id", r.Task, "err", err)
 		}
-		n.seen.ended(r)
+		n.record.ended(r)
 		if err := n.worker.AckResult(ctx, r.Allocation, r.Task); err != nil {
 			return err
 		}
@@ -210,9 +210,9 @@ func (n *node) ackResults(ctx context.Context) error {
 func (n *node) sendReport(ctx context.Context) error {
 	n.mu.Lock()
 	now := n.Clock.Now()
-	due := !now.Before(n.talk.reportAt)
+	due := !now.Before(n.outbox.reportAt)
 	if due {
-		n.talk.reportAt = now.Add(n.reportEvery())
+		n.outbox.reportAt = now.Add(n.reportEvery())
 	}
 	n.mu.Unlock()
 	if !due {
@@ -223,17 +223,17 @@ func (n *node) sendReport(ctx context.Context) error {
 	defer n.mu.Unlock()
 	switch next := now.Add(n.reportEvery()); {
 	case err != nil:
-		n.talk.reportAt = time.Time{}
-	case next.Before(n.talk.reportAt): // it was just told to speak more often
-		n.talk.reportAt = next
+		n.outbox.reportAt = time.Time{}
+	case next.Before(n.outbox.reportAt): // it was just told to speak more often
+		n.outbox.reportAt = next
 	}
 	return err
 }
 
 func (n *node) sendRenewal(ctx context.Context) error {
 	n.mu.Lock()
-	due := n.talk.renewing
-	n.talk.renewing = false
+	due := n.outbox.renewing
+	n.outbox.renewing = false
 	n.mu.Unlock()
 	if !due {
 		return nil

@@ -51,7 +51,7 @@ func (n *node) handOver(ctx context.Context, task protocol.Signed) bool {
 	a, err := n.worker.Receive(ctx, task)
 	// A crash here leaves the task with the worker. It comes again, and is known.
 	failpoint.Hit("agent.network.after_take")
-	if code := protocol.CodeOf(a.Refusal); code == protocol.KeyUnknown || code == protocol.SignatureInvalid {
+	if code := protocol.CodeOf(a.Rejection); code == protocol.KeyUnknown || code == protocol.SignatureInvalid {
 		// Perhaps a key of today, which this node has not heard of yet.
 		if refused := n.refreshTrust(ctx); refused != nil {
 			n.log.WarnContext(ctx, "trust not refreshed", "err", refused)
@@ -63,16 +63,16 @@ func (n *node) handOver(ctx context.Context, task protocol.Signed) bool {
 		n.log.WarnContext(ctx, "task not accepted; it will be delivered again", "err", err)
 		return false
 	}
-	if a.Refusal != nil {
-		n.log.WarnContext(ctx, "task rejected", "task_id", a.Task, "code", protocol.CodeOf(a.Refusal), "err", a.Refusal)
+	if a.Rejection != nil {
+		n.log.WarnContext(ctx, "task rejected", "task_id", a.Task, "code", protocol.CodeOf(a.Rejection), "err", a.Rejection)
 	}
 	if a.Reply != nil {
 		n.reply(a.Reply)
-		n.seen.ended(a.Reply)
+		n.record.ended(a.Reply)
 	} else if !a.InHand {
-		n.seen.taken(a.Task, n.Clock.Now())
+		n.record.begun(a.Task, n.Clock.Now())
 	}
-	return !a.InHand && a.Refusal == nil && a.Reply == nil
+	return !a.InHand && a.Rejection == nil && a.Reply == nil
 }
 
 // refreshTrust asks what to believe now.

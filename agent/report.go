@@ -22,10 +22,10 @@ func (n *node) beat(ctx context.Context) {
 	now := n.Clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.talk.life = ctx //nolint:fatcontext // kept, not nested: calls begun later live as long as this node
+	n.outbox.life = ctx //nolint:fatcontext // kept, not nested: calls begun later live as long as this node
 	if !now.Before(n.identity.Load().RenewAt(n.share)) && !now.Before(n.renewTry) {
 		n.renewTry = now.Add(renewEvery)
-		n.talk.renewing = true
+		n.outbox.renewing = true
 	}
 	n.startTalking(now)
 }
@@ -42,7 +42,7 @@ func (n *node) setCut(ctx context.Context, cut bool) {
 		n.free = make(chan struct{})
 	} else {
 		close(n.free)
-		n.talk.notTill, n.talk.wait = time.Time{}, backoff{} // what failed, failed for the cut
+		n.outbox.retryAt, n.outbox.wait = time.Time{}, backoff{} // what failed, failed for the cut
 	}
 	c := n.client.Load()
 	n.mu.Unlock()
@@ -55,18 +55,18 @@ func (n *node) report(ctx context.Context) error {
 	r, err := n.worker.Inspect(ctx)
 	if err != nil {
 		err = fmt.Errorf("reading the state of the node: %w", err)
-		n.seen.reported(r, n.Clock.Now(), err)
+		n.record.reported(r, n.Clock.Now(), err)
 		return err
 	}
 	r.Capability, r.Agent = protocol.Capability, n.Version
 	reply, err := n.client.Load().Report(ctx, n.id(), r)
-	n.seen.reported(r, n.Clock.Now(), err)
+	n.record.reported(r, n.Clock.Now(), err)
 	if reply.ReportEvery > 0 {
 		n.period.Store(int64(reply.ReportEvery))
 	}
 	if reply.Renew { // the same goroutine says it next
 		n.mu.Lock()
-		n.talk.renewing = true
+		n.outbox.renewing = true
 		n.mu.Unlock()
 	}
 	if client.CodeOf(err) == string(errs.StaleReport) {

@@ -78,8 +78,8 @@ func (s *statusRecord) ended(r *protocol.Result) {
 	delete(s.last, r.Task)
 }
 
-// taken begins the clock of a task's first step.
-func (s *statusRecord) taken(task ids.Task, now time.Time) {
+// begun begins the clock of a task's first step.
+func (s *statusRecord) begun(task ids.Task, now time.Time) {
 	if s == nil {
 		return
 	}
@@ -107,10 +107,10 @@ func (n *node) status(hello *helper.Hello) Status {
 	if identity := n.identity.Load(); identity != nil {
 		st.Node, st.CertificateUntil = identity.Node, identity.NotAfter()
 	}
-	n.seen.mu.Lock()
-	defer n.seen.mu.Unlock()
-	st.ReportedAt, st.ReportError, st.Report = n.seen.reportedAt, n.seen.failed, n.seen.report
-	maps.Copy(st.Tasks, n.seen.tasks)
+	n.record.mu.Lock()
+	defer n.record.mu.Unlock()
+	st.ReportedAt, st.ReportError, st.Report = n.record.reportedAt, n.record.failed, n.record.report
+	maps.Copy(st.Tasks, n.record.tasks)
 	return st
 }
 
@@ -134,7 +134,7 @@ func (c Config) serveStatus(ctx context.Context, running *sync.WaitGroup, n *nod
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+PathMetrics, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		writeMetrics(w, n.status(hello()), n.seen)
+		writeMetrics(w, n.status(hello()), n.record)
 	})
 	private := http.NewServeMux()
 	private.Handle("GET "+PathMetrics, mux)

@@ -36,13 +36,13 @@ type Proof struct {
 
 // ProbeResult is one attempt from inside a tenant's session.
 type ProbeResult struct {
-	Name string `json:"name"` // device:/dev/nvidia1
-	Want string `json:"want"` // EPERM
-	Got  string `json:"got"`
+	Name     string `json:"name"` // device:/dev/nvidia1
+	Expected string `json:"want"` // EPERM
+	Got      string `json:"got"`
 }
 
 // Held says whether the attempt ended as it should.
-func (r ProbeResult) Held() bool { return r.Want == r.Got }
+func (r ProbeResult) Held() bool { return r.Expected == r.Got }
 
 // Canonical is what is signed: the proof without kid and signature, with empty
 // lists for absent ones, so that it survives being decoded and encoded.

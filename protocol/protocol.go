@@ -149,7 +149,7 @@ type Report struct {
 	Platform string `json:"platform,omitempty"`
 	// Refuses lists the task types that this agent's driver does not carry out. A
 	// node that refuses to provision has nothing to sell.
-	Refuses []Type `json:"refuses,omitempty"`
+	Unsupported []Type `json:"refuses,omitempty"`
 	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
 	Foreign []string `json:"foreign,omitempty"`
 	// Health is the word of every source. Absent: this agent has none to give.

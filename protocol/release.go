@@ -117,7 +117,7 @@ func Higher(a, b string) string {
 
 // Why a node does not become a build, or is no longer the one it was asked to be.
 const (
-	DigestMismatch   RejectReason = "digest_mismatch"
-	DowngradeRefused RejectReason = "downgrade_refused"
-	RolledBack       RejectReason = "rolled_back"
+	DigestMismatch    RejectReason = "digest_mismatch"
+	DowngradeRejected RejectReason = "downgrade_refused"
+	RolledBack        RejectReason = "rolled_back"
 )

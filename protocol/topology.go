@@ -196,7 +196,7 @@ func (h Hardware) Changes(other Hardware) (said []string) {
 	for i, was := range h.GPUs {
 		at := slices.IndexFunc(left, func(g HardwareGPU) bool { return g.UUID == was.UUID })
 		if at < 0 {
-			gone = append(gone, fmt.Sprintf("GPU %d (%s) is missing", i, was.words()))
+			gone = append(gone, fmt.Sprintf("GPU %d (%s) is missing", i, was.name()))
 			continue
 		}
 		said = append(said, was.changes(i, left[at])...)
@@ -204,12 +204,12 @@ func (h Hardware) Changes(other Hardware) (said []string) {
 	}
 	said = append(said, gone...)
 	for _, g := range left {
-		said = append(said, fmt.Sprintf("a GPU at %s (%s) was not accepted", g.PCI, g.words()))
+		said = append(said, fmt.Sprintf("a GPU at %s (%s) was not accepted", g.PCI, g.name()))
 	}
 	return said
 }
 
-func (g HardwareGPU) words() string {
+func (g HardwareGPU) name() string {
 	if g.Serial != "" {
 		return "serial " + g.Serial
 	}

@@ -31,8 +31,8 @@ type Examination struct {
 	Whole bool
 }
 
-// Seen is what a driver says of its devices: the inventory, and each in its slot.
-type Seen struct {
+// Reading is what a driver says of its devices: the inventory, and each in its slot.
+type Reading struct {
 	protocol.Inventory
 
 	Cards  []protocol.Card
@@ -44,7 +44,7 @@ type Seen struct {
 
 // Merge puts what drivers say of their devices into what the kernel sees of the bus.
 // A device that only one of them has is missing on the other side, and said so.
-func Merge(host protocol.Topology, seen Seen) protocol.Topology {
+func Merge(host protocol.Topology, seen Reading) protocol.Topology {
 	host.Peers = seen.Peers
 	host.GPUs = slices.Clone(host.GPUs)
 	for _, said := range seen.Cards {

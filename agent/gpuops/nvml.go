@@ -24,12 +24,12 @@ type Library struct {
 }
 
 // See asks for all that the driver knows.
-func (l *Library) See(ctx context.Context) (gpu.Seen, error) {
+func (l *Library) See(ctx context.Context) (gpu.Reading, error) {
 	if !nvml.Built || l.Self == "" {
 		return l.Tool.See(ctx)
 	}
 	text, err := health.Start(ctx, l.Self, "probe", nvmlProbe)
-	var seen gpu.Seen
+	var seen gpu.Reading
 	if err == nil {
 		err = json.Unmarshal(text, &seen)
 	}
@@ -38,7 +38,7 @@ func (l *Library) See(ctx context.Context) (gpu.Seen, error) {
 		return l.Tool.See(ctx)
 	}
 	if seen.Hostname, err = os.Hostname(); err != nil {
-		return gpu.Seen{}, fmt.Errorf("reading host name: %w", err)
+		return gpu.Reading{}, fmt.Errorf("reading host name: %w", err)
 	}
 	return seen, nil
 }

@@ -56,11 +56,11 @@ const (
 	probeEvery  = 30 * time.Second
 	probeWithin = 10 * time.Second
 	firstWait   = 5 * time.Second
-	// missedLooks is how often a probe may miss before nothing is known.
-	missedLooks = 3
+	// maxMissed is how often a probe may miss before nothing is known.
+	maxMissed = 3
 )
 
-func or(d, usual time.Duration) time.Duration {
+func valueOr(d, usual time.Duration) time.Duration {
 	if d == 0 {
 		return usual
 	}
@@ -81,7 +81,7 @@ func (w *Watch) Check(ctx context.Context, gpus []protocol.GPU, said []protocol.
 	defer w.mu.Unlock()
 	for _, name := range w.names() {
 		if _, health := Probes[name]; health {
-			all = append(all, w.probes[name].says(name, gpus, now, or(w.Every, probeEvery))...)
+			all = append(all, w.probes[name].says(name, gpus, now, valueOr(w.Every, probeEvery))...)
 		}
 	}
 	if w.patience == nil {
@@ -96,7 +96,7 @@ func (w *Watch) Check(ctx context.Context, gpus []protocol.GPU, said []protocol.
 func (w *Watch) Topology(name string) *protocol.Topology {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.probes[name]; a != nil && a.err == nil && !a.hangs(w.Clock.Now(), or(w.Every, probeEvery)) {
+	if a := w.probes[name]; a != nil && a.err == nil && !a.hangs(w.Clock.Now(), valueOr(w.Every, probeEvery)) {
 		return a.answer.Topology
 	}
 	return nil
@@ -127,7 +127,7 @@ func (w *Watch) query(ctx context.Context) {
 			a = &probeState{answered: make(chan struct{})}
 			w.probes[name] = a
 		}
-		if a.running || !a.began.IsZero() && now.Sub(a.began) < or(w.Every, probeEvery) {
+		if a.running || !a.began.IsZero() && now.Sub(a.began) < valueOr(w.Every, probeEvery) {
 			continue
 		}
 		a.running, a.began = true, now
@@ -136,7 +136,7 @@ func (w *Watch) query(ctx context.Context) {
 }
 
 func (w *Watch) run(ctx context.Context, name string, a *probeState) {
-	ctx, cancel := context.WithTimeout(ctx, or(w.Within, probeWithin))
+	ctx, cancel := context.WithTimeout(ctx, valueOr(w.Within, probeWithin))
 	defer cancel()
 	text, err := w.Run(ctx, name)
 	var answer Answer
@@ -160,7 +160,7 @@ func (w *Watch) run(ctx context.Context, name string, a *probeState) {
 
 // wait gives the first round a moment, so that a node's first report is whole.
 func (w *Watch) wait(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, or(w.First, firstWait))
+	ctx, cancel := context.WithTimeout(ctx, valueOr(w.First, firstWait))
 	defer cancel()
 	w.mu.Lock()
 	waits := make([]chan struct{}, 0, len(w.probes))
@@ -179,7 +179,7 @@ func (w *Watch) wait(ctx context.Context) {
 
 // hangs: its last answer is believed a little longer, a driver may be busy.
 func (a *probeState) hangs(now time.Time, every time.Duration) bool {
-	return a.running && now.Sub(a.began) >= missedLooks*every
+	return a.running && now.Sub(a.began) >= maxMissed*every
 }
 
 // says is the probe's word, or that it has none.

@@ -104,8 +104,8 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 		"of no known type":  {forged(func(e *protocol.Envelope) { e.Type = "node.shell" }, nil), protocol.TypeUnknown},
 		"without a handler": {b.sign(b.envelope(ids.Allocation{}, 1, protocol.GPUReset, protocol.GPUResetParams{GPU: b.gpus[0]})), protocol.TypeUnknown},
 	} {
-		if a, err := c.Receive(t.Context(), x.task); err != nil || protocol.CodeOf(a.Refusal) != x.code {
-			t.Errorf("%s: %v, %v", rule, a.Refusal, err)
+		if a, err := c.Receive(t.Context(), x.task); err != nil || protocol.CodeOf(a.Rejection) != x.code {
+			t.Errorf("%s: %v, %v", rule, a.Rejection, err)
 		}
 	}
 	if now := b.world(); now.Version != before || len(now.Accounts) > 0 {

@@ -266,7 +266,7 @@ func (c *Client) UpdateTrust(ctx context.Context, statement protocol.Signed) err
 
 // Heard says how the control plane took the last report.
 func (c *Client) Heard(ctx context.Context, word ReportAck) error {
-	_, err := c.call(ctx, request{Call: callHeard, Word: word})
+	_, err := c.call(ctx, request{Call: callHeard, Ack: word})
 	return err
 }
 

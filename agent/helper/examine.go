@@ -22,7 +22,7 @@ func (t *topology) show(now *protocol.Topology) *protocol.Topology {
 	return now
 }
 
-func (t *topology) taken() { t.shown = t.showing }
+func (t *topology) acknowledge() { t.shown = t.showing }
 
 // examine adds how the host fares.
 func (l *Local) examine(ctx context.Context, r *protocol.Report, err error) {

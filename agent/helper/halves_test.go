@@ -23,8 +23,8 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	}
 	id := ids.New[ids.Allocation]()
 	e := b.provision(id, 1)
-	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
-		t.Fatal(a.Refusal, err)
+	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Rejection != nil {
+		t.Fatal(a.Rejection, err)
 	}
 	if r := b.result(c, h, e); r.Outcome != protocol.Succeeded {
 		t.Errorf("%+v", r)
@@ -35,7 +35,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	again := b.provision(id, 0)
 	again.Fence = 1
 	again.Generation = 2
-	if a, err := c.Receive(t.Context(), b.sign(again)); err != nil || protocol.CodeOf(a.Refusal) != protocol.FenceConflict || a.Reply == nil {
+	if a, err := c.Receive(t.Context(), b.sign(again)); err != nil || protocol.CodeOf(a.Rejection) != protocol.FenceConflict || a.Reply == nil {
 		t.Errorf("%+v, %v", a, err)
 	}
 
@@ -53,8 +53,8 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	}
 
 	out := b.revoke(id, 2)
-	if a, err := c.Receive(t.Context(), b.sign(out)); err != nil || a.Refusal != nil {
-		t.Fatal(a.Refusal, err)
+	if a, err := c.Receive(t.Context(), b.sign(out)); err != nil || a.Rejection != nil {
+		t.Fatal(a.Rejection, err)
 	}
 	r := b.result(c, h, out)
 	if err := r.Proof.Verify(hello.ProofKey, b.node, id, 2); err != nil || !r.Proof.Clean(b.gpus[:1]) {
@@ -64,8 +64,8 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	probe := b.envelope(ids.Allocation{}, 0, protocol.Probe, protocol.ProbeParams{})
-	if a, err := c.Receive(t.Context(), b.sign(probe)); err != nil || a.Refusal != nil {
-		t.Fatal(a.Refusal, err)
+	if a, err := c.Receive(t.Context(), b.sign(probe)); err != nil || a.Rejection != nil {
+		t.Fatal(a.Rejection, err)
 	}
 	if r := wait(t, "an answer to a probe", h.probes); r.Task != probe.Task {
 		t.Errorf("%+v", r)
@@ -125,13 +125,13 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 	b.start() // the chain outlives a restart
 	wait(t, "a greeting", h.met)
 	id := ids.New[ids.Allocation]()
-	if a, _ := c.Receive(t.Context(), b.sign(b.provision(id, 1))); protocol.CodeOf(a.Refusal) != protocol.SignatureInvalid {
-		t.Errorf("the key of before: %v", a.Refusal)
+	if a, _ := c.Receive(t.Context(), b.sign(b.provision(id, 1))); protocol.CodeOf(a.Rejection) != protocol.SignatureInvalid {
+		t.Errorf("the key of before: %v", a.Rejection)
 	}
 	e := b.provision(id, 1)
 	e.Kid, b.key = "0002", next
-	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
-		t.Errorf("%v, %v", a.Refusal, err)
+	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Rejection != nil {
+		t.Errorf("%v, %v", a.Rejection, err)
 	}
 	b.result(c, h, e)
 	if statement := state(next, "0002", same); statementAsTask(t, b, statement) {
@@ -142,7 +142,7 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 func statementAsTask(t *testing.T, b *bundle, s protocol.Signed) bool {
 	t.Helper()
 	a, err := b.local.Receive(t.Context(), s)
-	return err != nil || a.Refusal == nil
+	return err != nil || a.Rejection == nil
 }
 
 // The control plane has seen a later life: this disk was restored or copied.
@@ -164,8 +164,8 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	say(stale, 20) // reports that cross are no later life
 	id := ids.New[ids.Allocation]()
 	e := b.provision(id, 1)
-	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
-		t.Fatal(a.Refusal, err)
+	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Rejection != nil {
+		t.Fatal(a.Rejection, err)
 	}
 	b.result(c, h, e)
 	b.stop()
@@ -173,8 +173,8 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	wait(t, "a greeting", h.met)
 	say(stale, 5)
 	for range 2 {
-		if a, err := c.Receive(t.Context(), b.sign(b.revoke(id, 2))); err != nil || protocol.CodeOf(a.Refusal) != protocol.JournalLost {
-			t.Errorf("%v, %v", a.Refusal, err)
+		if a, err := c.Receive(t.Context(), b.sign(b.revoke(id, 2))); err != nil || protocol.CodeOf(a.Rejection) != protocol.JournalLost {
+			t.Errorf("%v, %v", a.Rejection, err)
 		}
 		b.stop()
 		b.start()
@@ -199,8 +199,8 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 		User: "t-2", UID: 200002, PublicKeys: []string{tenantKey}, GPUs: b.gpus[1:2], StopAfterHours: 2,
 	}, b.gpus[1])
 	for _, e := range []protocol.Envelope{kept, limited} {
-		if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Refusal != nil {
-			t.Fatal(a.Refusal, err)
+		if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Rejection != nil {
+			t.Fatal(a.Rejection, err)
 		}
 		b.result(c, h, e)
 	}

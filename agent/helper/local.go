@@ -91,7 +91,7 @@ type Local struct {
 	proof  ed25519.PublicKey
 
 	mu        sync.Mutex
-	belief    TrustState // of Keys, when those are nil
+	trust     TrustState // of Keys, when those are nil
 	sequence  int64
 	stamp     string
 	tidyAt    time.Time
@@ -267,7 +267,7 @@ func (l *Local) Heard(ctx context.Context, word ReportAck) error {
 	l.mu.Lock()
 	if word.Accepted {
 		l.heardAt, l.everHeard, l.stale = l.Clock.Now(), true, 0
-		l.topology.taken()
+		l.topology.acknowledge()
 	}
 	if word.Stale {
 		l.stale++
@@ -310,7 +310,7 @@ func (l *Local) Inspect(ctx context.Context) (protocol.Report, error) {
 		r.Boot = l.runner.Journal.Boot()
 	}
 	if l.Host == nil {
-		r.Refuses = l.runner.Unsupported(protocol.ScopeAllocation)
+		r.Unsupported = l.runner.Unsupported(protocol.ScopeAllocation)
 		r.Foreign = unaccounted(r.Inventory)
 		return r, nil
 	}

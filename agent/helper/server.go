@@ -76,11 +76,11 @@ func (s *Server) admit(ctx context.Context, conn *net.UnixConn) {
 
 // activeConn is the one connection that is answered.
 type activeConn struct {
-	conn *net.UnixConn
-	out  chan message
-	wake chan struct{}
-	gone chan struct{}
-	once sync.Once
+	conn    *net.UnixConn
+	out     chan message
+	wake    chan struct{}
+	gone    chan struct{}
+	closing sync.Once
 
 	changed, finished atomic.Bool
 }
@@ -93,7 +93,7 @@ const (
 )
 
 func (c *activeConn) leave() {
-	c.once.Do(func() {
+	c.closing.Do(func() {
 		close(c.gone)
 		_ = c.conn.Close()
 	})
@@ -183,7 +183,7 @@ func (s *Server) answer(ctx context.Context, r request) message {
 		}
 		err = s.Local.UpdateTrust(ctx, *r.Signed)
 	case callHeard:
-		err = s.Local.Heard(ctx, r.Word)
+		err = s.Local.Heard(ctx, r.Ack)
 	case callPlan:
 		m.Plans, err = s.Local.Plan(ctx)
 	default:
@@ -246,14 +246,14 @@ func (s *Server) Notes() Notes {
 		Changed:  func() { flag(func(c *activeConn) *atomic.Bool { return &c.changed }) },
 		Finished: func() { flag(func(c *activeConn) *atomic.Bool { return &c.finished }) },
 		Progress: func(task ids.Task, p protocol.Progress) {
-			s.tell(message{Event: eventProgress, Task: task, Progress: &p})
+			s.notify(message{Event: eventProgress, Task: task, Progress: &p})
 		},
-		Probe: func(_ context.Context, r *protocol.Result) { s.tell(message{Event: eventProbe, Result: r}) },
+		Probe: func(_ context.Context, r *protocol.Result) { s.notify(message{Event: eventProbe, Result: r}) },
 	}
 }
 
-// tell drops what does not fit: only people wait for it.
-func (s *Server) tell(m message) {
+// notify drops what does not fit: only people wait for it.
+func (s *Server) notify(m message) {
 	if c := s.seat.Load(); c != nil {
 		select {
 		case c.out <- m:

@@ -99,25 +99,25 @@ func sameKeys(b TrustState, t protocol.TrustStatement) bool {
 
 // reloadTrust makes the keys of the belief those that tasks are judged by.
 func (l *Local) reloadTrust() (err error) {
-	if l.belief, err = LoadTrustState(l.Dir); err != nil {
+	if l.trust, err = LoadTrustState(l.Dir); err != nil {
 		return err
 	}
-	l.Node, l.Journal = l.belief.Node, l.belief.Journal
+	l.Node, l.Journal = l.trust.Node, l.trust.Journal
 	l.Keys = func() map[string][]byte {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.belief.TaskKeys // replaced as a whole, never changed
+		return l.trust.TaskKeys // replaced as a whole, never changed
 	}
 	return nil
 }
 
 // storeReport ties the belief to the first journal.
 func (l *Local) storeReport(j *journal.Journal) error {
-	if l.belief.Node == (ids.Node{}) || j == nil || l.belief.Journal == j.ID() {
+	if l.trust.Node == (ids.Node{}) || j == nil || l.trust.Journal == j.ID() {
 		return nil
 	}
-	l.belief.Journal = j.ID()
-	return l.belief.Save(l.Dir)
+	l.trust.Journal = j.ID()
+	return l.trust.Save(l.Dir)
 }
 
 // BootstrapTrust writes the first belief, and gives up a journal that was lost: an operator
@@ -151,20 +151,20 @@ func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
 func (l *Local) UpdateTrust(ctx context.Context, s protocol.Signed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.belief.Node == (ids.Node{}) {
+	if l.trust.Node == (ids.Node{}) {
 		return nil // whoever shares the process keeps the keys
 	}
-	next, err := l.belief.after(s)
+	next, err := l.trust.after(s)
 	if err != nil {
 		return err
 	}
-	if next.Sequence == l.belief.Sequence {
+	if next.Sequence == l.trust.Sequence {
 		return nil
 	}
 	if err := next.Save(l.Dir); err != nil {
 		return err
 	}
-	l.belief = next
+	l.trust = next
 	l.Log.InfoContext(ctx, "trust statement applied", "sequence", next.Sequence, "task_keys", len(next.TaskKeys))
 	return nil
 }
@@ -173,5 +173,5 @@ func (l *Local) UpdateTrust(ctx context.Context, s protocol.Signed) error {
 func (l *Local) ReleaseKeys() map[string][]byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.belief.ReleaseKeys
+	return l.trust.ReleaseKeys
 }

@@ -17,7 +17,7 @@ type Record struct {
 	Stopped bool `json:"stopped,omitempty"`
 	// Stood means that a provisioning succeeded and no release was admitted since: the home contains the
 	// tenant's data, and a failed repair must not remove it.
-	Stood bool `json:"stood,omitempty"`
+	Provisioned bool `json:"stood,omitempty"`
 	// Write is the number of the write that made this record. The highest number is the age of the journal.
 	Write int64 `json:"write,omitempty"`
 }
@@ -29,7 +29,7 @@ type Entry struct {
 	// Begun lists the steps that the task has begun, each before it acted.
 	Begun  []string         `json:"begun"`
 	Result *protocol.Result `json:"result,omitempty"`
-	Told   bool             `json:"told"` // the control plane has the result
+	Acked  bool             `json:"told"` // the control plane has the result
 }
 
 // Succeeded reports whether the task ended with success.

@@ -36,9 +36,9 @@ type Host struct {
 	// Deny are the networks of the node's own plane: no tenant connects there.
 	Deny []netip.Prefix
 	// Judge corrects the health that the driver tells of its GPUs, where it is set.
-	Judge func(context.Context, []protocol.GPU)
-	Clock clock.Clock
-	Log   *slog.Logger
+	CorrectHealth func(context.Context, []protocol.GPU)
+	Clock         clock.Clock
+	Log           *slog.Logger
 
 	// Held by whoever changes what all tenants share: sshd, nftables, systemd's
 	// units, the file of dirty GPUs.

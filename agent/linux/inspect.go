@@ -17,7 +17,7 @@ import (
 // the slices that systemd has loaded, the rules that the kernel has, who holds a
 // device open.
 func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
-	cards, err := h.board(ctx)
+	cards, err := h.cards(ctx)
 	if err != nil {
 		return s, err
 	}

@@ -38,8 +38,8 @@ type gpuCache struct {
 // gpuFor is how long an answer is used again. Every step looks twice or more.
 const gpuFor = 2 * time.Second
 
-// board lists the GPUs.
-func (h *Host) board(ctx context.Context) ([]card, error) {
+// cards lists the GPUs.
+func (h *Host) cards(ctx context.Context) ([]card, error) {
 	h.gpus.Lock()
 	defer h.gpus.Unlock()
 	if h.gpus.cards != nil && h.Clock.Now().Sub(h.gpus.at) < gpuFor {
@@ -53,8 +53,8 @@ func (h *Host) board(ctx context.Context) ([]card, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.Judge != nil {
-		h.judge(ctx, cards)
+	if h.CorrectHealth != nil {
+		h.correctHealth(ctx, cards)
 	}
 	h.gpus.at, h.gpus.cards = h.Clock.Now(), cards
 	return cards, nil
@@ -76,13 +76,13 @@ func (h *Host) smi(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// judge lets whoever knows more, such as the kernel's log, correct the health.
-func (h *Host) judge(ctx context.Context, cards []card) {
+// correctHealth lets whoever knows more, such as the kernel's log, correct the health.
+func (h *Host) correctHealth(ctx context.Context, cards []card) {
 	gpus := make([]protocol.GPU, len(cards))
 	for i := range cards {
 		gpus[i] = cards[i].GPU
 	}
-	h.Judge(ctx, gpus)
+	h.CorrectHealth(ctx, gpus)
 	for i := range cards {
 		cards[i].Health, cards[i].Reasons = gpus[i].Health, gpus[i].Reasons
 	}
@@ -155,7 +155,7 @@ var gpuUUID = regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 // cardOf finds one GPU.
 func (h *Host) cardOf(ctx context.Context, uuid string) (card, error) {
-	cards, err := h.board(ctx)
+	cards, err := h.cards(ctx)
 	if err != nil {
 		return card{}, err
 	}

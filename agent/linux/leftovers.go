@@ -62,7 +62,7 @@ func (h *Host) PutHome(ctx context.Context, name string, uid int, size int64) er
 	h.shared.Lock()
 	defer h.shared.Unlock()
 	return h.homes().Ensure(ctx, name, uid, size, func(ctx context.Context) (int, error) {
-		cards, err := h.board(ctx)
+		cards, err := h.cards(ctx)
 		return len(cards), err
 	})
 }

@@ -150,7 +150,7 @@ func (h *Host) Shut(ctx context.Context, user string, gpus []string) error {
 	if err != nil {
 		return err
 	}
-	cards, err := h.board(ctx)
+	cards, err := h.cards(ctx)
 	if err != nil {
 		return err
 	}

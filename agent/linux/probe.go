@@ -46,11 +46,6 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []pro
 		return nil, err
 	}
 	defer removeSentinels()
-	address, err := h.sshAddress(ctx, o.User)
-	if err != nil {
-		return nil, err
-	}
-	session := probe.Session{OS: &h.OS, Address: address, Socket: h.SSHD}
 	for _, when := range []string{"", " after daemon-reload"} {
 		if when != "" {
 			if err := h.Reload(ctx); err != nil {
@@ -61,6 +56,11 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []pro
 		if err != nil {
 			return nil, err
 		}
+		address, err := h.sshAddress(ctx, o.User)
+		if err != nil {
+			return nil, err
+		}
+		session := probe.Session{OS: &h.OS, Address: address, Socket: h.SSHD}
 		f, err := session.Run(ctx, o.User, key, a)
 		if err != nil {
 			return nil, err
@@ -99,7 +99,7 @@ func (h *Host) probeSSHD(ctx context.Context, name string) (results []protocol.P
 		{"x11forwarding", "no"},
 		{"permittunnel", "no"},
 	} {
-		results = append(results, protocol.ProbeResult{Name: "sshd:" + want[0], Want: want[1], Got: have[want[0]]})
+		results = append(results, protocol.ProbeResult{Name: "sshd:" + want[0], Expected: want[1], Got: have[want[0]]})
 	}
 	return results, nil
 }
@@ -159,7 +159,7 @@ func (h *Host) sentinels() (files []string, remove func(), err error) {
 // attempts lists what to try, and what must come of it by name of the attempt.
 func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []string) (a probe.Attempts, want map[string]string, err error) {
 	want = map[string]string{}
-	cards, err := h.board(ctx)
+	cards, err := h.cards(ctx)
 	if err != nil {
 		return a, nil, err
 	}
@@ -202,7 +202,7 @@ func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []strin
 		a.Sockets, want["socket:"+HelperSocket] = []string{HelperSocket}, "EACCES"
 	}
 	const metadata = "169.254.169.254:80"
-	a.Dials, want["dial:"+metadata] = []string{metadata}, probe.Refused
+	a.Dials, want["dial:"+metadata] = []string{metadata}, probe.Unreachable
 	return a, want, nil
 }
 

@@ -137,7 +137,7 @@ func TestProvision(t *testing.T) { //nolint:paralleltest // one host
 	o := order(t, h, 1)
 	proof, err := carry(t.Context(), h, protocol.ProvisionUser, o)
 	for _, p := range proof.Probes {
-		t.Logf("%-60s want %-12s got %s", p.Name, p.Want, p.Got)
+		t.Logf("%-60s want %-12s got %s", p.Name, p.Expected, p.Got)
 	}
 	if err != nil {
 		t.Fatal(err)

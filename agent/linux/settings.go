@@ -16,7 +16,7 @@ import (
 type setting struct {
 	name, text string
 	mode       os.FileMode
-	once       bool // only where there is none: an owner's own is as good
+	ifMissing  bool // only where there is none: an owner's own is as good
 }
 
 const scriptMode = 0o755
@@ -27,8 +27,8 @@ func settingFiles() []setting {
 		{name: "/etc/security/namespace.d/gpuaas.init", text: namespaceInit, mode: scriptMode},
 		{name: "/etc/systemd/logind.conf.d/50-gpuaas.conf", text: logindConf, mode: hostos.ConfigMode},
 		{name: "/etc/polkit-1/rules.d/00-gpuaas.rules", text: polkitRules, mode: hostos.ConfigMode},
-		{name: "/etc/cron.allow", text: "root\n", mode: hostos.ConfigMode, once: true},
-		{name: "/etc/at.allow", text: "root\n", mode: hostos.ConfigMode, once: true},
+		{name: "/etc/cron.allow", text: "root\n", mode: hostos.ConfigMode, ifMissing: true},
+		{name: "/etc/at.allow", text: "root\n", mode: hostos.ConfigMode, ifMissing: true},
 	}
 }
 
@@ -69,7 +69,7 @@ func (h *Host) offSettings() (found []string) {
 		found = append(found, fmt.Sprintf("settings: "+format+", expected so", args...))
 	}
 	for _, s := range append(settingFiles(), setting{name: SSHDFile, text: sshdConf, mode: hostos.ConfigMode}) {
-		if s.once && h.Exists(s.name) {
+		if s.ifMissing && h.Exists(s.name) {
 			continue
 		}
 		if !h.Holds(s.name, []byte(s.text), s.mode, 0) {
@@ -105,7 +105,7 @@ func (h *Host) PutSettings(ctx context.Context) error {
 	}
 	changed := map[string]bool{}
 	for _, s := range settingFiles() {
-		if s.once && h.Exists(s.name) {
+		if s.ifMissing && h.Exists(s.name) {
 			continue
 		}
 		did, err := h.Put(s.name, []byte(s.text), s.mode, 0)

@@ -123,7 +123,7 @@ func (h *Host) dropOthers(uid int) error {
 }
 
 func (h *Host) sliceText(ctx context.Context, s step.Slice) (string, error) {
-	cards, err := h.board(ctx)
+	cards, err := h.cards(ctx)
 	if err != nil {
 		return "", err
 	}

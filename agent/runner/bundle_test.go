@@ -137,7 +137,7 @@ func (b *bundle) sign(e protocol.Envelope) protocol.Signed {
 // do brings a task, waits for its end and returns the result.
 func (b *bundle) do(e protocol.Envelope) *protocol.Result {
 	b.t.Helper()
-	if a := b.Receive(b.sign(e)); a.Refusal != nil || a.Reply != nil {
+	if a := b.Receive(b.sign(e)); a.Rejection != nil || a.Reply != nil {
 		b.t.Fatalf("%s at fence %d: %+v", e.Type, e.Fence, a)
 	}
 	return b.resultOf(e)

@@ -99,7 +99,7 @@ func (r *Runner) finish(e protocol.Envelope, result *protocol.Result) error {
 	failpoint.Hit("agent.task.before_result")
 	return r.revise(e, func(record *journal.Record) {
 		record.Last().Result = result
-		record.Stood = record.Stood || e.Type.Effect() == protocol.Provisions && result.Outcome == protocol.Succeeded
+		record.Provisioned = record.Provisioned || e.Type.Effect() == protocol.Provisions && result.Outcome == protocol.Succeeded
 	})
 }
 
@@ -163,7 +163,7 @@ func (r *Runner) PendingResults() (results []*protocol.Result) {
 	}
 	for _, record := range r.Journal.All() {
 		for _, t := range record.Tasks {
-			if t.Result != nil && !t.Told {
+			if t.Result != nil && !t.Acked {
 				results = append(results, t.Result)
 			}
 		}
@@ -180,9 +180,9 @@ func (r *Runner) AckResult(id ids.Allocation, task ids.Task) error {
 		return nil
 	}
 	i := record.Find(task)
-	if i < 0 || record.Tasks[i].Told {
+	if i < 0 || record.Tasks[i].Acked {
 		return nil
 	}
-	record.Tasks[i].Told = true
+	record.Tasks[i].Acked = true
 	return r.Journal.Put(record)
 }

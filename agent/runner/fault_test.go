@@ -95,8 +95,8 @@ func faulty(t *testing.T, kind protocol.Type, step, what string) {
 		fence = 2
 		e = b.revoke(id, fence, b.gpus[0])
 	}
-	if a := b.Receive(b.sign(e)); a.Refusal != nil {
-		t.Fatal(a.Refusal)
+	if a := b.Receive(b.sign(e)); a.Rejection != nil {
+		t.Fatal(a.Rejection)
 	}
 	switch what {
 	case "error", "hang":

@@ -65,15 +65,15 @@ func TestTasksAboutTheNode(t *testing.T) {
 
 	id := ids.New[ids.Allocation]()
 	b.do(b.provision(id, 1, b.gpus[0]))
-	if a := b.Receive(b.sign(b.reset(1, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
+	if a := b.Receive(b.sign(b.reset(1, b.gpus[0]))); protocol.CodeOf(a.Rejection) != protocol.SlotBusy {
 		t.Errorf("a tenant's GPU: %+v", a)
 	}
 	first := b.reset(5, b.gpus[1])
-	if a := b.Receive(b.sign(first)); a.Refusal != nil {
-		t.Fatal(a.Refusal)
+	if a := b.Receive(b.sign(first)); a.Rejection != nil {
+		t.Fatal(a.Rejection)
 	}
 	<-d.begun
-	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
+	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[1]))); protocol.CodeOf(a.Rejection) != protocol.SlotBusy {
 		t.Errorf("handed out while it is reset: %+v", a)
 	}
 	if seen := b.seen(ids.Allocation{}); seen.Phase != "" {
@@ -97,11 +97,11 @@ func TestTasksAboutTheNode(t *testing.T) {
 	if a := b.Receive(b.sign(first)); a.Reply == nil || d.calls.Load() != 1 {
 		t.Errorf("again: %+v", a)
 	}
-	if a := b.Receive(b.sign(b.reset(4, b.gpus[1]))); protocol.CodeOf(a.Refusal) != protocol.StaleFence {
+	if a := b.Receive(b.sign(b.reset(4, b.gpus[1]))); protocol.CodeOf(a.Rejection) != protocol.StaleFence {
 		t.Errorf("an older fence: %+v", a)
 	}
 	update := b.envelope(ids.Allocation{}, 9, protocol.AgentUpdate, protocol.AgentUpdateParams{Version: "1", Digest: digestOfNothing, Size: 1}, nil)
-	if a := b.Receive(b.sign(update)); protocol.CodeOf(a.Refusal) != protocol.TypeUnknown {
+	if a := b.Receive(b.sign(update)); protocol.CodeOf(a.Rejection) != protocol.TypeUnknown {
 		t.Errorf("without an updater: %+v", a)
 	}
 }
@@ -118,15 +118,15 @@ func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	answered := make(chan *protocol.Result, 2)
 	b.Probe = func(_ context.Context, r *protocol.Result) { answered <- r }
 	first := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{Level: 1}, nil)
-	if a := b.Receive(b.sign(first)); a.Refusal != nil {
-		t.Fatal(a.Refusal)
+	if a := b.Receive(b.sign(first)); a.Rejection != nil {
+		t.Fatal(a.Rejection)
 	}
 	<-d.begun
 	if a := b.Receive(b.sign(first)); !a.InHand {
 		t.Errorf("%+v", a)
 	}
 	other := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{}, nil)
-	if a := b.Receive(b.sign(other)); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
+	if a := b.Receive(b.sign(other)); protocol.CodeOf(a.Rejection) != protocol.SlotBusy {
 		t.Errorf("beside another: %+v", a)
 	}
 	close(d.leave)
@@ -134,7 +134,7 @@ func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	if r := <-answered; r.Task != first.Task || json.Unmarshal(r.Answer, &answer) != nil || answer.Level != 1 || len(answer.Health) != 1 {
 		t.Errorf("%+v %s", r, r.Answer)
 	}
-	if a := b.Receive(b.sign(first)); protocol.CodeOf(a.Refusal) != protocol.Replayed || len(d.begun) > 0 {
+	if a := b.Receive(b.sign(first)); protocol.CodeOf(a.Rejection) != protocol.Replayed || len(d.begun) > 0 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -148,7 +148,7 @@ func TestRotation(t *testing.T) {
 	rotate := func(fence int64, keys ...string) protocol.Envelope {
 		return b.envelope(id, fence, protocol.RotateKeys, protocol.RotateKeysParams{User: "t-1", UID: 200001, PublicKeys: keys, GPUs: b.gpus[:1]}, b.gpus[:1])
 	}
-	if a := b.Receive(b.sign(rotate(1, otherKey))); protocol.CodeOf(a.Refusal) != protocol.ParamsInvalid {
+	if a := b.Receive(b.sign(rotate(1, otherKey))); protocol.CodeOf(a.Rejection) != protocol.ParamsInvalid {
 		t.Errorf("of nobody: %+v", a)
 	}
 	b.do(b.provision(id, 1, b.gpus[0]))

@@ -105,7 +105,7 @@ func (r *Runner) DeleteOldRecords() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Journal.Delete(r.Clock.Now().Add(-recordLifetime), func(record journal.Record) bool {
-		told := !slices.ContainsFunc(record.Tasks, func(t journal.Entry) bool { return !t.Told })
+		told := !slices.ContainsFunc(record.Tasks, func(t journal.Entry) bool { return !t.Acked })
 		return record.Released() && told
 	})
 }

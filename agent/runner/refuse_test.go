@@ -34,7 +34,7 @@ func TestINV42FlippedBits(t *testing.T) {
 	for _, part := range [][]byte{signed.Body, signed.Signature} {
 		for i := range len(part) * 8 {
 			part[i/8] ^= 1 << (i % 8)
-			if a := b.Receive(signed); protocol.CodeOf(a.Refusal) != protocol.SignatureInvalid || a.Reply != nil {
+			if a := b.Receive(signed); protocol.CodeOf(a.Rejection) != protocol.SignatureInvalid || a.Reply != nil {
 				t.Fatalf("bit %d: %+v", i, a)
 			}
 			part[i/8] ^= 1 << (i % 8)
@@ -131,8 +131,8 @@ func TestINV42RefusedWithACode(t *testing.T) {
 			b := setup(t)
 			before := b.world().Version
 			a := b.Receive(c.sign(b, b.provision(ids.New[ids.Allocation](), 1, b.gpus[0])))
-			if protocol.CodeOf(a.Refusal) != c.code {
-				t.Errorf("%v", a.Refusal)
+			if protocol.CodeOf(a.Rejection) != c.code {
+				t.Errorf("%v", a.Rejection)
 			}
 			// What could not be believed has no task to answer.
 			if a.Reply != nil && (a.Reply.Outcome != protocol.Refused || a.Reply.Code != c.code) {
@@ -157,7 +157,7 @@ func TestINV43ReplaysAreAnsweredNotExecuted(t *testing.T) {
 	before := b.world().Version
 	for range 2 {
 		a := b.Receive(b.sign(first))
-		if a.Refusal != nil || a.Reply == nil || a.Reply.Task != first.Task || a.Reply.Outcome != protocol.Succeeded {
+		if a.Rejection != nil || a.Reply == nil || a.Reply.Task != first.Task || a.Reply.Outcome != protocol.Succeeded {
 			t.Errorf("%+v", a)
 		}
 		b.now = b.now.Add(time.Hour) // long expired, and still answered
@@ -197,12 +197,12 @@ func TestINV45FencesHold(t *testing.T) {
 		"equal fence, lower attempt": {late, protocol.Replayed},
 	} {
 		a := b.Receive(b.sign(c.task))
-		if protocol.CodeOf(a.Refusal) != c.code || a.Reply == nil || a.Reply.Code != c.code {
+		if protocol.CodeOf(a.Rejection) != c.code || a.Reply == nil || a.Reply.Code != c.code {
 			t.Errorf("%s: %+v", rule, a)
 		}
 	}
 	b.restart()
-	if a := b.Receive(b.sign(b.provision(id, 5, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.StaleFence {
+	if a := b.Receive(b.sign(b.provision(id, 5, b.gpus[0]))); protocol.CodeOf(a.Rejection) != protocol.StaleFence {
 		t.Errorf("after a restart: %+v", a)
 	}
 	if b.world().Version != before {
@@ -217,11 +217,11 @@ func TestALostJournalRefuses(t *testing.T) {
 	b.Journal = nil
 	before := b.world().Version
 	a := b.Receive(b.sign(b.revoke(ids.New[ids.Allocation](), 1, b.gpus[0])))
-	if protocol.CodeOf(a.Refusal) != protocol.JournalLost || b.world().Version != before {
+	if protocol.CodeOf(a.Rejection) != protocol.JournalLost || b.world().Version != before {
 		t.Errorf("%+v", a)
 	}
 	probe := b.envelope(ids.Allocation{}, 0, protocol.Probe, protocol.ProbeParams{}, nil)
-	if a := b.Receive(b.sign(probe)); a.Refusal != nil {
+	if a := b.Receive(b.sign(probe)); a.Rejection != nil {
 		t.Errorf("probe: %+v", a)
 	}
 }
@@ -233,14 +233,14 @@ func TestSlotsMustBeFree(t *testing.T) {
 	b := setup(t)
 	first, second := ids.New[ids.Allocation](), ids.New[ids.Allocation]()
 	b.do(b.provision(first, 1, b.gpus[0]))
-	if a := b.Receive(b.sign(b.provision(second, 1, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.SlotBusy {
+	if a := b.Receive(b.sign(b.provision(second, 1, b.gpus[0]))); protocol.CodeOf(a.Rejection) != protocol.SlotBusy {
 		t.Errorf("busy: %+v", a)
 	}
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"scrub": "read back differs"} })
 	if r := b.do(b.revoke(first, 2, b.gpus[0])); r.Code != protocol.ScrubFailed || r.Step != "scrub_after" {
 		t.Errorf("%+v", r)
 	}
-	if a := b.Receive(b.sign(b.provision(second, 1, b.gpus[0]))); protocol.CodeOf(a.Refusal) != protocol.SlotDirty {
+	if a := b.Receive(b.sign(b.provision(second, 1, b.gpus[0]))); protocol.CodeOf(a.Rejection) != protocol.SlotDirty {
 		t.Errorf("dirty: %+v", a)
 	}
 	b.edit(func(h *sim.Host) { h.Fails = nil })

@@ -41,7 +41,7 @@ func TestINV42AThousandEnvelopes(t *testing.T) {
 	r := rand.New(rand.NewPCG(42, 42))
 	refused := func(what string, s protocol.Signed) {
 		t.Helper()
-		if a := b.Receive(s); a.Refusal == nil || a.Reply != nil || a.InHand {
+		if a := b.Receive(s); a.Rejection == nil || a.Reply != nil || a.InHand {
 			t.Fatalf("%s: %+v", what, a)
 		}
 	}
@@ -112,7 +112,7 @@ func TestINV43ReplayAfterAKill(t *testing.T) {
 	before := b.world().Version
 	for range 2 {
 		for _, s := range tasks {
-			if a := b.Receive(s); a.InHand || a.Refusal == nil && a.Reply == nil {
+			if a := b.Receive(s); a.InHand || a.Rejection == nil && a.Reply == nil {
 				t.Errorf("%+v", a)
 			}
 		}
@@ -161,7 +161,7 @@ func TestINV43AnOldDiskImage(t *testing.T) {
 		b.start(b.Node, b.Host)
 		before := b.world().Version
 		for _, s := range tasks {
-			if a := b.Receive(s); protocol.CodeOf(a.Refusal) != want {
+			if a := b.Receive(s); protocol.CodeOf(a.Rejection) != want {
 				t.Errorf("%s: %+v", rule, a)
 			}
 		}

@@ -65,7 +65,7 @@ type Answer struct {
 	// Reply goes back at once: a refusal, or the result that the journal holds.
 	Reply *protocol.Result
 	// Refusal says why the task was not acted on.
-	Refusal error
+	Rejection error
 	// InHand means that the same task is being worked on already.
 	InHand bool
 }
@@ -94,16 +94,16 @@ func (r *Runner) Wait() { r.workers.Wait() }
 func (r *Runner) Receive(s protocol.Signed) Answer {
 	e, err := protocol.Open(s, r.Keys())
 	if err != nil {
-		return Answer{Refusal: err}
+		return Answer{Rejection: err}
 	}
 	if e.Node != r.Node {
 		// Not answered either: the result would go to somebody else's task.
-		return Answer{Refusal: protocol.Reject(protocol.Misaddressed, "the task is for node %s", e.Node)}
+		return Answer{Rejection: protocol.Reject(protocol.Misaddressed, "the task is for node %s", e.Node)}
 	}
 	a, err := r.admit(e, digestOf(s.Body))
 	a.Task = e.Task
 	if err != nil {
-		a.Refusal, a.Reply = err, r.rejectedResult(e, err)
+		a.Rejection, a.Reply = err, r.rejectedResult(e, err)
 	}
 	return a
 }
@@ -177,16 +177,16 @@ func (r *Runner) accept(record journal.Record, e protocol.Envelope, digest strin
 	// What has expired cannot come again; what has not is answered from here.
 	needed := neededBy(record, e)
 	record.Tasks = slices.DeleteFunc(record.Tasks, func(t journal.Entry) bool {
-		return t.Result != nil && t.Told && t.Envelope.ExpiresAt.Before(now) && t.Envelope.Task != needed
+		return t.Result != nil && t.Acked && t.Envelope.ExpiresAt.Before(now) && t.Envelope.Task != needed
 	})
 	for i := range record.Tasks {
 		if t := &record.Tasks[i]; t.Result == nil {
 			t.Result = r.result(t.Envelope, protocol.Failed, protocol.StaleFence, "overtaken by a newer task")
-			t.Told = true // the control plane overtook it and will not take a result
+			t.Acked = true // the control plane overtook it and will not take a result
 		}
 	}
 	record.Tasks = append(record.Tasks, journal.Entry{Envelope: e, Digest: digest})
-	record.Stood = record.Stood && e.Type.Effect() != protocol.Releases
+	record.Provisioned = record.Provisioned && e.Type.Effect() != protocol.Releases
 
 	failpoint.Hit("agent.task.before_journal")
 	if err := r.Journal.Put(record); err != nil {

@@ -170,8 +170,8 @@ func TestARevokeOvertakesAHangingProvision(t *testing.T) {
 	id := ids.New[ids.Allocation]()
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"grant": "hang"} })
 	stuck := b.provision(id, 1, b.gpus[0])
-	if a := b.Receive(b.sign(stuck)); a.Refusal != nil {
-		t.Fatal(a.Refusal)
+	if a := b.Receive(b.sign(stuck)); a.Rejection != nil {
+		t.Fatal(a.Rejection)
 	}
 	if a := b.Receive(b.sign(stuck)); !a.InHand {
 		t.Errorf("%+v", a)
@@ -180,8 +180,8 @@ func TestARevokeOvertakesAHangingProvision(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	revoke := b.revoke(id, 2, b.gpus[0])
-	if a := b.Receive(b.sign(revoke)); a.Refusal != nil {
-		t.Fatal(a.Refusal)
+	if a := b.Receive(b.sign(revoke)); a.Rejection != nil {
+		t.Fatal(a.Rejection)
 	}
 	b.edit(func(h *sim.Host) { h.Fails = nil })
 	if r := b.resultOf(revoke); r.Outcome != protocol.Succeeded {
@@ -202,8 +202,8 @@ func TestSlotsWorkInParallel(t *testing.T) {
 	b := setup(t)
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"scrub": "hang"}; h.GPUs[0].Dirty = true })
 	dirty, clean := b.world().GPUs[0].UUID, b.world().GPUs[1].UUID
-	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, dirty))); a.Refusal != nil {
-		t.Fatal(a.Refusal)
+	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, dirty))); a.Rejection != nil {
+		t.Fatal(a.Rejection)
 	}
 	other := ids.New[ids.Allocation]()
 	e := b.envelope(other, 1, protocol.ProvisionUser, protocol.ProvisionUserParams{User: "t-2", UID: 200002, PublicKeys: []string{}, GPUs: []string{clean}}, []string{clean})
@@ -221,8 +221,8 @@ func TestINV47ARestartResumes(t *testing.T) {
 		id := ids.New[ids.Allocation]()
 		b.edit(func(h *sim.Host) { h.Fails = map[string]string{operation: "hang"} })
 		e := b.provision(id, 1, b.gpus[0])
-		if a := b.Receive(b.sign(e)); a.Refusal != nil {
-			t.Fatal(a.Refusal)
+		if a := b.Receive(b.sign(e)); a.Rejection != nil {
+			t.Fatal(a.Rejection)
 		}
 		b.restart()
 		if _, ok := b.Journal.Get(id); !ok {
@@ -244,8 +244,8 @@ func TestExpiredWhileInterrupted(t *testing.T) {
 	id := ids.New[ids.Allocation]()
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"keys": "hang"} })
 	e := b.provision(id, 1, b.gpus[0])
-	if a := b.Receive(b.sign(e)); a.Refusal != nil {
-		t.Fatal(a.Refusal)
+	if a := b.Receive(b.sign(e)); a.Rejection != nil {
+		t.Fatal(a.Rejection)
 	}
 	// The step before has acted when this one hangs.
 	b.until("login_keys", func() bool { return b.seen(id).Step == "login_keys" })

@@ -15,13 +15,13 @@ func Evict() Step {
 	return Step{
 		Name: "evict", Within: quick, Code: protocol.StepFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return look(ctx, h, func(s State) bool { return len(strangers(s, o)) == 0 })
+			return observe(ctx, h, func(s State) bool { return len(strangers(s, o)) == 0 })
 		},
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
 			return killAll(ctx, h, func(s State) []Process { return strangers(s, o) })
 		},
 		Verify: func(ctx context.Context, h Host, o protocol.Order) error {
-			return clean(look(ctx, h, func(s State) []string { return describe(strangers(s, o)) }))
+			return clean(observe(ctx, h, func(s State) []string { return describe(strangers(s, o)) }))
 		},
 	}
 }
@@ -29,7 +29,7 @@ func Evict() Step {
 // EndSessions ends everything of the tenant's uid, wherever it runs: detached, in
 // another session, on no GPU at all.
 func EndSessions() Step {
-	_, verify := absent(func(s State, o protocol.Order) []string { return describe(s.of(o.UID)) })
+	_, verify := absent(func(s State, o protocol.Order) []string { return describe(s.processesOf(o.UID)) })
 	return Step{
 		Name: "end_sessions", Within: fair, Code: protocol.StepFailed, Verify: verify,
 		// Nobody runs now, and cron starts the next thing on the minute: always done.
@@ -44,7 +44,7 @@ const rounds = 5
 
 func killAll(ctx context.Context, h Host, which func(State) []Process) error {
 	for range rounds {
-		victims, err := look(ctx, h, which)
+		victims, err := observe(ctx, h, which)
 		if err != nil || len(victims) == 0 {
 			return err
 		}

@@ -14,7 +14,7 @@ func Scan() Step {
 	return Step{
 		Name: "scan", Within: thorough, Code: protocol.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return true, clean(look(ctx, h, func(s State) []string { return Remaining(s, o) }))
+			return true, clean(observe(ctx, h, func(s State) []string { return Remaining(s, o) }))
 		},
 		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
 			found, err := h.Scan(ctx, o.User, o.UID, o.GPUs)

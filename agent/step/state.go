@@ -97,7 +97,7 @@ func (s State) on(gpus []string) (found []Process) {
 	return found
 }
 
-func (s State) of(uid int) (found []Process) {
+func (s State) processesOf(uid int) (found []Process) {
 	for _, p := range s.Processes {
 		if p.UID == uid {
 			found = append(found, p)

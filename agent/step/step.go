@@ -31,8 +31,8 @@ type Step struct {
 	Undo  func(context.Context, Host, protocol.Order) error
 }
 
-// look is Look for a step that wants one answer from it.
-func look[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
+// observe is Look for a step that wants one answer from it.
+func observe[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
 	s, err := h.Inspect(ctx)
 	if err != nil {
 		var zero T
@@ -44,10 +44,10 @@ func look[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
 // absent is a check, and a verification, that nothing is found.
 func absent(ask func(State, protocol.Order) []string) (check func(context.Context, Host, protocol.Order) (bool, error), verify func(context.Context, Host, protocol.Order) error) {
 	check = func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-		return look(ctx, h, func(s State) bool { return len(ask(s, o)) == 0 })
+		return observe(ctx, h, func(s State) bool { return len(ask(s, o)) == 0 })
 	}
 	verify = func(ctx context.Context, h Host, o protocol.Order) error {
-		return clean(look(ctx, h, func(s State) []string { return ask(s, o) }))
+		return clean(observe(ctx, h, func(s State) []string { return ask(s, o) }))
 	}
 	return check, verify
 }

@@ -14,7 +14,7 @@ func VerifyInside() Step {
 	return Step{
 		Name: "verify_inside", Within: fair, Code: protocol.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return true, clean(look(ctx, h, func(s State) []string { return Differences(s, o) }))
+			return true, clean(observe(ctx, h, func(s State) []string { return Differences(s, o) }))
 		},
 		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
 			probes, err := h.ProbeInside(ctx, o)
@@ -24,7 +24,7 @@ func VerifyInside() Step {
 			p.Probes = append(p.Probes, probes...)
 			for _, probe := range probes {
 				if !probe.Held() {
-					return fmt.Errorf("inside the session of %s, %s: %s, want %s", o.User, probe.Name, probe.Got, probe.Want)
+					return fmt.Errorf("inside the session of %s, %s: %s, want %s", o.User, probe.Name, probe.Got, probe.Expected)
 				}
 			}
 			p.Checks = append(p.Checks, ProvisionChecks()...)

@@ -25,11 +25,11 @@ type tool struct {
 	resets    []string
 }
 
-func (d *tool) See(context.Context) (gpu.Seen, error) {
+func (d *tool) See(context.Context) (gpu.Reading, error) {
 	if d.err != nil {
-		return gpu.Seen{}, d.err
+		return gpu.Reading{}, d.err
 	}
-	return gpu.Seen{
+	return gpu.Reading{
 		Inventory: protocol.Inventory{GPUs: []protocol.GPU{{UUID: gpuA, PCI: "0000:1b:00.0", MemoryMiB: 1, Processes: d.processes, Health: protocol.Healthy}}},
 		Cards:     []protocol.Card{{UUID: gpuA, PCI: "0000:1b:00.0", Minor: 0}},
 		Health:    []protocol.HealthReport{{Source: "driver", Target: gpuA, Level: protocol.Healthy}},

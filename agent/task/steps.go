@@ -142,7 +142,7 @@ func undo(ctx context.Context, x *Execution) {
 	x.At("unwind", undoWithin)
 	record := x.Record()
 	order, err := x.order()
-	if err != nil || len(record.Tasks) == 0 || record.Stood || record.Last().Envelope.Task != x.Envelope.Task {
+	if err != nil || len(record.Tasks) == 0 || record.Provisioned || record.Last().Envelope.Task != x.Envelope.Task {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoWithin)

@@ -17,5 +17,5 @@ func (u *Updater) Floor() string {
 	if err != nil {
 		return err.Error()
 	}
-	return m.Floor
+	return m.Minimum
 }

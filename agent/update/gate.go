@@ -35,7 +35,7 @@ func (u *Updater) Heard(ctx context.Context, sender string) error {
 	if err != nil || a.Phase != trying || at != a.To || u.Slot != a.To || sender != a.Version {
 		return err
 	}
-	a.Phase, m.Floor = healthy, protocol.Higher(m.Floor, a.Minimum)
+	a.Phase, m.Minimum = healthy, protocol.Higher(m.Minimum, a.Minimum)
 	if err := u.storeState(m); err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (u *Updater) finish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.untrying = true
-	if u.settled != nil {
-		close(u.settled)
-		u.settled = nil
+	if u.ended != nil {
+		close(u.ended)
+		u.ended = nil
 	}
 }

@@ -19,8 +19,8 @@ import (
 type memory struct {
 	// Floor is the lowest version that this host may become. It only rises, with
 	// each build that proved healthy.
-	Floor string   `json:"floor"`
-	Last  *attempt `json:"last,omitempty"`
+	Minimum string   `json:"floor"`
+	Last    *attempt `json:"last,omitempty"`
 }
 
 // attempt is one try to become another build.

@@ -67,7 +67,7 @@ type Updater struct {
 	Log      *slog.Logger
 
 	mu       sync.Mutex
-	settled  chan struct{} // closed when the attempt that is tried ends here
+	ended    chan struct{} // closed when the attempt that is tried ends here
 	reached  func(point string)
 	untrying bool // nothing is tried: reports need not look
 }
@@ -108,7 +108,7 @@ func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 	case last != nil && o.Fence < last.Fence:
 		return nil, protocol.Reject(protocol.StaleFence, "fence %d was overtaken by %d", o.Fence, last.Fence)
 	}
-	release, err := u.evaluate(o.Params, m.Floor)
+	release, err := u.evaluate(o.Params, m.Minimum)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 
 // already notes that nothing had to be done.
 func (u *Updater) already(m memory, a *attempt) error {
-	a.Phase, m.Last, m.Floor = healthy, a, protocol.Higher(m.Floor, a.Minimum)
+	a.Phase, m.Last, m.Minimum = healthy, a, protocol.Higher(m.Minimum, a.Minimum)
 	return u.storeState(m)
 }
 
@@ -218,10 +218,10 @@ func (u *Updater) awaited() <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.untrying = false
-	if u.settled == nil {
-		u.settled = make(chan struct{})
+	if u.ended == nil {
+		u.ended = make(chan struct{})
 	}
-	return u.settled
+	return u.ended
 }
 
 // at is a moment at which a crash matters.

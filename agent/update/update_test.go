@@ -133,7 +133,7 @@ func TestINV49Refused(t *testing.T) {
 		order func(*host) update.Order
 		code  protocol.RejectReason
 	}{
-		"below the floor": {func(h *host) update.Order { return h.release("v0.9.0", "") }, protocol.DowngradeRefused},
+		"below the floor": {func(h *host) update.Order { return h.release("v0.9.0", "") }, protocol.DowngradeRejected},
 		"expired": {func(h *host) update.Order {
 			o := h.release("v1.2.0", "")
 			h.now = noon.Add(time.Hour)

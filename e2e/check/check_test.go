@@ -54,7 +54,7 @@ func TestHostsReadsWhatAnAgentWrites(t *testing.T) {
 		entry journal.Entry
 		found int
 	}{
-		"a release that was proved and told": {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}, Told: true}, 0},
+		"a release that was proved and told": {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}, Acked: true}, 0},
 		"a release that was not told":        {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}}, 1},
 		"a release that has not ended":       {journal.Entry{Envelope: release}, 1},
 	} {

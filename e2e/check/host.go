@@ -34,12 +34,12 @@ func Hosts(agents string, live []string) (found []Finding, err error) {
 		}
 		for _, r := range records {
 			last := r.Last()
-			if r.Released() && last.Told || last.Envelope.Type == protocol.ProvisionUser && last.Told && allowed[userOf(last.Envelope)] {
+			if r.Released() && last.Acked || last.Envelope.Type == protocol.ProvisionUser && last.Acked && allowed[userOf(last.Envelope)] {
 				continue
 			}
 			found = append(found, Finding{
 				"INV-47 every task ended and was told",
-				fmt.Sprintf("%s: %s of %s, result %+v, told %v", h.Hostname, last.Envelope.Type, r.Allocation, last.Result, last.Told),
+				fmt.Sprintf("%s: %s of %s, result %+v, told %v", h.Hostname, last.Envelope.Type, r.Allocation, last.Result, last.Acked),
 			})
 		}
 	}

@@ -235,7 +235,7 @@ func TestNotForSale(t *testing.T) {
 		"another SKU": {func(b *bundle, id ids.Node) { b.declare(id, "n", func(n *desired.Node) { n.SKU = "a100" }) }},
 		"cannot provision": {func(b *bundle, id ids.Node) {
 			r := report("n")
-			r.Refuses = []protocol.Type{protocol.ProvisionUser}
+			r.Unsupported = []protocol.Type{protocol.ProvisionUser}
 			b.seen(id, r)
 		}},
 		"sick": {func(b *bundle, id ids.Node) { b.seen(id, sick(sick(report("n"), 0), 1)) }},

@@ -33,7 +33,7 @@ func (s *Service) ApplyReport(ctx context.Context, tx pgx.Tx, id ids.Node, r pro
 	changed, accept := k.compare(r)
 	v := k.classify(&r, s.rules(k.SKU).Action)
 	lifecycle := "active"
-	if slices.Contains(r.Refuses, protocol.ProvisionUser) {
+	if slices.Contains(r.Unsupported, protocol.ProvisionUser) {
 		// It may be looked at, but what it cannot hand out it must not sell.
 		lifecycle = "enrolled"
 		v.Message = cmp.Or(v.Message, "its agent cannot run allocations")

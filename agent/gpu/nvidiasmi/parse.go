@@ -191,7 +191,7 @@ func (dev device) gpu(index int) (protocol.GPU, error) {
 			g.Processes++
 		}
 	}
-	dev.judge(&g)
+	dev.lowerHealth(&g)
 	return g, nil
 }
 

@@ -43,14 +43,14 @@ func (t *Tool) Inventory(ctx context.Context) (protocol.Inventory, error) {
 }
 
 // See asks the tool for all that it knows.
-func (t *Tool) See(ctx context.Context) (gpu.Seen, error) {
+func (t *Tool) See(ctx context.Context) (gpu.Reading, error) {
 	out, err := t.run(ctx, "-q", "-x")
 	if err != nil {
-		return gpu.Seen{}, err
+		return gpu.Reading{}, err
 	}
 	seen, err := Read(bytes.NewReader(out))
 	if err != nil {
-		return gpu.Seen{}, err
+		return gpu.Reading{}, err
 	}
 	// Boards without NVLink, and old tools, fail here: that is no fault.
 	if out, err := t.run(ctx, "nvlink", "-s"); err == nil {
@@ -72,7 +72,7 @@ func (t *Tool) See(ctx context.Context) (gpu.Seen, error) {
 	}
 	seen.Hostname, err = os.Hostname()
 	if err != nil {
-		return gpu.Seen{}, fmt.Errorf("reading host name: %w", err)
+		return gpu.Reading{}, fmt.Errorf("reading host name: %w", err)
 	}
 	return seen, nil
 }
@@ -132,16 +132,16 @@ var (
 // capped keeps maxOutput bytes and fails the writer afterwards, which ends the
 // child by SIGPIPE.
 type capped struct {
-	kept bytes.Buffer
-	full bool
+	output bytes.Buffer
+	full   bool
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	if c.kept.Len()+len(p) > maxOutput {
+	if c.output.Len()+len(p) > maxOutput {
 		c.full = true
 		return 0, errFull
 	}
-	return c.kept.Write(p)
+	return c.output.Write(p)
 }
 
 func (c *capped) result(run, late error, limit time.Duration) ([]byte, error) {
@@ -152,10 +152,10 @@ func (c *capped) result(run, late error, limit time.Duration) ([]byte, error) {
 		return nil, fmt.Errorf("nvidia-smi did not respond in %s: %w", limit, late)
 	case run != nil:
 		return nil, fmt.Errorf("running nvidia-smi: %w", run)
-	case c.kept.Len() == 0:
+	case c.output.Len() == 0:
 		return nil, errNoOutput
 	}
-	return c.kept.Bytes(), nil
+	return c.output.Bytes(), nil
 }
 
 // Reset resets one device. The tool refuses where anything uses it, and on boards

@@ -8,4 +8,4 @@ import "github.com/gpuaas/gpuaas/agent/gpu"
 const Built = false
 
 // See reads all devices.
-func See() (gpu.Seen, error) { return gpu.Seen{}, ErrAbsent }
+func See() (gpu.Reading, error) { return gpu.Reading{}, ErrAbsent }

@@ -25,10 +25,10 @@ import (
 type Driver struct {
 	path string
 
-	mu    sync.Mutex
-	known protocol.Inventory // of version, so that an idle host costs no parsing
-	at    int64
-	seen  gpu.Seen // of version
+	mu      sync.Mutex
+	cached  protocol.Inventory // of version, so that an idle host costs no parsing
+	at      int64
+	reading gpu.Reading // of version
 }
 
 // Open returns the driver of the host in stateDir, and makes the host when it is
@@ -116,7 +116,7 @@ func (d *Driver) inventory(h *Host) (protocol.Inventory, error) {
 		}
 	}
 	protocol.SortHealth(seen.Health)
-	d.known, d.at, d.seen = inventory, h.Version, seen
+	d.cached, d.at, d.reading = inventory, h.Version, seen
 	return d.copy(), nil
 }
 
@@ -132,7 +132,7 @@ func (d *Driver) Examine(_ context.Context, inventory protocol.Inventory, err er
 		Machine: protocol.Machine{Vendor: "GPUaaS", Product: "simulated host", Serial: inventory.Hostname},
 		NUMA:    []protocol.NUMA{{ID: 0, CPUs: "0-31", MemoryMiB: 512 << 10, Distances: []int{10, 21}}, {ID: 1, CPUs: "32-63", MemoryMiB: 512 << 10, Distances: []int{21, 10}}},
 	}
-	for i, c := range d.seen.Cards {
+	for i, c := range d.reading.Cards {
 		at := protocol.Card{PCI: c.PCI, Minor: c.Minor, Group: i + 1, Root: "pci" + c.PCI[:len("0000:00")], Resets: []string{"flr", "bus"}, Link: protocol.Link{Width: 16, MaxWidth: 16, Speed: 32000, MaxSpeed: 32000}}
 		if c.PCI >= "0000:80" {
 			at.NUMA = 1
@@ -140,8 +140,8 @@ func (d *Driver) Examine(_ context.Context, inventory protocol.Inventory, err er
 		at.CPUs = host.NUMA[at.NUMA].CPUs
 		host.GPUs = append(host.GPUs, at)
 	}
-	whole := gpu.Merge(host, d.seen)
-	return gpu.Examination{Health: slices.Clone(d.seen.Health), Topology: &whole, Whole: len(whole.Missing) == 0}
+	whole := gpu.Merge(host, d.reading)
+	return gpu.Examination{Health: slices.Clone(d.reading.Health), Topology: &whole, Whole: len(whole.Missing) == 0}
 }
 
 // Reset makes a device as new, as far as a reset can.
@@ -160,7 +160,7 @@ func (d *Driver) Reset(ctx context.Context, g protocol.GPU) error {
 }
 
 func (d *Driver) copy() protocol.Inventory {
-	i := d.known
+	i := d.cached
 	i.GPUs = slices.Clone(i.GPUs)
 	return i
 }

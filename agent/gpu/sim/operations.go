@@ -224,7 +224,7 @@ func (d *Driver) ProbeInside(ctx context.Context, o protocol.Order) (results []p
 		if slices.Contains(g.Users, o.User) {
 			got = "open"
 		}
-		results = append(results, protocol.ProbeResult{Name: fmt.Sprintf("device /dev/nvidia%d", i), Want: want, Got: got})
+		results = append(results, protocol.ProbeResult{Name: fmt.Sprintf("device /dev/nvidia%d", i), Expected: want, Got: got})
 	}
 	return results, nil
 }

@@ -106,7 +106,7 @@ func TestMinorsByUUID(t *testing.T) {
 func TestBusAndDriverMustAgree(t *testing.T) {
 	t.Parallel()
 	host := sysfs.Tree{Root: plant(t, "two-sockets-8.txt", "proc/driver/nvidia/gpus/0000:9b:00.0")}.Read()
-	seen := gpu.Seen{}
+	seen := gpu.Reading{}
 	for _, c := range host.GPUs {
 		if c.PCI != "0000:9b:00.0" {
 			seen.Cards = append(seen.Cards, protocol.Card{PCI: c.PCI, UUID: c.UUID, Serial: "s" + c.UUID, Minor: c.Minor, MIG: protocol.MIG{State: "disabled"}})

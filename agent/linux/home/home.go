@@ -30,16 +30,16 @@ import (
 type Homes struct{ *hostos.OS }
 
 type paths struct {
-	image, plain       string // plain stands beside an image that is not sealed
-	disk, data, inside string // where it is mounted; the sealed folder; the home directory in it
-	home               string // the link
+	image, plain        string // plain stands beside an image that is not sealed
+	disk, data, homeDir string // where it is mounted; the sealed folder; the home directory in it
+	home                string // the link
 }
 
 func pathsOf(name string) paths {
 	disk := filepath.Join(hostos.HomesDir, name)
 	return paths{
 		image: disk + ".img", plain: disk + ".plain",
-		disk: disk, data: filepath.Join(disk, "data"), inside: filepath.Join(disk, "data/home"), home: hostos.HomeOf(name),
+		disk: disk, data: filepath.Join(disk, "data"), homeDir: filepath.Join(disk, "data/home"), home: hostos.HomeOf(name),
 	}
 }
 
@@ -58,7 +58,7 @@ func (h *Homes) Inspect(name string, mounts map[string]hostos.Mounted) (home ste
 	}
 	disk := mounts[p.disk]
 	target, err := hostos.ReadLink(h.Path(p.home))
-	open := disk.Kind == "ext4" && err == nil && target == p.inside
+	open := disk.Kind == "ext4" && err == nil && target == p.homeDir
 	home = step.Home{GiB: info.Size() / gib, Open: open, Lost: !open && !h.Exists(p.plain), Sealed: !h.Exists(p.plain)}
 	if open && !disk.Harmless() {
 		wrong = append(wrong, fmt.Sprintf("home: %s is mounted with %s, expected nodev and nosuid", p.disk, disk.Options))
@@ -215,13 +215,13 @@ func (h *Homes) open(ctx context.Context, name string, uid int) error {
 	if err := h.populate(p, uid); err != nil {
 		return fmt.Errorf("furnishing the home of %s: %w", name, err)
 	}
-	if target, err := hostos.ReadLink(h.Path(p.home)); err == nil && target == p.inside {
+	if target, err := hostos.ReadLink(h.Path(p.home)); err == nil && target == p.homeDir {
 		return nil
 	}
 	if _, err := h.Remove(p.home); err != nil { // an empty folder; what is in one is somebody's
 		return err
 	}
-	return hostos.MakeLink(p.inside, h.Path(p.home))
+	return hostos.MakeLink(p.homeDir, h.Path(p.home))
 }
 
 // populate makes what is in a fresh image; in one that was used it finds all there.
@@ -233,7 +233,7 @@ func (h *Homes) populate(p paths, uid int) error {
 	if err := h.Folder(p.data, 0o711); err != nil {
 		return err
 	}
-	if !h.Exists(p.plain) && !h.Exists(p.inside) {
+	if !h.Exists(p.plain) && !h.Exists(p.homeDir) {
 		err := seal(h.Path(p.data))
 		if errors.Is(err, errors.ErrUnsupported) {
 			_, err = h.Put(p.plain, nil, 0o600, 0)
@@ -248,7 +248,7 @@ func (h *Homes) populate(p paths, uid int) error {
 			return err
 		}
 	}
-	if h.Exists(p.inside) {
+	if h.Exists(p.homeDir) {
 		return nil
 	}
 	temp := filepath.Join(p.data, ".home")
@@ -261,7 +261,7 @@ func (h *Homes) populate(p paths, uid int) error {
 	if err := h.copySkeleton(temp, uid); err != nil {
 		return err
 	}
-	return os.Rename(h.Path(temp), h.Path(p.inside))
+	return os.Rename(h.Path(temp), h.Path(p.homeDir))
 }
 
 // tmpDirs are what stands for /tmp and /var/tmp in a home's image.

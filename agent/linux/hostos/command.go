@@ -130,20 +130,20 @@ func Child(ctx context.Context, path string, stdin []byte, args ...string) ([]by
 // Capped keeps the beginning of what is written to it. It has no other way to be
 // filled: an embedded buffer would be read into past the bound.
 type Capped struct {
-	kept bytes.Buffer
-	full bool
+	output bytes.Buffer
+	full   bool
 }
 
 func (c *Capped) Write(p []byte) (int, error) {
-	room := childSays - c.kept.Len()
+	room := childSays - c.output.Len()
 	c.full = c.full || len(p) > room
-	_, _ = c.kept.Write(p[:min(room, len(p))]) // never fails
+	_, _ = c.output.Write(p[:min(room, len(p))]) // never fails
 	return len(p), nil
 }
 
-func (c *Capped) Bytes() []byte { return c.kept.Bytes() }
+func (c *Capped) Bytes() []byte { return c.output.Bytes() }
 
-func (c *Capped) String() string { return c.kept.String() }
+func (c *Capped) String() string { return c.output.String() }
 
 // FirstLine keeps a message to one line that fits a report.
 func FirstLine(s string) string {

@@ -33,9 +33,9 @@ func (o *OS) Mounts() (map[string]Mounted, error) {
 }
 
 // Harmless reports whether no file on the mount can give rights that its owner lacks.
-func (m Mounted) Harmless() bool { return m.has("nosuid") && m.has("nodev") }
+func (m Mounted) Harmless() bool { return m.hasOption("nosuid") && m.hasOption("nodev") }
 
-func (m Mounted) has(option string) bool {
+func (m Mounted) hasOption(option string) bool {
 	for o := range strings.SplitSeq(m.Options, ",") {
 		if o == option {
 			return true

@@ -23,14 +23,14 @@ import (
 
 // Outcomes besides "ok" and the names of errors.
 const (
-	NoDevice = "ENXIO"   // the device may be opened, and no driver is there
-	Refused  = "refused" // by our rules, or there is no route
+	NoDevice    = "ENXIO"   // the device may be opened, and no driver is there
+	Unreachable = "refused" // by our rules, or there is no route
 )
 
 // Compare turns what the session found into results.
 func Compare(o protocol.Order, f Findings, want map[string]string, container bool) (results []protocol.ProbeResult) {
 	add := func(name, want, got string) {
-		results = append(results, protocol.ProbeResult{Name: name, Want: want, Got: got})
+		results = append(results, protocol.ProbeResult{Name: name, Expected: want, Got: got})
 	}
 	slice := "/user.slice/" + hostos.SliceOf(o.UID)
 	cgroup := f.Cgroup
@@ -55,7 +55,7 @@ func Compare(o protocol.Order, f Findings, want map[string]string, container boo
 	for address, got := range f.Dials {
 		dials[address] = got
 		if slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, got) {
-			dials[address] = Refused // by our rules, or there is no way there at all
+			dials[address] = Unreachable // by our rules, or there is no way there at all
 		}
 	}
 	for kind, found := range map[string]map[string]string{"device": f.Devices, "folder": f.Folders, "private": private, "socket": f.Sockets, "dial": dials} {

@@ -47,7 +47,7 @@ const groups = "/sys/fs/cgroup"
 // programs may run as root, nor of the uid, wherever it has moved to.
 func (t Tenant) End(ctx context.Context, terminate, stop func(context.Context) error) error {
 	// What is killed must not be started again.
-	if err := t.unstart(); err != nil {
+	if err := t.disableAutostart(); err != nil {
 		return err
 	}
 	_ = terminate(ctx)
@@ -78,8 +78,8 @@ func (t Tenant) forgotten(ctx context.Context, terminate func(context.Context) e
 	return nil
 }
 
-// unstart removes what would start something in the tenant's name.
-func (t Tenant) unstart() error {
+// disableAutostart removes what would start something in the tenant's name.
+func (t Tenant) disableAutostart() error {
 	paths := []string{
 		filepath.Join("/var/lib/systemd/linger", t.Name),
 		filepath.Join("/var/spool/cron/crontabs", t.Name),

@@ -31,7 +31,7 @@ var sweeps = []struct {
 }
 
 func (t Tenant) Sweep(ctx context.Context) error {
-	err := t.unstart()
+	err := t.disableAutostart()
 	for _, s := range sweeps {
 		if failed := s.do(t, ctx); failed != nil { // the others are removed all the same
 			err = errors.Join(err, fmt.Errorf("sweeping %s: %w", s.what, failed))

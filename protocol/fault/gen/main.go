@@ -69,7 +69,7 @@ func Generate(src []byte) ([]byte, error) {
 		return nil, fmt.Errorf("reading the version: %w", err)
 	}
 	actions := map[string]action{}
-	if err := each(root, "actions", func(name string, v cue.Value) error {
+	if err := forEach(root, "actions", func(name string, v cue.Value) error {
 		a := action{Name: name}
 		defer func() { actions[name] = a }()
 		return v.Decode(&a)
@@ -77,7 +77,7 @@ func Generate(src []byte) ([]byte, error) {
 		return nil, err
 	}
 	var faults []fault
-	if err := each(root, "faults", func(name string, v cue.Value) error {
+	if err := forEach(root, "faults", func(name string, v cue.Value) error {
 		f := fault{ID: name}
 		err := v.Decode(&f)
 		faults = append(faults, f)
@@ -93,7 +93,7 @@ func Generate(src []byte) ([]byte, error) {
 	return format.Source(out.Bytes())
 }
 
-func each(root cue.Value, field string, visit func(string, cue.Value) error) error {
+func forEach(root cue.Value, field string, visit func(string, cue.Value) error) error {
 	it, err := root.LookupPath(cue.ParsePath(field)).Fields()
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", field, err)

@@ -27,7 +27,7 @@ func (u *Updater) evaluate(p protocol.AgentUpdateParams, floor string) (protocol
 	case now.Add(earlyBy).Before(r.IssuedAt):
 		return r, protocol.Reject(protocol.NotYetValid, "the release was issued at %s, the time of this node is %s", r.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case !protocol.AtLeast(r.Version, floor):
-		return r, protocol.Reject(protocol.DowngradeRefused, "%s is below %s, the lowest version of this node", r.Version, floor)
+		return r, protocol.Reject(protocol.DowngradeRejected, "%s is below %s, the lowest version of this node", r.Version, floor)
 	}
 	return r, nil
 }

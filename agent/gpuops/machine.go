@@ -25,7 +25,7 @@ import (
 
 // Tool asks the driver for all that it knows.
 type Tool interface {
-	See(ctx context.Context) (gpu.Seen, error)
+	See(ctx context.Context) (gpu.Reading, error)
 	// Reset resets one device; it fails where anything uses it.
 	Reset(ctx context.Context, uuid string) error
 }
@@ -51,8 +51,8 @@ type Machine struct {
 
 	watch *health.Watch
 
-	mu   sync.Mutex
-	seen gpu.Seen // of the last look that succeeded
+	mu          sync.Mutex
+	lastReading gpu.Reading // of the last look that succeeded
 }
 
 // topologyProbe is the name of the child that reads the bus.
@@ -114,7 +114,7 @@ func (m *Machine) Inventory(ctx context.Context) (protocol.Inventory, error) {
 		return protocol.Inventory{}, err
 	}
 	m.mu.Lock()
-	m.seen = seen
+	m.lastReading = seen
 	m.mu.Unlock()
 	return seen.Inventory, nil
 }
@@ -122,7 +122,7 @@ func (m *Machine) Inventory(ctx context.Context) (protocol.Inventory, error) {
 // Examine says how the host fares, without waiting for what may hang.
 func (m *Machine) Examine(ctx context.Context, inventory protocol.Inventory, err error) gpu.Examination {
 	m.mu.Lock()
-	seen := m.seen
+	seen := m.lastReading
 	m.mu.Unlock()
 	if err != nil { // half of it would look like hardware that is gone
 		return gpu.Examination{Health: m.watch.Check(ctx, nil, nil, err)}
@@ -143,7 +143,7 @@ func (m *Machine) Examine(ctx context.Context, inventory protocol.Inventory, err
 // handed out is judged by the same words that are reported.
 func (m *Machine) MergeHealth(ctx context.Context, gpus []protocol.GPU) {
 	m.mu.Lock()
-	said := slices.Clone(m.seen.Health)
+	said := slices.Clone(m.lastReading.Health)
 	m.mu.Unlock()
 	if len(said) > 0 {
 		health.MergeHealth(gpus, m.watch.Check(ctx, gpus, said, nil))

@@ -63,13 +63,13 @@ func Inside(in io.Reader, out io.Writer) error {
 	}
 	f := Findings{
 		UID: os.Getuid(), Groups: groups, Cgroup: ownCgroup(), Strangers: strangers(), Namespaces: newNamespace(), Home: writes(os.Getenv("HOME")),
-		Devices: each(a.Devices, opens), Folders: each(a.Folders, lists), Files: each(a.Files, sees), Sockets: each(a.Sockets, connects("unix")),
-		Dials: each(a.Dials, connects("tcp")),
+		Devices: tryAll(a.Devices, opens), Folders: tryAll(a.Folders, lists), Files: tryAll(a.Files, sees), Sockets: tryAll(a.Sockets, connects("unix")),
+		Dials: tryAll(a.Dials, connects("tcp")),
 	}
 	return json.NewEncoder(out).Encode(f)
 }
 
-func each(names []string, try func(string) error) map[string]string {
+func tryAll(names []string, try func(string) error) map[string]string {
 	found := make(map[string]string, len(names))
 	for _, name := range names {
 		found[name] = outcome(try(name))

@@ -37,7 +37,7 @@ func TestCapturesShowTheirCards(t *testing.T) {
 	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			read := func() gpu.Seen {
+			read := func() gpu.Reading {
 				f, err := os.Open(path)
 				if err != nil {
 					t.Fatal(err)

@@ -69,8 +69,8 @@ func (dev device) pages() (sum int64) {
 	return sum
 }
 
-// judge lowers the health of g by what the tool says.
-func (dev device) judge(g *protocol.GPU) {
+// lowerHealth lowers the health of g by what the tool says.
+func (dev device) lowerHealth(g *protocol.GPU) {
 	for _, f := range dev.findings() {
 		known, _ := fault.Of(f.check)
 		health.Worsen(g, known.Rule.Level, f.message)

@@ -16,9 +16,9 @@ import (
 
 // Read reads all that nvidia-smi -q -x says: the inventory, each card in its slot,
 // and what is wrong with it.
-func Read(r io.Reader) (gpu.Seen, error) {
+func Read(r io.Reader) (gpu.Reading, error) {
 	limited := &io.LimitedReader{R: r, N: maxOutput + 1}
-	seen := gpu.Seen{Replays: map[string]int64{}}
+	seen := gpu.Reading{Replays: map[string]int64{}}
 	inventory, err := parse(xml.NewDecoder(limited), func(dev device, g protocol.GPU) {
 		seen.Cards = append(seen.Cards, dev.card(g))
 		seen.Health = append(seen.Health, dev.reports(g)...)
@@ -28,9 +28,9 @@ func Read(r io.Reader) (gpu.Seen, error) {
 	})
 	switch {
 	case limited.N <= 0:
-		return gpu.Seen{}, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
+		return gpu.Reading{}, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
 	case err != nil:
-		return gpu.Seen{}, fmt.Errorf("reading nvidia-smi output: %w", err)
+		return gpu.Reading{}, fmt.Errorf("reading nvidia-smi output: %w", err)
 	}
 	seen.Inventory = inventory
 	return seen, nil
@@ -109,7 +109,7 @@ var underline = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // addNVLinks adds which links of each card are up, and says which are not where some
 // are. A board without a single one up may have none connected.
-func addNVLinks(seen *gpu.Seen, links map[string][]protocol.NVLink) {
+func addNVLinks(seen *gpu.Reading, links map[string][]protocol.NVLink) {
 	for i, c := range seen.Cards {
 		seen.Cards[i].NVLinks = links[c.UUID]
 		up := 0

@@ -32,7 +32,7 @@ type request struct {
 	Signed     *protocol.Signed `json:"signed,omitempty"`
 	Allocation ids.Allocation   `json:"allocation_id,omitzero"`
 	Task       ids.Task         `json:"task_id,omitzero"`
-	Word       ReportAck        `json:"word,omitzero"`
+	Ack        ReportAck        `json:"word,omitzero"`
 }
 
 // The events of the half that acts.
@@ -72,19 +72,19 @@ type Hello struct {
 
 // answer is runner.Answer on its way.
 type answer struct {
-	Task    ids.Task              `json:"task_id"`
-	Reply   *protocol.Result      `json:"reply,omitempty"`
-	Code    protocol.RejectReason `json:"code,omitempty"`
-	Refusal string                `json:"refusal,omitempty"`
-	InHand  bool                  `json:"in_hand,omitempty"`
+	Task      ids.Task              `json:"task_id"`
+	Reply     *protocol.Result      `json:"reply,omitempty"`
+	Code      protocol.RejectReason `json:"code,omitempty"`
+	Rejection string                `json:"refusal,omitempty"`
+	InHand    bool                  `json:"in_hand,omitempty"`
 }
 
 func packed(a runner.Answer) *answer {
 	out := &answer{Task: a.Task, Reply: a.Reply, InHand: a.InHand}
-	if a.Refusal != nil {
-		out.Code, out.Refusal = protocol.CodeOf(a.Refusal), a.Refusal.Error()
-		if refused, ok := errors.AsType[*protocol.RejectedError](a.Refusal); ok {
-			out.Refusal = refused.Message
+	if a.Rejection != nil {
+		out.Code, out.Rejection = protocol.CodeOf(a.Rejection), a.Rejection.Error()
+		if refused, ok := errors.AsType[*protocol.RejectedError](a.Rejection); ok {
+			out.Rejection = refused.Message
 		}
 	}
 	return out
@@ -92,8 +92,8 @@ func packed(a runner.Answer) *answer {
 
 func (a *answer) unpacked() runner.Answer {
 	out := runner.Answer{Task: a.Task, Reply: a.Reply, InHand: a.InHand}
-	if a.Code != "" || a.Refusal != "" {
-		out.Refusal = failure(a.Code, a.Refusal)
+	if a.Code != "" || a.Rejection != "" {
+		out.Rejection = failure(a.Code, a.Rejection)
 	}
 	return out
 }
